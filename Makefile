@@ -1,0 +1,138 @@
+# pysbx-runtime: build, install, test. Every other target calls a script that can be run by hand.
+VERSION := 0.1.0
+COMMIT  := $(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
+MANDIR  ?= $(DATADIR)/man
+DESTDIR ?=
+
+CC     ?= cc
+BUILD  ?= build
+CFLAGS ?= -O2 -g
+
+WARNINGS    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
+               -Wvla -Wformat=2 -Wundef
+HARDENING   := -fstack-protector-strong -fPIE -D_FORTIFY_SOURCE=2 -fno-asynchronous-unwind-tables
+ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CFLAGS)
+ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(LDFLAGS)
+# The two small libraries are linked statically where that is possible: loading them would cost every command
+# a tenth of its time. The large ones, libseccomp and libsystemd, are opened when they are first needed.
+static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(2))
+LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
+LDLIBS      := $(LIBRARIES) -ldl
+
+SOURCES    := $(sort $(wildcard runtime/*.c runtime/*/*.c)) $(if $(SANITIZED),tests/sanitize/options.c)
+OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o)
+UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c)))
+FUZZERS    := spec process resources seccomp
+
+# `make V=1` shows the commands themselves.
+quiet = $(if $(V),,@echo '  $(1) $(patsubst $(BUILD)/%,%,$@)';)
+
+# What the tests run.
+export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
+
+all: $(BUILD)/pysbx-runtime
+
+$(BUILD)/pysbx-runtime: $(OBJECTS) $(BUILD)/linked
+	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
+
+$(BUILD)/%.o: %.c $(BUILD)/compiled
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/runtime/cli/version.o: $(BUILD)/version.h
+
+# Everything but main, for the unit tests.
+$(BUILD)/libruntime.a: $(filter-out $(BUILD)/runtime/main.o,$(OBJECTS)) $(BUILD)/linked
+	@rm -f $@
+	$(call quiet,AR)$(AR) rcs $@ $(filter %.o,$^)
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libruntime.a
+	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/libruntime.a $(LDLIBS)
+
+# With libFuzzer, to be run by hand; what it finds becomes a seed, and seeds are tests.
+$(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/*.[ch] runtime/spec/*.[ch])
+	@mkdir -p $(@D)
+	$(call quiet,CC)clang -std=gnu17 -D_GNU_SOURCE -Iruntime -O1 -g -fsanitize=fuzzer,address,undefined \
+	    -DTARGET=fuzz_$* -o $@ $(filter %.c,$^) -lyajl
+
+.SECONDARY:
+
+# Files that change when their text does, and with them what was built: the commands, and the version.
+write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
+$(BUILD)/compiled: FORCE
+	$(call write_if_changed,'$(CC) $(ALL_CFLAGS)')
+$(BUILD)/linked: FORCE
+	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS)')
+$(BUILD)/version.h: FORCE
+	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
+
+-include $(OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+
+# source:mode:target, below DESTDIR
+INSTALLED := \
+    $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
+    contrib/man/pysbx-runtime.8:0644:$(MANDIR)/man8/pysbx-runtime.8 \
+    contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
+    contrib/completions/pysbx-runtime.zsh:0644:$(DATADIR)/zsh/site-functions/_pysbx-runtime \
+    contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
+    config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf
+field = $(word $(2),$(subst :, ,$(1)))
+
+install: all
+	$(foreach i,$(INSTALLED),install -D -m $(call field,$(i),2) $(call field,$(i),1) '$(DESTDIR)$(call field,$(i),3)' &&) true
+
+uninstall:
+	rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call field,$(i),3)')
+
+demo: all
+	contrib/demo/demo.sh
+
+check: all
+	+@MAKE='$(MAKE)' tests/check check-unit check-integration check-conformance
+
+check-unit: $(UNIT_TESTS)
+	@tests/run $^
+
+fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%)
+
+check-integration: all
+	@tests/setup/install.sh test
+	@tests/run --mode both tests/integration
+
+check-conformance: all
+	@tests/setup/install.sh test conformance
+	@tests/conformance/run
+
+# In a machine of their own, whose kernel enforces limits, labels and profiles.
+check-vm: all
+	@tests/setup/install.sh test vm
+	@tests/vm/check
+
+# The same tests with a build that stops at the first wrong access, overflow or undefined operation.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+check-sanitize:
+	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
+	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
+
+check-sanitized: all
+	+@MAKE='$(MAKE)' tests/check check-unit check-integration
+
+bench: all
+	@tests/setup/install.sh bench
+	@tests/bench/run $(BENCH_OPTIONS)
+
+lint: $(BUILD)/version.h
+	@tests/setup/install.sh lint
+	@BUILD='$(BUILD)' tests/lint
+
+clean:
+	rm -rf '$(BUILD)'
+
+FORCE:
+
+.PHONY: all install uninstall demo check check-unit check-integration check-conformance check-vm check-sanitize check-sanitized \
+        fuzz bench lint clean FORCE

@@ -1,0 +1,27 @@
+/* One arena a run: everything that the spec and the plan point to lives here and is freed at once. */
+#ifndef PYSBX_BASE_ARENA_H
+#define PYSBX_BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+struct arena_block;
+struct arena {
+    struct arena_block *head;
+};
+
+/* Zeroed memory, aligned for any type, valid until arena_free. Never NULL: when memory is short the process
+ * ends with a message and exit code 1; nothing but a plan exists at that time, for the arena is not used once
+ * side effects have begun. */
+void *arena_alloc(struct arena *a, size_t size);
+/* The same for `count` objects; the multiplication is checked. */
+void *arena_array(struct arena *a, size_t count, size_t size);
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_strndup(struct arena *a, const char *s, size_t n);
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void arena_free(struct arena *a);
+
+#define ARENA_NEW(a, type)          ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, count, type) ((type *)arena_array((a), (count), sizeof(type)))
+
+#endif

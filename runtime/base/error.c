@@ -1,0 +1,73 @@
+/* Error texts: formatting, wrapping and the wording of reasons. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The functions themselves, not what the analyser is told about them. */
+#undef error_set
+#undef error_text
+#undef error_wrap
+
+const char *error_reason(int code)
+{
+    switch (abs(code)) {
+    case ENOENT:
+        return "does not exist";
+    case EACCES:
+        return "access denied";
+    case EPERM:
+        return "not permitted";
+    default:
+        return strerror(abs(code));
+    }
+}
+
+static int set_text(struct error *err, int code, const char *reason, const char *fmt, va_list ap)
+{
+    if (code == 0)
+        code = -EINVAL;
+    if (err == NULL)
+        return code;
+    err->code = code;
+    int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    if (reason != NULL && n >= 0 && (size_t)n < sizeof(err->text))
+        snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", reason);
+    return code;
+}
+
+int error_set(struct error *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    code = set_text(err, code, code < 0 && code != -EINVAL ? error_reason(code) : NULL, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int error_text(struct error *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    code = set_text(err, code, NULL, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int error_wrap(struct error *err, const char *fmt, ...)
+{
+    if (err == NULL)
+        return -EINVAL;
+    char inner[ERROR_TEXT_MAX];
+    memcpy(inner, err->text, sizeof(inner));
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof(err->text))
+        snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", inner);
+    return err->code;
+}

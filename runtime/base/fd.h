@@ -1,0 +1,46 @@
+/* Descriptors with one owner: cleanup attributes and hand-over. */
+#ifndef PYSBX_BASE_FD_H
+#define PYSBX_BASE_FD_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Close *fd unless it is negative; errno is kept, *fd becomes -1. */
+static inline void fd_close(int *fd)
+{
+    if (*fd >= 0) {
+        int saved = errno;
+        close(*fd);
+        errno = saved;
+    }
+    *fd = -1;
+}
+
+/* Hand the descriptor to a new owner. */
+static inline int fd_steal(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
+static inline void ptr_free(void *p)
+{
+    free(*(void **)p);
+}
+
+#define cleanup_fd   __attribute__((cleanup(fd_close)))
+#define cleanup_free __attribute__((cleanup(ptr_free)))
+
+/* Repeat a system call that a signal interrupted. */
+#define RETRY(expr)                                                                                          \
+    ({                                                                                                       \
+        __typeof__(expr) retry_result;                                                                       \
+        do                                                                                                   \
+            retry_result = (expr);                                                                           \
+        while (retry_result == -1 && errno == EINTR);                                                        \
+        retry_result;                                                                                        \
+    })
+
+#endif

@@ -1,0 +1,184 @@
+/* Log targets and formats. One record is one write(2), so that records of concurrent commands never mix. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/str.h"
+
+enum target { TARGET_STDERR, TARGET_FILE, TARGET_SYSLOG, TARGET_JOURNAL };
+
+static struct {
+    enum target target;
+    int fd;
+    const char *identifier;
+    bool json;
+    enum log_level level;
+} log_state = {.fd = -1};
+
+static const struct {
+    const char *name;
+    int priority; /* syslog(3) */
+} levels[] = {
+    [LOG_LEVEL_ERROR] = {"error", LOG_ERR},
+    [LOG_LEVEL_WARNING] = {"warning", LOG_WARNING},
+    [LOG_LEVEL_INFO] = {"info", LOG_INFO},
+    [LOG_LEVEL_DEBUG] = {"debug", LOG_DEBUG},
+};
+
+static int open_journal(struct error *err)
+{
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "socket for the journal");
+    const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket"};
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return error_set(err, -errno, "connect to the journal at '%s'", address.sun_path);
+    log_state.fd = fd_steal(&fd);
+    return 0;
+}
+
+int log_open(const struct log_options *options, struct error *err)
+{
+    log_state.json = options->json;
+    log_state.level = options->level;
+    const char *target = options->target, *rest;
+    if (target == NULL || target[0] == '\0')
+        return 0;
+    if ((rest = str_after(target, "syslog:")) != NULL) {
+        log_state.target = TARGET_SYSLOG;
+        log_state.identifier = rest[0] != '\0' ? rest : "pysbx-runtime";
+        openlog(log_state.identifier, LOG_PID | LOG_NDELAY, LOG_USER);
+        return 0;
+    }
+    if ((rest = str_after(target, "journald:")) != NULL) {
+        log_state.identifier = rest[0] != '\0' ? rest : "pysbx-runtime";
+        int ret = open_journal(err);
+        if (ret == 0)
+            log_state.target = TARGET_JOURNAL;
+        return ret;
+    }
+    rest = str_after(target, "file:");
+    const char *path = rest != NULL ? rest : target;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0)
+        return error_set(err, -errno, "open log file '%s'", path);
+    log_state.fd = fd;
+    log_state.target = TARGET_FILE;
+    return 0;
+}
+
+/* JSON string escapes; control characters cannot end a record or a terminal's sanity. */
+static size_t escape_json(char *out, size_t size, const char *text)
+{
+    size_t used = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0' && used + 7 < size; p++) {
+        if (*p == '"' || *p == '\\') {
+            out[used++] = '\\';
+            out[used++] = (char)*p;
+        } else if (*p < 0x20 || *p == 0x7f) {
+            used += (size_t)snprintf(out + used, size - used, "\\u%04x", *p);
+        } else {
+            out[used++] = (char)*p;
+        }
+    }
+    out[used] = '\0';
+    return used;
+}
+
+static size_t format_record(char *out, size_t size, enum log_level level, const char *text)
+{
+    struct timespec now;
+    struct tm utc;
+    char when[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    int n;
+    if (log_state.json) {
+        char escaped[6 * ERROR_TEXT_MAX];
+        escape_json(escaped, sizeof(escaped), text);
+        n = snprintf(out, size, "{\"msg\":\"%s\",\"level\":\"%s\",\"time\":\"%s.%09ldZ\"}\n", escaped,
+                     levels[level].name, when, now.tv_nsec);
+    } else {
+        n = snprintf(out, size, "%s.%06ldZ: %s: %s\n", when, now.tv_nsec / 1000, levels[level].name, text);
+    }
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+static void write_journal(enum log_level level, const char *text)
+{
+    char record[ERROR_TEXT_MAX + 256], line[ERROR_TEXT_MAX];
+    /* A newline in a value would need the journal's binary form. */
+    size_t i = 0;
+    for (; i < sizeof(line) - 1 && text[i] != '\0'; i++)
+        line[i] = text[i] == '\n' ? ' ' : text[i];
+    line[i] = '\0';
+    int n = snprintf(record, sizeof(record), "MESSAGE=%s\nPRIORITY=%d\nSYSLOG_IDENTIFIER=%s\n", line,
+                     levels[level].priority, log_state.identifier);
+    if (n > 0)
+        (void)!send(log_state.fd, record, (size_t)n < sizeof(record) ? (size_t)n : sizeof(record) - 1,
+                    MSG_NOSIGNAL);
+}
+
+static void write_stderr(const char *text)
+{
+    char line[ERROR_TEXT_MAX + 32];
+    int n = snprintf(line, sizeof(line), "pysbx-runtime: %s\n", text);
+    if (n > 0)
+        (void)io_write_full(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+static void write_target(enum log_level level, const char *text)
+{
+    char record[7 * ERROR_TEXT_MAX];
+    switch (log_state.target) {
+    case TARGET_STDERR:
+        write_stderr(text);
+        break;
+    case TARGET_FILE:
+        (void)io_write_full(log_state.fd, record, format_record(record, sizeof(record), level, text));
+        break;
+    case TARGET_SYSLOG:
+        syslog(levels[level].priority, "%s", text);
+        break;
+    case TARGET_JOURNAL:
+        write_journal(level, text);
+        break;
+    }
+}
+
+void log_fatal(const struct error *err)
+{
+    if (log_state.target != TARGET_STDERR)
+        write_target(LOG_LEVEL_ERROR, err->text);
+    write_stderr(err->text);
+}
+
+void log_message(enum log_level level, const char *fmt, ...)
+{
+    if (level > log_state.level)
+        return;
+    char text[ERROR_TEXT_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    write_target(level, text);
+}
+
+bool log_debugging(void)
+{
+    return log_state.level >= LOG_LEVEL_DEBUG;
+}

@@ -1,0 +1,87 @@
+/* The trusted /proc of the runtime. */
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/path.h"
+
+int proc_root(struct error *err)
+{
+    static int root = -1;
+    if (root >= 0)
+        return root;
+    cleanup_fd int fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return error_set(err, -errno, "open '/proc'");
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return error_set(err, -errno, "statfs '/proc'");
+    if (fs.f_type != PROC_SUPER_MAGIC)
+        return error_set(err, -EINVAL, "'/proc' is not a proc file system: refusing to use it");
+    return root = fd_steal(&fd);
+}
+
+int proc_open(const char *path, int flags, struct error *err)
+{
+    int root = proc_root(err);
+    if (root < 0)
+        return root;
+    int fd = path_open_beneath(root, path, flags);
+    if (fd == -EXDEV)
+        return error_text(err, fd, "'/proc/%s' is covered by another mount: refusing to use it", path);
+    if (fd < 0)
+        return error_set(err, fd, "open '/proc/%s'", path);
+    return fd;
+}
+
+int proc_write(const char *path, const char *value, struct error *err)
+{
+    cleanup_fd int fd = proc_open(path, O_WRONLY, err);
+    if (fd < 0)
+        return fd;
+    if (RETRY(write(fd, value, strlen(value))) < 0)
+        return error_set(err, -errno, "write '%s' to '/proc/%s'", value, path);
+    return 0;
+}
+
+int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
+{
+    char path[32], stat[1024];
+    snprintf(path, sizeof(path), "%d/stat", (int)pid);
+    int root = proc_root(NULL);
+    if (root < 0)
+        return root;
+    cleanup_fd int fd = path_open_beneath(root, path, O_RDONLY);
+    if (fd < 0)
+        return fd == -ENOENT ? -ESRCH : fd;
+    ssize_t n = io_read_full(fd, stat, sizeof(stat) - 1);
+    if (n <= 0)
+        return n < 0 ? (int)n : -ESRCH;
+    stat[n] = '\0';
+    /* The second field is the command in parentheses and may hold anything: fields
+     * count from the last ")". */
+    char *p = strrchr(stat, ')');
+    if (p == NULL || p[1] != ' ')
+        return -EINVAL;
+    p += 2;
+    if (state != NULL)
+        *state = *p;
+    for (int field = 3; field < 22; field++) {
+        p = strchr(p, ' ');
+        if (p == NULL)
+            return -EINVAL;
+        p++;
+    }
+    *ticks = strtoull(p, NULL, 10);
+    return 0;
+}

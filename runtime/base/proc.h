@@ -1,0 +1,30 @@
+/* The trusted /proc of the runtime: opened once, verified to be procfs, used for every
+ * access to a process. */
+#ifndef PYSBX_BASE_PROC_H
+#define PYSBX_BASE_PROC_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+/* Descriptor (O_PATH) of the runtime's /proc; opened at the first call and kept for the life of the process.
+ * Fails with -EINVAL when /proc is not a procfs. A forked child inherits it and may use it after the
+ * container's root has been entered: /proc/self there is the child all the same. */
+int proc_root(struct error *err);
+
+/* Open a file below /proc ("self/attr/exec", "sys/net/…", "123/uid_map") with open(2) flags:
+ * beneath it, on the same mount, without magic links (path_open_beneath). Descriptor or
+ * negative errno; err says which file. */
+int proc_open(const char *path, int flags, struct error *err);
+
+/* Write a value to such a file in one write(2). 0 or negative errno; err names
+ * "/proc/<path>" and the value. */
+int proc_write(const char *path, const char *value, struct error *err);
+
+/* Start time of a process in clock ticks after boot (field 22 of /proc/PID/stat): with the pid it identifies
+ * a process for as long as the machine is up. *state, if wanted, is its one-letter state. 0 or negative errno
+ * (-ESRCH when there is no such process). */
+int proc_start_time(pid_t pid, uint64_t *ticks, char *state);
+
+#endif

@@ -1,0 +1,29 @@
+/* Strings: strict number parsing and small tests. */
+#ifndef PYSBX_BASE_STR_H
+#define PYSBX_BASE_STR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Whole string as a decimal number, no sign, no space, no other character; range checked.
+ * 0, -EINVAL (not a number) or -ERANGE. */
+int str_to_u64(const char *s, uint64_t max, uint64_t *out);
+int str_to_i64(const char *s, int64_t *out);
+
+/* "1000" as a user or group id: 0 … 4294967294; (uid_t)-1 means "unchanged" to the kernel and is refused. */
+int str_to_id(const char *s, uint32_t *out);
+
+static inline bool str_eq(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* The rest of s after prefix, or NULL when s does not begin with it. */
+static inline const char *str_after(const char *s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(s, prefix, n) == 0 ? s + n : NULL;
+}
+
+#endif

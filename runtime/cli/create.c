@@ -1,0 +1,98 @@
+/* create and run: the options of both, whose difference is whether the program starts at once. */
+#include <limits.h>
+#include <stddef.h>
+
+#include "cli/commands.h"
+#include "cli/listen_fds.h"
+#include "container/lifecycle.h"
+
+#define AT(field) offsetof(struct create_options, field)
+#define COMMON_OPTIONS                                                                                       \
+    {"bundle",   'b',   OPTION_STRING,                                                                       \
+     AT(bundle), "DIR", "the container's bundle (default: the working directory)",                           \
+     NULL},                                                                                                  \
+        {"config",   'f',    OPTION_STRING,                                                                  \
+         AT(config), "FILE", "its configuration, relative to the bundle (default: config.json)",             \
+         NULL},                                                                                              \
+        {"pid-file", 0, OPTION_STRING, AT(pid_file), "FILE", "write the process id there", NULL},            \
+        {"console-socket",                                                                                   \
+         0,                                                                                                  \
+         OPTION_STRING,                                                                                      \
+         AT(console_socket),                                                                                 \
+         "SOCKET",                                                                                           \
+         "send the terminal's descriptor to this AF_UNIX socket",                                            \
+         NULL},                                                                                              \
+        {"preserve-fds",                                                                                     \
+         0,                                                                                                  \
+         OPTION_COUNT,                                                                                       \
+         AT(preserve_fds),                                                                                   \
+         "N",                                                                                                \
+         "pass on N descriptors after 0, 1, 2 and those of $LISTEN_FDS",                                     \
+         NULL},                                                                                              \
+        {"no-pivot",   0,    OPTION_FLAG,                                                                    \
+         AT(no_pivot), NULL, "enter the root by moving its mount, for a root in an initramfs",               \
+         NULL},                                                                                              \
+        {"no-new-keyring",                                                                                   \
+         0,                                                                                                  \
+         OPTION_FLAG,                                                                                        \
+         AT(no_new_keyring),                                                                                 \
+         NULL,                                                                                               \
+         "keep the caller's session keyring",                                                                \
+         NULL},                                                                                              \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
+
+static const struct option create_options[] = {COMMON_OPTIONS};
+
+static const struct option run_options[] = {
+    {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return once the program has started", NULL},
+    {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
+    {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL,
+     "leave orphans of the container to the system's init", NULL},
+    COMMON_OPTIONS,
+};
+
+static struct create_options *complete(const struct invocation *invocation, struct create_options *options)
+{
+    options->id = invocation->args[0];
+    if (options->bundle == NULL)
+        options->bundle = ".";
+    if (options->config == NULL)
+        options->config = "config.json";
+    options->listen_fds = listen_fds_count();
+    options->preserve_fds += options->listen_fds;
+    return options;
+}
+
+static int run_create(struct invocation *invocation, void *values, struct error *err)
+{
+    return container_create(invocation->runtime, complete(invocation, values), err);
+}
+
+static int run_run(struct invocation *invocation, void *values, struct error *err)
+{
+    return container_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
+}
+
+const struct command command_create = {
+    .name = "create",
+    .arguments = "ID",
+    .summary = "make a container; its program waits for 'start'",
+    .options = create_options,
+    .values_size = sizeof(struct create_options),
+    .min_args = 1,
+    .max_args = 1,
+    .run = run_create,
+};
+
+const struct command command_run = {
+    .name = "run",
+    .arguments = "ID",
+    .summary = "make a container, start its program and wait for its end",
+    .options = run_options,
+    .values_size = sizeof(struct create_options),
+    .min_args = 1,
+    .max_args = 1,
+    .run = run_run,
+};

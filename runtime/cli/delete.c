@@ -1,0 +1,32 @@
+/* delete */
+#include <stddef.h>
+
+#include "cli/commands.h"
+#include "container/lifecycle.h"
+
+struct delete_values {
+    bool force;
+};
+
+static const struct option options[] = {
+    {"force", 'f', OPTION_FLAG, offsetof(struct delete_values, force), NULL,
+     "kill a running container first; one that does not exist is no error", NULL},
+    {0},
+};
+
+static int run(struct invocation *invocation, void *values, struct error *err)
+{
+    const struct delete_values *delete = values;
+    return container_delete(invocation->runtime, invocation->args[0], delete->force, err);
+}
+
+const struct command command_delete = {
+    .name = "delete",
+    .arguments = "ID",
+    .summary = "take away a stopped container and all that belongs to it",
+    .options = options,
+    .values_size = sizeof(struct delete_values),
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,33 @@
+/* The options of exec that change the container's process object into that of one more process. */
+#ifndef PYSBX_CLI_EXEC_PROCESS_H
+#define PYSBX_CLI_EXEC_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "spec/spec.h"
+
+struct arena;
+struct error;
+
+struct exec_process_options {
+    bool tty, no_new_privs;
+    const char *user, *cwd, *process_label, *apparmor;
+    struct str_list env;             /* NAME=VALUE */
+    struct str_list caps;            /* names, with or without "CAP_" */
+    struct str_list additional_gids; /* numbers, or several with commas */
+};
+
+/* "UID" or "UID:GID", decimal, nothing else: names would have to be looked up in files of the container, and
+ * what is not understood must never become 0 (CVE-2026-30892). *gid stays as it is when none is given.
+ * 0 or -EINVAL with err filled. */
+int exec_process_parse_user(const char *text, uint32_t *uid, uint32_t *gid, struct error *err);
+
+/* Apply the options to `process`: user and groups, environment (a variable that is there is replaced),
+ * directory, capabilities (added to the bounding, effective and permitted sets: an inheritable one would
+ * survive execve of any program, CVE-2022-29162), labels. Lists that grow are copied into the arena.
+ * 0 or -EINVAL with err filled. */
+int exec_process_apply(struct arena *a, const struct exec_process_options *options,
+                       struct spec_process *process, struct error *err);
+
+#endif

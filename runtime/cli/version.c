@@ -1,0 +1,13 @@
+/* The one file that is compiled anew when the commit changes: version.h is made by the Makefile. */
+#include "cli/version.h"
+
+#include <version.h>
+
+const char version_number[] = PYSBX_VERSION;
+const char version_commit[] = PYSBX_COMMIT;
+const char version_build[] = PYSBX_VERSION "+" PYSBX_COMMIT;
+
+const char version_text[] = "pysbx-runtime version " PYSBX_VERSION "\n"
+                            "commit: " PYSBX_COMMIT "\n"
+                            "spec: " VERSION_SPEC_MAX "\n"
+                            "+SYSTEMD +SELINUX +APPARMOR +CAP +SECCOMP +EBPF +YAJL\n";

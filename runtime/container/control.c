@@ -1,0 +1,209 @@
+/* Commands on a container that exists: kill, pause, resume, update, processes, statistics, list. They read
+ * the state record, never config.json. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/sys.h"
+#include "container/lifecycle.h"
+
+int container_open_record(struct arena *a, const struct runtime_options *rt, const char *id, int *dirfd,
+                          struct record *out, struct error *err)
+{
+    int ret = record_check_id(id, err);
+    if (ret < 0)
+        return ret;
+    cleanup_fd int root = record_open_root(record_root(a, rt->root), false, err);
+    if (root == -ENOENT)
+        return error_text(err, root, "container '%s' does not exist", id);
+    if (root < 0)
+        return root;
+    cleanup_fd int dir = record_open_dir(root, id, err);
+    ret = dir < 0 ? dir : record_read(a, dir, out, err);
+    if (ret == 0)
+        *dirfd = fd_steal(&dir);
+    return ret;
+}
+
+/* Look a container up, do one thing with its record, let go. */
+struct subject {
+    struct arena arena;
+    struct record record;
+    int dir;
+};
+
+static int subject_open(const struct runtime_options *rt, const char *id, struct subject *s,
+                        struct error *err)
+{
+    *s = (struct subject){.dir = -1};
+    return container_open_record(&s->arena, rt, id, &s->dir, &s->record, err);
+}
+
+static void subject_close(struct subject *s)
+{
+    fd_close(&s->dir);
+    arena_free(&s->arena);
+}
+
+#define cleanup_subject __attribute__((cleanup(subject_close)))
+
+/* The wording is what engines look for when a process is already gone. */
+static int not_running(const char *id, struct error *err)
+{
+    return error_text(err, -ESRCH, "container not running: '%s' has no process any more", id);
+}
+
+int container_kill(const struct runtime_options *rt, const char *id, int sig, bool all, struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret < 0)
+        return ret;
+    if (all && s.record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
+        ret = cgroup_kill(&s.record.cgroup, sig, err);
+        return ret == -ESRCH ? not_running(id, err) : ret;
+    }
+    /* Without a cgroup the processes that init leaves behind in a shared pid namespace cannot be told from
+     * others. */
+    cleanup_fd int pidfd = record_pidfd(&s.record);
+    if (pidfd == -ESRCH)
+        return not_running(id, err);
+    if (pidfd < 0)
+        return error_set(err, pidfd, "find the process of container '%s'", id);
+    if (sys_pidfd_send_signal(pidfd, sig, NULL, 0) < 0)
+        return errno == ESRCH ? not_running(id, err)
+                              : error_set(err, -errno, "send signal %d to container '%s'", sig, id);
+    return 0;
+}
+
+/* For commands that need a cgroup and living processes. */
+static int need_running(struct subject *s, const char *what, struct error *err)
+{
+    enum status status = record_status(s->dir, &s->record);
+    if (status == STATUS_STOPPED || status == STATUS_CREATING)
+        return error_text(err, -ESRCH, "cannot %s container '%s': it is %s", what, s->record.id,
+                          status_name(status));
+    if (s->record.cgroup.manager == CGROUP_MANAGER_DISABLED)
+        return error_text(err, -ENOTSUP, "cannot %s container '%s': it was created without a cgroup", what,
+                          s->record.id);
+    return 0;
+}
+
+int container_pause(const struct runtime_options *rt, const char *id, struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret == 0)
+        ret = need_running(&s, "pause", err);
+    if (ret == 0 && record_status(s.dir, &s.record) == STATUS_PAUSED)
+        return error_text(err, -EALREADY, "container '%s' is paused already", id);
+    return ret < 0 ? ret : cgroup_freeze(&s.record.cgroup, err);
+}
+
+int container_resume(const struct runtime_options *rt, const char *id, struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret == 0)
+        ret = need_running(&s, "resume", err);
+    if (ret == 0 && record_status(s.dir, &s.record) != STATUS_PAUSED)
+        return error_text(err, -EINVAL, "container '%s' is not paused", id);
+    return ret < 0 ? ret : cgroup_thaw(&s.record.cgroup, err);
+}
+
+int container_update(const struct runtime_options *rt, const char *id, const struct spec_resources *resources,
+                     struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret == 0)
+        ret = need_running(&s, "update", err);
+    return ret < 0 ? ret : cgroup_update(&s.arena, &s.record.cgroup, resources, err);
+}
+
+int container_pids(struct arena *a, const struct runtime_options *rt, const char *id, pid_t **pids,
+                   size_t *count, struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret < 0)
+        return ret;
+    if (s.record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
+        ret = cgroup_pids(a, &s.record.cgroup, pids, count, err);
+        return ret == -ENOENT ? not_running(id, err) : ret;
+    }
+    cleanup_fd int pidfd = record_pidfd(&s.record);
+    if (pidfd < 0)
+        return not_running(id, err);
+    *pids = ARENA_NEW(a, pid_t);
+    **pids = s.record.pid;
+    *count = 1;
+    return 0;
+}
+
+int container_stats(const struct runtime_options *rt, const char *id, struct json_out *out, struct error *err)
+{
+    cleanup_subject struct subject s;
+    int ret = subject_open(rt, id, &s, err);
+    if (ret == 0)
+        ret = need_running(&s, "read statistics of", err);
+    if (ret < 0)
+        return ret;
+    json_out_map_open(out);
+    json_out_pair_string(out, "type", "stats");
+    json_out_pair_string(out, "id", id);
+    json_out_key(out, "data");
+    ret = cgroup_stats(&s.record.cgroup, out, err);
+    json_out_map_close(out);
+    return ret;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct listed *one = a, *two = b;
+    return strcmp(one->record.id, two->record.id);
+}
+
+static void list_one(struct arena *a, int root, const char *name, struct listed *items, size_t *count)
+{
+    struct listed entry = {0};
+    cleanup_fd int dir = record_open_dir(root, name, NULL);
+    if (dir < 0 || record_read(a, dir, &entry.record, NULL) < 0)
+        return;
+    entry.status = record_status(dir, &entry.record);
+    items[(*count)++] = entry;
+}
+
+int container_list(struct arena *a, const struct runtime_options *rt, struct listed **items, size_t *count,
+                   struct error *err)
+{
+    *items = NULL;
+    *count = 0;
+    cleanup_fd int root = record_open_root(record_root(a, rt->root), false, err);
+    if (root == -ENOENT)
+        return 0;
+    if (root < 0)
+        return root;
+    struct dirent **names;
+    int found = scandirat(root, ".", &names, NULL, NULL);
+    if (found < 0)
+        return error_set(err, -errno, "list the state directory");
+    *items = ARENA_ARRAY(a, (size_t)found + 1, struct listed);
+    for (int i = 0; i < found; i++) {
+        if (names[i]->d_name[0] != '.')
+            list_one(a, root, names[i]->d_name, *items, count);
+        free(names[i]);
+    }
+    free(names);
+    qsort(*items, *count, sizeof(**items), by_name);
+    return 0;
+}

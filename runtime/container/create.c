@@ -1,0 +1,462 @@
+/* Making a container. Each step has its undo in undo_creation; the record on disk names what will be made
+ * before it is made, so that delete --force can do the same for a runtime that was killed. */
+#include "container/create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/sys.h"
+#include "container/hooks.h"
+#include "container/init.h"
+#include "container/pid_file.h"
+#include "container/sync.h"
+#include "sandbox/detach.h"
+#include "sandbox/loopback.h"
+#include "sandbox/oom.h"
+#include "sandbox/rootfs.h"
+#include "sandbox/seccomp_notify.h"
+
+void creation_release(struct creation *c)
+{
+    if (c->plan.rootfs_plan != NULL)
+        rootfs_release(c->plan.rootfs_plan);
+    namespaces_close(&c->plan.namespaces);
+    terminal_release(&c->plan.process.terminal);
+    fd_close(&c->sync);
+    fd_close(&c->pidfd);
+    fd_close(&c->dir);
+    fd_close(&c->root);
+    arena_free(&c->arena);
+}
+
+static const char *joined_mount_namespace(const struct plan *plan)
+{
+    const struct spec_namespace *mount = spec_namespace(plan->spec, "mount");
+    return mount != NULL && (plan->namespaces.join & CLONE_NEWNS) != 0 ? mount->path : NULL;
+}
+
+static void fill_record(struct creation *c, const struct create_options *options)
+{
+    const struct plan *plan = &c->plan;
+    c->record = (struct record){
+        .id = plan->id,
+        .oci_version = plan->spec->oci_version,
+        .bundle = plan->bundle,
+        .rootfs = plan->rootfs,
+        .created = record_time(&c->arena),
+        .owner = geteuid(),
+        .namespaces = (unsigned)(plan->namespaces.make | plan->namespaces.join),
+        .no_new_keyring = options->no_new_keyring,
+        .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
+        .mount_namespace = joined_mount_namespace(plan),
+        .cgroup = plan->cgroup->ref,
+        .rdt_group = plan->intelrdt.group,
+        .rdt_monitor = plan->intelrdt.monitor,
+        /* A group named after the container is its own even if the runtime dies before it can say so. */
+        .rdt_made = {.group = plan->intelrdt.group != NULL && !plan->intelrdt.named,
+                     .monitor = plan->intelrdt.monitor != NULL},
+        .has_seccomp = plan->has_process && plan->process.seccomp.filter != NULL,
+        .seccomp_flags = plan->process.seccomp.flags,
+        .seccomp_listener = plan->process.seccomp.notify ? plan->process.seccomp.listener_path : NULL,
+        .seccomp_metadata = plan->process.seccomp.listener_metadata,
+        .has_poststart = plan->spec->hooks.poststart.count > 0,
+        .has_poststop = plan->spec->hooks.poststop.count > 0,
+        .annotations = plan->spec->annotations,
+    };
+}
+
+static int write_state_file(struct creation *c, const char *name, const void *data, size_t size,
+                            struct error *err)
+{
+    int ret = io_create_file_at(c->dir, name, data, size, 0600);
+    return ret < 0 ? error_set(err, ret, "write '%s' of container '%s'", name, c->plan.id) : 0;
+}
+
+/* The directory and the record, before anything else is made. Without a directory of one's own there is
+ * nothing to undo. */
+static int write_record(struct creation *c, struct error *err)
+{
+    cleanup_fd int dir = record_make_dir(c->root, c->plan.id, err);
+    int ret = dir < 0 ? dir : record_lock(dir, c->plan.id, err);
+    if (dir >= 0 && ret < 0 && ret != -ENOENT && ret != -EBUSY)
+        record_remove_dir(c->root, c->plan.id, NULL);
+    if (ret < 0)
+        return ret;
+    c->dir = fd_steal(&dir);
+    return record_write(c->dir, &c->record, err);
+}
+
+/* What later commands need besides the record. */
+static int write_copies(struct creation *c, struct error *err)
+{
+    const struct plan *plan = &c->plan;
+    const struct seccomp_plan *filter = &plan->process.seccomp;
+    int ret = write_state_file(c, RECORD_CONFIG, plan->config, plan->config_size, err);
+    if (ret == 0 && c->record.has_seccomp)
+        ret =
+            write_state_file(c, RECORD_SECCOMP, filter->filter, filter->count * sizeof(*filter->filter), err);
+    return ret;
+}
+
+/* The socket on which init waits for start; bound through the directory's descriptor, for a path may be
+ * longer than sun_path. */
+static int listen_for_start(const struct creation *c, struct error *err)
+{
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "make the start socket");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" RECORD_START_SOCKET, c->dir);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 1) < 0)
+        return error_set(err, -errno, "bind the start socket of container '%s'", c->plan.id);
+    return fd_steal(&fd);
+}
+
+/* A child that is gone is no error here: why it went is still to be read from the socket. */
+static int tell_child(const struct creation *c, enum sync_message message, struct error *err)
+{
+    int ret = sync_send(c->sync, message);
+    return ret == 0 || ret == -EPIPE ? 0 : error_set(err, ret, "send to the container's first process");
+}
+
+static bool child_waits(const struct plan *plan)
+{
+    return plan->idmap.active || plan->cgroup->ref.manager == CGROUP_MANAGER_SYSTEMD ||
+           plan->netdev.count > 0;
+}
+
+/* The cgroup's part and, for the child of a systemd scope or of a user namespace, what it waits for before it
+ * does anything. */
+static int let_child_begin(struct creation *c, pid_t pid, struct error *err)
+{
+    struct plan *plan = &c->plan;
+    struct cgroup_job *job = NULL;
+    char path[PATH_MAX];
+    int ret = idmap_write(&plan->idmap, pid, err);
+    if (ret == 0)
+        ret = cgroup_attach_begin(plan->cgroup, pid, &job, err);
+    if (ret == 0 && plan->netdev.count > 0)
+        ret = netdev_apply(&plan->netdev, c->pidfd, err);
+    bool scope = job != NULL;
+    /* Also after a failure: the job is to be freed. */
+    int finished = cgroup_attach_finish(job, path, ret < 0 ? NULL : err);
+    c->owns_cgroup |= scope && finished != -EEXIST;
+    if (ret == 0 && (ret = finished) == 0 && scope)
+        c->record.cgroup.path = arena_strdup(&c->arena, path);
+    return ret == 0 && child_waits(plan) ? tell_child(c, SYNC_GO, err) : ret;
+}
+
+static int make_network(struct creation *c, struct error *err)
+{
+    if (!c->plan.namespaces.network_aside)
+        return 0;
+    int ret = namespaces_make_network(&c->plan.namespaces, err);
+    if (ret == 0)
+        ret = tell_child(c, SYNC_GO, err);
+    return ret < 0 ? ret : loopback_up(err);
+}
+
+/* The runtime's part in the container's set-up, while the child mounts: first what the child waits for. */
+static int serve_child(struct creation *c, pid_t pid, struct error *err)
+{
+    struct plan *plan = &c->plan;
+    bool waits = child_waits(plan);
+    int ret = waits ? 0 : make_network(c, err);
+    /* Before the child becomes root of a user namespace: from then on its /proc files are not the user's. */
+    if (ret == 0 && plan->has_process)
+        ret = oom_apply(plan->process.process, pid, err);
+    if (ret == 0)
+        ret = let_child_begin(c, pid, err);
+    if (ret == 0 && waits)
+        ret = make_network(c, err);
+    if (ret == 0 && (ret = proc_start_time(pid, &c->record.start_time, NULL)) < 0)
+        return error_set(err, ret, "read the start time of process %d", (int)pid);
+    if (ret == 0 && plan->intelrdt.group != NULL) {
+        cleanup_fd int root = intelrdt_open(err);
+        ret = root < 0 ? root : intelrdt_create(&plan->intelrdt, root, pid, &c->record.rdt_made, err);
+    }
+    return ret < 0 ? ret : write_copies(c, err);
+}
+
+static int run_runtime_hooks(struct creation *c, pid_t pid, struct error *err)
+{
+    const struct spec_hooks *hooks = &c->plan.spec->hooks;
+    /* What prestart hooks read is from a time when they ran at start: they are told "created" by the
+     * validation suite's and other runtimes' tradition. */
+    struct hook_run run = {.kind = "prestart", .status = "created", .pid = pid, .cwd = c->plan.bundle};
+    int ret = hooks_run(&hooks->prestart, &run, &c->record, err);
+    run.kind = "createRuntime";
+    run.status = "creating";
+    return ret < 0 ? ret : hooks_run(&hooks->create_runtime, &run, &c->record, err);
+}
+
+/* A child that fails takes the runtime's steps with it: its own reason says more than theirs. */
+static int prefer_reason_of_child(const struct creation *c, int ret, struct error *err)
+{
+    struct pollfd p = {.fd = c->sync, .events = POLLIN};
+    struct error reason = {0};
+    if (poll(&p, 1, 0) <= 0 || sync_receive(c->sync, &reason) != SYNC_ERROR)
+        return ret;
+    *err = reason;
+    return reason.code;
+}
+
+static void write_creating_state(struct json_out *out, const void *arg)
+{
+    const struct creation *c = arg;
+    record_write_state(&c->record, "creating", c->record.pid, false, out);
+}
+
+static int pass_listener(struct creation *c, struct seccomp_handover *handover, struct error *err)
+{
+    struct seccomp_receiver receiver = {.oci_version = c->record.oci_version,
+                                        .pid = c->record.pid,
+                                        .write_state = write_creating_state,
+                                        .arg = c};
+    return seccomp_notify_send(&c->plan.process.seccomp, handover, c->pidfd, &receiver, err);
+}
+
+/* A child that ends without a word was killed: by the kernel for want of memory, most likely. */
+static int explain_end(const struct creation *c, struct error *err)
+{
+    siginfo_t info = {0};
+    uint64_t kills = 0;
+    waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOWAIT);
+    if (cgroup_oom_kills(&c->record.cgroup, &kills) == 0 && kills > 0)
+        return error_text(
+            err, -ENOMEM,
+            "the container's first process was killed for want of memory: linux.resources.memory.limit "
+            "could be too low");
+    if (info.si_code == CLD_EXITED)
+        return error_text(err, -ECONNRESET,
+                          "the container's first process ended with status %d before it was ready",
+                          info.si_status);
+    return error_text(err, -ECONNRESET,
+                      "the container's first process was killed by signal %d before it was ready",
+                      info.si_status);
+}
+
+/* Put the container on record and let its init go: to wait for start, or on to the program. Both messages can
+ * be sent before the init asks, so that it need not wait for the runtime to wake up. One that runs is still
+ * being created then: until it has entered its root, exec would find the host's. */
+static int release(struct creation *c, const struct create_options *options, struct error *err)
+{
+    c->record.complete = c->goal == CREATION_WAITS;
+    int ret = record_write(c->dir, &c->record, err);
+    if (ret == 0 && options->pid_file != NULL)
+        ret = pid_file_write(options->pid_file, c->record.pid, err);
+    if (ret < 0)
+        return ret;
+    ret = tell_child(c, SYNC_COMMIT, err);
+    return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
+}
+
+static bool has_runtime_hooks(const struct plan *plan)
+{
+    return plan->spec->hooks.prestart.count + plan->spec->hooks.create_runtime.count > 0;
+}
+
+/* Serve the init's requests until it waits for start, or has executed the program. */
+static int follow_child(struct creation *c, const struct create_options *options,
+                        struct seccomp_handover *handover, struct error *err)
+{
+    bool ready = false;
+    int ret = c->goal == CREATION_RUNS && !has_runtime_hooks(&c->plan) ? release(c, options, err) : 0;
+    while (ret == 0) {
+        int message = sync_receive(c->sync, err);
+        switch (message) {
+        case SYNC_HOOKS:
+            ret = run_runtime_hooks(c, c->record.pid, err);
+            if (ret == 0)
+                ret = tell_child(c, SYNC_GO, err);
+            if (ret == 0 && c->goal == CREATION_RUNS)
+                ret = release(c, options, err);
+            break;
+        case SYNC_LISTENER:
+            ret = pass_listener(c, handover, err);
+            break;
+        case SYNC_READY:
+            ready = true;
+            if (c->goal == CREATION_WAITS)
+                return release(c, options, err);
+            c->record.complete = true;
+            ret = record_write(c->dir, &c->record, err);
+            break;
+        case SYNC_ERROR:
+            return err->code;
+        case SYNC_END:
+            return ready ? 0 : explain_end(c, err);
+        default:
+            return message < 0 ? message : error_text(err, -EPROTO, "unexpected message %d", message);
+        }
+    }
+    return ret;
+}
+
+/* May the runtime give up its own network namespace? Not when programs are still to run in it, or devices to
+ * leave it. */
+static bool gives_network_up(const struct plan *plan)
+{
+    const struct spec_hooks *hooks = &plan->spec->hooks;
+    return !has_runtime_hooks(plan) && hooks->poststart.count == 0 && hooks->poststop.count == 0 &&
+           plan->netdev.count == 0;
+}
+
+/* Clone the init and see it through. */
+static int spawn(struct creation *c, const struct create_options *options, int cgroup_fd, int start_socket,
+                 struct seccomp_handover *handover, struct error *err)
+{
+    int sockets[2];
+    int ret = sync_pair(sockets, err);
+    if (ret < 0)
+        return ret;
+    c->sync = sockets[0];
+    cleanup_fd int child_end = sockets[1];
+    if (gives_network_up(&c->plan) && (ret = namespaces_put_network_aside(&c->plan.namespaces, err)) < 0)
+        return ret;
+    cleanup_fd int copy = detach_prepare();
+    pid_t pid = namespaces_clone(&c->plan.namespaces, cgroup_fd, &c->pidfd, err);
+    if (pid < 0)
+        return pid;
+    if (pid == 0) {
+        fd_close(&c->sync);
+        fd_close(&c->dir); /* and with it the lock, which is the runtime's */
+        fd_close(&c->root);
+        struct init_context context = {.plan = &c->plan,
+                                       .record = &c->record,
+                                       .handover = handover,
+                                       .copy = copy,
+                                       .sync = child_end,
+                                       .start_socket = start_socket,
+                                       .wait_first = child_waits(&c->plan)};
+        init_main(&context);
+    }
+    fd_close(&child_end);
+    c->record.pid = pid;
+    ret = serve_child(c, pid, err);
+    detach_fill(&copy);
+    return ret < 0 ? prefer_reason_of_child(c, ret, err) : follow_child(c, options, handover, err);
+}
+
+static void undo_creation(struct creation *c, const struct create_options *options)
+{
+    struct error ignored = {0};
+    if (c->pidfd >= 0) {
+        sys_pidfd_send_signal(c->pidfd, SIGKILL, NULL, 0);
+        siginfo_t info;
+        RETRY(waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED));
+        /* The specification: what fails after the namespaces exist is followed by destruction and the
+         * poststop hooks. */
+        struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = c->plan.bundle};
+        hooks_run_all(&c->plan.spec->hooks.poststop, &run, &c->record);
+        if (options->pid_file != NULL)
+            unlink(options->pid_file);
+    }
+    if (c->record.rdt_made.group || c->record.rdt_made.monitor) {
+        cleanup_fd int root = intelrdt_open(&ignored);
+        if (root >= 0)
+            intelrdt_destroy(c->record.rdt_group, c->record.rdt_monitor, &c->record.rdt_made, root, &ignored);
+    }
+    if (c->owns_cgroup && cgroup_destroy(&c->record.cgroup, &ignored) < 0)
+        log_warning("%s", ignored.text);
+    if (c->record.chrooted && rootfs_detach(c->plan.rootfs, c->record.mount_namespace, &ignored) < 0)
+        log_warning("%s", ignored.text);
+    if (record_remove_dir(c->root, c->plan.id, &ignored) < 0)
+        log_warning("%s", ignored.text);
+}
+
+static int act(struct creation *c, const struct create_options *options, struct error *err)
+{
+    struct seccomp_handover *handover = NULL;
+    cleanup_fd int cgroup_fd = -1;
+    cleanup_fd int start_socket = -1;
+    int ret = write_record(c, err);
+    if (c->dir < 0)
+        return ret;
+    if (ret == 0)
+        ret = cgroup_create(c->plan.cgroup, &cgroup_fd, err);
+    c->owns_cgroup = cgroup_fd >= 0;
+    if (ret == 0 && c->goal == CREATION_WAITS)
+        ret = start_socket = listen_for_start(c, err);
+    if (ret >= 0)
+        ret = rootfs_prepare(c->plan.rootfs_plan, err);
+    if (ret == 0 && c->plan.has_process)
+        ret = seccomp_handover_new(&c->plan.process.seccomp, &handover, err);
+    if (ret == 0 && c->plan.has_process && c->plan.other_user_namespace)
+        ret = rlimits_raise(&c->plan.process.rlimits, err);
+    if (ret == 0)
+        ret = spawn(c, options, cgroup_fd, start_socket, handover, err);
+    seccomp_handover_free(handover);
+    rootfs_release(c->plan.rootfs_plan);
+    if (ret < 0)
+        undo_creation(c, options);
+    record_unlock(c->dir);
+    return ret;
+}
+
+int creation_make(const struct runtime_options *rt, const struct create_options *options,
+                  enum creation_goal goal, struct creation *out, struct error *err)
+{
+    *out = CREATION_NONE;
+    out->goal = goal;
+    int ret = record_check_id(options->id, err);
+    if (ret < 0)
+        return ret;
+    out->root = record_open_root(record_root(&out->arena, rt->root), true, err);
+    ret = out->root < 0 ? out->root : plan_make(&out->arena, rt, options, out->root, &out->plan, err);
+    if (ret == 0 && out->plan.has_process) {
+        bool foreground = goal == CREATION_RUNS && !options->detach;
+        ret = terminal_plan(out->plan.spec->process, options->console_socket, foreground,
+                            &out->plan.process.terminal, err);
+    }
+    if (ret == 0) {
+        fill_record(out, options);
+        ret = act(out, options, err);
+    }
+    if (ret < 0)
+        creation_release(out);
+    return ret;
+}
+
+int container_create(const struct runtime_options *rt, const struct create_options *options,
+                     struct error *err)
+{
+    struct creation c;
+    int ret = creation_make(rt, options, CREATION_WAITS, &c, err);
+    if (ret == 0)
+        creation_release(&c);
+    return ret;
+}
+
+int container_plan(const struct runtime_options *rt, const struct create_options *options,
+                   struct json_out *out, struct error *err)
+{
+    struct creation c = CREATION_NONE;
+    int ret = record_check_id(options->id, err);
+    if (ret == 0) {
+        c.root = record_open_root(record_root(&c.arena, rt->root), false, err);
+        ret = plan_make(&c.arena, rt, options, c.root, &c.plan, err);
+    }
+    if (ret == 0)
+        plan_describe(&c.plan, out);
+    creation_release(&c);
+    return ret;
+}

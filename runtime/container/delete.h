@@ -1,0 +1,12 @@
+/* Taking a container away. */
+#ifndef PYSBX_CONTAINER_DELETE_H
+#define PYSBX_CONTAINER_DELETE_H
+
+struct error;
+struct record;
+
+/* Kill what is left of the container and remove everything that its record names, the poststop hooks run,
+ * then the record. root, dir: the state root and the container's directory. */
+int delete_recorded(int root, int dir, const struct record *record, struct error *err);
+
+#endif

@@ -1,0 +1,361 @@
+/* exec: one more process in a running container. One clone: the runtime enters only the pid namespace (which
+ * counts for its children), the child is born in the container's cgroup and enters the rest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/sys.h"
+#include "container/lifecycle.h"
+#include "container/pid_file.h"
+#include "container/process.h"
+#include "container/saved.h"
+#include "container/signals.h"
+#include "container/sync.h"
+#include "container/wait.h"
+#include "sandbox/detach.h"
+#include "sandbox/intelrdt.h"
+#include "sandbox/oom.h"
+#include "sandbox/seccomp_notify.h"
+
+#define EXIT_NO_PROGRAM 127
+
+struct execution {
+    struct arena arena;
+    const struct exec_options *options;
+    struct record record;
+    struct process_plan plan;
+    struct seccomp_handover *handover;
+    int copy; /* of the runtime's program, see detach.h */
+    int dir;
+    int init;  /* pidfd of the container's init */
+    int pidfd; /* the new process */
+    int sync;
+    pid_t pid;
+};
+
+static void execution_close(struct execution *x)
+{
+    terminal_release(&x->plan.terminal);
+    seccomp_handover_free(x->handover);
+    fd_close(&x->sync);
+    fd_close(&x->pidfd);
+    fd_close(&x->init);
+    fd_close(&x->dir);
+    arena_free(&x->arena);
+}
+
+int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,
+                         struct spec_process **out, struct error *err)
+{
+    struct record record;
+    struct spec *spec;
+    cleanup_fd int dir = -1;
+    int ret = container_open_record(a, rt, id, &dir, &record, err);
+    if (ret == 0 && !record.complete)
+        return error_text(err, -ESRCH, "cannot exec in container '%s': it is creating: container not running",
+                          id);
+    if (ret == 0)
+        ret = saved_spec(a, dir, &spec, err);
+    if (ret == 0 && spec->process == NULL)
+        return error_text(err, -EINVAL, "container '%s' has no process to take defaults from: use --process",
+                          id);
+    if (ret == 0)
+        *out = spec->process;
+    return ret;
+}
+
+static int check_status(struct execution *x, struct error *err)
+{
+    enum status status = record_status(x->dir, &x->record);
+    if (status == STATUS_PAUSED && !x->options->ignore_paused)
+        return error_text(err, -EBUSY, "cannot exec in container '%s': it is paused", x->record.id);
+    if (status == STATUS_STOPPED || status == STATUS_CREATING)
+        return error_text(err, -ESRCH, "cannot exec in container '%s': it is %s: container not running",
+                          x->record.id, status_name(status));
+    x->init = record_pidfd(&x->record);
+    return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
+}
+
+static int plan(struct execution *x, struct error *err)
+{
+    const struct exec_options *o = x->options;
+    const char *keep_groups = NULL;
+    for (size_t i = 0; i < x->record.annotations.count; i++)
+        if (strcmp(x->record.annotations.items[i].key, "run.oci.keep_original_groups") == 0)
+            keep_groups = x->record.annotations.items[i].value;
+    struct process_context context = {
+        .user_namespace = (x->record.namespaces & CLONE_NEWUSER) != 0,
+        .preserve_fds = o->preserve_fds,
+        .listen_fds = o->listen_fds,
+        .keyring = x->record.no_new_keyring ? NULL : x->record.id,
+        .keep_groups = keep_groups != NULL && strcmp(keep_groups, "1") == 0,
+        .exec = true,
+    };
+    int ret = spec_validate_process(o->process, err);
+    if (ret == 0)
+        ret = process_plan(&x->arena, o->process, &context, &x->plan, err);
+    if (ret == 0)
+        ret = saved_seccomp(&x->arena, x->dir, &x->record, &x->plan.seccomp, err);
+    if (ret == 0)
+        ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
+    if (ret == 0)
+        ret = seccomp_handover_new(&x->plan.seccomp, &x->handover, err);
+    return ret;
+}
+
+/* In the child. */
+
+static int enter_container(const struct execution *x, struct error *err)
+{
+    /* As in the container's first process: the runtime of an ordinary user cannot do it afterwards. */
+    (void)oom_apply(x->options->process, 0, NULL);
+    /* Nothing in the container may trace or read this process while it still is the runtime. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
+    int flags = (int)x->record.namespaces & ~CLONE_NEWPID;
+    cleanup_fd int root = -1;
+    if (x->record.chrooted) {
+        char path[48];
+        snprintf(path, sizeof(path), "/proc/%d/root", (int)x->record.pid);
+        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+            return error_set(err, -errno, "open the root of container '%s'", x->record.id);
+    }
+    if (flags != 0 && setns(x->init, flags) < 0)
+        return error_set(err, -errno, "enter the namespaces of container '%s'", x->record.id);
+    if (root >= 0 && (fchdir(root) < 0 || chroot(".") < 0))
+        return error_set(err, -errno, "enter the root of container '%s'", x->record.id);
+    if ((flags & CLONE_NEWUSER) != 0 && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
+        return error_set(err, -errno, "become root of the container's user namespace");
+    if (setsid() < 0)
+        return error_set(err, -errno, "setsid");
+    return 0;
+}
+
+static int open_terminal(struct execution *x, struct error *err)
+{
+    if (!x->plan.terminal.wanted)
+        return 0;
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int master = -1;
+    cleanup_fd int slave = -1;
+    if (root < 0)
+        return error_set(err, -errno, "open the container's root");
+    int ret = terminal_setup(&x->plan.terminal, root, x->plan.identity.uid, false, &master, &slave, err);
+    if (ret == 0)
+        ret = terminal_send_master(x->plan.terminal.socket, master, err);
+    return ret < 0 ? ret : terminal_attach(fd_steal(&slave), err);
+}
+
+static int child_steps(struct execution *x, int sync, char program[static PATH_MAX], struct error *err)
+{
+    umask(0);
+    signals_reset();
+    if (sys_close_range(3 + x->options->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+        return error_set(err, -errno, "mark descriptors to be closed");
+    int ret = enter_container(x, err);
+    if (ret == 0)
+        ret = open_terminal(x, err);
+    if (ret == 0)
+        ret = process_become(&x->plan, x->copy, program, err);
+    if (ret == 0 && process_loads_early(&x->plan))
+        ret = sync_send(sync, SYNC_LISTENER);
+    else if (ret == 0)
+        ret = sync_send(sync, SYNC_READY);
+    if (ret == 0)
+        ret = sync_expect(sync, SYNC_GO, err);
+    process_close_descriptors(&x->plan, &sync, 1);
+    if (ret == 0)
+        ret = process_confine(&x->plan, x->handover, err);
+    return ret < 0 ? ret : process_execute(&x->plan, program, err);
+}
+
+static _Noreturn void child_main(struct execution *x, int sync)
+{
+    char program[PATH_MAX] = "";
+    struct error err = {0};
+    child_steps(x, sync, program, &err);
+    sync_send_error(sync, &err);
+    _exit(EXIT_NO_PROGRAM);
+}
+
+/* In the runtime. */
+
+static pid_t clone_child(struct execution *x, int cgroup_fd)
+{
+    struct clone_args args = {
+        .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&x->pidfd, .exit_signal = SIGCHLD};
+    if (cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)cgroup_fd;
+    }
+    return sys_clone3(&args, sizeof(args));
+}
+
+/* The runtime itself enters the pid namespace, for its child to be born there. An unprivileged one gets the
+ * right to do so from the user namespace, which it owns. */
+static int enter_pid_namespace(const struct execution *x, struct error *err)
+{
+    if ((x->record.namespaces & CLONE_NEWPID) == 0)
+        return 0;
+    if (setns(x->init, CLONE_NEWPID) == 0)
+        return 0;
+    if (errno == EPERM && (x->record.namespaces & CLONE_NEWUSER) != 0 &&
+        setns(x->init, CLONE_NEWUSER | CLONE_NEWPID) == 0)
+        return 1;
+    return error_set(err, -errno, "enter the pid namespace of container '%s'", x->record.id);
+}
+
+/* Clone into the container's cgroup; 0 in the child. */
+static pid_t spawn(struct execution *x, struct error *err)
+{
+    const struct cgroup_ref *ref = &x->record.cgroup;
+    cleanup_fd int cgroup_fd = -1;
+    if (ref->manager != CGROUP_MANAGER_DISABLED) {
+        cgroup_fd = cgroup_open(ref, x->options->cgroup, err);
+        if (cgroup_fd < 0)
+            return cgroup_fd;
+    }
+    int entered = enter_pid_namespace(x, err);
+    if (entered < 0)
+        return entered;
+    if (entered == 1)
+        x->record.namespaces &= ~(unsigned)CLONE_NEWUSER;
+    pid_t pid = clone_child(x, cgroup_fd);
+    if (pid < 0 && errno == EBUSY && x->options->cgroup == NULL) {
+        fd_close(&cgroup_fd);
+        cgroup_fd = cgroup_open_fallback(ref, x->record.pid, err);
+        if (cgroup_fd < 0)
+            return cgroup_fd;
+        pid = clone_child(x, cgroup_fd);
+    }
+    if (pid < 0 && (errno == EACCES || errno == EPERM) && cgroup_fd >= 0) {
+        /* The cgroup is not ours to enter (a delegated tree of systemd's): its manager moves the process. */
+        pid = clone_child(x, -1);
+        if (pid > 0 && cgroup_move(ref, x->options->cgroup, cgroup_fd, pid, err) < 0)
+            return err->code;
+    }
+    return pid < 0 ? error_set(err, -errno, "clone a process in container '%s'", x->record.id) : pid;
+}
+
+static void write_running_state(struct json_out *out, const void *arg)
+{
+    const struct execution *x = arg;
+    record_write_state(&x->record, "running", x->record.pid, false, out);
+}
+
+static int pass_listener(struct execution *x, struct error *err)
+{
+    struct seccomp_receiver receiver = {
+        .oci_version = x->record.oci_version, .pid = x->pid, .write_state = write_running_state, .arg = x};
+    return seccomp_notify_send(&x->plan.seccomp, x->handover, x->pidfd, &receiver, err);
+}
+
+static int follow(struct execution *x, struct error *err)
+{
+    int message = sync_receive(x->sync, err);
+    if (message == SYNC_ERROR)
+        return err->code;
+    if (message != SYNC_READY && message != SYNC_LISTENER)
+        return message < 0 ? message : error_text(err, -ECONNRESET, "the process ended before it was ready");
+    int ret = oom_apply(x->options->process, x->pid, err);
+    if (ret == 0 && x->record.rdt_group != NULL) {
+        struct intelrdt_plan rdt = {.group = x->record.rdt_group, .monitor = x->record.rdt_monitor};
+        cleanup_fd int root = intelrdt_open(err);
+        ret = root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
+    }
+    if (ret == 0 && x->options->pid_file != NULL)
+        ret = pid_file_write(x->options->pid_file, x->pid, err);
+    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
+        ret = error_text(err, -ECONNRESET, "the process ended before it was ready");
+    if (ret == 0 && message == SYNC_LISTENER)
+        ret = pass_listener(x, err);
+    if (ret < 0)
+        return ret;
+    message = sync_receive(x->sync, err);
+    return message == SYNC_END     ? 0
+           : message == SYNC_ERROR ? err->code
+                                   : error_text(err, -EPROTO, "unexpected message");
+}
+
+static void abandon(struct execution *x)
+{
+    siginfo_t info;
+    if (x->pidfd < 0)
+        return;
+    sys_pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
+    RETRY(waitid(P_PIDFD, (id_t)x->pidfd, &info, WEXITED));
+    if (x->options->pid_file != NULL)
+        unlink(x->options->pid_file);
+}
+
+static int run(struct execution *x, int *exit_code, struct error *err)
+{
+    int sockets[2];
+    int ret = sync_pair(sockets, err);
+    if (ret < 0)
+        return ret;
+    x->sync = sockets[0];
+    cleanup_fd int child_end = sockets[1];
+    ret = sched_apply_initial(&x->plan.affinity, err);
+    if (ret == 0 && (x->record.namespaces & CLONE_NEWUSER) != 0)
+        ret = rlimits_raise(&x->plan.rlimits, err);
+    if (ret < 0)
+        return ret;
+    x->copy = detach_prepare();
+    x->pid = spawn(x, err);
+    if (x->pid == 0) {
+        fd_close(&x->sync);
+        child_main(x, child_end);
+    }
+    fd_close(&child_end);
+    detach_fill(&x->copy);
+    cleanup_fd int master = -1;
+    ret = x->pid < 0 ? x->pid : follow(x, err);
+    if (ret == 0 && x->plan.terminal.relay_socket >= 0) {
+        master = terminal_receive_master(x->plan.terminal.relay_socket, err);
+        ret = master < 0 ? master : 0;
+    }
+    if (ret < 0) {
+        abandon(x);
+        return ret;
+    }
+    return x->options->detach ? 0 : wait_for_process(x->pid, x->pidfd, master, exit_code, err);
+}
+
+int container_exec(const struct runtime_options *rt, const struct exec_options *options, int *exit_code,
+                   struct error *err)
+{
+    struct execution x = {.options = options,
+                          .dir = -1,
+                          .init = -1,
+                          .pidfd = -1,
+                          .sync = -1,
+                          .copy = -1,
+                          .plan.terminal = TERMINAL_PLAN_NONE};
+    struct wait_signals signals = WAIT_SIGNALS_NONE;
+    *exit_code = 0;
+    int ret = container_open_record(&x.arena, rt, options->id, &x.dir, &x.record, err);
+    if (ret == 0)
+        ret = check_status(&x, err);
+    if (ret == 0)
+        ret = plan(&x, err);
+    if (ret == 0 && !options->detach)
+        wait_block_signals(&signals);
+    if (ret == 0)
+        ret = run(&x, exit_code, err);
+    wait_restore_signals(&signals);
+    execution_close(&x);
+    return ret;
+}

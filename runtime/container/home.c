@@ -1,0 +1,53 @@
+/* HOME from /etc/passwd, read by hand: getpwuid(3) would load the container's name service modules into the
+ * runtime. */
+#include "container/home.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/str.h"
+
+/* Larger files are read to this point: an entry for the user of a container stands at the top. */
+#define PASSWD_MAX ((size_t)64 * 1024)
+
+/* "name:password:uid:gid:gecos:home:shell" */
+static const char *home_of_line(char *line, uid_t uid)
+{
+    char *field[6];
+    for (size_t i = 0; i < 6; i++) {
+        field[i] = line;
+        line = strchr(line, ':');
+        if (line == NULL)
+            return NULL;
+        *line++ = '\0';
+    }
+    uint32_t id;
+    return str_to_id(field[2], &id) == 0 && id == uid && field[5][0] == '/' ? field[5] : NULL;
+}
+
+void home_variable(uid_t uid, char *out, size_t size)
+{
+    static char text[PASSWD_MAX];
+    snprintf(out, size, "HOME=/");
+    cleanup_fd int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return;
+    ssize_t n = io_read_full(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return;
+    text[n] = '\0';
+    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        const char *home = home_of_line(line, uid);
+        if (home != NULL && strlen(home) + sizeof("HOME=") <= size) {
+            snprintf(out, size, "HOME=%s", home);
+            return;
+        }
+    }
+}

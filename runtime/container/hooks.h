@@ -1,0 +1,34 @@
+/* OCI hooks (runtime-spec config.md "POSIX-platform Hooks"): programs of the host, or of the container for
+ * startContainer, that get the container's state on standard input. */
+#ifndef PYSBX_CONTAINER_HOOKS_H
+#define PYSBX_CONTAINER_HOOKS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "spec/spec.h"
+
+struct error;
+struct record;
+
+struct hook_run {
+    const char *kind;   /* "prestart", …: for messages */
+    const char *status; /* of the container at this point of its life */
+    pid_t pid; /* of its init as the runtime's pid namespace numbers it; 0 when there is none any more */
+    const char *cwd;  /* working directory; NULL: the present one */
+    bool clear_label; /* the caller prepared its own next execve for the container's security label: not meant
+                         for the hook */
+};
+
+/* Run the hooks in order, each with the state on stdin, until one fails: exit status not 0, a signal, its
+ * timeout (it is killed). Error names hook, path and reason, and ends with the last line that the hook wrote
+ * to standard error. No descriptor but the standard streams reaches a hook. Annotations run.oci.hooks.stdout
+ * and run.oci.hooks.stderr name files that take the output of hooks run by the runtime. */
+int hooks_run(const struct spec_hook_list *hooks, const struct hook_run *run, const struct record *record,
+              struct error *err);
+
+/* The same, but a failure is only a warning and the next hook runs: poststop. */
+void hooks_run_all(const struct spec_hook_list *hooks, const struct hook_run *run,
+                   const struct record *record);
+
+#endif

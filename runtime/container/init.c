@@ -1,0 +1,238 @@
+/* The container's init from its clone to execve. It carries out the plan it finds in the memory it inherited;
+ * all decisions were made by the parent. */
+#include "container/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/proc.h"
+#include "base/sys.h"
+#include "container/hooks.h"
+#include "container/plan.h"
+#include "container/record.h"
+#include "container/signals.h"
+#include "container/sync.h"
+#include "sandbox/loopback.h"
+#include "sandbox/oom.h"
+#include "sandbox/rootfs.h"
+
+/* Exit status of an init that could not execute its program: what shells use for "not found or not
+ * executable". */
+#define EXIT_NO_PROGRAM 127
+
+static int set_names(const struct spec *spec, struct error *err)
+{
+    if (spec->hostname != NULL && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
+        return error_set(err, -errno, "set the hostname to '%s'", spec->hostname);
+    if (spec->domainname != NULL && setdomainname(spec->domainname, strlen(spec->domainname)) < 0)
+        return error_set(err, -errno, "set the domainname to '%s'", spec->domainname);
+    return 0;
+}
+
+/* Own pid as the runtime sees it: the trusted /proc is the runtime's. */
+static pid_t pid_for_runtime(void)
+{
+    char text[24] = "";
+    int root = proc_root(NULL);
+    ssize_t n = root < 0 ? -1 : readlinkat(root, "self", text, sizeof(text) - 1);
+    return n > 0 ? (pid_t)atoi(text) : 0;
+}
+
+static int run_container_hooks(const struct init_context *c, const struct spec_hook_list *hooks,
+                               const char *kind, const char *status, bool clear_label, struct error *err)
+{
+    if (hooks->count == 0)
+        return 0;
+    struct hook_run run = {
+        .kind = kind, .status = status, .pid = pid_for_runtime(), .clear_label = clear_label};
+    return hooks_run(hooks, &run, c->record, err);
+}
+
+/* Descriptors that the engine or a shell left open must not get into the container (CVE-2024-21626). */
+static int close_foreign_descriptors(const struct plan *plan, struct error *err)
+{
+    unsigned first = 3 + plan->process.preserve_fds;
+    if (sys_close_range(first, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+        return error_set(err, -errno, "mark descriptors from %u on to be closed", first);
+    return 0;
+}
+
+static int enter_namespaces(const struct init_context *c, struct error *err)
+{
+    struct plan *plan = c->plan;
+    int ret = c->wait_first ? sync_expect(c->sync, SYNC_GO, err) : 0;
+    if (ret == 0)
+        ret = idmap_become_root(&plan->idmap, err);
+    if (ret == 0)
+        ret = namespaces_enter(&plan->namespaces, err);
+    if (ret < 0)
+        return ret;
+    /* The runtime of an ordinary user cannot do it any more once this process is not dumpable; what needs its
+     * privilege fails here and is done there. */
+    (void)oom_apply(plan->process.process, 0, NULL);
+    /* From here on no process of another user, and of the container if it is entered, may trace or read this
+     * one. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
+    if (setsid() < 0 && errno != EPERM)
+        return error_set(err, -errno, "setsid");
+    return set_names(plan->spec, err);
+}
+
+/* The new network namespace: made by clone, or aside by the runtime, which then sets the loopback device up
+ * itself. */
+static int enter_network(const struct init_context *c, struct error *err)
+{
+    if ((c->plan->namespaces.make & CLONE_NEWNET) == 0)
+        return 0;
+    if (!c->plan->namespaces.network_aside)
+        return loopback_up(err);
+    int ret = sync_expect(c->sync, SYNC_GO, err);
+    return ret < 0 ? ret : namespaces_enter_network(&c->plan->namespaces, err);
+}
+
+/* The working directory is made if the image lacks it, as engines expect; a read-only or squashed root says
+ * so at chdir. */
+static void make_cwd(const struct plan *plan)
+{
+    if (!plan->has_process)
+        return;
+    int fd = path_mkdir_in_root(rootfs_fd(plan->rootfs_plan), plan->process.cwd, 0755);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int setup_terminal(struct plan *plan, int *slave, struct error *err)
+{
+    if (!plan->has_process || !plan->process.terminal.wanted)
+        return 0;
+    cleanup_fd int master = -1;
+    int ret = terminal_setup(&plan->process.terminal, rootfs_fd(plan->rootfs_plan),
+                             plan->process.identity.uid, true, &master, slave, err);
+    if (ret == 0)
+        ret = terminal_send_master(plan->process.terminal.socket, master, err);
+    return ret;
+}
+
+static int setup_root(const struct init_context *c, struct error *err)
+{
+    struct plan *plan = c->plan;
+    const struct spec_hooks *hooks = &plan->spec->hooks;
+    cleanup_fd int slave = -1;
+    int ret = rootfs_mount(plan->rootfs_plan, err);
+    if (ret == 0)
+        ret = enter_network(c, err);
+    if (ret == 0)
+        ret = rootfs_mount_after_network(plan->rootfs_plan, err);
+    if (ret < 0)
+        return ret;
+    make_cwd(plan);
+    ret = sysctl_apply(&plan->sysctl, err);
+    if (ret == 0)
+        ret = setup_terminal(plan, &slave, err);
+    if (ret == 0 && hooks->prestart.count + hooks->create_runtime.count > 0) {
+        ret = sync_send(c->sync, SYNC_HOOKS);
+        if (ret == 0)
+            ret = sync_expect(c->sync, SYNC_GO, err);
+    }
+    if (ret == 0)
+        ret = run_container_hooks(c, &hooks->create_container, "createContainer", "creating", false, err);
+    if (ret == 0)
+        ret = rootfs_finish(plan->rootfs_plan, err);
+    if (ret == 0)
+        ret = rootfs_pivot(plan->rootfs_plan, err);
+    if (ret == 0 && slave >= 0)
+        ret = terminal_attach(fd_steal(&slave), err);
+    return ret;
+}
+
+/* Everything that can be done before start: the end of create. */
+static int prepare(const struct init_context *c, char program[static PATH_MAX], struct error *err)
+{
+    struct plan *plan = c->plan;
+    umask(0);
+    signals_reset();
+    int ret = close_foreign_descriptors(plan, err);
+    if (ret == 0)
+        ret = enter_namespaces(c, err);
+    if (ret == 0)
+        ret = setup_root(c, err);
+    if (ret < 0 || !plan->has_process)
+        return ret;
+    ret = process_become(&plan->process, c->copy, program, err);
+    if (ret == 0 && process_loads_early(&plan->process)) {
+        ret = sync_send(c->sync, SYNC_LISTENER);
+        const int keep[] = {c->sync, c->start_socket, proc_root(NULL)};
+        process_close_descriptors(&plan->process, keep, sizeof(keep) / sizeof(keep[0]));
+        if (ret == 0)
+            ret = process_confine(&plan->process, c->handover, err);
+    }
+    return ret;
+}
+
+/* Wait until start says so; the descriptor to answer on, which closes itself at execve. */
+static int wait_for_start(const struct init_context *c)
+{
+    struct error err = {0};
+    /* A runtime that was killed before the container was on record: nobody knows of this process. */
+    if (sync_expect(c->sync, SYNC_COMMIT, &err) < 0)
+        _exit(1);
+    if (c->start_socket < 0)
+        return sync_expect(c->sync, SYNC_START, &err) == 0 ? c->sync : -1;
+    for (;;) {
+        int fd = RETRY(accept4(c->start_socket, NULL, NULL, SOCK_CLOEXEC));
+        if (fd < 0)
+            return -1;
+        /* Somebody who only looked, or a start that was killed before it spoke: the next one may come. */
+        if (sync_expect(fd, SYNC_START, &err) == 0) {
+            close(c->start_socket);
+            return fd;
+        }
+        close(fd);
+    }
+}
+
+static int start_program(const struct init_context *c, const char *program, int starter, struct error *err)
+{
+    struct plan *plan = c->plan;
+    if (!plan->has_process)
+        return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
+    int ret = run_container_hooks(
+        c, &plan->spec->hooks.start_container, "startContainer", "created",
+        plan->process.selinux.label != NULL || plan->process.apparmor.profile != NULL, err);
+    process_close_descriptors(&plan->process, &starter, 1);
+    if (ret == 0 && !process_loads_early(&plan->process))
+        ret = process_confine(&plan->process, NULL, err);
+    return ret < 0 ? ret : process_execute(&plan->process, program, err);
+}
+
+_Noreturn void init_main(const struct init_context *c)
+{
+    char program[PATH_MAX] = "";
+    struct error err = {0};
+    if (prepare(c, program, &err) < 0) {
+        sync_send_error(c->sync, &err);
+        _exit(1);
+    }
+    if (sync_send(c->sync, SYNC_READY) < 0)
+        _exit(1);
+    int starter = wait_for_start(c);
+    if (starter < 0)
+        _exit(1);
+    start_program(c, program, starter, &err);
+    sync_send_error(starter, &err);
+    _exit(EXIT_NO_PROGRAM);
+}

@@ -1,0 +1,199 @@
+/* From the bundle to the plan. */
+#include "container/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "sandbox/rootfs.h"
+
+#define CONFIG_MAX ((size_t)16 * 1024 * 1024)
+
+static int read_config(struct arena *a, const struct create_options *options, struct plan *out,
+                       struct error *err)
+{
+    char resolved[PATH_MAX];
+    const char *bundle = options->bundle != NULL ? options->bundle : ".";
+    if (realpath(bundle, resolved) == NULL)
+        return error_set(err, -errno, "bundle '%s'", bundle);
+    out->bundle = arena_strdup(a, resolved);
+    const char *path = path_join(a, resolved, options->config != NULL ? options->config : "config.json");
+    char *text;
+    int ret = io_read_file_at(a, AT_FDCWD, path, CONFIG_MAX, &text, &out->config_size);
+    if (ret == -EFBIG)
+        return error_text(err, ret, "'%s' is larger than %zu MiB", path, CONFIG_MAX >> 20);
+    if (ret < 0)
+        return error_set(err, ret == -EINVAL ? -ENODEV : ret, "read '%s'", path);
+    out->config = text;
+    struct spec *spec;
+    ret = spec_parse(a, text, out->config_size, &spec, err);
+    if (ret == 0)
+        ret = spec_validate(spec, err);
+    out->spec = spec;
+    return ret;
+}
+
+/* CAP_SYS_ADMIN in the present user namespace: needed to open mounts for a child in another one. */
+static bool has_sys_admin(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {0};
+    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & (1U << CAP_SYS_ADMIN)) != 0;
+}
+
+static int plan_root(struct arena *a, const struct create_options *options, struct plan *out,
+                     bool in_initial_user, struct error *err)
+{
+    const struct spec *spec = out->spec;
+    out->rootfs = path_join(a, out->bundle, spec->root->path);
+    struct rootfs_context context = {
+        .bundle = out->bundle,
+        .user_namespace = out->other_user_namespace,
+        .runtime_in_userns = !in_initial_user,
+        .parent_privileged = has_sys_admin(),
+        .new_pid = (out->namespaces.make & CLONE_NEWPID) != 0,
+        .new_net = (out->namespaces.make & CLONE_NEWNET) != 0,
+        .new_ipc = (out->namespaces.make & CLONE_NEWIPC) != 0,
+        .new_cgroup = (out->namespaces.make & CLONE_NEWCGROUP) != 0,
+        .new_mount = (out->namespaces.make & CLONE_NEWNS) != 0,
+        .no_pivot = options->no_pivot,
+        .cgroup_path = out->cgroup->ref.path,
+        .cgroup_mount = out->cgroup->ref.mount,
+    };
+    return rootfs_plan(a, spec, &context, &out->rootfs_plan, err);
+}
+
+static int plan_process_of(struct arena *a, const struct runtime_options *rt,
+                           const struct create_options *options, struct plan *out, int state_dir,
+                           struct error *err)
+{
+    const struct spec *spec = out->spec;
+    out->has_process = spec->process != NULL;
+    out->process.terminal = TERMINAL_PLAN_NONE;
+    if (!out->has_process)
+        return 0;
+    const char *keep_groups = spec_annotation(spec, "run.oci.keep_original_groups");
+    struct process_context context = {
+        .spec = spec,
+        .user_namespace = out->other_user_namespace,
+        .preserve_fds = options->preserve_fds,
+        .listen_fds = options->listen_fds,
+        .keyring = options->no_new_keyring ? NULL : out->id,
+        .keep_groups = str_eq(keep_groups, "1"),
+    };
+    int ret = process_plan(a, spec->process, &context, &out->process, err);
+    struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
+    return ret < 0 ? ret : seccomp_plan(a, spec, &filter, &out->process.seccomp, err);
+}
+
+int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
+              int state_dir, struct plan *out, struct error *err)
+{
+    *out = (struct plan){.id = options->id};
+    int ret = read_config(a, options, out, err);
+    if (ret < 0)
+        return ret;
+    const struct spec *spec = out->spec;
+    int in_initial_user = namespaces_in_initial_user(err);
+    if (in_initial_user < 0)
+        return in_initial_user;
+    ret = namespaces_plan(a, spec, &out->namespaces, err);
+    if (ret == 0)
+        ret = namespaces_open(&out->namespaces, err);
+    if (ret == 0)
+        ret = idmap_plan(a, spec, &out->idmap, err);
+    if (ret < 0)
+        return ret;
+    out->other_user_namespace = ((out->namespaces.make | out->namespaces.join) & CLONE_NEWUSER) != 0;
+    struct cgroup_options cgroup = {
+        .manager = rt->cgroup_manager, .id = options->id, .rootless = geteuid() != 0 || !in_initial_user};
+    ret = cgroup_plan(a, spec, &cgroup, &out->cgroup, err);
+    if (ret == 0)
+        ret = plan_root(a, options, out, in_initial_user, err);
+    if (ret == 0)
+        ret = plan_process_of(a, rt, options, out, state_dir, err);
+    if (ret == 0)
+        ret = sysctl_plan(a, &spec->linux_->sysctl, &out->sysctl, err);
+    if (ret == 0)
+        ret = netdev_plan(a, spec->linux_, &out->netdev, err);
+    if (ret == 0)
+        ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
+    return ret;
+}
+
+static void describe_hooks(const struct spec *spec, struct json_out *out)
+{
+    const struct {
+        const char *name;
+        const struct spec_hook_list *list;
+    } kinds[] = {
+        {"prestart", &spec->hooks.prestart},
+        {"createRuntime", &spec->hooks.create_runtime},
+        {"createContainer", &spec->hooks.create_container},
+        {"startContainer", &spec->hooks.start_container},
+        {"poststart", &spec->hooks.poststart},
+        {"poststop", &spec->hooks.poststop},
+    };
+    json_out_map_open(out);
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        if (kinds[k].list->count == 0)
+            continue;
+        json_out_key(out, kinds[k].name);
+        json_out_array_open(out);
+        for (size_t i = 0; i < kinds[k].list->count; i++)
+            json_out_string(out, kinds[k].list->items[i].path);
+        json_out_array_close(out);
+    }
+    json_out_map_close(out);
+}
+
+static void describe_pairs(const char *key, const struct str_map *map, struct json_out *out)
+{
+    json_out_key(out, key);
+    json_out_map_open(out);
+    for (size_t i = 0; i < map->count; i++)
+        json_out_pair_string(out, map->items[i].key, map->items[i].value);
+    json_out_map_close(out);
+}
+
+void plan_describe(const struct plan *plan, struct json_out *out)
+{
+    const struct spec *spec = plan->spec;
+    json_out_map_open(out);
+    json_out_pair_string(out, "id", plan->id);
+    json_out_pair_string(out, "bundle", plan->bundle);
+    json_out_key(out, "namespaces");
+    namespaces_describe(&plan->namespaces, out);
+    if (plan->idmap.active) {
+        json_out_key(out, "userNamespace");
+        idmap_describe(&plan->idmap, out);
+    }
+    json_out_key(out, "cgroup");
+    cgroup_describe(plan->cgroup, out);
+    json_out_key(out, "rootfs");
+    rootfs_describe(plan->rootfs_plan, out);
+    json_out_pair_string(out, "hostname", spec->hostname);
+    json_out_pair_string(out, "domainname", spec->domainname);
+    describe_pairs("sysctl", &spec->linux_->sysctl, out);
+    json_out_key(out, "hooks");
+    describe_hooks(spec, out);
+    if (plan->has_process) {
+        json_out_key(out, "process");
+        process_describe(&plan->process, out);
+    }
+    json_out_map_close(out);
+}

@@ -1,0 +1,49 @@
+/* The plan of a container: everything that create will do, decided before anything is touched. Parsing,
+ * validation, compilation of the filter and all look-ups end here; the child executes and decides nothing. */
+#ifndef PYSBX_CONTAINER_PLAN_H
+#define PYSBX_CONTAINER_PLAN_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "cgroup/cgroup.h"
+#include "container/lifecycle.h"
+#include "container/process.h"
+#include "sandbox/idmap.h"
+#include "sandbox/intelrdt.h"
+#include "sandbox/namespaces.h"
+#include "sandbox/netdev.h"
+#include "sandbox/sysctl.h"
+#include "spec/spec.h"
+
+struct error;
+struct json_out;
+struct rootfs_plan;
+
+struct plan {
+    const char *id;
+    const char *bundle; /* absolute, links resolved */
+    const char *rootfs; /* absolute */
+    const char *config; /* the text of the configuration */
+    size_t config_size;
+    const struct spec *spec;
+    bool has_process; /* the specification allows a container that can only be created and deleted */
+    struct process_plan process;
+    struct namespaces_plan namespaces;
+    struct idmap_plan idmap;
+    bool other_user_namespace; /* new or joined */
+    struct rootfs_plan *rootfs_plan;
+    struct sysctl_plan sysctl;
+    struct netdev_plan netdev;
+    struct intelrdt_plan intelrdt;
+    struct cgroup_plan *cgroup;
+};
+
+/* Make the plan: reads the bundle and the system, touches nothing. state_dir: descriptor of the state root,
+ * where the cache of compiled filters lives, or -1. */
+int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
+              int state_dir, struct plan *out, struct error *err);
+
+void plan_describe(const struct plan *plan, struct json_out *out);
+
+#endif

@@ -1,0 +1,90 @@
+/* The process object: from its properties to execve, for the container's init and for exec alike. */
+#ifndef PYSBX_CONTAINER_PROCESS_H
+#define PYSBX_CONTAINER_PROCESS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "sandbox/apparmor.h"
+#include "sandbox/caps.h"
+#include "sandbox/identity.h"
+#include "sandbox/ioprio.h"
+#include "sandbox/mempolicy.h"
+#include "sandbox/personality.h"
+#include "sandbox/rlimits.h"
+#include "sandbox/sched.h"
+#include "sandbox/seccomp.h"
+#include "sandbox/selinux.h"
+#include "sandbox/terminal.h"
+#include "spec/spec.h"
+
+struct error;
+struct json_out;
+struct seccomp_handover;
+
+struct process_plan {
+    const struct spec_process *process;
+    char *const *argv;
+    char *const *envp;
+    const char *cwd;
+    const char *search_path; /* PATH of the container's environment, for the look-up of argv[0] */
+    unsigned preserve_fds;
+    const char *keyring; /* name of the session keyring to join, NULL for none */
+    bool home_missing;   /* HOME is not in the environment: envp has a place for it at home_slot */
+    size_t home_slot;
+    struct identity_plan identity;
+    struct caps_plan caps;
+    struct rlimits_plan rlimits;
+    struct selinux_plan selinux;
+    struct apparmor_plan apparmor;
+    struct sched_plan sched;
+    struct sched_affinity_plan affinity; /* of exec; empty for init */
+    struct ioprio_plan ioprio;
+    struct mempolicy_plan mempolicy; /* linux.memoryPolicy, of the container's init */
+    struct personality_plan personality;
+    struct seccomp_plan seccomp;
+    struct terminal_plan terminal;
+};
+
+struct process_context {
+    const struct spec *spec; /* the container's; NULL for exec */
+    bool user_namespace;     /* the process ends up in another user namespace than the runtime's */
+    unsigned preserve_fds, listen_fds;
+    const char *keyring;
+    bool keep_groups; /* annotation run.oci.keep_original_groups */
+    bool exec;
+};
+
+/* Plan everything but seccomp and terminal, which the caller fills in. */
+int process_plan(struct arena *a, const struct spec_process *process, const struct process_context *context,
+                 struct process_plan *out, struct error *err);
+
+/* The steps of the child, in the container's namespaces and root. */
+
+/* Everything that needs privilege, up to the change of identity; finds the program (its path goes into
+ * `program`) and the working directory, and takes the runtime's binary out of reach. Afterwards the process
+ * has the container's ids and capabilities, except for what a filter that is loaded without no_new_privs
+ * still needs. */
+int process_become(struct process_plan *plan, int copy, char program[static PATH_MAX], struct error *err);
+
+/* True when the filter has a listener: it must be loaded while the runtime still listens, before the
+ * container is created. */
+bool process_loads_early(const struct process_plan *plan);
+
+/* no_new_privs, filter, last capabilities. */
+int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
+
+/* Close every descriptor that is not the program's, but for those in `keep` (-1 counts as none).
+ * Close-on-exec comes too late: execve looks the program up first, and a path like /proc/self/fd/7/bin/sh
+ * would lead through a directory that the runtime, or whoever started it, has open on the host
+ * (CVE-2024-21626). To be called before the filter, which may not allow it. */
+void process_close_descriptors(const struct process_plan *plan, const int *keep, size_t count);
+
+/* execve; returns only on failure. */
+int process_execute(const struct process_plan *plan, const char *program, struct error *err);
+
+void process_describe(const struct process_plan *plan, struct json_out *out);
+
+#endif

@@ -1,0 +1,460 @@
+/* The state record: where it lives, how it is written and read, and what it says about a container at this
+ * moment. */
+#include "container/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#define RECORD_NAME   "state"
+#define RECORD_MAX    ((size_t)64 * 1024 * 1024) /* more than all annotations that config.json has room for */
+#define ID_MAX_LENGTH 1024
+
+/* How long creations and deletions of one container wait for each other, and how often they look. */
+#define LOCK_TIMEOUT_MS  10000
+#define LOCK_INTERVAL_MS 5
+
+const char *record_root(struct arena *a, const char *option)
+{
+    if (option != NULL)
+        return option;
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    if (dir == NULL || dir[0] == '\0')
+        return "/run/pysbx-runtime";
+    return arena_printf(a, "%s/pysbx-runtime", dir);
+}
+
+/* mkdir -p: engines give each of their namespaces a state root of its own and leave it to the runtime. What
+ * is above is for others to read, the root itself is not. */
+static int make_root(const char *root)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s", root) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+        path[end - 1] = '\0';
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int record_open_root(const char *root, bool make, struct error *err)
+{
+    cleanup_fd int fd = open(root, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && make) {
+        int ret = make_root(root);
+        if (ret < 0)
+            return error_set(err, ret, "make state directory '%s'", root);
+        fd = open(root, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0)
+        return errno == ENOENT && !make ? -ENOENT : error_set(err, -errno, "open state directory '%s'", root);
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return error_set(err, -errno, "stat state directory '%s'", root);
+    /* Who can write here can make any process the init of any container. */
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return error_text(
+            err, -EPERM,
+            "state directory '%s' belongs to user %u with mode %04o: it must belong to user %u and be "
+            "writable by nobody else",
+            root, st.st_uid, st.st_mode & 07777, geteuid());
+    return fd_steal(&fd);
+}
+
+static bool id_char(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '+' || c == '-' || (c == '.' && !first);
+}
+
+int record_check_id(const char *id, struct error *err)
+{
+    size_t len = strlen(id);
+    bool good = len > 0 && len <= ID_MAX_LENGTH;
+    for (size_t i = 0; good && i < len; i++)
+        good = id_char(id[i], i == 0);
+    if (good)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "invalid container id '%.64s': letters, digits and '_', '+', '-', '.' are allowed, not "
+                     "beginning with '.', at most %d characters",
+                     id, ID_MAX_LENGTH);
+}
+
+int record_make_dir(int rootfd, const char *id, struct error *err)
+{
+    if (mkdirat(rootfd, id, 0700) < 0) {
+        if (errno == EEXIST)
+            return error_text(err, -EEXIST, "container '%s' already exists", id);
+        return error_set(err, -errno, "make state directory of container '%s'", id);
+    }
+    int fd = record_open_dir(rootfd, id, err);
+    if (fd < 0)
+        unlinkat(rootfd, id, AT_REMOVEDIR);
+    return fd;
+}
+
+int record_open_dir(int rootfd, const char *id, struct error *err)
+{
+    int fd = openat(rootfd, id, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        return fd;
+    if (errno == ENOENT)
+        return error_text(err, -ENOENT, "container '%s' does not exist", id);
+    return error_set(err, -errno, "open state directory of container '%s'", id);
+}
+
+int record_lock(int dirfd, const char *id, struct error *err)
+{
+    for (int waited = 0; flock(dirfd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_INTERVAL_MS) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return error_set(err, -errno, "lock the state directory of container '%s'", id);
+        if (waited >= LOCK_TIMEOUT_MS)
+            return error_text(err, -EBUSY, "container '%s' is being created or deleted by another process",
+                              id);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_INTERVAL_MS * 1000000L}, NULL);
+    }
+    struct stat st;
+    if (fstat(dirfd, &st) < 0)
+        return error_set(err, -errno, "stat the state directory of container '%s'", id);
+    return st.st_nlink == 0 ? error_text(err, -ENOENT, "container '%s' does not exist", id) : 0;
+}
+
+void record_unlock(int dirfd)
+{
+    flock(dirfd, LOCK_UN);
+}
+
+int record_remove_dir(int rootfd, const char *id, struct error *err)
+{
+    static const char *const files[] = {RECORD_START_SOCKET, RECORD_SECCOMP, RECORD_CONFIG, RECORD_NAME};
+    cleanup_fd int fd = openat(rootfd, id, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : error_set(err, -errno, "open state directory of container '%s'", id);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (unlinkat(fd, files[i], 0) < 0 && errno != ENOENT)
+            return error_set(err, -errno, "remove '%s' of container '%s'", files[i], id);
+    if (unlinkat(rootfd, id, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    /* A create that was killed between writing and renaming leaves a temporary file. */
+    int ret = io_remove_files(fd);
+    if (ret == 0 && unlinkat(rootfd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        ret = -errno;
+    return ret < 0 ? error_set(err, ret, "remove state directory of container '%s'", id) : 0;
+}
+
+/* The record is described once: writing and reading walk the same table. */
+enum field_kind { FIELD_STRING, FIELD_BOOL, FIELD_U64, FIELD_INT, FIELD_UINT };
+
+static const struct {
+    const char *key;
+    enum field_kind kind;
+    size_t offset;
+} fields[] = {
+    {"id", FIELD_STRING, offsetof(struct record, id)},
+    {"oci-version", FIELD_STRING, offsetof(struct record, oci_version)},
+    {"bundle", FIELD_STRING, offsetof(struct record, bundle)},
+    {"rootfs", FIELD_STRING, offsetof(struct record, rootfs)},
+    {"created", FIELD_STRING, offsetof(struct record, created)},
+    {"owner", FIELD_UINT, offsetof(struct record, owner)},
+    {"pid", FIELD_INT, offsetof(struct record, pid)},
+    {"start-time", FIELD_U64, offsetof(struct record, start_time)},
+    {"complete", FIELD_BOOL, offsetof(struct record, complete)},
+    {"namespaces", FIELD_UINT, offsetof(struct record, namespaces)},
+    {"chrooted", FIELD_BOOL, offsetof(struct record, chrooted)},
+    {"mount-namespace", FIELD_STRING, offsetof(struct record, mount_namespace)},
+    {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},
+    {"cgroup-manager", FIELD_UINT, offsetof(struct record, cgroup.manager)},
+    {"cgroup-mount", FIELD_STRING, offsetof(struct record, cgroup.mount)},
+    {"cgroup-path", FIELD_STRING, offsetof(struct record, cgroup.path)},
+    {"cgroup-scope", FIELD_STRING, offsetof(struct record, cgroup.scope)},
+    {"cgroup-user-bus", FIELD_BOOL, offsetof(struct record, cgroup.user_bus)},
+    {"cgroup-rootless", FIELD_BOOL, offsetof(struct record, cgroup.rootless)},
+    {"rdt-group", FIELD_STRING, offsetof(struct record, rdt_group)},
+    {"rdt-monitor", FIELD_STRING, offsetof(struct record, rdt_monitor)},
+    {"rdt-made-group", FIELD_BOOL, offsetof(struct record, rdt_made.group)},
+    {"rdt-made-monitor", FIELD_BOOL, offsetof(struct record, rdt_made.monitor)},
+    {"seccomp", FIELD_BOOL, offsetof(struct record, has_seccomp)},
+    {"seccomp-flags", FIELD_UINT, offsetof(struct record, seccomp_flags)},
+    {"seccomp-listener", FIELD_STRING, offsetof(struct record, seccomp_listener)},
+    {"seccomp-metadata", FIELD_STRING, offsetof(struct record, seccomp_metadata)},
+    {"poststart", FIELD_BOOL, offsetof(struct record, has_poststart)},
+    {"poststop", FIELD_BOOL, offsetof(struct record, has_poststop)},
+};
+
+#define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
+
+/* A growing text; `failed` once memory is short. */
+struct text {
+    char *data;
+    size_t used, size;
+    bool failed;
+};
+
+static void text_add(struct text *t, const char *data, size_t size)
+{
+    if (t->failed || size == 0)
+        return;
+    if (t->size - t->used < size) {
+        size_t room = 2 * t->size + size + 1024;
+        char *grown = realloc(t->data, room);
+        if (grown == NULL) {
+            t->failed = true;
+            return;
+        }
+        t->data = grown;
+        t->size = room;
+    }
+    memcpy(t->data + t->used, data, size);
+    t->used += size;
+}
+
+/* A line ends at a newline, so newlines and the escape itself are escaped in what is not ours (paths,
+ * annotations). */
+static void text_add_escaped(struct text *t, const char *s)
+{
+    for (; *s != '\0'; s++) {
+        size_t plain = strcspn(s, "\n\\");
+        text_add(t, s, plain);
+        s += plain;
+        if (*s == '\0')
+            return;
+        text_add(t, *s == '\n' ? "\\n" : "\\\\", 2);
+    }
+}
+
+static void text_add_line(struct text *t, const char *key, const char *value)
+{
+    text_add(t, key, strlen(key));
+    text_add(t, " ", 1);
+    text_add_escaped(t, value);
+    text_add(t, "\n", 1);
+}
+
+static void write_field(struct text *t, const struct record *record, size_t i)
+{
+    const void *at = (const char *)record + fields[i].offset;
+    char number[24];
+    switch (fields[i].kind) {
+    case FIELD_STRING:
+        if (*(const char *const *)at != NULL)
+            text_add_line(t, fields[i].key, *(const char *const *)at);
+        return;
+    case FIELD_BOOL:
+        if (*(const bool *)at)
+            text_add_line(t, fields[i].key, "1");
+        return;
+    case FIELD_U64:
+        snprintf(number, sizeof(number), "%llu", (unsigned long long)*(const uint64_t *)at);
+        break;
+    case FIELD_INT:
+        snprintf(number, sizeof(number), "%d", *(const int *)at);
+        break;
+    case FIELD_UINT:
+        snprintf(number, sizeof(number), "%u", *(const unsigned *)at);
+        break;
+    }
+    text_add_line(t, fields[i].key, number);
+}
+
+/* gmtime_r(3) would read the time zone's file for a time that has none. Days to a civil date: years are
+ * counted from March, so that the leap day is a year's last. */
+const char *record_time(struct arena *a)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
+    int64_t shifted = days + 719468; /* since 0000-03-01 */
+    int64_t era = shifted / 146097, day_of_era = shifted % 146097;
+    int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t month = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * month + 2) / 5 + 1;
+    int64_t year = year_of_era + era * 400 + (month >= 10);
+    return arena_printf(a, "%04d-%02d-%02dT%02d:%02d:%02d.%09ldZ", (int)year,
+                        (int)(month < 10 ? month + 3 : month - 9), (int)day, (int)(second / 3600),
+                        (int)(second / 60 % 60), (int)(second % 60), now.tv_nsec);
+}
+
+int record_write(int dirfd, const struct record *record, struct error *err)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        write_field(&t, record, i);
+    for (size_t i = 0; i < record->annotations.count; i++) {
+        text_add_line(&t, "annotation", record->annotations.items[i].key);
+        text_add_line(&t, "value", record->annotations.items[i].value);
+    }
+    int ret = t.failed ? -ENOMEM : io_replace_file_at(dirfd, RECORD_NAME, t.data, t.used, 0600);
+    free(t.data);
+    return ret < 0 ? error_set(err, ret, "write state of container '%s'", record->id) : 0;
+}
+
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s != '\0'; s++) {
+        if (*s == '\\' && s[1] != '\0') {
+            s++;
+            *to++ = *s == 'n' ? '\n' : *s;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+}
+
+static int read_field(struct record *out, size_t i, const char *value)
+{
+    void *at = (char *)out + fields[i].offset;
+    int64_t number = 0;
+    uint64_t big = 0;
+    int ret = 0;
+    switch (fields[i].kind) {
+    case FIELD_STRING:
+        *(const char **)at = value;
+        return 0;
+    case FIELD_BOOL:
+        *(bool *)at = strcmp(value, "1") == 0;
+        return 0;
+    case FIELD_INT:
+        ret = str_to_i64(value, &number);
+        *(int *)at = (int)number;
+        return ret;
+    case FIELD_U64:
+        ret = str_to_u64(value, UINT64_MAX, &big);
+        *(uint64_t *)at = big;
+        return ret;
+    case FIELD_UINT:
+        ret = str_to_u64(value, UINT32_MAX, &big);
+        *(unsigned *)at = (unsigned)big;
+        return ret;
+    }
+    return -EINVAL;
+}
+
+static size_t count_annotations(const char *text)
+{
+    size_t count = 0;
+    for (const char *p = text; p != NULL && *p != '\0'; p = strchr(p, '\n'), p += p != NULL)
+        count += str_after(p, "annotation ") != NULL;
+    return count;
+}
+
+int record_read(struct arena *a, int dirfd, struct record *out, struct error *err)
+{
+    char *text;
+    int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, NULL);
+    if (ret < 0)
+        return error_set(err, ret, "read the container's state record");
+    *out = (struct record){0};
+    size_t annotations = count_annotations(text);
+    out->annotations.items = ARENA_ARRAY(a, annotations, struct str_pair);
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        char *end = strchrnul(line, '\n');
+        next = *end == '\0' ? end : end + 1;
+        *end = '\0';
+        char *value = strchr(line, ' ');
+        if (value == NULL)
+            return error_set(err, -EINVAL, "the container's state record is damaged at '%.32s'", line);
+        *value++ = '\0';
+        unescape(value);
+        if (strcmp(line, "annotation") == 0 && out->annotations.count < annotations) {
+            out->annotations.items[out->annotations.count++] = (struct str_pair){value, ""};
+        } else if (strcmp(line, "value") == 0 && out->annotations.count > 0) {
+            out->annotations.items[out->annotations.count - 1].value = value;
+        } else {
+            for (size_t i = 0; i < FIELD_COUNT; i++)
+                if (strcmp(fields[i].key, line) == 0 && read_field(out, i, value) < 0)
+                    return error_set(err, -EINVAL, "the container's state record has a bad '%s'", line);
+        }
+    }
+    if (out->id == NULL || out->bundle == NULL || out->created == NULL || out->oci_version == NULL)
+        return error_set(err, -EINVAL, "the container's state record is not complete");
+    return 0;
+}
+
+int record_pidfd(const struct record *record)
+{
+    if (record->pid <= 0)
+        return -ESRCH;
+    cleanup_fd int pidfd = sys_pidfd_open(record->pid, 0);
+    if (pidfd < 0)
+        return errno == EINVAL ? -ESRCH : -errno;
+    uint64_t start_time;
+    char state;
+    int ret = proc_start_time(record->pid, &start_time, &state);
+    if (ret < 0)
+        return ret;
+    if (start_time != record->start_time || state == 'Z' || state == 'X')
+        return -ESRCH;
+    return fd_steal(&pidfd);
+}
+
+enum status record_status(int dirfd, const struct record *record)
+{
+    uint64_t start_time;
+    char state;
+    bool alive = record->pid > 0 && proc_start_time(record->pid, &start_time, &state) == 0 &&
+                 start_time == record->start_time && state != 'Z' && state != 'X';
+    if (!alive)
+        return !record->complete && record->pid == 0 ? STATUS_CREATING : STATUS_STOPPED;
+    if (!record->complete)
+        return STATUS_CREATING;
+    if (cgroup_frozen(&record->cgroup) > 0)
+        return STATUS_PAUSED;
+    return faccessat(dirfd, RECORD_START_SOCKET, F_OK, 0) == 0 ? STATUS_CREATED : STATUS_RUNNING;
+}
+
+const char *status_name(enum status status)
+{
+    static const char *const names[] = {
+        [STATUS_CREATING] = "creating", [STATUS_CREATED] = "created", [STATUS_RUNNING] = "running",
+        [STATUS_PAUSED] = "paused",     [STATUS_STOPPED] = "stopped",
+    };
+    return names[status];
+}
+
+void record_write_state(const struct record *record, const char *status, pid_t pid, bool extended,
+                        struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "ociVersion", record->oci_version);
+    json_out_pair_string(out, "id", record->id);
+    json_out_pair_string(out, "status", status);
+    /* The specification wants the pid only while there is a process; engines read 0 as "none". */
+    json_out_pair_i64(out, "pid", pid);
+    json_out_pair_string(out, "bundle", record->bundle);
+    if (extended) {
+        json_out_pair_string(out, "rootfs", record->rootfs);
+        json_out_pair_string(out, "created", record->created);
+        json_out_pair_u64(out, "owner", record->owner);
+        json_out_pair_string(out, "systemd-scope", record->cgroup.scope);
+    }
+    json_out_key(out, "annotations");
+    json_out_map_open(out);
+    for (size_t i = 0; i < record->annotations.count; i++)
+        json_out_pair_string(out, record->annotations.items[i].key, record->annotations.items[i].value);
+    json_out_map_close(out);
+    json_out_map_close(out);
+}

@@ -1,0 +1,14 @@
+/* Signals of a process that becomes a container's. */
+#include "container/signals.h"
+
+#include <signal.h>
+
+void signals_reset(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    for (int sig = 1; sig < SIGRTMIN; sig++)
+        sigaction(sig, &action, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}

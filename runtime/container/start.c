@@ -1,0 +1,87 @@
+/* start: tell the waiting init to go on, hear how it went, run the poststart hooks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "container/hooks.h"
+#include "container/lifecycle.h"
+#include "container/saved.h"
+#include "container/start.h"
+#include "container/sync.h"
+
+static int connect_init(int dir, const struct record *record, struct error *err)
+{
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "make a socket");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" RECORD_START_SOCKET, dir);
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd_steal(&fd);
+    if (errno != ENOENT && errno != ECONNREFUSED)
+        return error_set(err, -errno, "reach the process of container '%s'", record->id);
+    return error_text(err, -EINVAL, "cannot start container '%s': it is %s, not created", record->id,
+                      status_name(record_status(dir, record)));
+}
+
+int start_program(int channel, struct error *err)
+{
+    int ret = sync_send(channel, SYNC_START);
+    if (ret < 0)
+        return error_text(err, ret, "the container's first process has ended");
+    int answer = sync_receive(channel, err);
+    if (answer == SYNC_END)
+        return 0; /* executed: the descriptor closed itself */
+    return answer == SYNC_ERROR ? err->code : error_text(err, -EPROTO, "unexpected message %d", answer);
+}
+
+int start_run_hooks(int dir, const struct record *record, struct error *err)
+{
+    if (!record->has_poststart)
+        return 0;
+    struct arena a = {0};
+    struct spec *spec;
+    int ret = saved_spec(&a, dir, &spec, err);
+    if (ret == 0) {
+        struct hook_run run = {
+            .kind = "poststart", .status = "running", .pid = record->pid, .cwd = record->bundle};
+        ret = hooks_run(&spec->hooks.poststart, &run, record, err);
+    }
+    arena_free(&a);
+    /* Since runtime-spec 1.3 a failed poststart hook stops the container. */
+    if (ret < 0) {
+        cleanup_fd int pidfd = record_pidfd(record);
+        if (pidfd >= 0)
+            sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+    }
+    return ret;
+}
+
+int container_start(const struct runtime_options *rt, const char *id, struct error *err)
+{
+    struct arena a = {0};
+    struct record record;
+    cleanup_fd int dir = -1;
+    int ret = container_open_record(&a, rt, id, &dir, &record, err);
+    if (ret == 0) {
+        cleanup_fd int channel = connect_init(dir, &record, err);
+        ret = channel < 0 ? channel : 0;
+        /* The socket is what makes it "created": a second start is to find it gone. */
+        if (ret == 0 && unlinkat(dir, RECORD_START_SOCKET, 0) < 0)
+            ret = error_text(err, -EINVAL, "cannot start container '%s': somebody else is starting it", id);
+        if (ret == 0)
+            ret = start_program(channel, err);
+        if (ret == 0)
+            ret = start_run_hooks(dir, &record, err);
+    }
+    arena_free(&a);
+    return ret;
+}

@@ -1,0 +1,77 @@
+/* Messages between the runtime and the container's process. */
+#include "container/sync.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+struct packet {
+    int message;
+    int code;
+    char text[ERROR_TEXT_MAX];
+};
+
+int sync_pair(int sockets[2], struct error *err)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        return error_set(err, -errno, "make a socket pair");
+    return 0;
+}
+
+int sync_send(int fd, enum sync_message message)
+{
+    int word = message;
+    if (RETRY(send(fd, &word, sizeof(word), MSG_NOSIGNAL)) >= 0)
+        return 0;
+    /* A process that died with a message of ours unread resets the connection. */
+    return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
+void sync_send_error(int fd, const struct error *err)
+{
+    struct packet p = {.message = SYNC_ERROR, .code = err->code};
+    memcpy(p.text, err->text, sizeof(p.text));
+    p.text[sizeof(p.text) - 1] = '\0';
+    (void)RETRY(send(fd, &p, offsetof(struct packet, text) + strlen(p.text) + 1, MSG_NOSIGNAL));
+}
+
+int sync_receive(int fd, struct error *err)
+{
+    struct packet p = {0};
+    ssize_t n = RETRY(recv(fd, &p, sizeof(p), 0));
+    /* A process that died with a message of ours unread resets the connection. The kernel says so once,
+     * before it hands out what that process sent last. */
+    if (n < 0 && errno == ECONNRESET)
+        n = RETRY(recv(fd, &p, sizeof(p), 0));
+    if (n == 0 || (n < 0 && errno == ECONNRESET))
+        return SYNC_END;
+    if (n < 0)
+        return error_set(err, -errno, "receive from the container's process");
+    if (n < (ssize_t)sizeof(int) || p.message < SYNC_GO || p.message > SYNC_ERROR)
+        return error_set(err, -EPROTO, "receive from the container's process");
+    if (p.message == SYNC_ERROR && err != NULL) {
+        p.text[sizeof(p.text) - 1] = '\0';
+        memcpy(err->text, p.text, sizeof(err->text));
+        err->code = p.code < 0 ? p.code : -EIO;
+    }
+    return p.message;
+}
+
+int sync_expect(int fd, enum sync_message wanted, struct error *err)
+{
+    int got = sync_receive(fd, err);
+    if (got < 0)
+        return got;
+    if (got == (int)wanted)
+        return 0;
+    if (got == SYNC_ERROR)
+        return err != NULL ? err->code : -EIO;
+    if (got == SYNC_END)
+        return error_text(err, -ECONNRESET, "the other side ended unexpectedly");
+    return error_text(err, -EPROTO, "unexpected message %d instead of %d", got, (int)wanted);
+}

@@ -1,0 +1,37 @@
+/* What the runtime and the container's process say to each other while the container is made: a pair of
+ * sequenced-packet sockets (unix(7)). The end of one side is the end of the file for the other, which is how
+ * a process learns that the runtime was killed, and the runtime that the program has been executed. */
+#ifndef PYSBX_CONTAINER_SYNC_H
+#define PYSBX_CONTAINER_SYNC_H
+
+struct error;
+
+enum sync_message {
+    SYNC_END = 0,  /* end of file: the other side is gone or has executed its program */
+    SYNC_GO,       /* runtime: what you waited for is done */
+    SYNC_HOOKS,    /* process: everything is mounted, run the hooks of the runtime's namespace */
+    SYNC_LISTENER, /* process: about to load a filter whose listener the runtime takes */
+    SYNC_READY,    /* process: nothing is left but start */
+    SYNC_COMMIT,   /* runtime: the container is on record: wait for start, whatever becomes of me */
+    SYNC_START,    /* start: go on to the program */
+    SYNC_ERROR,    /* process: failed; the error follows in the same packet */
+};
+
+/* Two connected sockets. 0 or negative errno. */
+int sync_pair(int sockets[2], struct error *err);
+
+/* Send a message that is not SYNC_ERROR. 0 or negative errno; -EPIPE when the other side is gone. */
+int sync_send(int fd, enum sync_message message);
+
+/* Send an error; nothing is reported if that fails too. */
+void sync_send_error(int fd, const struct error *err);
+
+/* Receive the next message; for SYNC_ERROR *err is what the other side sent. Negative errno when receiving
+ * fails. */
+int sync_receive(int fd, struct error *err);
+
+/* Receive exactly `wanted`: -ECONNRESET at the end of file, the code of a sent error, -EPROTO for another
+ * message. */
+int sync_expect(int fd, enum sync_message wanted, struct error *err);
+
+#endif

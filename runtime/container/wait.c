@@ -1,0 +1,93 @@
+/* The foreground: one epoll descriptor over the process' end and our signals, around which the terminal is
+ * relayed. */
+#include "container/wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "sandbox/terminal_relay.h"
+
+/* What is not forwarded: the kernel's reports of our own faults, job control of our own terminal, the
+ * terminal's size (the relay's) and children (ours to reap). */
+static void forwarded(sigset_t *set)
+{
+    static const int kept[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGTRAP,
+                               SIGSYS,  SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        sigdelset(set, kept[i]);
+}
+
+void wait_block_signals(struct wait_signals *signals)
+{
+    sigset_t set;
+    forwarded(&set);
+    sigprocmask(SIG_BLOCK, &set, &signals->before);
+    signals->blocked = true;
+}
+
+void wait_restore_signals(struct wait_signals *signals)
+{
+    if (signals->blocked)
+        sigprocmask(SIG_SETMASK, &signals->before, NULL);
+    signals->blocked = false;
+}
+
+static int watch(int epoll, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Reap all that has ended; true when the process was among them. */
+static bool reap(pid_t pid, int *status)
+{
+    bool ended = false;
+    int one;
+    for (pid_t who; (who = waitpid(-1, &one, WNOHANG)) > 0;)
+        if (who == pid) {
+            *status = one;
+            ended = true;
+        }
+    return ended;
+}
+
+static void forward_pending(int signals, int pidfd)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (info.ssi_signo != SIGCHLD)
+            (void)sys_pidfd_send_signal(pidfd, (int)info.ssi_signo, NULL, 0);
+}
+
+int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct error *err)
+{
+    sigset_t set;
+    forwarded(&set);
+    cleanup_fd int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    cleanup_fd int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (signals < 0 || epoll < 0 || watch(epoll, signals) < 0 || watch(epoll, pidfd) < 0)
+        return error_set(err, -errno, "watch the container's process");
+    int status = 0;
+    while (!reap(pid, &status)) {
+        if (master >= 0) {
+            int ret = terminal_relay(master, epoll, err);
+            if (ret < 0)
+                return ret;
+        } else {
+            struct pollfd p = {.fd = epoll, .events = POLLIN};
+            if (poll(&p, 1, -1) < 0 && errno != EINTR)
+                return error_set(err, -errno, "wait for the container's process");
+        }
+        forward_pending(signals, pidfd);
+    }
+    *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* The program: finds the command in one table and reports its failure. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/commands.h"
+
+static const struct command *const commands[] = {
+    &command_create,   &command_start,      &command_run,     &command_exec, &command_state,
+    &command_kill,     &command_delete,     &command_list,    &command_ps,   &command_pause,
+    &command_resume,   &command_update,     &command_events,  &command_spec, &command_plan,
+    &command_features, &command_checkpoint, &command_restore, NULL,
+};
+
+/* A missing standard stream would be replaced by the first file that is opened, and messages, or a
+ * container's output, be written into it. */
+static int ensure_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
+            return -1;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {0};
+    int exit_code;
+    if (argc < 1 || ensure_standard_streams() < 0)
+        return 1;
+    /* A parent that ignores SIGCHLD hands that down, and the kernel would reap our children for us. Nobody
+     * who closes the pipe that takes our messages may end us in the middle of something. */
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    if (command_dispatch(commands, argc, argv, &exit_code, &err) < 0) {
+        log_fatal(&err);
+        return 1;
+    }
+    return exit_code;
+}

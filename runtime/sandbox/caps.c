@@ -1,0 +1,200 @@
+/* Capability sets: names by libcap, before anything is done; the sets by plain system calls, in the child. */
+#include "sandbox/caps.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <linux/prctl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json_out.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "spec/spec.h"
+
+#define BIT(n) (UINT64_C(1) << (n))
+
+#define NAME_SIZE 64
+
+/* Number of capabilities that the running kernel has. */
+static int cap_count(void)
+{
+    return cap_max_bits();
+}
+
+/* "CAP_CHOWN": libcap says "cap_chown", config.json says it in capitals. */
+static const char *name_of(int cap, char out[static NAME_SIZE])
+{
+    char *name = cap_to_name(cap);
+    size_t len = 0;
+    for (; name != NULL && name[len] != '\0' && len < NAME_SIZE - 1; len++)
+        out[len] = (char)toupper((unsigned char)name[len]);
+    out[len] = '\0';
+    cap_free(name);
+    return out;
+}
+
+const char *const *caps_names(struct arena *a, size_t *count)
+{
+    char name[NAME_SIZE];
+    *count = (size_t)cap_count();
+    const char **names = ARENA_ARRAY(a, *count, const char *);
+    for (size_t i = 0; i < *count; i++)
+        names[i] = arena_strdup(a, name_of((int)i, name));
+    return names;
+}
+
+int caps_from_name(const char *name)
+{
+    char full[NAME_SIZE], known[NAME_SIZE];
+    cap_value_t cap;
+    const char *prefix = strncasecmp(name, "CAP_", 4) == 0 ? "" : "CAP_";
+    if ((size_t)snprintf(full, sizeof(full), "%s%s", prefix, name) >= sizeof(full) ||
+        cap_from_name(full, &cap) < 0)
+        return -1;
+    /* libcap reads as far as it understands. */
+    return strcasecmp(name_of(cap, known), full) == 0 ? cap : -1;
+}
+
+static int decode(const struct str_list *list, const char *set, uint64_t *out, struct error *err)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        int cap = caps_from_name(list->items[i]);
+        if (cap < 0)
+            return error_set(err, -EINVAL, "process.capabilities.%s[%zu]: unknown capability '%s'", set, i,
+                             list->items[i]);
+        *out |= BIT(cap);
+    }
+    return 0;
+}
+
+/* What the process can have at all. A user namespace gives its first process everything that the kernel
+ * knows; anywhere else nothing can be had that the runtime does not hold itself. */
+static int grantable(bool user_namespace, uint64_t *out, struct error *err)
+{
+    if (user_namespace) {
+        *out = BIT(cap_count()) - 1;
+        return 0;
+    }
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return error_set(err, -errno, "capget");
+    *out = data[0].permitted | (uint64_t)data[1].permitted << 32;
+    return 0;
+}
+
+static void restrict_to(uint64_t *set, uint64_t allowed, const char *set_name)
+{
+    char name[NAME_SIZE];
+    for (int i = 0; i < cap_count(); i++)
+        if (*set & ~allowed & BIT(i))
+            log_warning("process.capabilities.%s: '%s' cannot be granted and is left out", set_name,
+                        name_of(i, name));
+    *set &= allowed;
+}
+
+int caps_plan(const struct spec_process *process, bool user_namespace, struct caps_plan *out,
+              struct error *err)
+{
+    *out = (struct caps_plan){0};
+    const struct spec_capabilities *asked = process != NULL ? process->capabilities : NULL;
+    if (asked == NULL)
+        return 0;
+    const struct {
+        const struct str_list *list;
+        const char *name;
+        uint64_t *set;
+    } sets[] = {
+        {&asked->bounding, "bounding", &out->bounding},
+        {&asked->effective, "effective", &out->effective},
+        {&asked->inheritable, "inheritable", &out->inheritable},
+        {&asked->permitted, "permitted", &out->permitted},
+        {&asked->ambient, "ambient", &out->ambient},
+    };
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        int ret = decode(sets[i].list, sets[i].name, sets[i].set, err);
+        if (ret < 0)
+            return ret;
+    }
+    uint64_t possible = 0;
+    int ret = grantable(user_namespace, &possible, err);
+    if (ret < 0)
+        return ret;
+    restrict_to(&out->bounding, possible, "bounding");
+    restrict_to(&out->permitted, possible, "permitted");
+    restrict_to(&out->effective, out->permitted, "effective");
+    restrict_to(&out->inheritable, possible & out->bounding, "inheritable");
+    restrict_to(&out->ambient, out->permitted & out->inheritable, "ambient");
+    return 0;
+}
+
+int caps_apply_before_uid(const struct caps_plan *plan, struct error *err)
+{
+    /* Upwards until the kernel knows no more, not until our table ends: a capability that is newer than this
+     * program must not stay. When everything is kept, the first call is the one beyond the last. */
+    for (int cap = 0; cap < 64; cap++) {
+        if (plan->bounding & BIT(cap))
+            continue;
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+            continue;
+        int reason = errno;
+        /* Without CAP_SETPCAP dropping what is not there is refused as well, even what does not exist. */
+        if (reason == EPERM && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 0)
+            continue;
+        if (errno == EINVAL)
+            return 0;
+        char name[NAME_SIZE];
+        return error_set(err, -reason, "drop capability '%s' from the bounding set", name_of((int)cap, name));
+    }
+    return 0;
+}
+
+int caps_apply_after_uid(const struct caps_plan *plan, struct error *err)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct data[2] = {
+        {(uint32_t)plan->effective, (uint32_t)plan->permitted, (uint32_t)plan->inheritable},
+        {(uint32_t)(plan->effective >> 32), (uint32_t)(plan->permitted >> 32),
+         (uint32_t)(plan->inheritable >> 32)},
+    };
+    if (syscall(SYS_capset, &header, data) < 0)
+        return error_set(err, -errno, "set the capabilities of the process");
+    /* The kernel keeps ambient within inheritable: with none of that, capset has emptied it. */
+    if (plan->inheritable != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return error_set(err, -errno, "clear the ambient capabilities");
+    char name[NAME_SIZE];
+    for (int cap = 0; cap < 64 && plan->ambient >> cap != 0; cap++)
+        if (plan->ambient & BIT(cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+            return error_set(err, -errno, "raise ambient capability '%s'", name_of(cap, name));
+    return 0;
+}
+
+static void describe_set(const char *name, uint64_t set, struct json_out *out)
+{
+    json_out_key(out, name);
+    json_out_array_open(out);
+    char text[NAME_SIZE];
+    for (int i = 0; i < cap_count(); i++)
+        if (set & BIT(i))
+            json_out_string(out, name_of(i, text));
+    json_out_array_close(out);
+}
+
+void caps_describe(const struct caps_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    describe_set("bounding", plan->bounding, out);
+    describe_set("effective", plan->effective, out);
+    describe_set("inheritable", plan->inheritable, out);
+    describe_set("permitted", plan->permitted, out);
+    describe_set("ambient", plan->ambient, out);
+    json_out_map_close(out);
+}

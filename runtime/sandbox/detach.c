@@ -1,0 +1,241 @@
+/* Cut the process off from the runtime's binary (CVE-2019-5736). Other runtimes copy or re-execute themselves
+ * at the start of every command; here the one child that ends up in a container moves its few pages to a
+ * sealed file in memory. */
+#include "sandbox/detach.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/prctl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+#define MAX_RANGES 16
+
+static uintptr_t page_down(uintptr_t address, uintptr_t page)
+{
+    return address & ~(page - 1);
+}
+
+static int protection(uint32_t flags)
+{
+    return ((flags & PF_R) != 0 ? PROT_READ : 0) | ((flags & PF_W) != 0 ? PROT_WRITE : 0) |
+           ((flags & PF_X) != 0 ? PROT_EXEC : 0);
+}
+
+/* A part of the program in memory, whole pages. */
+struct range {
+    uintptr_t start, end;
+    int prot;
+    enum { RANGE_DROPPED, RANGE_CONSTANT, RANGE_OWN } kind;
+};
+
+struct program {
+    uintptr_t base, page;
+    struct range ranges[MAX_RANGES];
+    size_t count;
+};
+
+static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, int kind)
+{
+    if (start < end && program->count < MAX_RANGES)
+        program->ranges[program->count++] = (struct range){start, end, prot, kind};
+}
+
+/* The first segment holds headers, symbols and relocations: all was bound at the start (-z now), nothing
+ * reads it again. */
+static bool is_headers(const ElfW(Phdr) * h)
+{
+    return h->p_offset == 0 && h->p_flags == PF_R;
+}
+
+/* The first object that is reported is the program itself. The part of its data that was made read-only after
+ * relocation stays so. */
+static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    struct program *program = data;
+    uintptr_t page = program->page, relro_start = 0, relro_end = 0;
+    program->base = info->dlpi_addr;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO) {
+            relro_start = page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, page);
+            relro_end =
+                page_down(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz, page);
+        }
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_LOAD || h->p_filesz == 0)
+            continue;
+        uintptr_t start = page_down(info->dlpi_addr + h->p_vaddr, page);
+        uintptr_t end = page_down(info->dlpi_addr + h->p_vaddr + h->p_filesz + page - 1, page);
+        if (is_headers(h)) {
+            add_range(program, start, end, PROT_NONE, RANGE_DROPPED);
+        } else if ((h->p_flags & PF_W) == 0) {
+            add_range(program, start, end, protection(h->p_flags), RANGE_CONSTANT);
+        } else {
+            bool relro = relro_start >= start && relro_end <= end && relro_start < relro_end;
+            add_range(program, start, relro ? relro_start : start, protection(h->p_flags), RANGE_OWN);
+            add_range(program, relro ? relro_start : start, relro ? relro_end : start, PROT_READ,
+                      RANGE_CONSTANT);
+            add_range(program, relro ? relro_end : start, end, protection(h->p_flags), RANGE_OWN);
+        }
+    }
+    return 1;
+}
+
+/* Where the copy's first range lies in the file. What comes before is a hole: to execve the file is nothing.
+ */
+static off_t first_offset(const struct program *program)
+{
+    return (off_t)program->page;
+}
+
+static struct program find_program(void)
+{
+    struct program program = {.page = (uintptr_t)sysconf(_SC_PAGESIZE)};
+    dl_iterate_phdr(find_ranges, &program);
+    return program;
+}
+
+int detach_prepare(void)
+{
+    int fd = memfd_create("pysbx-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("pysbx-init", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+    return fd;
+}
+
+/* The seals say that the copy is complete, and keep it so. */
+static bool is_filled(int fd)
+{
+    int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
+}
+
+static int fill(int fd, const struct program *program)
+{
+    off_t offset = first_offset(program);
+    for (size_t i = 0; i < program->count; i++) {
+        const struct range *r = &program->ranges[i];
+        if (r->kind != RANGE_CONSTANT)
+            continue;
+        for (uintptr_t from = r->start; from < r->end;) {
+            /* Not pwrite(3): AddressSanitizer would stop it at what lies between the variables. */
+            long n = RETRY(syscall(SYS_pwrite64, fd, from, r->end - from, offset));
+            if (n <= 0)
+                return n < 0 ? -errno : -EIO;
+            from += (uintptr_t)n;
+            offset += n;
+        }
+    }
+    int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    return fcntl(fd, F_ADD_SEALS, seals) < 0 ? -errno : 0;
+}
+
+void detach_fill(int *fd)
+{
+    struct program program = find_program();
+    if (*fd >= 0)
+        (void)fill(*fd, &program);
+    fd_close(fd);
+}
+
+typedef unsigned long __attribute__((may_alias)) word;
+
+/* Whole pages, with all that lies between the variables: AddressSanitizer would stop a memcpy(3). */
+__attribute__((no_sanitize("address"))) static void copy_pages(void *to, uintptr_t from, size_t size)
+{
+    word *restrict target = to;
+    const word *restrict source = (const word *)from;
+    for (size_t i = 0; i < size / sizeof(word); i++)
+        target[i] = source[i];
+}
+
+/* The process' own data: anonymous pages with the same bytes, moved there in one step. */
+static int copy_in_place(const struct range *r)
+{
+    size_t size = r->end - r->start;
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (copy == MAP_FAILED)
+        return -errno;
+    copy_pages(copy, r->start, size);
+    return mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)r->start) == MAP_FAILED ? -errno
+                                                                                                   : 0;
+}
+
+/* Code is mapped from a file, for making anonymous memory executable is what SELinux forbids (execmem). The
+ * kernel takes the old mapping away and puts the new one there in one step, so it works for the very code
+ * that runs. */
+static int replace_ranges(const struct program *program, int fd)
+{
+    off_t offset = first_offset(program);
+    for (size_t i = 0; i < program->count; i++) {
+        const struct range *r = &program->ranges[i];
+        size_t size = r->end - r->start;
+        int ret = 0;
+        if (r->kind == RANGE_DROPPED) {
+            ret = munmap((void *)r->start, size) < 0 ? -errno : 0;
+        } else if (r->kind == RANGE_OWN) {
+            ret = copy_in_place(r);
+        } else {
+            void *put = mmap((void *)r->start, size, r->prot, MAP_PRIVATE | MAP_FIXED, fd, offset);
+            ret = put == MAP_FAILED ? -errno : 0;
+            offset += (off_t)size;
+        }
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+int detach_from_binary(int copy, struct error *err)
+{
+    struct program program = find_program();
+    cleanup_fd int own = -1;
+    if (!is_filled(copy)) {
+        own = detach_prepare();
+        copy = own;
+        int ret = copy < 0 ? -errno : fill(copy, &program);
+        if (ret < 0)
+            return error_set(err, ret, "copy the runtime's program to a file in memory");
+    }
+    int ret = replace_ranges(&program, copy);
+    if (ret < 0)
+        return error_set(err, ret, "put the copy in the place of the runtime's program");
+    /* The kernel checks the order of these addresses and nothing else; the next execve sets them anew. */
+    uint64_t low = program.base + program.page, stack = (uintptr_t)__builtin_frame_address(0);
+    uint64_t brk = (uintptr_t)sbrk(0);
+    struct prctl_mm_map map = {
+        .start_code = low,
+        .end_code = low + 1,
+        .start_data = low,
+        .end_data = low + 1,
+        .start_brk = brk,
+        .brk = brk,
+        .start_stack = stack,
+        .arg_start = stack,
+        .arg_end = stack,
+        .env_start = stack,
+        .env_end = stack,
+        .exe_fd = (uint32_t)copy,
+    };
+    if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) < 0)
+        return error_set(
+            err, -errno,
+            "take the runtime's binary out of the container's reach (PR_SET_MM_MAP; the kernel needs "
+            "CONFIG_CHECKPOINT_RESTORE)");
+    return 0;
+}

@@ -1,0 +1,287 @@
+/* Device nodes and links of /dev. */
+#include "sandbox/devices.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "sandbox/mount_attach.h"
+#include "sandbox/rootfs.h"
+#include "spec/spec.h"
+
+/* Those the runtime specification asks for; console comes with the terminal. */
+static const struct {
+    const char *path;
+    unsigned major, minor;
+} default_devices[] = {
+    {"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
+    {"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+};
+#define DEFAULT_COUNT (sizeof(default_devices) / sizeof(default_devices[0]))
+
+static const struct {
+    const char *name, *target;
+} links[] = {
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+static void split_path(struct arena *a, struct device_plan *d)
+{
+    const char *slash = strrchr(d->path, '/');
+    d->dir = slash == d->path ? "/" : arena_strndup(a, d->path, (size_t)(slash - d->path));
+    d->name = slash + 1;
+}
+
+static void finish_device(struct arena *a, const struct rootfs_context *context, struct device_plan *d)
+{
+    split_path(a, d);
+    d->source_fd = -1;
+    d->bind = !S_ISFIFO(d->mode) && (context->user_namespace || context->runtime_in_userns);
+    d->host_path =
+        arena_printf(a, "/dev/%s/%u:%u", S_ISBLK(d->mode) ? "block" : "char", major(d->rdev), minor(d->rdev));
+}
+
+static int plan_device(struct arena *a, const struct spec_device *in, struct device_plan *d,
+                       struct error *err)
+{
+    mode_t type;
+    if (str_eq(in->type, "c") || str_eq(in->type, "u"))
+        type = S_IFCHR;
+    else if (str_eq(in->type, "b"))
+        type = S_IFBLK;
+    else if (str_eq(in->type, "p"))
+        type = S_IFIFO;
+    else
+        return error_text(err, -EINVAL, "type '%s' is none of c, u, b, p", in->type != NULL ? in->type : "");
+    if (in->path == NULL || in->path[0] != '/')
+        return error_text(err, -EINVAL, "path '%s' is not absolute", in->path != NULL ? in->path : "");
+    if (type != S_IFIFO && (!in->major.set || !in->minor.set || in->major.value < 0 || in->minor.value < 0 ||
+                            in->major.value > UINT32_MAX || in->minor.value > UINT32_MAX))
+        return error_text(err, -EINVAL, "'%s' needs major and minor numbers", in->path);
+    *d = (struct device_plan){
+        .path = path_clean(a, in->path),
+        .mode = type | (in->file_mode.set ? (mode_t)in->file_mode.value & 07777 : 0666),
+        .rdev = type == S_IFIFO ? 0 : makedev((unsigned)in->major.value, (unsigned)in->minor.value),
+        .uid = in->uid.set ? (uid_t)in->uid.value : 0,
+        .gid = in->gid.set ? (gid_t)in->gid.value : 0,
+    };
+    if (d->path[1] == '\0')
+        return error_text(err, -EINVAL, "'/' cannot be a device");
+    return 0;
+}
+
+static bool has_device(const struct spec *spec, const char *path)
+{
+    for (size_t i = 0; i < spec->linux_->devices.count; i++)
+        if (str_eq(spec->linux_->devices.items[i].path, path))
+            return true;
+    return false;
+}
+
+int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
+                 bool host_dev, struct devices_plan *out, struct error *err)
+{
+    const struct spec_devices *in = &spec->linux_->devices;
+    *out = (struct devices_plan){
+        .items = ARENA_ARRAY(a, in->count + DEFAULT_COUNT, struct device_plan),
+        .links = !host_dev,
+        .core_link = !host_dev && access("/proc/kcore", F_OK) == 0,
+        .prepare = context->user_namespace && context->parent_privileged,
+    };
+    for (size_t i = 0; i < DEFAULT_COUNT && !host_dev; i++) {
+        if (has_device(spec, default_devices[i].path))
+            continue;
+        struct device_plan *d = &out->items[out->count++];
+        *d = (struct device_plan){
+            .path = default_devices[i].path,
+            .mode = S_IFCHR | 0666,
+            .rdev = makedev(default_devices[i].major, default_devices[i].minor),
+            .if_dev_exists = true,
+        };
+        finish_device(a, context, d);
+    }
+    for (size_t i = 0; i < in->count; i++) {
+        struct device_plan *d = &out->items[out->count];
+        if (plan_device(a, &in->items[i], d, err) < 0)
+            return error_wrap(err, "linux.devices[%zu]", i);
+        if (host_dev && str_after(d->path, "/dev/") != NULL)
+            continue;
+        finish_device(a, context, d);
+        out->count++;
+    }
+    return 0;
+}
+
+/* The host's node, by its number: a clone that is certain to be this device. */
+static int open_host_node(const struct device_plan *d, struct error *err)
+{
+    const char *const paths[] = {d->path, d->host_path};
+    int code = -ENOENT;
+    for (size_t i = 0; i < 2; i++) {
+        cleanup_fd int fd = mount_clone(AT_FDCWD, paths[i], false, false);
+        struct stat st;
+        if (fd < 0) {
+            code = fd;
+            continue;
+        }
+        if (fstat(fd, &st) < 0)
+            return error_set(err, -errno, "stat host device '%s'", paths[i]);
+        if ((st.st_mode & S_IFMT) == (d->mode & S_IFMT) && st.st_rdev == d->rdev)
+            return fd_steal(&fd);
+    }
+    return error_set(
+        err, code,
+        "device '%s' (%u:%u) cannot be made in a user namespace, and the host has none to bind at "
+        "'%s' or '%s'",
+        d->path, major(d->rdev), minor(d->rdev), d->path, d->host_path);
+}
+
+int devices_prepare(struct devices_plan *plan, struct error *err)
+{
+    for (size_t i = 0; plan->prepare && i < plan->count; i++) {
+        struct device_plan *d = &plan->items[i];
+        if (!d->bind)
+            continue;
+        int fd = open_host_node(d, err);
+        if (fd < 0)
+            return fd;
+        d->source_fd = fd;
+    }
+    return 0;
+}
+
+void devices_release(struct devices_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        fd_close(&plan->items[i].source_fd);
+}
+
+static int bind_node(struct device_plan *d, int target, struct error *err)
+{
+    cleanup_fd int fd = fd_steal(&d->source_fd);
+    if (fd < 0)
+        fd = open_host_node(d, err);
+    if (fd < 0)
+        return fd;
+    int ret = mount_attach(fd, target);
+    return ret < 0 ? error_set(err, ret, "bind device '%s'", d->path) : 0;
+}
+
+static int use_existing(struct device_plan *d, int dir, struct error *err)
+{
+    struct stat st;
+    cleanup_fd int fd = openat(dir, d->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set(err, -errno, "device '%s'", d->path);
+    if ((st.st_mode & S_IFMT) == (d->mode & S_IFMT) && st.st_rdev == d->rdev)
+        return 0;
+    if (S_ISREG(st.st_mode) && !S_ISFIFO(d->mode))
+        return bind_node(d, fd, err);
+    return error_text(err, -EEXIST,
+                      "'%s' exists in the root file system and is not the device asked for: refusing to use "
+                      "it",
+                      d->path);
+}
+
+static int bind_new(struct device_plan *d, int dir, struct error *err)
+{
+    cleanup_fd int target = openat(dir, d->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (target < 0 && errno == EEXIST)
+        return use_existing(d, dir, err);
+    if (target < 0)
+        return error_set(err, -errno, "make '%s'", d->path);
+    return bind_node(d, target, err);
+}
+
+/* By descriptor and number: what the name stands for may have been swapped since. */
+static int give_owner(const struct device_plan *d, int dir, struct error *err)
+{
+    struct stat st;
+    cleanup_fd int fd = openat(dir, d->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set(err, -errno, "owner of device '%s'", d->path);
+    if ((st.st_mode & S_IFMT) != (d->mode & S_IFMT) || st.st_rdev != d->rdev)
+        return error_text(err, -EEXIST, "device '%s' was replaced while it was made", d->path);
+    if (fchownat(fd, "", d->uid, d->gid, AT_EMPTY_PATH) < 0)
+        return error_set(err, -errno, "owner of device '%s'", d->path);
+    return 0;
+}
+
+static int make_device(struct device_plan *d, int dir, struct error *err)
+{
+    if (d->bind)
+        return bind_new(d, dir, err);
+    if (mknodat(dir, d->name, d->mode, d->rdev) < 0) {
+        if (errno == EEXIST)
+            return use_existing(d, dir, err);
+        if (errno == EPERM && !S_ISFIFO(d->mode))
+            return bind_new(d, dir, err);
+        return error_set(err, -errno, "make device '%s'", d->path);
+    }
+    return d->uid != 0 || d->gid != 0 ? give_owner(d, dir, err) : 0;
+}
+
+static int make_links(const struct devices_plan *plan, int dev, struct error *err)
+{
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+        if (symlinkat(links[i].target, dev, links[i].name) < 0 && errno != EEXIST)
+            return error_set(err, -errno, "link '/dev/%s'", links[i].name);
+    if (plan->core_link && symlinkat("/proc/kcore", dev, "core") < 0 && errno != EEXIST)
+        return error_set(err, -errno, "link '/dev/core'");
+    return 0;
+}
+
+int devices_apply(struct devices_plan *plan, int rootfd, struct error *err)
+{
+    cleanup_fd int dev = path_open_in_root(rootfd, "/dev", O_PATH | O_DIRECTORY, 0);
+    if (dev < 0 && dev != -ENOENT)
+        return error_set(err, dev, "open '/dev' in the root file system");
+    for (size_t i = 0; i < plan->count; i++) {
+        struct device_plan *d = &plan->items[i];
+        if (d->if_dev_exists && dev < 0)
+            continue;
+        bool elsewhere = dev < 0 || !str_eq(d->dir, "/dev");
+        cleanup_fd int made = elsewhere ? path_mkdir_in_root(rootfd, d->dir, 0755) : -1;
+        int dir = elsewhere ? made : dev;
+        if (dir < 0)
+            return error_set(err, dir, "make '%s'", d->dir);
+        int ret = make_device(d, dir, err);
+        if (ret < 0)
+            return ret;
+    }
+    return plan->links && dev >= 0 ? make_links(plan, dev, err) : 0;
+}
+
+void devices_describe(const struct devices_plan *plan, struct json_out *out)
+{
+    json_out_array_open(out);
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct device_plan *d = &plan->items[i];
+        char mode[8];
+        snprintf(mode, sizeof(mode), "%04o", (unsigned)(d->mode & 07777));
+        json_out_map_open(out);
+        json_out_pair_string(out, "path", d->path);
+        json_out_pair_string(out, "type", S_ISBLK(d->mode) ? "b" : S_ISFIFO(d->mode) ? "p" : "c");
+        if (!S_ISFIFO(d->mode)) {
+            json_out_pair_u64(out, "major", major(d->rdev));
+            json_out_pair_u64(out, "minor", minor(d->rdev));
+        }
+        json_out_pair_string(out, "mode", mode);
+        json_out_pair_u64(out, "uid", d->uid);
+        json_out_pair_u64(out, "gid", d->gid);
+        json_out_pair_string(out, "by", d->bind ? "bind" : "mknod");
+        json_out_map_close(out);
+    }
+    json_out_array_close(out);
+}

@@ -1,0 +1,30 @@
+/* NUMA memory policy: set_mempolicy(2), runtime-spec 1.3 linux.memoryPolicy. */
+#ifndef PYSBX_SANDBOX_MEMPOLICY_H
+#define PYSBX_SANDBOX_MEMPOLICY_H
+
+#include <stdbool.h>
+
+#include "sandbox/bitlist.h"
+#include "sandbox/names.h"
+
+struct arena;
+struct error;
+struct spec_memory_policy;
+
+struct mempolicy_plan {
+    bool set;
+    int mode; /* MPOL_… with the MPOL_F_… flags */
+    struct bitlist nodes;
+    const char *mode_name, *node_list; /* as they were given, for errors */
+};
+
+/* policy NULL: nothing to do. -EINVAL, by JSON path, for an unknown mode or flag or a bad list of nodes. */
+int mempolicy_plan(struct arena *a, const struct spec_memory_policy *policy, struct mempolicy_plan *out,
+                   struct error *err);
+/* Child, before its memory is touched; survives execve(2). */
+int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err);
+
+/* The words of linux.memoryPolicy; `features` lists them. */
+extern const struct name_value mempolicy_modes[], mempolicy_flags[];
+
+#endif

@@ -1,0 +1,31 @@
+/* Detached mounts: opening them from the host, giving them attributes, attaching them (open_tree(2),
+ * mount_setattr(2), move_mount(2); Linux 5.12). Every step is from descriptor to descriptor. */
+#ifndef PYSBX_SANDBOX_MOUNT_ATTACH_H
+#define PYSBX_SANDBOX_MOUNT_ATTACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/mount_options.h"
+
+/* A detached clone of what is at `path` on the host (or of the open descriptor `dirfd` with path ""); with
+ * all that is mounted below it if `recursive`. Descriptor (O_PATH) or negative errno, no text. */
+int mount_clone(int dirfd, const char *path, bool recursive, bool nofollow);
+
+/* Give a mount the attributes and the propagation asked for. Bits in `later` (MOUNT_ATTR_RDONLY) are left for
+ * a later call. What the host locked in a less privileged namespace stays locked: a wish to clear it ("rw" on
+ * a read-only host mount) is dropped as crun does, for the outcome is stricter, never laxer. 0 or negative
+ * errno with text. */
+int mount_set_options(int fd, const struct mount_options *options, uint64_t later, struct error *err);
+
+/* mount_setattr(2) of attributes to set, on one mount or all below as well. 0 or negative errno, no text. */
+int mount_set_attrs(int fd, uint64_t attrs, bool recursive);
+
+/* The same for propagation: MS_SHARED, MS_SLAVE, MS_PRIVATE or MS_UNBINDABLE. */
+int mount_set_propagation(int fd, unsigned long propagation, bool recursive);
+
+/* Attach the detached mount `fd` on the O_PATH descriptor `target`. 0 or negative errno, no text (-EINVAL or
+ * -ENOTDIR: one is a directory and the other is not). */
+int mount_attach(int fd, int target);
+
+#endif

@@ -1,0 +1,24 @@
+/* Tables of words and what they stand for: one table serves decoding, errors and `features`. */
+#ifndef PYSBX_SANDBOX_NAMES_H
+#define PYSBX_SANDBOX_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A table ends with an entry whose name is NULL. */
+struct name_value {
+    const char *name;
+    uint64_t value;
+};
+
+/* The entry of that name, or NULL. */
+static inline const struct name_value *names_find(const struct name_value *table, const char *name)
+{
+    for (; table->name != NULL; table++)
+        if (strcmp(table->name, name) == 0)
+            return table;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,341 @@
+/* The eight namespaces: which are made, which are joined, and the clone that does it. */
+#include "sandbox/namespaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+/* PROC_USER_INIT_INO of the kernel, part of its ABI since 3.8. */
+#define INITIAL_USER_NAMESPACE 0xEFFFFFFDUL
+
+static const struct {
+    const char *name; /* in config.json */
+    const char *file; /* in /proc/PID/ns */
+    int flag;
+} types[NAMESPACE_TYPES] = {
+    {"user", "user", CLONE_NEWUSER},       {"pid", "pid", CLONE_NEWPID},    {"network", "net", CLONE_NEWNET},
+    {"mount", "mnt", CLONE_NEWNS},         {"ipc", "ipc", CLONE_NEWIPC},    {"uts", "uts", CLONE_NEWUTS},
+    {"cgroup", "cgroup", CLONE_NEWCGROUP}, {"time", "time", CLONE_NEWTIME},
+};
+
+const char *const namespaces_names[NAMESPACE_TYPES] = {"user", "pid", "network", "mount",
+                                                       "ipc",  "uts", "cgroup",  "time"};
+
+static const char *file_of(int flag)
+{
+    for (size_t i = 0; i < NAMESPACE_TYPES; i++)
+        if (types[i].flag == flag)
+            return types[i].file;
+    return "?";
+}
+
+static void plan_time_offsets(struct arena *a, const struct spec *spec, struct namespaces_plan *out)
+{
+    const char *lines = NULL;
+    for (size_t i = 0; i < spec->linux_->time_offsets.count; i++) {
+        const struct spec_time_offset *offset = &spec->linux_->time_offsets.items[i];
+        lines = arena_printf(a, "%s%s %lld %u\n", lines != NULL ? lines : "", offset->clock,
+                             (long long)offset->secs, offset->nanosecs);
+    }
+    out->time_offsets = lines;
+}
+
+int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err)
+{
+    *out = (struct namespaces_plan){.runtime = -1};
+    const struct spec_namespaces *list = &spec->linux_->namespaces;
+    for (size_t i = 0; i < list->count; i++) {
+        int flag = 0;
+        for (size_t t = 0; t < NAMESPACE_TYPES; t++)
+            if (strcmp(types[t].name, list->items[i].type) == 0)
+                flag = types[t].flag;
+        if (flag == 0)
+            return error_set(err, -EINVAL, "linux.namespaces[%zu].type: unknown namespace '%s'", i,
+                             list->items[i].type);
+        if (((out->make | out->join) & flag) != 0)
+            return error_set(err, -EINVAL, "linux.namespaces[%zu].type: '%s' is given twice", i,
+                             list->items[i].type);
+        if (list->items[i].path == NULL) {
+            out->make |= flag;
+            continue;
+        }
+        out->join |= flag;
+        out->joins[out->join_count++] =
+            (struct namespace_join){list->items[i].type, list->items[i].path, flag, i, -1};
+    }
+    plan_time_offsets(a, spec, out);
+    return 0;
+}
+
+static bool is_own(const struct namespace_join *join)
+{
+    char path[64];
+    struct stat own, other;
+    snprintf(path, sizeof(path), "/proc/self/ns/%s", file_of(join->flag));
+    return stat(path, &own) == 0 && fstat(join->fd, &other) == 0 && own.st_dev == other.st_dev &&
+           own.st_ino == other.st_ino;
+}
+
+int namespaces_open(struct namespaces_plan *plan, struct error *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < plan->join_count; i++) {
+        struct namespace_join *join = &plan->joins[i];
+        join->fd = open(join->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (join->fd < 0)
+            return error_set(err, -errno, "linux.namespaces[%zu].path: open '%s'", join->index, join->path);
+        int type = ioctl(join->fd, NS_GET_NSTYPE);
+        if (type != join->flag)
+            return error_set(err, -EINVAL, "linux.namespaces[%zu].path: '%s' is not a %s namespace",
+                             join->index, join->path, join->type);
+        if (is_own(join)) {
+            plan->join &= ~join->flag;
+            fd_close(&join->fd);
+            continue;
+        }
+        plan->joins[kept++] = *join;
+    }
+    plan->join_count = kept;
+    plan->intermediate = (plan->join & (CLONE_NEWPID | CLONE_NEWUSER)) != 0 ||
+                         ((plan->make & CLONE_NEWUSER) != 0 && plan->join != 0);
+    return 0;
+}
+
+static const char *clone_hint(int errnum, int flags)
+{
+    if (errnum == EPERM && (flags & CLONE_NEWUSER) != 0)
+        return " (are unprivileged user namespaces switched off? see user.max_user_namespaces and "
+               "kernel.unprivileged_userns_clone)";
+    if (errnum == ENOSPC || errnum == EUSERS)
+        return " (a limit in /proc/sys/user/max_*_namespaces is reached)";
+    if (errnum == EAGAIN)
+        return " (the limit of processes, RLIMIT_NPROC or pids.max, is reached)";
+    return "";
+}
+
+void namespaces_close(struct namespaces_plan *plan)
+{
+    for (size_t i = 0; i < plan->join_count; i++)
+        fd_close(&plan->joins[i].fd);
+    fd_close(&plan->runtime);
+}
+
+int namespaces_put_network_aside(struct namespaces_plan *plan, struct error *err)
+{
+    if ((plan->make & CLONE_NEWNET) == 0 || ((plan->make | plan->join) & CLONE_NEWUSER) != 0)
+        return 0;
+    plan->runtime = sys_pidfd_open(getpid(), 0);
+    if (plan->runtime < 0)
+        return error_set(err, -errno, "open a descriptor of the runtime's own process");
+    plan->network_aside = true;
+    return 0;
+}
+
+int namespaces_make_network(const struct namespaces_plan *plan, struct error *err)
+{
+    if (plan->network_aside && unshare(CLONE_NEWNET) < 0)
+        return error_set(err, -errno, "make a network namespace%s", clone_hint(errno, CLONE_NEWNET));
+    return 0;
+}
+
+int namespaces_enter_network(struct namespaces_plan *plan, struct error *err)
+{
+    if (setns(plan->runtime, CLONE_NEWNET) < 0)
+        return error_set(err, -errno, "enter the new network namespace");
+    fd_close(&plan->runtime);
+    return 0;
+}
+
+static int join_one(struct namespace_join *join, struct error *err)
+{
+    if (setns(join->fd, join->flag) < 0)
+        return error_set(err, -errno, "linux.namespaces[%zu]: enter the %s namespace '%s'", join->index,
+                         join->type, join->path);
+    fd_close(&join->fd);
+    return 0;
+}
+
+/* Namespaces that clone makes at once. Cgroup and time come later, see namespaces_enter. */
+#define AT_CLONE (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
+
+static int at_clone(const struct namespaces_plan *plan)
+{
+    return plan->make & AT_CLONE & ~(plan->network_aside ? CLONE_NEWNET : 0);
+}
+
+static pid_t clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
+{
+    *pidfd = -1;
+    struct clone_args args = {.flags = flags | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd};
+    /* With CLONE_PARENT the kernel takes the exit signal from the caller. */
+    if ((flags & CLONE_PARENT) == 0)
+        args.exit_signal = SIGCHLD;
+    if (cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)cgroup_fd;
+    }
+    return sys_clone3(&args, sizeof(args));
+}
+
+/* In the intermediate process: enter what must be entered before the clone. Whatever is
+ * refused here (a namespace that belongs to the container's user namespace) is left to the
+ * child, which has the rights there. */
+static int join_before_clone(struct namespaces_plan *plan, struct error *err)
+{
+    for (size_t i = 0; i < plan->join_count; i++) {
+        struct namespace_join *join = &plan->joins[i];
+        if (join->flag == CLONE_NEWUSER)
+            continue;
+        if (setns(join->fd, join->flag) == 0)
+            fd_close(&join->fd);
+        else if (errno != EPERM)
+            return error_set(err, -errno, "linux.namespaces[%zu]: enter the %s namespace '%s'", join->index,
+                             join->type, join->path);
+    }
+    for (size_t i = 0; i < plan->join_count; i++)
+        if (plan->joins[i].flag == CLONE_NEWUSER) {
+            int ret = join_one(&plan->joins[i], err);
+            if (ret < 0)
+                return ret;
+        }
+    /* A pid namespace decides at the clone: the last chance to enter it. */
+    for (size_t i = 0; i < plan->join_count; i++)
+        if (plan->joins[i].flag == CLONE_NEWPID && plan->joins[i].fd >= 0) {
+            int ret = join_one(&plan->joins[i], err);
+            if (ret < 0)
+                return ret;
+        }
+    return 0;
+}
+
+struct intermediate_report {
+    pid_t pid;
+    struct error err;
+};
+
+/* Two clones: the first process enters the namespaces, the second one, cloned with CLONE_PARENT, is a child
+ * of the runtime. */
+static pid_t clone_through_intermediate(struct namespaces_plan *plan, int cgroup_fd, int *pidfd,
+                                        struct error *err)
+{
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return error_set(err, -errno, "make a pipe");
+    cleanup_fd int reader = report[0];
+    cleanup_fd int writer = report[1];
+    cleanup_fd int helper_fd = -1;
+    pid_t helper = clone_into(0, cgroup_fd, &helper_fd);
+    if (helper < 0)
+        return error_set(err, -errno, "clone%s", clone_hint(errno, 0));
+    if (helper == 0) {
+        struct intermediate_report r = {0};
+        int unused;
+        if (join_before_clone(plan, &r.err) == 0) {
+            r.pid = clone_into((unsigned)at_clone(plan) | CLONE_PARENT, -1, &unused);
+            if (r.pid == 0)
+                return 0;
+            if (r.pid < 0)
+                error_set(&r.err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make));
+        }
+        _exit(io_write_full(writer, &r, sizeof(r)) < 0 ? 1 : 0);
+    }
+    fd_close(&writer);
+    struct intermediate_report r = {0};
+    ssize_t n = io_read_full(reader, &r, sizeof(r));
+    RETRY(waitpid(helper, NULL, 0));
+    if (n != (ssize_t)sizeof(r))
+        return error_set(err, n < 0 ? (int)n : -ESRCH, "the process that enters the namespaces");
+    if (r.pid <= 0) {
+        *err = r.err;
+        return r.err.code;
+    }
+    *pidfd = sys_pidfd_open(r.pid, 0);
+    if (*pidfd < 0)
+        return error_set(err, -errno, "open a descriptor of the container's process");
+    return r.pid;
+}
+
+pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, struct error *err)
+{
+    if (plan->intermediate)
+        return clone_through_intermediate(plan, cgroup_fd, pidfd, err);
+    pid_t pid = clone_into((unsigned)at_clone(plan), cgroup_fd, pidfd);
+    if (pid < 0)
+        return error_set(err, -errno, "clone with new namespaces%s", clone_hint(errno, plan->make));
+    return pid;
+}
+
+static int enter_new_time(const struct namespaces_plan *plan, struct error *err)
+{
+    if (unshare(CLONE_NEWTIME) < 0)
+        return error_set(err, -errno, "make a time namespace");
+    if (plan->time_offsets != NULL) {
+        int ret = proc_write("self/timens_offsets", plan->time_offsets, err);
+        if (ret < 0)
+            return error_wrap(err, "linux.timeOffsets");
+    }
+    cleanup_fd int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "open '/proc/self/ns/time_for_children'");
+    if (setns(fd, CLONE_NEWTIME) < 0)
+        return error_set(err, -errno, "enter the new time namespace");
+    return 0;
+}
+
+int namespaces_enter(struct namespaces_plan *plan, struct error *err)
+{
+    for (size_t i = 0; i < plan->join_count; i++) {
+        if (plan->joins[i].fd < 0)
+            continue;
+        int ret = join_one(&plan->joins[i], err);
+        if (ret < 0)
+            return ret;
+    }
+    if ((plan->make & CLONE_NEWTIME) != 0) {
+        int ret = enter_new_time(plan, err);
+        if (ret < 0)
+            return ret;
+    }
+    if ((plan->make & CLONE_NEWCGROUP) != 0 && unshare(CLONE_NEWCGROUP) < 0)
+        return error_set(err, -errno, "make a cgroup namespace");
+    return 0;
+}
+
+int namespaces_in_initial_user(struct error *err)
+{
+    struct stat st;
+    if (stat("/proc/self/ns/user", &st) < 0)
+        return error_set(err, -errno, "stat '/proc/self/ns/user'");
+    return st.st_ino == INITIAL_USER_NAMESPACE;
+}
+
+void namespaces_describe(const struct namespaces_plan *plan, struct json_out *out)
+{
+    json_out_array_open(out);
+    for (size_t i = 0; i < NAMESPACE_TYPES; i++) {
+        if (((plan->make | plan->join) & types[i].flag) == 0)
+            continue;
+        json_out_map_open(out);
+        json_out_pair_string(out, "type", types[i].name);
+        for (size_t j = 0; j < plan->join_count; j++)
+            if (plan->joins[j].flag == types[i].flag)
+                json_out_pair_string(out, "path", plan->joins[j].path);
+        json_out_map_close(out);
+    }
+    json_out_array_close(out);
+}

@@ -1,0 +1,77 @@
+/* The eight namespaces (namespaces(7)): which are made, which are joined, and the clone(2) that does it. */
+#ifndef PYSBX_SANDBOX_NAMESPACES_H
+#define PYSBX_SANDBOX_NAMESPACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "spec/spec.h"
+
+struct error;
+struct json_out;
+
+#define NAMESPACE_TYPES 8
+
+struct namespaces_plan {
+    int make; /* CLONE_NEW* of namespaces that are new */
+    int join; /* CLONE_NEW* of namespaces given by path */
+    struct namespace_join {
+        const char *type, *path;
+        int flag;
+        size_t index; /* in linux.namespaces, for messages */
+        int fd;       /* opened by namespaces_open; -1 before */
+    } joins[NAMESPACE_TYPES];
+    size_t join_count;
+    /* linux.timeOffsets as the lines of timens_offsets (time_namespaces(7)); NULL when there are none */
+    const char *time_offsets;
+    /* The container's process cannot be cloned by the runtime itself: a namespace has to be entered before
+     * the clone that the runtime must not enter (pid; or anything before a new user namespace; or the user
+     * namespace). */
+    bool intermediate;
+    /* The new network namespace, which takes the kernel longer than all others together, is made by the
+     * runtime while its child mounts: see namespaces_make_network. runtime is then a pidfd of the runtime,
+     * for the child; else -1. */
+    bool network_aside;
+    int runtime;
+};
+
+/* Sort linux.namespaces into make and join. */
+int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err);
+
+/* Parent: open the namespaces given by path and check their types (NS_GET_NSTYPE). A path that leads to the
+ * runtime's own namespace needs no join and is dropped. */
+int namespaces_open(struct namespaces_plan *plan, struct error *err);
+void namespaces_close(struct namespaces_plan *plan);
+
+/* Clone the container's init: a child of the calling process in every case, in new pid, user, mount, network,
+ * ipc and uts namespaces as planned. cgroup_fd: the cgroup it is born in, or -1. Returns 0 in the child, its
+ * pid in the parent. What is left for the child: namespaces_enter. */
+pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, struct error *err);
+
+/* Runtime, before the clone: leave the network namespace out of the clone, if one is to be made and the
+ * runtime may make it (not in a new user namespace, which has to own it). Only for a runtime that has nothing
+ * to do in its own network namespace any more. */
+int namespaces_put_network_aside(struct namespaces_plan *plan, struct error *err);
+/* Runtime, after the clone: make the network namespace and stay in it. Nothing to do
+ * unless it was put aside. */
+int namespaces_make_network(const struct namespaces_plan *plan, struct error *err);
+/* Child, once the runtime has made it: enter it. */
+int namespaces_enter_network(struct namespaces_plan *plan, struct error *err);
+
+/* Child: once the user namespace has its mappings, join the remaining namespaces, and make those that clone
+ * cannot: cgroup (the process must be in its final cgroup) and time (offsets have to be written before a
+ * process enters). */
+int namespaces_enter(struct namespaces_plan *plan, struct error *err);
+
+/* 1 when the calling process is in the initial user namespace (its inode number is fixed in the kernel), 0
+ * when it is in another one, or negative errno. */
+int namespaces_in_initial_user(struct error *err);
+
+void namespaces_describe(const struct namespaces_plan *plan, struct json_out *out);
+
+/* The types as config.json calls them, for features. */
+extern const char *const namespaces_names[NAMESPACE_TYPES];
+
+#endif

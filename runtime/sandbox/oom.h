@@ -1,0 +1,16 @@
+/* Score adjustment for the out-of-memory killer: proc_pid_oom_score_adj(5), runtime-spec
+ * process.oomScoreAdj. */
+#ifndef PYSBX_SANDBOX_OOM_H
+#define PYSBX_SANDBOX_OOM_H
+
+#include <sys/types.h>
+
+struct error;
+struct spec_process;
+
+/* Write the process' adjustment, if it has one, for pid (0: the caller itself). The child does it while it is
+ * dumpable, since afterwards only root may write there, and the parent once more: lowering needs
+ * CAP_SYS_RESOURCE in the initial user namespace. For the parent a value that is there already is success. */
+int oom_apply(const struct spec_process *process, pid_t pid, struct error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* Execution domain: personality(2), runtime-spec linux.personality. */
+#ifndef PYSBX_SANDBOX_PERSONALITY_H
+#define PYSBX_SANDBOX_PERSONALITY_H
+
+#include <stdbool.h>
+
+struct error;
+struct spec_personality;
+
+struct personality_plan {
+    bool set;
+    unsigned long persona;
+};
+
+/* personality NULL: nothing to do. -EINVAL, by JSON path, for a domain other than LINUX and LINUX32 or any
+ * flag (the specification defines none). */
+int personality_plan(const struct spec_personality *personality, struct personality_plan *out,
+                     struct error *err);
+/* Child. */
+int personality_apply(const struct personality_plan *plan, struct error *err);
+
+#endif

@@ -1,0 +1,112 @@
+/* Resource limits. */
+#include "sandbox/rlimits.h"
+
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json_out.h"
+#include "sandbox/names.h"
+#include "spec/spec.h"
+
+static const struct name_value types[] = {
+    {"RLIMIT_AS", RLIMIT_AS},
+    {"RLIMIT_CORE", RLIMIT_CORE},
+    {"RLIMIT_CPU", RLIMIT_CPU},
+    {"RLIMIT_DATA", RLIMIT_DATA},
+    {"RLIMIT_FSIZE", RLIMIT_FSIZE},
+    {"RLIMIT_LOCKS", RLIMIT_LOCKS},
+    {"RLIMIT_MEMLOCK", RLIMIT_MEMLOCK},
+    {"RLIMIT_MSGQUEUE", RLIMIT_MSGQUEUE},
+    {"RLIMIT_NICE", RLIMIT_NICE},
+    {"RLIMIT_NOFILE", RLIMIT_NOFILE},
+    {"RLIMIT_NPROC", RLIMIT_NPROC},
+    {"RLIMIT_RSS", RLIMIT_RSS},
+    {"RLIMIT_RTPRIO", RLIMIT_RTPRIO},
+    {"RLIMIT_RTTIME", RLIMIT_RTTIME},
+    {"RLIMIT_SIGPENDING", RLIMIT_SIGPENDING},
+    {"RLIMIT_STACK", RLIMIT_STACK},
+    {NULL, 0},
+};
+
+int rlimits_plan(struct arena *a, const struct spec_rlimits *rlimits, struct rlimits_plan *out,
+                 struct error *err)
+{
+    *out = (struct rlimits_plan){0};
+    if (rlimits->count == 0)
+        return 0;
+    out->items = ARENA_ARRAY(a, rlimits->count, struct rlimits_item);
+    for (size_t i = 0; i < rlimits->count; i++) {
+        const struct spec_rlimit *from = &rlimits->items[i];
+        const struct name_value *type = names_find(types, from->type);
+        if (type == NULL)
+            return error_set(err, -EINVAL, "process.rlimits[%zu].type: unknown limit '%s'", i, from->type);
+        for (size_t j = 0; j < i; j++)
+            if (out->items[j].resource == (int)type->value)
+                return error_set(err, -EINVAL, "process.rlimits[%zu].type: '%s' is given twice", i,
+                                 from->type);
+        if (from->soft > from->hard)
+            return error_set(err, -EINVAL, "process.rlimits[%zu]: soft limit %llu is above hard limit %llu",
+                             i, (unsigned long long)from->soft, (unsigned long long)from->hard);
+        out->items[i] = (struct rlimits_item){
+            .name = type->name,
+            .resource = (int)type->value,
+            .limit = {.rlim_cur = (rlim_t)from->soft, .rlim_max = (rlim_t)from->hard},
+        };
+    }
+    out->count = rlimits->count;
+    return 0;
+}
+
+static int explain(const struct rlimits_item *item, int code, struct error *err)
+{
+    struct rlimit now;
+    if (code != -EPERM || getrlimit((__rlimit_resource_t)item->resource, &now) < 0)
+        return error_set(err, code, "set %s to %llu:%llu", item->name,
+                         (unsigned long long)item->limit.rlim_cur, (unsigned long long)item->limit.rlim_max);
+    /* Also EPERM with privilege: RLIMIT_NOFILE above the sysctl fs.nr_open. */
+    return error_text(err, code,
+                      "set %s to %llu:%llu: not permitted, the runtime's own hard limit is %llu: ask for "
+                      "less (--ulimit, default_ulimits in containers.conf) or raise the limit",
+                      item->name, (unsigned long long)item->limit.rlim_cur,
+                      (unsigned long long)item->limit.rlim_max, (unsigned long long)now.rlim_max);
+}
+
+int rlimits_raise(const struct rlimits_plan *plan, struct error *err)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct rlimits_item *item = &plan->items[i];
+        struct rlimit limit;
+        if (getrlimit((__rlimit_resource_t)item->resource, &limit) < 0)
+            return error_set(err, -errno, "read %s", item->name);
+        if (item->limit.rlim_max <= limit.rlim_max)
+            continue;
+        limit.rlim_max = item->limit.rlim_max;
+        if (setrlimit((__rlimit_resource_t)item->resource, &limit) < 0)
+            return explain(item, -errno, err);
+    }
+    return 0;
+}
+
+int rlimits_apply(const struct rlimits_plan *plan, struct error *err)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct rlimits_item *item = &plan->items[i];
+        if (setrlimit((__rlimit_resource_t)item->resource, &item->limit) < 0)
+            return explain(item, -errno, err);
+    }
+    return 0;
+}
+
+void rlimits_describe(const struct rlimits_plan *plan, struct json_out *out)
+{
+    json_out_array_open(out);
+    for (size_t i = 0; i < plan->count; i++) {
+        json_out_map_open(out);
+        json_out_pair_string(out, "type", plan->items[i].name);
+        json_out_pair_u64(out, "soft", plan->items[i].limit.rlim_cur);
+        json_out_pair_u64(out, "hard", plan->items[i].limit.rlim_max);
+        json_out_map_close(out);
+    }
+    json_out_array_close(out);
+}

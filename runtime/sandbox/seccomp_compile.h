@@ -1,0 +1,35 @@
+/* A profile of linux.seccomp to a BPF program, by libseccomp, which is loaded at the first use. */
+#ifndef PYSBX_SANDBOX_SECCOMP_COMPILE_H
+#define PYSBX_SANDBOX_SECCOMP_COMPILE_H
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sandbox/names.h"
+
+struct arena;
+struct error;
+struct spec_seccomp;
+
+struct seccomp_program {
+    const struct sock_filter *filter;
+    size_t count;
+    unsigned flags;      /* SECCOMP_FILTER_FLAG_… that the profile asks for */
+    const char *library; /* path of the libseccomp that compiled it, "" unknown: never cached then */
+};
+
+/* Compile for the native architecture and those listed. Names of system calls that libseccomp does not know
+ * are skipped, as runc and crun do, unless fail_unknown. Errors name the JSON path; -ENOTSUP when libseccomp
+ * cannot be loaded. Everything is in the arena. */
+int seccomp_compile(struct arena *a, const struct spec_seccomp *profile, bool fail_unknown,
+                    struct seccomp_program *out, struct error *err);
+
+/* The words of linux.seccomp; `features` lists them. None of it needs libseccomp. */
+extern const struct name_value seccomp_actions[], seccomp_operators[], seccomp_architectures[],
+    seccomp_flags[];
+
+/* True when the running kernel has this SECCOMP_FILTER_FLAG_…. */
+bool seccomp_flag_supported(unsigned flag);
+
+#endif

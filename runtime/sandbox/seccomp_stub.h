@@ -1,0 +1,21 @@
+/* The start of a filter that answers ENOSYS to system calls newer than the profile. */
+#ifndef PYSBX_SANDBOX_SECCOMP_STUB_H
+#define PYSBX_SANDBOX_SECCOMP_STUB_H
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SECCOMP_STUB_ARCHS 8
+#define SECCOMP_STUB_MAX   (1 + 6 * SECCOMP_STUB_ARCHS)
+
+struct seccomp_stub_limit {
+    uint32_t arch; /* AUDIT_ARCH_… */
+    int highest; /* number of the newest system call that is known; -1: none, the architecture is left out */
+};
+
+/* Write the instructions to put before the program, at most SECCOMP_STUB_MAX; returns how many. What is not
+ * answered here falls through to the program, which begins anew by loading what it needs. */
+size_t seccomp_stub(const struct seccomp_stub_limit *limits, size_t count, struct sock_filter *out);
+
+#endif

@@ -1,0 +1,250 @@
+/* The container's pseudo-terminal and its way to whoever holds the other end. */
+#include "sandbox/terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "sandbox/mount_attach.h"
+#include "spec/spec.h"
+
+/* What the message with the descriptor says: engines want some bytes in it, and fewer than 4096. */
+static const char message_name[] = "/dev/ptmx";
+
+/* A path that does not fit sun_path is named through a descriptor of its directory; *dir keeps that open. */
+static int socket_address(const char *path, struct sockaddr_un *address, int *dir)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t room = sizeof(address->sun_path);
+    if (strlen(path) < room) {
+        memcpy(address->sun_path, path, strlen(path));
+        return 0;
+    }
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL || (size_t)(slash - path) >= sizeof(parent))
+        return -ENAMETOOLONG;
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    *dir = open(parent[0] != '\0' ? parent : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*dir < 0)
+        return -errno;
+    int n = snprintf(address->sun_path, room, "/proc/self/fd/%d/%s", *dir, slash + 1);
+    return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
+}
+
+static int connect_socket(const char *path, struct error *err)
+{
+    struct sockaddr_un address;
+    cleanup_fd int dir = -1;
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(err, -errno, "socket");
+    int ret = socket_address(path, &address, &dir);
+    if (ret == 0 && RETRY(connect(fd, (struct sockaddr *)&address, sizeof(address))) < 0)
+        ret = -errno;
+    return ret < 0 ? error_set(err, ret, "connect to console socket '%s'", path) : fd_steal(&fd);
+}
+
+int terminal_plan(const struct spec_process *process, const char *console_socket, bool foreground,
+                  struct terminal_plan *out, struct error *err)
+{
+    *out = TERMINAL_PLAN_NONE;
+    if (process == NULL || !process->terminal) {
+        if (console_socket != NULL)
+            return error_text(err, -EINVAL, "a console socket is given, but process.terminal is not set");
+        return 0;
+    }
+    if (process->console_size.height > USHRT_MAX || process->console_size.width > USHRT_MAX)
+        return error_text(err, -EINVAL, "process.consoleSize: a terminal has at most %d rows and columns",
+                          USHRT_MAX);
+    out->wanted = true;
+    out->rows = (unsigned short)process->console_size.height;
+    out->columns = (unsigned short)process->console_size.width;
+    if (console_socket != NULL) {
+        int fd = connect_socket(console_socket, err);
+        if (fd < 0)
+            return fd;
+        out->socket = fd;
+        return 0;
+    }
+    if (!foreground)
+        return error_text(err, -EINVAL,
+                          "process.terminal is set: a console socket is needed unless in the foreground");
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return error_set(err, -errno, "socketpair");
+    out->socket = pair[0];
+    out->relay_socket = pair[1];
+    return 0;
+}
+
+void terminal_release(struct terminal_plan *plan)
+{
+    fd_close(&plan->socket);
+    fd_close(&plan->relay_socket);
+}
+
+/* The image or a hostile neighbour may have put anything in this place: only the multiplexer of a devpts will
+ * do. */
+static int open_multiplexer(int rootfd, struct error *err)
+{
+    cleanup_fd int fd = path_open_in_root(rootfd, "/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(err, fd, "a terminal needs a devpts at '/dev/pts': open '/dev/pts/ptmx'");
+    struct statfs fs;
+    struct stat st;
+    if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+        return error_set(err, -errno, "stat '/dev/pts/ptmx'");
+    if (fs.f_type != DEVPTS_SUPER_MAGIC || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2))
+        return error_text(err, -EINVAL,
+                          "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it");
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return error_set(err, -errno, "fcntl '/dev/pts/ptmx'");
+    return fd_steal(&fd);
+}
+
+static int open_slave(const struct terminal_plan *plan, int master, uid_t uid, struct error *err)
+{
+    int unlock = 0;
+    if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
+        return error_set(err, -errno, "unlock the terminal");
+    /* By ioctl, not by the name /dev/pts/N, in whose place something else could stand. */
+    cleanup_fd int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (slave < 0)
+        return error_set(err, -errno, "open the terminal's other end");
+    const struct winsize size = {.ws_row = plan->rows, .ws_col = plan->columns};
+    if (size.ws_row != 0 && size.ws_col != 0 && ioctl(slave, TIOCSWINSZ, &size) < 0)
+        return error_set(err, -errno, "set the terminal's size");
+    /* The group is that of the devpts (gid=5). EINVAL: an id the user namespace does not map. */
+    if (uid != 0 && fchown(slave, uid, (gid_t)-1) < 0 && errno != EINVAL && errno != EPERM)
+        return error_set(err, -errno, "owner of the terminal");
+    return fd_steal(&slave);
+}
+
+static int open_console(int dev, struct error *err)
+{
+    cleanup_fd int fd =
+        openat(dev, "console", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd_steal(&fd);
+    if (errno != EEXIST)
+        return error_set(err, -errno, "make '/dev/console'");
+    struct stat st;
+    fd = openat(dev, "console", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set(err, -errno, "open '/dev/console'");
+    if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+        return error_text(
+            err, -EINVAL,
+            "'/dev/console' in the root file system is neither a file nor a device: refusing to "
+            "mount on it");
+    return fd_steal(&fd);
+}
+
+static int bind_console(int rootfd, int slave, struct error *err)
+{
+    cleanup_fd int dev = path_open_in_root(rootfd, "/dev", O_PATH | O_DIRECTORY, 0);
+    if (dev < 0)
+        return error_set(err, dev, "open '/dev' in the root file system");
+    cleanup_fd int target = open_console(dev, err);
+    if (target < 0)
+        return target;
+    cleanup_fd int fd = mount_clone(slave, "", false, false);
+    int ret = fd < 0 ? fd : mount_attach(fd, target);
+    return ret < 0 ? error_set(err, ret, "bind the terminal on '/dev/console'") : 0;
+}
+
+int terminal_setup(const struct terminal_plan *plan, int rootfd, uid_t uid, bool console, int *master,
+                   int *slave, struct error *err)
+{
+    cleanup_fd int ours = open_multiplexer(rootfd, err);
+    if (ours < 0)
+        return ours;
+    cleanup_fd int theirs = open_slave(plan, ours, uid, err);
+    if (theirs < 0)
+        return theirs;
+    int ret = console ? bind_console(rootfd, theirs, err) : 0;
+    if (ret < 0)
+        return ret;
+    *master = fd_steal(&ours);
+    *slave = fd_steal(&theirs);
+    return 0;
+}
+
+/* Room for one descriptor, aligned as cmsg(3) wants it. */
+union fd_message {
+    char space[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+};
+
+int terminal_send_master(int socket, int master, struct error *err)
+{
+    union fd_message control = {0};
+    struct iovec name = {.iov_base = (char *)message_name, .iov_len = sizeof(message_name) - 1};
+    struct msghdr message = {
+        .msg_iov = &name,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control.space),
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &master, sizeof(int));
+    if (RETRY(sendmsg(socket, &message, MSG_NOSIGNAL)) < 0)
+        return error_set(err, -errno, "send the terminal to the console socket");
+    return 0;
+}
+
+int terminal_receive_master(int socket, struct error *err)
+{
+    union fd_message control = {0};
+    char text[64];
+    struct iovec name = {.iov_base = text, .iov_len = sizeof(text)};
+    struct msghdr message = {
+        .msg_iov = &name,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control.space),
+    };
+    ssize_t n = RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
+    if (n < 0)
+        return error_set(err, -errno, "receive the container's terminal");
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (n == 0 || header == NULL)
+        return error_text(err, -ECONNRESET, "the container ended before it had a terminal");
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+        header->cmsg_len != CMSG_LEN(sizeof(int)))
+        return error_text(err, -EPROTO, "receive the container's terminal: not one descriptor");
+    int master;
+    memcpy(&master, CMSG_DATA(header), sizeof(int));
+    return master;
+}
+
+int terminal_attach(int slave, struct error *err)
+{
+    if (ioctl(slave, TIOCSCTTY, 0) < 0)
+        return error_set(err, -errno, "make the terminal the controlling one");
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (dup2(slave, fd) < 0)
+            return error_set(err, -errno, "make the terminal descriptor %d", fd);
+    if (slave > STDERR_FILENO)
+        close(slave);
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* The features document (runtime-spec 1.3, features.md). */
+#ifndef PYSBX_SPEC_FEATURES_H
+#define PYSBX_SPEC_FEATURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spec/spec.h"
+
+struct json_out;
+
+struct word_list {
+    const char *const *items;
+    size_t count;
+};
+
+/* What other rooms know of themselves. An empty list is written as an empty array. Hooks, namespaces,
+ * versions and memory policies are this room's own: they are the words that its tables accept. */
+struct features_facts {
+    struct word_list mount_options;
+    struct word_list capabilities;
+    bool cgroup_systemd, cgroup_systemd_user, cgroup_rdma;
+    struct {
+        bool enabled;
+        struct word_list actions, operators, archs;
+        struct word_list known_flags;     /* that the runtime can name */
+        struct word_list supported_flags; /* of these, those that this kernel and libseccomp have */
+    } seccomp;
+    bool apparmor, selinux;
+    struct {
+        bool enabled, schemata, monitoring;
+    } intel_rdt;
+    bool memory_policy;
+    bool idmap_mounts;
+    bool net_devices;
+    struct str_map annotations; /* facts about the runtime: version, commit, … */
+    struct word_list
+        unsafe_annotations; /* annotations of a config.json that change what is done on the host */
+};
+
+/* Write the document as one object. */
+void features_write(struct json_out *out, const struct features_facts *facts);
+
+#endif

@@ -1,0 +1,102 @@
+/* The public face of the room: text to structures, and small questions to a spec. */
+#include <errno.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+#include "spec/tables.h"
+
+/* Since runtime-spec 1.2 a relative destination counts from the container's "/". */
+static void make_destinations_absolute(struct arena *a, struct spec_mounts *mounts)
+{
+    for (size_t i = 0; i < mounts->count; i++)
+        if (mounts->items[i].destination[0] != '/')
+            mounts->items[i].destination = arena_printf(a, "/%s", mounts->items[i].destination);
+}
+
+int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out, struct error *err)
+{
+    /* The seccomp profile is most of what an engine writes and is needed only when its program is not in the
+     * cache. */
+    static const char *const opaque[] = {"linux", "seccomp", NULL};
+    struct json_value *root;
+    int ret = json_parse(a, text, size, NULL, opaque, &root, err);
+    if (ret < 0)
+        return error_wrap(err, "config.json");
+    struct spec *spec = ARENA_NEW(a, struct spec);
+    ret = schema_decode(a, root, &spec_schema, spec, err);
+    if (ret < 0)
+        return error_wrap(err, "config.json");
+    if (spec->linux_ == NULL)
+        spec->linux_ = ARENA_NEW(a, struct spec_linux);
+    make_destinations_absolute(a, &spec->mounts);
+    *out = spec;
+    return 0;
+}
+
+/* A text whose root is one object of the specification. */
+static int parse_object(struct arena *a, struct json_text text, const char *name, const struct schema *schema,
+                        void **out, struct error *err)
+{
+    struct json_value *root;
+    int ret = json_parse(a, text.data, text.size, name, NULL, &root, err);
+    if (ret < 0)
+        return ret;
+    *out = arena_alloc(a, schema->size);
+    return schema_decode(a, root, schema, *out, err);
+}
+
+int spec_parse_process(struct arena *a, const char *text, size_t size, struct spec_process **out,
+                       struct error *err)
+{
+    void *process;
+    int ret = parse_object(a, (struct json_text){text, size}, "process", &process_schema, &process, err);
+    if (ret == 0)
+        *out = process;
+    return ret;
+}
+
+int spec_parse_resources(struct arena *a, const char *text, size_t size, struct spec_resources **out,
+                         struct error *err)
+{
+    void *resources;
+    int ret = parse_object(a, (struct json_text){text, size}, "linux.resources", &resources_schema,
+                           &resources, err);
+    if (ret == 0)
+        *out = resources;
+    return ret;
+}
+
+int spec_parse_seccomp(struct arena *a, struct json_text text, struct spec_seccomp **out, struct error *err)
+{
+    void *seccomp;
+    int ret = parse_object(a, text, "linux.seccomp", &seccomp_schema, &seccomp, err);
+    if (ret == 0)
+        *out = seccomp;
+    return ret;
+}
+
+const char *spec_annotation(const struct spec *spec, const char *key)
+{
+    for (size_t i = 0; i < spec->annotations.count; i++)
+        if (str_eq(spec->annotations.items[i].key, key))
+            return spec->annotations.items[i].value;
+    return NULL;
+}
+
+const struct spec_namespace *spec_namespace(const struct spec *spec, const char *type)
+{
+    const struct spec_namespaces *list = &spec->linux_->namespaces;
+    for (size_t i = 0; i < list->count; i++)
+        if (str_eq(list->items[i].type, type))
+            return &list->items[i];
+    return NULL;
+}
+
+bool spec_new_namespace(const struct spec *spec, const char *type)
+{
+    const struct spec_namespace *entry = spec_namespace(spec, type);
+    return entry != NULL && entry->path == NULL;
+}

@@ -1,0 +1,14 @@
+/* The config.json that `pysbx-runtime spec` writes. */
+#ifndef PYSBX_SPEC_TEMPLATE_H
+#define PYSBX_SPEC_TEMPLATE_H
+
+#include <stdbool.h>
+
+struct json_out;
+
+/* A sensible start for a bundle with its root file system in "rootfs": a shell on a terminal, three
+ * capabilities, no new privileges, all namespaces new. rootless: with a user namespace that maps the caller
+ * to root, the host's network (a new one would have no way out) and no device rules. */
+void spec_template_write(struct json_out *out, bool rootless);
+
+#endif

@@ -1,0 +1,186 @@
+/* linux.resources (config-linux.md, "Control groups"): what cgroup v2 has no file for is refused here, by its
+ * JSON path; what the files accept is for the kernel to say. */
+#include "spec/validate.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "spec/spec.h"
+
+/* blkio weights of the specification; 0 means unset to the engines that always write one. */
+#define WEIGHT_MIN 10
+#define WEIGHT_MAX 1000
+
+static int unavailable(struct error *err, const char *path)
+{
+    return error_set(err, -EINVAL, "linux.resources.%s: not available with cgroup v2", path);
+}
+
+/* Only a value that asks for something is refused: 0 and -1 (no limit) are what v2 does anyway. */
+static bool asks(struct opt_i64 number)
+{
+    return number.set && number.value > 0;
+}
+
+static bool asks_u64(struct opt_u64 number)
+{
+    return number.set && number.value > 0;
+}
+
+static int validate_memory(const struct spec_memory *m, struct error *err)
+{
+    if (asks(m->kernel))
+        return unavailable(err, "memory.kernel");
+    if (asks(m->kernel_tcp))
+        return unavailable(err, "memory.kernelTCP");
+    if (m->swappiness.set)
+        return unavailable(err, "memory.swappiness");
+    if (m->disable_oom_killer.set && m->disable_oom_killer.value)
+        return unavailable(err, "memory.disableOOMKiller");
+    /* Version 2 always accounts hierarchically. */
+    if (m->use_hierarchy.set && !m->use_hierarchy.value)
+        return unavailable(err, "memory.useHierarchy");
+    /* The specification's swap is memory and swap together; what is left for swap needs the limit. */
+    if (asks(m->swap) && (!m->limit.set || m->limit.value == 0))
+        return error_set(err, -EINVAL, "linux.resources.memory.swap: needs memory.limit");
+    if (asks(m->swap) && m->swap.value < m->limit.value)
+        return error_set(err, -EINVAL,
+                         "linux.resources.memory.swap: %" PRId64 " is below memory.limit %" PRId64
+                         " (it counts memory and swap together)",
+                         m->swap.value, m->limit.value);
+    return 0;
+}
+
+static int validate_cpu(const struct spec_cpu *c, struct error *err)
+{
+    if (asks(c->realtime_runtime))
+        return unavailable(err, "cpu.realtimeRuntime");
+    if (asks_u64(c->realtime_period))
+        return unavailable(err, "cpu.realtimePeriod");
+    if (c->cpus != NULL && has_control_character(c->cpus))
+        return error_set(err, -EINVAL, "linux.resources.cpu.cpus: contains a control character");
+    if (c->mems != NULL && has_control_character(c->mems))
+        return error_set(err, -EINVAL, "linux.resources.cpu.mems: contains a control character");
+    return 0;
+}
+
+static bool weight_in_range(struct opt_u64 weight)
+{
+    return !asks_u64(weight) || (weight.value >= WEIGHT_MIN && weight.value <= WEIGHT_MAX);
+}
+
+static int validate_block_io(const struct spec_block_io *b, struct error *err)
+{
+    if (asks_u64(b->leaf_weight))
+        return unavailable(err, "blockIO.leafWeight");
+    if (!weight_in_range(b->weight))
+        return error_set(err, -EINVAL,
+                         "linux.resources.blockIO.weight: %" PRIu64 " is out of range (%d to %d)",
+                         b->weight.value, WEIGHT_MIN, WEIGHT_MAX);
+    for (size_t i = 0; i < b->weight_device.count; i++) {
+        const struct spec_weight_device *d = &b->weight_device.items[i];
+        if (asks_u64(d->leaf_weight))
+            return error_set(
+                err, -EINVAL,
+                "linux.resources.blockIO.weightDevice[%zu].leafWeight: not available with cgroup "
+                "v2",
+                i);
+        if (!weight_in_range(d->weight))
+            return error_set(err, -EINVAL,
+                             "linux.resources.blockIO.weightDevice[%zu].weight: %" PRIu64
+                             " is out of range (%d to %d)",
+                             i, d->weight.value, WEIGHT_MIN, WEIGHT_MAX);
+    }
+    return 0;
+}
+
+/* "2MB", "1GB": part of the file's name (hugetlb.2MB.max). */
+static bool is_page_size(const char *s)
+{
+    size_t digits = strspn(s, "0123456789");
+    return digits > 0 && s[0] != '0' && strchr("KMG", s[digits]) != NULL && s[digits] != '\0' &&
+           s[digits + 1] == 'B' && s[digits + 2] == '\0';
+}
+
+static int validate_hugepages(const struct spec_resources *r, struct error *err)
+{
+    for (size_t i = 0; i < r->hugepage_limits.count; i++)
+        if (!is_page_size(r->hugepage_limits.items[i].page_size))
+            return error_set(err, -EINVAL,
+                             "linux.resources.hugepageLimits[%zu].pageSize: '%s' is not a size such as "
+                             "\"2MB\"",
+                             i, r->hugepage_limits.items[i].page_size);
+    return 0;
+}
+
+static int validate_rdma(const struct spec_resources *r, struct error *err)
+{
+    for (size_t i = 0; i < r->rdma.count; i++) {
+        const struct spec_rdma *d = &r->rdma.items[i];
+        if (d->device[0] == '\0' || strpbrk(d->device, " \t\n/") != NULL)
+            return error_set(err, -EINVAL, "linux.resources.rdma: '%s' is not the name of a device",
+                             d->device);
+        if (!d->hca_handles.set && !d->hca_objects.set)
+            return error_set(err, -EINVAL, "linux.resources.rdma.%s: needs hcaHandles or hcaObjects",
+                             d->device);
+    }
+    return 0;
+}
+
+/* "controller.file": a name in the container's cgroup directory and nowhere else. */
+static bool is_cgroup_file(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    if (dot == NULL || dot == name || dot[1] == '\0')
+        return false;
+    for (; *name != '\0'; name++)
+        if (!isalnum((unsigned char)*name) && strchr("._-", *name) == NULL)
+            return false;
+    return true;
+}
+
+static int validate_unified(const struct str_map *unified, struct error *err)
+{
+    for (size_t i = 0; i < unified->count; i++)
+        if (!is_cgroup_file(unified->items[i].key))
+            return error_set(err, -EINVAL,
+                             "linux.resources.unified: '%s' is not the name of a cgroup file such as "
+                             "\"memory.high\"",
+                             unified->items[i].key);
+    return 0;
+}
+
+static int validate_device_rules(const struct spec_resources *r, struct error *err)
+{
+    for (size_t i = 0; i < r->devices.count; i++) {
+        const char *access = r->devices.items[i].access;
+        if (access != NULL && access[strspn(access, "rwm")] != '\0')
+            return error_set(err, -EINVAL,
+                             "linux.resources.devices[%zu].access: '%s' has letters other than r, w and m", i,
+                             access);
+    }
+    return 0;
+}
+
+int validate_resources(const struct spec_resources *resources, struct error *err)
+{
+    if (resources->has_network)
+        return unavailable(err, "network");
+    int ret = validate_device_rules(resources, err);
+    if (ret == 0 && resources->memory != NULL)
+        ret = validate_memory(resources->memory, err);
+    if (ret == 0 && resources->cpu != NULL)
+        ret = validate_cpu(resources->cpu, err);
+    if (ret == 0 && resources->block_io != NULL)
+        ret = validate_block_io(resources->block_io, err);
+    if (ret == 0)
+        ret = validate_hugepages(resources, err);
+    if (ret == 0)
+        ret = validate_rdma(resources, err);
+    if (ret == 0)
+        ret = validate_unified(&resources->unified, err);
+    return ret;
+}
