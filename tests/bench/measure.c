@@ -1,0 +1,180 @@
+/*
+ * Starts the commands of a plan again and again and writes down how long each took and how much memory it
+ * had. Must stay small and statically linked: the maximum resident set size that wait4(2) tells of a child
+ * contains that of its parent at the time of the fork.
+ *
+ * The plan, from standard input, has one command a line, its fields separated by tabs: a label, the program
+ * and its arguments. An empty line ends a block; a block runs as a whole, and the blocks of each round run in
+ * another order, so that what one leaves to the kernel burdens no other in particular. Commands labelled "@"
+ * run without being measured; a line "@reap" waits for all processes that earlier commands left behind.
+ *
+ * Each sample is one line on standard output: label, nanoseconds from before the start to after the wait,
+ * KiB.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_BLOCKS = 256, MAX_COMMANDS = 2048, MAX_FIELDS = 32 };
+
+struct command {
+    const char *label;
+    char *argv[MAX_FIELDS];
+};
+
+struct block {
+    const struct command *commands;
+    size_t count;
+};
+
+static struct command commands[MAX_COMMANDS];
+static struct block blocks[MAX_BLOCKS + 1];
+static size_t n_blocks;
+static posix_spawn_file_actions_t streams;
+static int complaints;
+
+static void parse_command(struct command *command, char *line)
+{
+    size_t n = 0;
+
+    command->label = strsep(&line, "\t");
+    while (line) {
+        if (n == MAX_FIELDS - 1)
+            errx(2, "more than %d fields in a command", MAX_FIELDS - 1);
+        command->argv[n++] = strsep(&line, "\t");
+    }
+}
+
+static void read_plan(FILE *file)
+{
+    size_t n_commands = 0;
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length;
+
+    while ((length = getline(&line, &size, file)) >= 0) {
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        if (line[0] == '\0') {
+            n_blocks += blocks[n_blocks].count > 0;
+        } else {
+            if (n_commands == MAX_COMMANDS || n_blocks == MAX_BLOCKS)
+                errx(2, "the plan is too long");
+            struct block *block = &blocks[n_blocks];
+
+            if (block->count == 0)
+                block->commands = &commands[n_commands];
+            block->count++;
+            parse_command(&commands[n_commands++], line);
+            /* The fields of the command point into it. */
+            line = NULL;
+            size = 0;
+        }
+    }
+    n_blocks += blocks[n_blocks].count > 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+static void reap_all(void)
+{
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+}
+
+/* Ends the program with what a failed command wrote to its standard error. */
+static void fail(const struct command *command, int status)
+{
+    char text[4096];
+    ssize_t length = pread(complaints, text, sizeof text, 0);
+
+    fprintf(stderr, "%s: %s %d: %.*s\n", command->label, WIFEXITED(status) ? "exit status" : "signal",
+            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), length > 0 ? (int)length : 0, text);
+    exit(1);
+}
+
+static void run_command(const struct command *command, int report)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    if (strcmp(command->label, "@reap") == 0) {
+        reap_all();
+        return;
+    }
+    if (ftruncate(complaints, 0) < 0 || lseek(complaints, 0, SEEK_SET) < 0)
+        err(1, "memfd");
+
+    uint64_t start = now_ns();
+
+    errno = posix_spawnp(&pid, command->argv[0], &streams, NULL, command->argv, environ);
+    if (errno != 0)
+        err(1, "start '%s'", command->argv[0]);
+    while (wait4(pid, &status, 0, &usage) < 0)
+        if (errno != EINTR)
+            err(1, "wait4");
+
+    uint64_t end = now_ns();
+
+    if (status != 0)
+        fail(command, status);
+    if (report)
+        printf("%s\t%ju\t%ld\n", command->label, (uintmax_t)(end - start), usage.ru_maxrss);
+}
+
+static void run_round(int report)
+{
+    struct block order[MAX_BLOCKS];
+
+    memcpy(order, blocks, sizeof order);
+    for (size_t i = n_blocks; i > 0; i--) {
+        size_t chosen = (size_t)random() % i;
+        struct block block = order[chosen];
+
+        order[chosen] = order[i - 1];
+        for (size_t j = 0; j < block.count; j++)
+            run_command(&block.commands[j], report);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        errx(2, "usage: measure ROUNDS WARMUP <PLAN");
+
+    long rounds = strtol(argv[1], NULL, 10);
+    long warmup = strtol(argv[2], NULL, 10);
+
+    read_plan(stdin);
+    /* What a container leaves behind becomes our child, so that its end can be waited for. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        err(1, "prctl");
+    complaints = memfd_create("stderr", MFD_CLOEXEC);
+    if (complaints < 0)
+        err(1, "memfd_create");
+    posix_spawn_file_actions_init(&streams);
+    posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&streams, complaints, STDERR_FILENO);
+    for (long round = -warmup; round < rounds; round++)
+        run_round(round >= 0);
+    return 0;
+}

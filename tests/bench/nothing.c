@@ -1,0 +1,6 @@
+/* The cost of starting any program: linked to libc alone, it does nothing. */
+
+int main(void)
+{
+    return 0;
+}

@@ -1,0 +1,206 @@
+"""What is made of the samples: quantiles, targets and whether they were met, tables, JSON."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+OURS = "ours"
+REFERENCE = "reference"
+HOST = "host"
+LAUNCH = "launch"
+FLOOR = "floor"
+
+# A command that touches no container may take this much longer than a program that does nothing.
+SLACK_NS = 200_000
+# A command that makes processes in containers may take this share of the reference's time.
+SHARE = 0.5
+
+Sample = tuple[int, int]
+"""Nanoseconds and KiB of one command."""
+Row = dict[str, dict[str, int]]
+"""The summary of one measure, by runtime."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A row of the tables."""
+
+    key: str
+    title: str
+    target: str = ""
+    """share: of the reference's time; launch: over the time of a program that does nothing."""
+    memory: bool = True
+    """Whether the peak memory is the runtime's own."""
+
+
+MEASURES = [
+    Measure("version", "--version", "launch"),
+    Measure("state", "state", "launch"),
+    Measure("run", "run: namespaces, mounts, masked paths", "share"),
+    Measure("run_seccomp", "run: and Podman's seccomp profile", "share"),
+    Measure("run_podman", "run: and device rules, as Podman has it", "share"),
+    Measure("create", "create"),
+    Measure("start", "start"),
+    Measure("exec", "exec of /bin/true", "share"),
+    Measure("kill", "kill"),
+    Measure("delete", "delete"),
+    Measure("podman", "podman run --rm --network none", memory=False),
+]
+VERDICTS = {True: "met", False: "MISSED", None: ""}
+
+
+def quantile(ordered: list[int], share: float) -> int:
+    """Return the smallest sample that at least the given share of all samples does not exceed."""
+    return ordered[max(ceil(share * len(ordered)) - 1, 0)]
+
+
+def summarise(samples: list[Sample]) -> dict[str, int]:
+    """Return times in nanoseconds and the median of the peak memory in KiB."""
+    times = sorted(time_ns for time_ns, _ in samples)
+    memory = sorted(kib for _, kib in samples)
+    return {
+        "samples": len(times),
+        "min_ns": times[0],
+        "p50_ns": quantile(times, 0.5),
+        "p95_ns": quantile(times, 0.95),
+        "p99_ns": quantile(times, 0.99),
+        "maxrss_kib": quantile(memory, 0.5),
+    }
+
+
+def milliseconds(nanoseconds: int) -> str:
+    """Return a time as it stands in the tables."""
+    return f"{nanoseconds / 1e6:.2f}"
+
+
+def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
+    """Print columns, the first aligned to the left."""
+    cells = [header, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    cells.insert(1, ["-" * width for width in widths])
+    for row in cells:
+        first, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join([first.strip().ljust(widths[0]), *rest]).rstrip())
+    print()
+
+
+@dataclass
+class Report:
+    """All that was measured in one run; ours is the first of the runtimes and the reference the last."""
+
+    rounds: int
+    titles: dict[str, str]
+    """Name and version of the runtimes, by key."""
+    left_out: dict[str, dict[str, str]]
+    """Why a runtime took no part in a block, by key and name of the block."""
+    measures: dict[str, Row]
+    syscalls: dict[str, dict[str, int]]
+    """Number of system calls, by runtime and measure."""
+
+    def row(self, measure: Measure) -> Row:
+        """Return the summary of a measure, empty when no runtime took part."""
+        return self.measures.get(measure.key, {})
+
+    def compare(self, row: Row, column: str) -> float | None:
+        """Return ours divided by the reference, None when one of them is missing."""
+        return row[OURS][column] / row[REFERENCE][column] if OURS in row and REFERENCE in row else None
+
+    def ratio(self, row: Row, column: str) -> str:
+        """Return ours divided by the reference as it stands in the tables."""
+        ratio = self.compare(row, column)
+        return "-" if ratio is None else f"{ratio:.2f}"
+
+    def verdict(self, measure: Measure) -> tuple[str, bool | None]:
+        """Return the target in words and whether it was met, None when that cannot be told."""
+        row = self.row(measure)
+        if measure.target == "share":
+            ratio = self.compare(row, "p50_ns")
+            return f"≤ {SHARE:.2f}", None if ratio is None else ratio <= SHARE
+        if measure.target == "launch":
+            bound = self.measures[LAUNCH][HOST]["p50_ns"] + SLACK_NS
+            return f"≤ {milliseconds(bound)} ms", row[OURS]["p50_ns"] <= bound if OURS in row else None
+        return "", None
+
+    def print_times(self) -> None:
+        """Print the medians of all runtimes, the ratios and the verdicts."""
+        rows = []
+        for measure in MEASURES:
+            row = self.row(measure)
+            target, met = self.verdict(measure)
+            medians = [milliseconds(row[key]["p50_ns"]) if key in row else "-" for key in self.titles]
+            ratios = [self.ratio(row, "p50_ns"), self.ratio(row, "min_ns")]
+            rows.append([measure.title, *medians, *ratios, target, VERDICTS[met]])
+        print_table(["median, ms", *self.titles.values(), "ratio", "of minima", "target", ""], rows)
+
+    def print_spread(self) -> None:
+        """Print the quantiles of ours, the reference and the two that show what the host takes."""
+        rows = []
+        measures = [
+            Measure(LAUNCH, "a program that does nothing"),
+            Measure(FLOOR, "the kernel's part of run"),
+            *MEASURES,
+        ]
+        for measure in measures:
+            for key, name in {HOST: "", OURS: self.titles[OURS], REFERENCE: self.titles[REFERENCE]}.items():
+                if values := self.row(measure).get(key):
+                    times = [
+                        milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")
+                    ]
+                    rows.append([measure.title, name, *times, str(values["samples"])])
+        print_table(["spread, ms", "", "min", "p50", "p95", "p99", "samples"], rows)
+
+    def print_memory(self) -> None:
+        """Print the peak memory, which is not to be above the reference's."""
+        rows = []
+        for measure in filter(lambda measure: measure.memory, MEASURES):
+            row = self.row(measure)
+            ratio = self.compare(row, "maxrss_kib")
+            peaks = [str(row[key]["maxrss_kib"]) if key in row else "-" for key in self.titles]
+            met = None if ratio is None else ratio <= 1
+            rows.append([measure.title, *peaks, self.ratio(row, "maxrss_kib"), "≤ 1.00", VERDICTS[met]])
+        print_table(["peak memory, KiB", *self.titles.values(), "ratio", "target", ""], rows)
+
+    def print_syscalls(self) -> None:
+        """Print the numbers of system calls."""
+        rows = []
+        for measure in MEASURES:
+            counts = [self.syscalls[key].get(measure.key) for key in self.titles]
+            if any(counts):
+                rows.append([measure.title, *("-" if count is None else str(count) for count in counts)])
+        print_table(["system calls", *self.titles.values()], rows)
+
+    def print(self) -> None:
+        """Print everything."""
+        processors = len(os.sched_getaffinity(0))
+        print(f"{self.rounds} rounds, Linux {platform.release()}, {processors} processors\n")
+        self.print_times()
+        self.print_spread()
+        self.print_memory()
+        self.print_syscalls()
+        for key, reasons in self.left_out.items():
+            for block, reason in reasons.items():
+                print(f"{self.titles[key]} takes no part in '{block}': {reason}")
+
+    def write(self, folder: Path) -> Path:
+        """Write everything to a file of its own, named by the time, and return its path."""
+        now = time.gmtime()
+        verdicts = {measure.key: self.verdict(measure) for measure in MEASURES if measure.target}
+        result = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", now),
+            "kernel": platform.release(),
+            "processors": len(os.sched_getaffinity(0)),
+            "rounds": self.rounds,
+            "runtimes": self.titles,
+            "left_out": self.left_out,
+            "measures": self.measures,
+            "syscalls": self.syscalls,
+            "targets": {key: {"target": target, "met": met} for key, (target, met) in verdicts.items()},
+        }
+        path = folder / time.strftime("%Y%m%dT%H%M%SZ.json", now)
+        path.write_text(json.dumps(result, indent=2) + "\n")
+        return path

@@ -1,0 +1,388 @@
+#!/usr/bin/env bats
+# The runtime called by hand, without an engine: pysbx-runtime(8).
+
+load ../lib/bundle.bash
+
+start_sleeping() {
+    make_bundle sleep 1000
+    runtime run --detach --bundle bundle "$1" </dev/null >/dev/null 2>&1
+}
+
+status_is() {
+    [[ $(runtime state "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$2" ]]
+}
+
+@test "--version: name, commit, specification and features, a line each" {
+    expect 0 runtime --version
+    [[ ${lines[0]} =~ ^pysbx-runtime\ version\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    [[ ${lines[1]} =~ ^commit:\ [0-9a-z]+$ ]]
+    [[ ${lines[2]} == "spec: 1.3.0" ]]
+    [[ ${lines[3]} == *+SECCOMP* ]]
+    stderr_is_empty
+    expect 0 runtime -v
+}
+
+@test "--help: lists the commands, and each has a help of its own" {
+    local command
+    expect 0 runtime --help
+    output_has "usage: pysbx-runtime"
+    for command in create start run exec state kill delete list ps pause resume update events spec plan features; do
+        expect 0 runtime --help
+        output_has "  $command "
+        expect 0 runtime "$command" --help
+        output_has "usage: pysbx-runtime $command [OPTION...]"
+        stderr_is_empty
+    done
+}
+
+@test "man page: names every command and every option of the help" {
+    local command option page=$TESTS/../contrib/man/pysbx-runtime.8
+    for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        [[ -z $command ]] || grep -q "^\.It Cm $command\b" "$page"
+        for option in $(runtime ${command:+"$command"} --help 2>/dev/null | sed -n 's/^  .\{4\}--\([a-z-]*\).*/\1/p'); do
+            grep -q "Fl Fl $option\b" "$page" || { echo "--$option of '$command' is missing"; return 1; }
+        done
+    done
+}
+
+@test "an unknown flag is an error that names it, for the program and for every command" {
+    expect 1 runtime --nonsense list
+    stderr_has "unknown flag: --nonsense"
+    expect 1 runtime list --nonsense
+    stderr_has "unknown flag: --nonsense"
+    expect 1 runtime kill -x id
+    stderr_has "unknown flag: -x"
+    expect 1 runtime create --bundle
+    stderr_has "flag needs an argument: --bundle"
+    expect 1 runtime nonsense
+    stderr_has "unknown command 'nonsense'"
+    expect 1 runtime
+    expect 1 runtime state
+    stderr_has "too few arguments"
+    expect 1 runtime state one two
+    stderr_has "too many arguments"
+}
+
+@test "--log, --log-format json: the error is one JSON object in the file, even for a wrong command line" {
+    expect 1 runtime --log=log --log-format=json state missing
+    output=$(<log)
+    output_holds 'it["level"] == "error" and "does not exist" in it["msg"] and it["time"].endswith("Z")'
+    rm log
+    expect 1 runtime --log-format json --log log --nonsense list
+    output=$(<log)
+    output_holds 'it["msg"] == "unknown flag: --nonsense"'
+}
+
+@test "checkpoint --help fails and restore --lsm-mount-context does not ask for an argument: no support" {
+    expect 1 runtime checkpoint --help
+    expect 1 runtime restore --lsm-mount-context
+    [[ $stderr != *argument* ]]
+}
+
+@test "a full disk is an error" {
+    [[ -w /dev/full ]] || skip "/dev/full is not here"
+    local command
+    for command in --version --help features; do
+        ! runtime "$command" >/dev/full 2>error
+        grep -q "write to standard output" error
+    done
+}
+
+@test "create, start, kill, delete: the states of a container" {
+    make_bundle sleep 1000
+    runtime create --bundle bundle --pid-file pid steps </dev/null >/dev/null 2>&1
+    expect 0 runtime state steps
+    output_holds 'it["id"] == "steps" and it["status"] == "created" and it["ociVersion"].startswith("1.")'
+    output_holds "it['pid'] == $(<pid) and it['bundle'] == '$PWD/bundle'"
+    expect 0 runtime start steps
+    output_is ""
+    stderr_is_empty
+    status_is steps running
+    expect 1 runtime start steps
+    expect 1 runtime delete steps
+    status_is steps running
+    expect 0 runtime kill steps KILL
+    wait_for status_is steps stopped
+    expect 0 runtime state steps
+    output_holds 'it["pid"] == 0'
+    expect 1 runtime kill steps
+    stderr_has "container not running"
+    expect 0 runtime delete steps
+    stderr_is_empty
+    expect 1 runtime state steps
+    stderr_has "container 'steps' does not exist"
+}
+
+@test "create: a name that is taken, and names that are none" {
+    start_sleeping taken
+    expect 1 runtime create --bundle bundle taken
+    stderr_has "already exists"
+    local id
+    for id in '' . .. a/b ../a .a 'a b' $'a\nb' é; do
+        expect 1 runtime create --bundle bundle "$id"
+        stderr_has "invalid container id"
+    done
+}
+
+@test "run: the exit code is the program's, 128+N when signal N ended it" {
+    local code
+    for code in 0 1 42 255; do
+        make_bundle sh -c "exit $code"
+        expect "$code" runtime run --bundle bundle "code$code"
+        stderr_is_empty
+    done
+    make_bundle sleep 1000
+    (
+        wait_for status_is killed running
+        runtime kill killed 9
+    ) &
+    expect 137 runtime run --bundle=bundle killed
+    expect 0 runtime list --quiet
+    output_is ""
+}
+
+@test "run: the bundle is the working directory unless given, in each form of the option" {
+    make_bundle echo here
+    local -a forms=("--bundle bundle" "--bundle=bundle" "-b bundle" "-bbundle")
+    local form
+    for form in "${forms[@]}"; do
+        # shellcheck disable=SC2086 # words
+        expect 0 runtime run $form form
+        output_is here
+    done
+    cd bundle
+    expect 0 runtime run form
+    output_is here
+    mv config.json other.json
+    expect 0 runtime run --config other.json form
+    expect 1 runtime run form
+}
+
+@test "run --keep: the stopped container stays" {
+    make_bundle true
+    expect 0 runtime run --keep --bundle bundle kept
+    status_is kept stopped
+    expect 0 runtime delete kept
+}
+
+@test "run: standard streams that are closed are /dev/null, for the container as well" {
+    make_bundle sh -c 'for fd in 0 2; do readlink /proc/self/fd/$fd; done >/out/fds; ls /proc/self/fd | wc -l >>/out/fds'
+    mkdir -m 0777 out
+    configure 'config["mounts"].append({"destination": "/out", "type": "bind", "source": arguments[0], "options": ["rbind", "rw"]})' "$PWD/out"
+    runtime run --bundle bundle closed <&- >&- 2>&-
+    [[ $(<out/fds) == $'/dev/null\n/dev/null\n4' ]]
+}
+
+@test "run --preserve-fds, LISTEN_FDS: descriptors keep their numbers, others do not get in" {
+    make_bundle sh -c 'cat <&3; cat <&4; ls /proc/self/fd | wc -l'
+    echo three >three
+    echo four >four
+    expect 0 runtime run --preserve-fds 2 --bundle bundle fds 3<three 4<four 5<four
+    output_is $'three\nfour\n6'
+    make_bundle sh -c 'cat <&3; echo "$LISTEN_FDS $LISTEN_PID"'
+    expect 0 sh -c 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$RUNTIME" run --bundle bundle fds 3<three'
+    output_is $'three\n1 1'
+    expect 0 sh -c 'LISTEN_FDS=1 LISTEN_PID=1 exec "$RUNTIME" run --bundle bundle fds 3<three'
+    [[ $output != *three* ]]
+}
+
+@test "exec: output, exit code, variables, directory, and the options of the program are its own" {
+    start_sleeping box
+    expect 7 runtime exec box sh -c 'echo "$PWD|$PATH|$NEW"; exit 7'
+    output_has "/|/"
+    expect 0 runtime exec --cwd /tmp --env NEW=1 -e PATH=/bin box sh -c 'echo "$PWD|$PATH|$NEW"'
+    output_is "/tmp|/bin|1"
+    expect 0 runtime exec box echo --help -t
+    output_is "--help -t"
+    expect 1 runtime exec box
+    stderr_has "no program to run"
+    expect 1 runtime exec --env NAME box true
+    expect 1 runtime exec missing true
+    stderr_has "does not exist"
+}
+
+@test "exec --user: numbers only, and what is no number never becomes root (CVE-2026-30892)" {
+    start_sleeping box
+    local user
+    if ! is_rootless; then
+        expect 0 runtime exec -u 1000:50 -g 7,8 box id
+        output_has "uid=1000"
+        output_has "gid=50"
+        output_has "8"
+        expect 0 runtime exec -u 1 box id -u
+        output_is 1
+    fi
+    for user in '' : 1: :2 -1 4294967295 4294967296 1x root 1:2:3; do
+        expect 1 runtime exec --user "$user" box id
+        stderr_has "invalid user"
+        output_is ""
+    done
+}
+
+@test "exec --process: the process object says it all" {
+    start_sleeping box
+    cat >process.json <<'JSON'
+{"args": ["sh", "-c", "echo $WORD in $PWD"], "cwd": "/tmp", "env": ["PATH=/bin", "WORD=here"], "user": {"uid": 0, "gid": 0}}
+JSON
+    expect 0 runtime exec --process process.json box
+    output_is "here in /tmp"
+    expect 0 runtime exec -p - box <process.json
+    output_is "here in /tmp"
+    expect 1 runtime exec --process process.json --env A=B box
+    stderr_has "--process stands alone"
+    expect 1 runtime exec --process missing.json box
+    stderr_has "'missing.json': does not exist"
+}
+
+@test "exec --detach --pid-file: returns while the process runs" {
+    start_sleeping box
+    runtime exec --detach --pid-file pid box sleep 999 </dev/null >/dev/null 2>&1
+    [[ $(tr '\0' ' ' <"/proc/$(<pid)/cmdline") == "sleep 999 " ]]
+}
+
+@test "kill: signals by name and number in every form" {
+    make_bundle sh -c 'trap "echo usr1 >>/tmp/got" USR1; trap "exit 3" TERM; while :; do sleep 0.05; done'
+    configure 'config["root"]["readonly"] = False'
+    runtime run --keep --detach --bundle bundle signals </dev/null >/dev/null 2>&1
+    wait_for runtime exec signals true
+    local signal
+    for signal in USR1 SIGUSR1 sigusr1 usr1 10; do
+        rm -f bundle/rootfs/tmp/got
+        expect 0 runtime kill signals "$signal"
+        wait_for test -s bundle/rootfs/tmp/got
+    done
+    for signal in NONSENSE 65 -- 9x RTMIN+99; do
+        expect 1 runtime kill signals -- "$signal"
+        stderr_has "unknown signal '$signal'"
+    done
+    expect 0 runtime kill signals
+    wait_for status_is signals stopped
+}
+
+@test "delete --force: kills what runs, and what does not exist is no error" {
+    start_sleeping box
+    expect 0 runtime delete --force box
+    output_is ""
+    stderr_is_empty
+    expect 0 runtime delete --force box
+    stderr_is_empty
+    expect 1 runtime delete box
+    stderr_has "does not exist"
+}
+
+@test "list: a table, names alone, JSON" {
+    expect 0 runtime list
+    [[ ${#lines[@]} == 1 && $output == "ID "*OWNER ]]
+    expect 0 runtime list --format json
+    output_is "[]"
+    start_sleeping box
+    expect 0 runtime list
+    [[ ${lines[1]} == "box "*" running "*"$PWD/bundle"* ]]
+    expect 0 runtime list -q
+    output_is box
+    expect 0 runtime list --format=json
+    output_holds '[(c["id"], c["status"]) for c in it] == [("box", "running")]'
+}
+
+@test "ps: the host's table, and numbers as JSON" {
+    needs_cgroups
+    start_sleeping box
+    expect 0 runtime ps box
+    [[ ${#lines[@]} == 2 && ${lines[0]} == *PID* && ${lines[1]} == *"sleep 1000" ]]
+    expect 0 runtime ps box -o pid,args
+    [[ ${lines[1]} == *"sleep 1000" ]]
+    expect 0 runtime ps --format json box
+    output_holds 'len(it) == 1 and isinstance(it[0], int)'
+    expect 1 runtime ps box -o args
+    stderr_has "column PID"
+}
+
+@test "pause, resume: the state is paused meanwhile" {
+    needs_cgroups
+    start_sleeping box
+    expect 0 runtime pause box
+    status_is box paused
+    expect 1 runtime exec box true
+    expect 0 runtime resume box
+    status_is box running
+    expect 0 runtime exec box true
+}
+
+@test "update: refuses what says nothing, contradicts itself or cannot be" {
+    needs_cgroups
+    start_sleeping box
+    expect 1 runtime update box
+    stderr_has "nothing to update"
+    expect 1 runtime update --resources - --memory 1g box
+    stderr_has "--resources stands alone"
+    expect 1 runtime update --resources - box <<<'{"pids": {"limit": "many"}}'
+    stderr_has "pids.limit"
+    expect 1 runtime update --memory 1x box
+    stderr_has "invalid argument '1x' for --memory"
+    expect 1 runtime update --cpu-share -1 box
+    stderr_has "cpu.shares"
+}
+
+@test "update: limits by options and as JSON arrive in the cgroup" {
+    needs_controller pids
+    start_sleeping box
+    local cgroup
+    cgroup=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(runtime ps -f json box | tr -d '[]')/cgroup")
+    expect 0 runtime update --pids-limit 77 box
+    [[ $(<"$cgroup/pids.max") == 77 ]]
+    expect 0 runtime update --resources - box <<<'{"pids": {"limit": 78}}'
+    [[ $(<"$cgroup/pids.max") == 78 ]]
+}
+
+@test "events: statistics once, at an interval, until the container stops" {
+    needs_cgroups
+    start_sleeping box
+    expect 0 runtime events --stats box
+    output_holds 'it["type"] == "stats" and it["id"] == "box" and isinstance(it["data"], dict)'
+    runtime events --interval 100ms box >log &
+    wait_for grep -q stats log
+    runtime kill box KILL
+    wait $!
+    expect 1 runtime events box
+    stderr_has "container not running"
+    expect 1 runtime events --interval soon box
+    stderr_has "--interval"
+}
+
+@test "spec: writes a configuration that runs, and never over another" {
+    mkdir -p bundle
+    expect 0 runtime spec --bundle bundle
+    output=$(<bundle/config.json)
+    output_holds 'it["ociVersion"].startswith("1.") and it["process"]["args"] == ["sh"]'
+    expect 1 runtime spec --bundle bundle
+    expect 1 runtime spec --bundle missing
+}
+
+@test "features: the document of the specification, and nothing on standard error" {
+    expect 0 runtime features
+    stderr_is_empty
+    output_holds 'it["ociVersionMin"] == "1.0.0" and it["ociVersionMax"] == "1.3.0"'
+    output_holds '"rro" in it["mountOptions"] and it["linux"]["mountExtensions"]["idmap"]["enabled"]'
+    output_holds '"CAP_SYS_ADMIN" in it["linux"]["capabilities"] and "SCMP_ACT_NOTIFY" in it["linux"]["seccomp"]["actions"]'
+}
+
+@test "plan: a JSON document, and nothing is touched" {
+    make_bundle true
+    find bundle | sort >files
+    expect 0 runtime plan --bundle bundle
+    output_holds 'isinstance(it, dict) and len(it) > 3'
+    stderr_is_empty
+    find bundle | sort | cmp - files
+    expect 0 runtime list --quiet
+    output_is ""
+}
+
+@test "--root: containers of one state root are not seen in another" {
+    make_bundle sleep 1000
+    runtime --root "$PWD/state" run --detach --bundle bundle apart </dev/null >/dev/null 2>&1
+    expect 0 runtime --root="$PWD/state" list -q
+    output_is apart
+    expect 0 runtime list -q
+    output_is ""
+    expect 0 runtime --root "$PWD/state" delete --force apart
+}

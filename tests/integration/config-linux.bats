@@ -1,0 +1,259 @@
+#!/usr/bin/env bats
+# linux: sysctl, devices, netDevices, memoryPolicy, personality, intelRdt; and documents that are refused. config-linux.md.
+
+load ../lib/bundle.bash
+
+teardown() {
+    if ! is_rootless; then
+        ip link delete pysbx-a 2>/dev/null || true
+        ip link delete pysbx-b 2>/dev/null || true
+    fi
+    clean_up
+}
+
+@test "sysctl: what belongs to the container's namespaces is set there, and not outside" {
+    make_bundle sh -c 'cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shmmax /proc/sys/kernel/sem /proc/sys/fs/mqueue/msg_max'
+    local before
+    before=$(</proc/sys/kernel/shmmax)
+    configure 'namespace("network")
+linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kernel/sem": "10 20 30 40", "fs.mqueue.msg_max": "9"}'
+    expect 0 run_box
+    output_is $'1\n123456\n10\t20\t30\t40\n9'
+    [[ $(</proc/sys/kernel/shmmax) == "$before" ]]
+}
+
+@test "sysctl: kernel.domainname belongs to the uts namespace" {
+    needs_root "the kernel lets nobody but the host's root write it, whatever the namespace"
+    make_bundle cat /proc/sys/kernel/domainname
+    configure 'linux["sysctl"] = {"kernel.domainname": "by.sysctl"}'
+    expect 0 run_box
+    output_is by.sysctl
+}
+
+@test "sysctl: slashes and dots are two ways to write one name" {
+    make_bundle sh -c 'cat /proc/sys/net/ipv4/conf/lo/rp_filter /proc/sys/net/ipv4/conf/all/rp_filter'
+    configure 'namespace("network"); linux["sysctl"] = {"net/ipv4/conf/lo/rp_filter": "2", "net.ipv4.conf.all.rp_filter": "1"}'
+    expect 0 run_box
+    output_is $'2\n1'
+}
+
+@test "sysctl: what is the host's, or not a name, or more than a line is refused" {
+    make_bundle true
+    configure 'share("network"); linux["sysctl"] = {"net.ipv4.ip_forward": "1"}'
+    is_refused 'linux.sysctl["net.ipv4.ip_forward"]: needs a network namespace'
+    configure 'linux["sysctl"] = {"kernel.core_pattern": "|/bin/sh"}'
+    is_refused 'linux.sysctl["kernel.core_pattern"]: belongs to no namespace'
+    configure 'linux["sysctl"] = {"kernel.hostname": "x"}'
+    is_refused "use 'hostname' for the host name"
+    configure 'linux["sysctl"] = {"kernel.shmmax": "1\nkernel.core_pattern=x"}'
+    is_refused 'linux.sysctl["kernel.shmmax"]: the value contains a newline'
+    configure 'linux["sysctl"] = {"net/../kernel/core_pattern": "x"}'
+    is_refused "is not the name of a sysctl"
+    configure 'linux["sysctl"] = {"net..x": "1"}'
+    is_refused "is not the name of a sysctl"
+}
+
+@test "sysctl: what the kernel does not take is an error with the name and the value" {
+    make_bundle true
+    configure 'namespace("network"); linux["sysctl"] = {"net.ipv4.ip_local_port_range": "many"}'
+    expect 1 run_box
+    stderr_has "sysctl 'net.ipv4.ip_local_port_range': value 'many'"
+    configure 'linux["sysctl"] = {"net.no_such_thing": "1"}'
+    expect 1 run_box
+    stderr_has "sysctl 'net.no_such_thing'"
+    check_untouched
+}
+
+@test "devices: the ones that every container has, and the links in /dev" {
+    make_bundle sh -c 'for name in null zero full random urandom tty; do stat -c "%F %t:%T %a %n" /dev/$name; done
+for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev | tr "\n" " "'
+    expect 0 run_box
+    local device i=0
+    for device in "1:3 666 /dev/null" "1:5 666 /dev/zero" "1:7 666 /dev/full" "1:8 666 /dev/random" "1:9 666 /dev/urandom" "5:0 666 /dev/tty"; do
+        [[ ${lines[i]} == "character special file $device" ]] || { echo "${lines[i]}"; return 1; }
+        i=$((i + 1))
+    done
+    [[ ${lines[*]:6:5} == "/proc/self/fd /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 pts/ptmx" ]]
+    [[ ${lines[11]} != *console* ]]
+}
+
+@test "devices: character, block and pipe, with mode and owner" {
+    needs_root "a user makes no devices: the host's are bound"
+    make_bundle sh -c 'stat -c "%F %t:%T %a %u:%g" /dev/letters /dev/blocks /dev/deep/pipe /dev/unbuffered'
+    configure 'linux["devices"] = [
+    {"path": "/dev/letters", "type": "c", "major": 1, "minor": 3, "fileMode": 0o640, "uid": 12, "gid": 34},
+    {"path": "/dev/blocks", "type": "b", "major": 7, "minor": 300, "fileMode": 0o600},
+    {"path": "/dev/deep/pipe", "type": "p", "fileMode": 0o622, "uid": 5, "gid": 6},
+    {"path": "/dev/unbuffered", "type": "u", "major": 1, "minor": 5}]'
+    expect 0 run_box
+    [[ ${lines[0]} == "character special file 1:3 640 12:34" && ${lines[1]} == "block special file 7:12c 600 0:0" ]]
+    [[ ${lines[2]} == "fifo 0:0 622 5:6" && ${lines[3]} == "character special file 1:5 "*" 0:0" ]]
+}
+
+@test "devices: in a user namespace the host's are bound" {
+    make_bundle sh -c 'stat -c "%F %t:%T" /dev/zero /dev/full; awk "\$5 ~ \"^/dev/(zero|full)\" { print \$5 }" /proc/self/mountinfo | sort; echo x >/dev/null; head -c 2 /dev/zero | wc -c'
+    is_rootless || configure 'user_namespace((0, 100000, 65536))'
+    configure 'linux["devices"] = [{"path": "/dev/zero", "type": "c", "major": 1, "minor": 5}]'
+    expect 0 run_box
+    output_is $'character special file 1:5\ncharacter special file 1:7\n/dev/full\n/dev/zero\n2'
+}
+
+@test "devices: a link of the image in their place leads nowhere" {
+    make_bundle sh -c 'stat -c %F /dev/null'
+    configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); config["root"]["readonly"] = False'
+    echo kept >victim
+    ln -s "$PWD/victim" bundle/rootfs/dev/null
+    ln -s "$PWD" bundle/rootfs/dev/pts
+    expect '[01]' run_box
+    [[ $(<victim) == kept && $(stat -c %F victim) == "regular file" ]]
+    ((status == 1)) || output_is "character special file"
+}
+
+@test "devices: what is wrong with one is refused by its place" {
+    make_bundle true
+    configure 'linux["devices"] = [{"path": "relative", "type": "c", "major": 1, "minor": 1}]'
+    is_refused "linux.devices[0].path: 'relative' is not an absolute path"
+    configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1}]'
+    is_refused "linux.devices[0]: type 'c' needs major and minor"
+    configure 'linux["devices"] = [{"path": "/dev/x", "type": "q"}]'
+    is_refused "linux.devices[0].type"
+    configure 'linux["devices"] = [{"path": "/dev/x", "type": "b", "major": 1, "minor": 1, "fileMode": 0o20666}]'
+    is_refused "linux.devices[0].fileMode: contradicts the type 'b'"
+}
+
+@test "netDevices: a device moves into the container with its addresses, under a new name, and up" {
+    needs_root "the host's devices are root's"
+    ip link add pysbx-a type veth peer name pysbx-b
+    ip address add 10.9.8.7/24 dev pysbx-a
+    ip -6 address add fd00:9::7/64 dev pysbx-a nodad
+    ip link set pysbx-b up
+    make_bundle sh -c 'ip -o link show inside; ip -o address show inside; ls /sys/class/net'
+    configure 'linux["netDevices"] = {"pysbx-a": {"name": "inside"}}'
+    expect 0 run_box
+    output_has "10.9.8.7/24"
+    output_has "fd00:9::7/64"
+    output_has "UP"
+    output_lacks pysbx-a
+}
+
+@test "netDevices: keep their name unless given one, and templates are numbered by the kernel" {
+    needs_root "the host's devices are root's"
+    ip link add pysbx-a type veth peer name pysbx-b
+    make_bundle sh -c 'ls /sys/class/net | tr "\n" " "'
+    configure 'linux["netDevices"] = {"pysbx-a": {}, "pysbx-b": {"name": "other"}}'
+    expect 0 run_box
+    output_is "lo other pysbx-a "
+}
+
+@test "netDevices: a missing device, two of one name, or no namespace are errors" {
+    make_bundle true
+    if ! is_rootless; then
+        configure 'linux["netDevices"] = {"missing0": {}}'
+        expect 1 run_box
+        stderr_has "linux.netDevices['missing0']"
+        check_untouched
+    fi
+    configure 'namespace("network"); linux["netDevices"] = {"a": {"name": "x"}, "b": {"name": "x"}}'
+    is_refused "linux.netDevices: two devices would be named 'x'"
+    configure 'linux["netDevices"] = {"a": {"name": "longer-than-a-name"}}'
+    is_refused "'longer-than-a-name' is not the name of a network device"
+    configure 'linux["netDevices"] = {"a": {}}; share("network")'
+    is_refused "linux.netDevices: needs a network namespace"
+}
+
+@test "memoryPolicy: mode, flags and nodes are the program's" {
+    make_bundle sh -c 'awk "{ print \$2 }" /proc/self/numa_maps | sort -u'
+    [[ -e /proc/self/numa_maps ]] || skip "this kernel has no NUMA"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"]}'
+    expect 0 run_box
+    output_has "bind=static:0"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_INTERLEAVE", "nodes": "0"}'
+    expect 0 run_box
+    output_has "interleave:0"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_DEFAULT", "nodes": ""}'
+    expect 0 run_box
+    output_is default
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "1000"}'
+    expect 1 run_box
+    stderr_has "linux.memoryPolicy: set MPOL_BIND with nodes '1000'"
+}
+
+@test "memoryPolicy: contradictions are refused" {
+    make_bundle true
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND"}'
+    is_refused "linux.memoryPolicy.nodes: MPOL_BIND needs nodes"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_LOCAL", "nodes": "0"}'
+    is_refused "linux.memoryPolicy.nodes: has no meaning for MPOL_LOCAL"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES", "MPOL_F_RELATIVE_NODES"]}'
+    is_refused "exclude each other"
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_WISH", "nodes": "0"}'
+    is_refused "linux.memoryPolicy.mode"
+}
+
+@test "personality: LINUX32 is what uname says" {
+    [[ $(uname -m) == x86_64 ]] || skip "compares with the names of x86"
+    make_bundle uname -m
+    configure 'linux["personality"] = {"domain": "LINUX32"}'
+    expect 0 run_box
+    output_is i686
+    configure 'linux["personality"] = {"domain": "LINUX"}'
+    expect 0 run_box
+    output_is x86_64
+    configure 'linux["personality"] = {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}'
+    is_refused "linux.personality.flags[0]"
+}
+
+@test "intelRdt: is an error where the kernel has no resctrl" {
+    [[ ! -e /sys/fs/resctrl/schemata ]] || skip "this machine has resctrl"
+    make_bundle true
+    configure 'linux["intelRdt"] = {"closID": "group", "schemata": ["L3:0=f"]}'
+    expect 1 run_box
+    stderr_has resctrl
+    check_untouched
+    configure 'linux["intelRdt"] = {"closID": "../escape"}'
+    is_refused "linux.intelRdt.closID: '../escape' is not the name of a directory"
+}
+
+@test "config.json: what is no JSON, of a wrong type, twice or missing is refused with its place" {
+    make_bundle true
+    cp bundle/config.json config.json
+    echo '{ "ociVersion": "1.0.0", ' >bundle/config.json
+    is_refused "config.json: line"
+    local change text
+    while IFS='|' read -r change text; do
+        cp config.json bundle/config.json
+        configure "$change"
+        is_refused "$text"
+    done <<'CASES'
+config["process"]["args"] = "true"|process.args
+config["root"]["readonly"] = "yes"|root.readonly
+config["process"]["user"]["uid"] = "root"|process.user.uid
+config["mounts"][1]["options"] = [1]|mounts[1].options[0]
+del config["ociVersion"]|ociVersion
+config["ociVersion"] = "2.0.0"|version '2.0.0' is not supported
+config["ociVersion"] = "one"|'one' is not a version
+linux["rootfsPropagation"] = "sideways"|linux.rootfsPropagation
+linux["resources"] = {"memory": {"limit": "1g"}}|linux.resources.memory.limit
+linux["resources"] = {"memory": {"limit": 1e3}}|linux.resources.memory.limit
+config["process"]["env"] = ["=x"]|process.env[0]: the name is empty
+config["hostname"] = "a\0b"|hostname
+CASES
+    sed 's/{/{ "hostname": "one", "hostname": "two", /' config.json >bundle/config.json
+    is_refused hostname
+}
+
+@test "config.json: properties that nobody knows are passed over" {
+    make_bundle echo ran
+    configure 'config["org.example"] = {"a": [1, 2]}; linux["novelty"] = True; config["windows"] = {}'
+    expect 0 run_box
+    output_is ran
+}
+
+@test "config.json: changes after create do not matter" {
+    make_bundle echo first
+    create_box
+    configure 'process["args"] = ["echo", "second"]'
+    expect 0 runtime start box
+    wait_for grep -q . out
+    [[ $(<out) == first ]]
+}

@@ -1,0 +1,410 @@
+#!/usr/bin/env bats
+# mounts, root, linux.rootfsPropagation, linux.maskedPaths, linux.readonlyPaths: config.md, config-linux.md, mount(8).
+
+load ../lib/bundle.bash
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    mkdir -p shared/below
+    echo file >shared/file
+}
+
+teardown() {
+    ! mountpoint -q shared/below || umount shared/below
+    clean_up
+}
+
+# Mounts something below the directory that containers get.
+mount_below() {
+    mount -t tmpfs below shared/below
+    echo deep >shared/below/file
+}
+
+# Prints the script that shows the options of the container's mount at a place.
+print_options() {
+    printf 'awk '\''$5 == "%s" { print $6 }'\'' /proc/self/mountinfo | tail -n 1\n' "$@"
+}
+
+@test "mounts: each attribute is in force on the mount" {
+    make_bundle sh -c "$(print_options /ro /nosuid /nodev /noexec /noatime /nodiratime /nosymfollow /strictatime /many)"
+    configure 'for word in "ro nosuid nodev noexec noatime nodiratime nosymfollow strictatime".split():
+    mount(f"/{word}", "none", word, kind="tmpfs")
+mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tmpfs")'
+    expect 0 run_box
+    local word i=0
+    for word in ro nosuid nodev noexec noatime nodiratime nosymfollow; do
+        [[ ,${lines[i]}, == *,$word,* ]] || { echo "$word: ${lines[i]}"; return 1; }
+        i=$((i + 1))
+    done
+    [[ ${lines[7]} == rw && ${lines[8]} == rw,nosuid,nodev,relatime ]]
+}
+
+@test "mounts: a bind mount keeps the source's attributes and adds its own" {
+    make_bundle sh -c "$(print_options /data)"
+    configure 'mount("/data", arguments[0], "ro", "nodev", "noexec")' "$PWD/shared"
+    expect 0 run_box
+    [[ $output == ro,*nodev,noexec* ]]
+}
+
+@test "mounts: what is no word of the vocabulary goes to the file system" {
+    make_bundle sh -c 'stat -c %a /sized; df -k /sized | tail -n 1 | awk "{ print \$2 }"'
+    configure 'mount("/sized", "none", "size=2m", "mode=0710", kind="tmpfs")'
+    expect 0 run_box
+    output_is $'710\n2048'
+    configure 'mount("/sized", "none", "colour=red", kind="tmpfs")'
+    expect 1 run_box
+    stderr_has "colour"
+}
+
+@test "mounts: rro, rnosuid, rnodev, rnoexec, rnoatime hold for mounts below; ro for the first alone" {
+    needs_root "the host's mounts are root's"
+    mount_below
+    make_bundle sh -c "$(print_options /all /all/below /one /one/below); touch /one/below/x && echo written"
+    configure 'mount("/all", arguments[0], "rbind", "rro", "rnosuid", "rnodev", "rnoexec", "rnoatime")
+mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
+    expect 0 run_box
+    [[ ${lines[0]} == ro,nosuid,nodev,noexec,noatime && ${lines[1]} == ro,nosuid,nodev,noexec,noatime ]]
+    [[ ${lines[2]} == ro,* && ${lines[3]} == rw,* && ${lines[4]} == written ]]
+}
+
+@test "mounts: rrw, rsuid, rdev, rexec take attributes away from mounts below" {
+    needs_root "the host's mounts are root's"
+    mount_below
+    mount -o remount,bind,ro,nosuid,nodev,noexec shared/below
+    make_bundle sh -c "$(print_options /all/below)"
+    configure 'mount("/all", arguments[0], "rbind", "rrw", "rsuid", "rdev", "rexec")' "$PWD/shared"
+    expect 0 run_box
+    output_is rw,relatime
+}
+
+@test "mounts: bind takes one mount, rbind the tree" {
+    needs_root "the host's mounts are root's"
+    mount_below
+    make_bundle sh -c 'ls /one/below /all/below'
+    configure 'mount("/one", arguments[0]); mount("/all", arguments[0], "rbind")' "$PWD/shared"
+    expect 0 run_box
+    output_is $'/all/below:\nfile\n\n/one/below:'
+}
+
+@test "mounts: shared, slave, private and unbindable are the propagation of the mount" {
+    make_bundle sh -c 'awk '\''$5 ~ "^/p-" { print $5, $7, $8 }'\'' /proc/self/mountinfo | sed "s/[0-9]*//g"'
+    configure 'for word in "shared slave private unbindable rshared rslave rprivate runbindable".split():
+    mount(f"/p-{word}", arguments[0], "rbind", word)' "$PWD/shared"
+    expect 0 run_box
+    output_has "/p-private - "
+    output_has "/p-unbindable unbindable -"
+    output_has "/p-rprivate - "
+    output_has "/p-runbindable unbindable -"
+    output_has "/p-slave master:"
+    output_has "/p-rslave master:"
+    is_rootless || output_has "/p-shared shared:"
+}
+
+@test "mounts: sources and destinations may be relative: to the bundle, to the root" {
+    make_bundle cat /data/file
+    mkdir bundle/volume
+    echo relative >bundle/volume/file
+    configure 'mount("data", "volume")'
+    expect 0 run_box
+    output_is relative
+}
+
+@test "mounts: destinations are made, as what the source is, and never outside of the root" {
+    make_bundle sh -c 'cat /new/dir/file /new/name; cat /link/file'
+    ln -s ../../../../../../../outside bundle/rootfs/link
+    configure 'mount("/new/dir", arguments[0]); mount("/new/name", arguments[0] + "/file"); mount("/link", arguments[0])' "$PWD/shared"
+    expect 0 run_box
+    output_is $'file\nfile\nfile'
+    [[ -d bundle/rootfs/outside && ! -e outside && ! -e /outside ]]
+}
+
+@test "mounts: what cannot be is refused by its place in the list" {
+    make_bundle true
+    configure 'config["mounts"] = []; mount("/data", "/missing/source")'
+    expect 1 run_box
+    stderr_has "mount source '/missing/source'"
+    check_untouched
+    configure 'config["mounts"] = [{"destination": "/data", "source": "/tmp"}]'
+    is_refused "mounts[0] ('/data'): neither a type nor one of the options bind and rbind"
+    configure 'config["mounts"] = []; mount("/", "/tmp")'
+    is_refused "a mount on '/' would cover the root file system"
+    configure 'config["mounts"] = []; mount("/data", "/tmp", "tmpcopyup")'
+    is_refused "tmpcopyup is for tmpfs only"
+    configure 'config["mounts"] = [{"type": "tmpfs"}]'
+    is_refused "mounts[0]"
+    configure 'config["mounts"] = []; mount("/data", "none", kind="nonsensefs")'
+    expect 1 run_box
+    stderr_has "nonsensefs"
+    check_untouched
+}
+
+@test "mounts: proc and sysfs are not mounted on a symbolic link" {
+    make_bundle true
+    rmdir bundle/rootfs/proc
+    ln -s /tmp bundle/rootfs/proc
+    expect 1 run_box
+    stderr_has "/proc"
+    check_untouched
+}
+
+@test "mounts: tmpcopyup: contents, modes, owners and links of the image come along" {
+    make_bundle sh -c 'cd /etc/copied; stat -c "%a %u:%g %n" . dir dir/file; readlink link; stat -c %h twin; stat -f -c %T .'
+    mkdir -p bundle/rootfs/etc/copied/dir
+    cd bundle/rootfs/etc/copied
+    echo text >dir/file
+    ln -s dir/file link
+    echo twin >twin
+    ln twin other
+    chmod 0751 .
+    chmod 0700 dir
+    chmod 0604 dir/file
+    local owner=0:0
+    is_rootless || { chown 12:34 dir/file && owner=12:34; }
+    cd "$BATS_TEST_TMPDIR"
+    configure 'mount("/etc/copied", "none", "tmpcopyup", kind="tmpfs")'
+    expect 0 run_box
+    [[ ${lines[0]} == "751 0:0 ." && ${lines[1]} == "700 0:0 dir" && ${lines[2]} == "604 $owner dir/file" ]]
+    [[ ${lines[3]} == dir/file && ${lines[5]} == tmpfs ]]
+}
+
+@test "mounts: a tmpfs has the mode of the directory that it covers, unless one is given" {
+    make_bundle stat -c %a /tmp /home/user /given
+    chmod 0701 bundle/rootfs/home/user
+    configure 'mount("/tmp", "none", kind="tmpfs"); mount("/home/user", "none", kind="tmpfs"); mount("/given", "none", "mode=0555", kind="tmpfs")'
+    expect 0 run_box
+    output_is $'1777\n701\n555'
+}
+
+@test "mounts: copy-symlink makes the link itself" {
+    make_bundle sh -c 'readlink /made/link'
+    ln -s some/where/else pointer
+    configure 'mount("/made/link", arguments[0], "copy-symlink")' "$PWD/pointer"
+    expect 0 run_box
+    output_is some/where/else
+}
+
+@test "mounts: src-nofollow mounts a link itself, dest-nofollow mounts over one" {
+    make_bundle sh -c 'cat /to; readlink /data'
+    ln -s shared pointer
+    ln -s /there bundle/rootfs/to
+    ln -s /there bundle/rootfs/data
+    configure 'mount("/to", arguments[0] + "/file", "dest-nofollow")
+mount("/data", arguments[1], "src-nofollow", "dest-nofollow")' "$PWD/shared" "$PWD/pointer"
+    expect 0 run_box
+    output_is $'file\nshared'
+    [[ ! -e bundle/rootfs/there ]]
+}
+
+# Asserts who owns the file in a mount with these further properties: owner_is USER:GROUP STATEMENT
+owner_is() {
+    make_bundle sh -c 'stat -c %u:%g /data/file; touch /data/new 2>/dev/null'
+    configure "$2" "$PWD/shared"
+    mkdir -p bundle/rootfs/data
+    rm -f shared/new
+    expect '?' run_box
+    output_is "$1"
+}
+
+@test "mounts: idmap: the owner is translated by the mount's own lists, not on the disk" {
+    needs_root "mapping mounts needs rights over the file system"
+    chown -R 100000:100001 shared
+    owner_is 0:1 'mount("/data", arguments[0], "idmap", uidMappings=ids((100000, 0, 1000)), gidMappings=ids((100000, 0, 1000)))'
+    [[ $(stat -c %u shared/new) == 100000 && $(stat -c %u:%g shared/file) == 100000:100001 ]]
+    owner_is 0:1 'mount("/data", arguments[0], uidMappings=ids((100000, 0, 1000)), gidMappings=ids((100000, 0, 1000)))'
+}
+
+@test "mounts: idmap without lists takes those of the user namespace" {
+    needs_root "mapping mounts needs rights over the file system"
+    chown -R 5:6 shared
+    owner_is 5:6 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap")'
+    owner_is 65534:65534 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0])'
+}
+
+@test "mounts: idmap=uids=…;gids=…: ranges in the option, @ through the user namespace" {
+    needs_root "mapping mounts needs rights over the file system"
+    chown -R 1000:2000 shared
+    owner_is 7:8 'mount("/data", arguments[0], "idmap=uids=1000-7-1;gids=2000-8-1")'
+    owner_is 9:8 'mount("/data", arguments[0], "idmap=uids=0-0-5#1000-9-1;gids=2000-8-1")'
+    owner_is 7:8 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap=uids=@1000-7-1;gids=@2000-8-1")'
+}
+
+@test "mounts: ridmap maps the mounts below as well, idmap the first alone" {
+    needs_root "mapping mounts needs rights over the file system"
+    mount_below
+    chown -R 1000:1000 shared
+    make_bundle stat -c %u /one/file /one/below/file /all/file /all/below/file
+    configure 'lists = {"uidMappings": ids((1000, 0, 10)), "gidMappings": ids((1000, 0, 10))}
+mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[0], "rbind", "ridmap", **lists)' "$PWD/shared"
+    expect 0 run_box
+    output_is $'0\n1000\n0\n0'
+}
+
+@test "mounts: idmap that says nothing, or half, is refused" {
+    make_bundle true
+    local option
+    for option in idmap=uids=0-0-1 'idmap=uids=0-0;gids=0-0-1' 'idmap=uids=0-0-1;gids=a-b-c' idmap=users=1; do
+        configure 'config["mounts"] = []; mount("/data", "/tmp", arguments[0])' "$option"
+        is_refused "mounts[0] ('/data'): idmap: "
+    done
+    configure 'config["mounts"] = []; mount("/data", "/tmp", uidMappings=ids((0, 0, 1)))'
+    is_refused "mounts[0]: uidMappings needs gidMappings"
+    configure 'config["mounts"] = []; mount("/data", "none", "idmap=uids=0-0-1;gids=0-0-1", kind="tmpfs")'
+    is_refused "only bind mounts can be id-mapped"
+}
+
+@test "mounts: remount changes the options of a mount of the list" {
+    make_bundle sh -c "$(print_options /data); df -k /data | tail -n 1 | awk '{ print \$2 }'"
+    configure 'mount("/data", "none", "size=1m", kind="tmpfs"); mount("/data", "none", "remount", "ro", "size=2m", kind="tmpfs")'
+    expect 0 run_box
+    [[ ${lines[0]} == ro,* && ${lines[1]} == 2048 ]]
+}
+
+@test "mounts: cgroup is this container's tree, and what is read-only stays so" {
+    needs_cgroups
+    make_bundle sh -c "$(print_options /sys/fs/cgroup); cat /sys/fs/cgroup/cgroup.procs | wc -l; mkdir /sys/fs/cgroup/x"
+    expect 1 run_box
+    [[ ${lines[0]} == ro,nosuid,nodev,noexec,relatime ]]
+    ((lines[1] >= 1))
+}
+
+@test "mounts: /sys/fs/cgroup is read-only without rights over a cgroup as well" {
+    needs_rootless
+    make_bundle sh -c '! touch /sys/fs/cgroup/x; ! mkdir /sys/fs/cgroup/y'
+    expect 0 run_box
+}
+
+@test "mounts: proc takes its own options" {
+    make_bundle sh -c 'ls /proc | grep -c sysvipc'
+    configure 'config["mounts"][0]["options"] = ["subset=pid"]; linux["maskedPaths"] = linux["readonlyPaths"] = []'
+    expect 1 run_box
+    output_is 0
+}
+
+@test "root.readonly: the root cannot be written, mounts can" {
+    make_bundle sh -c 'touch /tmp/x || touch /data/x'
+    configure 'mount("/data", arguments[0])' "$PWD/shared"
+    expect 0 run_box
+    stderr_has "Read-only file system"
+    [[ -e shared/x ]]
+    configure 'config["root"]["readonly"] = False'
+    expect 0 run_box
+    stderr_is_empty
+    [[ -e bundle/rootfs/tmp/x ]]
+}
+
+@test "root.path: absolute or relative to the bundle, and it must be a directory" {
+    make_bundle echo here
+    mv bundle/rootfs elsewhere
+    configure 'config["root"]["path"] = arguments[0]' "$PWD/elsewhere"
+    expect 0 run_box
+    configure 'config["root"]["path"] = "../elsewhere"'
+    expect 0 run_box
+    configure 'config["root"]["path"] = "missing"'
+    is_refused "missing"
+    configure 'del config["root"]'
+    is_refused "'root' is missing"
+}
+
+@test "rootfsPropagation: is that of the container's root" {
+    make_bundle sh -c 'awk '\''$5 == "/" { print $7 }'\'' /proc/self/mountinfo | cut -d: -f1'
+    local word
+    for word in private rprivate unbindable runbindable; do
+        configure 'linux["rootfsPropagation"] = arguments[0]' "$word"
+        expect 0 run_box
+        [[ $output == - || $output == unbindable ]]
+        [[ $word != *unbindable || $output == unbindable ]]
+    done
+    configure 'linux["rootfsPropagation"] = "rslave"'
+    expect 0 run_box
+    [[ $output == master || $output == - ]]
+    is_rootless && return
+    configure 'linux["rootfsPropagation"] = "shared"'
+    expect 0 run_box
+    output_is shared
+}
+
+@test "rootfsPropagation slave: mounts of the host are seen; private: they are not" {
+    needs_root "the host's mounts are root's"
+    make_bundle sh -c 'touch /data/ready; while [ ! -e /data/go ]; do sleep 0.05; done; ls /data/below'
+    local word
+    for word in rslave rprivate; do
+        rm -f shared/go shared/ready out
+        configure 'config["mounts"] = [m for m in config["mounts"] if m["destination"] != "/data"]
+linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind", arguments[1])' "$PWD/shared" "$word"
+        (run_box >out) &
+        wait_for test -e shared/ready
+        mount_below
+        touch shared/go
+        wait $!
+        umount shared/below
+        [[ $word == rslave && $(<out) == file || $word == rprivate && -z $(<out) ]]
+    done
+}
+
+@test "maskedPaths: a file is empty, a directory too, what is missing is no error" {
+    make_bundle sh -c 'cat /secret/file; ls /secret/dir; cat /secret/file | wc -c; ls /secret/dir | wc -l'
+    mkdir -p bundle/rootfs/secret/dir
+    echo secret | tee bundle/rootfs/secret/file >bundle/rootfs/secret/dir/file
+    configure 'linux["maskedPaths"] = ["/secret/file", "/secret/dir", "/secret/missing", "/missing/missing"]'
+    expect 0 run_box
+    output_is $'0\n0'
+    stderr_is_empty
+    make_bundle sh -c 'echo x >/secret/file; touch /secret/dir/x'
+    configure 'config["root"]["readonly"] = False; linux["maskedPaths"] = ["/secret/file", "/secret/dir"]'
+    expect 1 run_box
+    [[ $(<bundle/rootfs/secret/file) == secret && ! -e bundle/rootfs/secret/dir/x ]]
+}
+
+@test "readonlyPaths: a file, a directory and mounts below it cannot be written; what is missing is no error" {
+    make_bundle sh -c 'for path in /fixed/file /fixed/dir/x /fixed/dir/below/x; do touch $path 2>/dev/null && echo $path; done; cat /fixed/file'
+    mkdir -p bundle/rootfs/fixed/dir
+    echo text >bundle/rootfs/fixed/file
+    configure 'config["root"]["readonly"] = False; mount("/fixed/dir/below", "none", kind="tmpfs")
+linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
+    expect 0 run_box
+    output_is text
+}
+
+@test "maskedPaths, readonlyPaths: must be absolute" {
+    make_bundle true
+    configure 'linux["maskedPaths"] = ["secret"]'
+    is_refused "linux.maskedPaths[0]: 'secret' is not an absolute path"
+    configure 'linux["maskedPaths"] = []; linux["readonlyPaths"] = ["/a", "b"]'
+    is_refused "linux.readonlyPaths[1]: 'b' is not an absolute path"
+}
+
+@test "--no-pivot: the root is entered by moving its mount" {
+    make_bundle sh -c 'ls -d /proc/1/root/bin /bin; cat /data/file; awk '\''$5 == "/"'\'' /proc/self/mountinfo | wc -l'
+    configure 'mount("/data", arguments[0])' "$PWD/shared"
+    expect 0 run_box --no-pivot
+    [[ ${lines[0]} == /bin && ${lines[2]} == file && ${lines[3]} == 1 ]]
+}
+
+@test "without a mount namespace: the program is confined to its root, and delete takes the mounts away" {
+    needs_root "a user cannot do without a mount namespace"
+    make_bundle sh -c 'cat /data/file; ls /; sleep 1000'
+    configure 'share("mount"); mount("/data", arguments[0]); linux["maskedPaths"] = linux["readonlyPaths"] = []' "$PWD/shared"
+    start_box
+    wait_for grep -q var out
+    [[ $(head -n 1 out) == file && $(<out) != *pysbx-test* ]]
+    findmnt --noheadings "$PWD/bundle/rootfs/data" >/dev/null
+    expect 0 runtime delete --force box
+    [[ $(</proc/self/mountinfo) != *bundle/rootfs/data* ]]
+}
+
+@test "a mount namespace by path: the container's mounts are made in it, and taken away" {
+    needs_root "a user has no rights over such a namespace"
+    hold unshare --mount sh -c 'mount -t tmpfs of-the-namespace /mnt && touch ready && exec sleep 1000'
+    local holder=$!
+    wait_for test -e ready
+    make_bundle sh -c 'cat /data/file; readlink /proc/self/ns/mnt; sleep 1000'
+    configure 'namespace("mount", arguments[1]); mount("/data", arguments[0]); linux["maskedPaths"] = linux["readonlyPaths"] = []' \
+        "$PWD/shared" "/proc/$holder/ns/mnt"
+    start_box
+    wait_for grep -q mnt out
+    [[ $(<out) == "file"$'\n'"$(readlink "/proc/$holder/ns/mnt")" ]]
+    grep -q "bundle/rootfs/data" "/proc/$holder/mountinfo"
+    expect 0 runtime delete --force box
+    [[ $(<"/proc/$holder/mountinfo") != *bundle/rootfs* ]]
+}

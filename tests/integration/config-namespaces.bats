@@ -1,0 +1,231 @@
+#!/usr/bin/env bats
+# linux.namespaces, linux.uidMappings, linux.gidMappings, linux.timeOffsets: config-linux.md, namespaces(7).
+
+load ../lib/bundle.bash
+
+KINDS=(cgroup ipc mnt net pid time user uts)
+
+# Prints the script with which a container names its namespaces.
+print_namespaces() {
+    echo "for kind in ${KINDS[*]}; do readlink /proc/self/ns/\$kind; done"
+}
+
+# Starts a process on the host that sleeps in new namespaces of its own; the options are those of unshare(1).
+hold_namespaces() {
+    rm -f ready
+    hold unshare "$@" sh -c 'touch ready; exec sleep 1000'
+    holder=$!
+    wait_for test -e ready
+}
+
+# Maps the user, and a range beside it that only newuidmap and newgidmap may give; or two ranges.
+map_two_ranges() {
+    if is_rootless; then
+        configure "user_namespace((0, $UID, 1), (1, 200000, 1000))"
+    else
+        configure 'user_namespace((0, 100000, 1), (1, 200000, 1000))'
+    fi
+}
+
+@test "namespaces: each of the eight can be new" {
+    make_bundle sh -c "$(print_namespaces)"
+    configure 'namespace("time"); namespace("network")'
+    is_rootless || configure 'user_namespace((0, 0, 65536))'
+    expect 0 run_box
+    local i
+    [[ ${#lines[@]} == 8 ]]
+    for i in "${!KINDS[@]}"; do
+        [[ ${lines[i]} == "${KINDS[i]}:["* && ${lines[i]} != "$(readlink "/proc/self/ns/${KINDS[i]}")" ]] || {
+            echo "${KINDS[i]}"
+            return 1
+        }
+    done
+}
+
+@test "namespaces: what is not listed is shared with the runtime" {
+    needs_root "a user cannot do without a user namespace"
+    make_bundle sh -c "$(print_namespaces)"
+    configure 'share("ipc", "network", "uts", "cgroup", "pid"); del config["hostname"]'
+    expect 0 run_box
+    local i
+    for i in "${!KINDS[@]}"; do
+        [[ ${KINDS[i]} == mnt || ${lines[i]} == "$(readlink "/proc/self/ns/${KINDS[i]}")" ]]
+    done
+}
+
+@test "namespaces: network, ipc, uts, cgroup and time are joined by path" {
+    needs_root "a user joins such namespaces with a user namespace: see below"
+    hold_namespaces --net --ipc --uts --cgroup --time --monotonic 7000000
+    make_bundle sh -c "$(print_namespaces); cat /proc/uptime"
+    configure 'for kind, file in {"network": "net", "ipc": "ipc", "uts": "uts", "cgroup": "cgroup"}.items():
+        namespace(kind, f"/proc/{arguments[0]}/ns/{file}")
+namespace("time", f"/proc/{arguments[0]}/ns/time_for_children")' "$holder"
+    expect 0 run_box
+    local i
+    for i in "${!KINDS[@]}"; do
+        case ${KINDS[i]} in
+            mnt | pid | user) ;;
+            time) [[ ${lines[i]} == "$(readlink "/proc/$holder/ns/time_for_children")" ]] ;;
+            *) [[ ${lines[i]} == "$(readlink "/proc/$holder/ns/${KINDS[i]}")" ]] ;;
+        esac
+    done
+}
+
+@test "namespaces: a process namespace is joined by path, and its other processes are seen" {
+    needs_root "a user joins such namespaces with a user namespace: see below"
+    hold_namespaces --pid --fork --kill-child
+    local inside
+    inside=$(pgrep -P "$holder")
+    make_bundle sh -c 'echo $$; cat /proc/1/comm; readlink /proc/self/ns/pid'
+    configure 'namespace("pid", arguments[0])' "/proc/$holder/ns/pid_for_children"
+    expect 0 run_box
+    [[ ${lines[0]} != 1 && ${lines[1]} == sleep && ${lines[2]} == "$(readlink "/proc/$inside/ns/pid")" ]]
+}
+
+@test "namespaces: the end of a container does not touch the others of a joined process namespace" {
+    needs_root "a user joins such namespaces with a user namespace: see below"
+    hold_namespaces --pid --fork --kill-child
+    make_bundle sh -c 'sleep 1000 & exec sleep 1000'
+    configure 'namespace("pid", arguments[0])' "/proc/$holder/ns/pid_for_children"
+    start_box
+    expect 0 runtime delete --force box
+    kill -0 "$(pgrep -P "$holder")"
+}
+
+@test "namespaces: a user namespace is joined by path, with the namespaces that belong to it" {
+    hold_namespaces --user --map-root-user --net --ipc --uts
+    make_bundle sh -c "$(print_namespaces); id -u; cat /proc/self/uid_map"
+    configure 'linux.pop("uidMappings", None); linux.pop("gidMappings", None)
+for kind, file in {"user": "user", "network": "net", "ipc": "ipc", "uts": "uts"}.items():
+    namespace(kind, f"/proc/{arguments[0]}/ns/{file}")
+del config["hostname"]' "$holder"
+    expect 0 run_box
+    local i
+    for i in 1 3 6 7; do [[ ${lines[i]} == "$(readlink "/proc/$holder/ns/${KINDS[i]}")" ]]; done
+    [[ ${lines[6]} != "$(readlink /proc/self/ns/user)" && ${lines[8]} == 0 ]]
+    [[ $(tr -s ' ' <<<"${lines[9]}") == " 0 $UID 1" ]]
+}
+
+@test "namespaces: a network namespace of the host is joined beside a new user namespace" {
+    needs_root "a user has no rights over such a namespace"
+    hold_namespaces --net
+    make_bundle sh -c 'readlink /proc/self/ns/net; cat /proc/self/uid_map; ls /sys/class/net'
+    configure 'namespace("network", arguments[0]); user_namespace((0, 100000, 65536))' "/proc/$holder/ns/net"
+    expect 0 run_box
+    [[ ${lines[0]} == "$(readlink "/proc/$holder/ns/net")" && ${lines[1]} == *100000* ]]
+}
+
+@test "namespaces: a path that is none, or of another kind, is an error that names the entry" {
+    make_bundle true
+    configure 'namespace("network", "/proc/self/ns/uts")'
+    is_refused "'/proc/self/ns/uts' is not a network namespace"
+    configure 'namespace("network", "/missing")'
+    is_refused "].path: open '/missing'"
+    configure 'namespace("network", "relative")'
+    is_refused "'relative' is not an absolute path"
+    configure 'share("network"); linux["namespaces"].append({"type": "pid"})'
+    is_refused "'pid' is given twice"
+    configure 'del linux["namespaces"][-1]; linux["namespaces"][0]["type"] = "moon"'
+    is_refused "linux.namespaces[0].type"
+}
+
+@test "uidMappings, gidMappings: several ranges, by newuidmap where the runtime has no rights" {
+    make_bundle sh -c 'for map in uid gid; do tr -s " " </proc/self/${map}_map; done; cat /proc/self/setgroups'
+    map_two_ranges
+    local first=100000
+    ! is_rootless || first=$UID
+    expect 0 run_box
+    output_is " 0 $first 1
+ 1 200000 1000
+ 0 $first 1
+ 1 200000 1000
+allow"
+}
+
+@test "uidMappings: the program's user is the one that the host knows by the mapped id" {
+    make_bundle sh -c 'id -u; id -g; id -G; sleep 1000'
+    map_two_ranges
+    configure 'process["user"] = {"uid": 500, "gid": 600, "additionalGids": [700]}'
+    start_box
+    wait_for grep -q 700 out
+    [[ $(<out) == $'500\n600\n600 700' ]]
+    [[ $(awk '/^Uid:/ { print $2 } /^Gid:/ { print $3 }' "/proc/$(pid_of_box)/status") == $'200499\n200599' ]]
+}
+
+@test "uidMappings: a user's own id alone is mapped without help, and groups are denied for good" {
+    needs_rootless
+    make_bundle sh -c 'cat /proc/self/uid_map /proc/self/setgroups'
+    expect 0 run_box
+    [[ $(tr -s ' ' <<<"${lines[0]}") == " 0 $UID 1" && ${lines[1]} == deny ]]
+    configure 'process["user"]["additionalGids"] = [5]'
+    expect 1 run_box
+    stderr_has "process.user.additionalGids: the user namespace denies supplementary groups"
+}
+
+@test "uidMappings: ids that are not the user's are refused by newuidmap, and the error says where to look" {
+    needs_rootless
+    make_bundle true
+    configure 'user_namespace((0, 5, 10))'
+    expect 1 run_box
+    stderr_has "newgidmap: "
+    stderr_has "listed in /etc/subgid"
+    check_untouched
+}
+
+@test "uidMappings: a user who is not mapped is an error that names it" {
+    make_bundle true
+    map_two_ranges
+    configure 'process["user"]["uid"] = 5000'
+    expect 1 run_box
+    stderr_has "process.user.uid: 5000 is not mapped in the user namespace"
+}
+
+@test "uidMappings: contradictions are refused by their place in the document" {
+    make_bundle true
+    configure 'user_namespace((0, 1000, 0))'
+    is_refused "linux.uidMappings[0].size: must not be 0"
+    configure 'user_namespace((0, 1000, 10), (5, 5000, 10))'
+    is_refused "linux.uidMappings[1]: overlaps with linux.uidMappings[0]"
+    configure 'user_namespace((0, 4294967290, 100))'
+    is_refused "linux.uidMappings[0]: goes beyond the last id"
+    configure 'linux["uidMappings"] = ids(*[(i, i, 1) for i in range(341)])'
+    is_refused "linux.uidMappings: more than 340 mappings"
+    configure 'linux["uidMappings"] = []'
+    is_refused "linux.uidMappings: a new user namespace needs mappings"
+    configure 'user_namespace((0, 1000, 10)); share("user")'
+    is_refused "linux.uidMappings: needs a user namespace"
+}
+
+@test "timeOffsets: the clocks of the container are those of the host plus the offset" {
+    make_bundle sh -c 'tr -s " " </proc/self/timens_offsets; cut -d. -f1 /proc/uptime'
+    configure 'namespace("time"); linux["timeOffsets"] = {"monotonic": {"secs": 86400, "nanosecs": 5}, "boottime": {"secs": 604800}}'
+    expect 0 run_box
+    [[ ${lines[0]} == "monotonic 86400 5" && ${lines[1]} == "boottime 604800 0" ]]
+    ((lines[2] >= 604800 + $(cut -d. -f1 /proc/uptime) - 5))
+}
+
+@test "timeOffsets: need a time namespace, and know two clocks" {
+    make_bundle true
+    configure 'linux["timeOffsets"] = {"monotonic": {"secs": 1}}'
+    is_refused "linux.timeOffsets.monotonic: needs a new time namespace"
+    configure 'namespace("time"); linux["timeOffsets"] = {"realtime": {"secs": 1}}'
+    is_refused "linux.timeOffsets: unknown clock 'realtime'"
+}
+
+@test "cgroup namespace: the container sees its own cgroup as the root" {
+    make_bundle sh -c 'grep ^0:: /proc/self/cgroup'
+    expect 0 run_box
+    output_is "0::/"
+}
+
+@test "hostname, domainname: are set in the uts namespace, and need one" {
+    make_bundle sh -c 'hostname; cat /proc/sys/kernel/domainname'
+    configure 'config.update(hostname="inside", domainname="example.org")'
+    expect 0 run_box
+    output_is $'inside\nexample.org'
+    [[ $(uname -n) != inside ]]
+    configure 'config["hostname"] = "x" * 65'
+    is_refused "hostname: longer than 64 bytes"
+    configure 'config["hostname"] = "x"; share("uts")'
+    is_refused "hostname: needs a uts namespace"
+}

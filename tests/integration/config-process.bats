@@ -1,0 +1,295 @@
+#!/usr/bin/env bats
+# process: config.md "Process"; capabilities(7), getrlimit(2), sched(7), ioprio_set(2), console_codes(4).
+
+load ../lib/bundle.bash
+
+# Prints the five capability sets of /proc/self/status: the program of a container.
+print_sets() {
+    printf '%s\n' "sed -n 's/^Cap\(...\):.0*\([0-9a-f]*\)\$/\1 \2/p' /proc/self/status"
+}
+
+@test "process.args, process.env, process.cwd: what the program starts with" {
+    make_bundle sh -c 'echo "$0 $1|$PWD|$WORD|$HOME"' zero one
+    configure 'process["env"].append("WORD=a b"); process["cwd"] = "/var/log"'
+    expect 0 run_box
+    output_is "zero one|/var/log|a b|/root"
+}
+
+@test "process.cwd: is made when it is missing, and may not be outside of the root" {
+    make_bundle pwd
+    configure 'process["cwd"] = "/proc/self/fd/7/../.."'
+    expect 1 run_box
+    stderr_has "/proc/self/fd/7"
+    configure 'process["cwd"] = "relative"'
+    is_refused "process.cwd: 'relative' is not an absolute path"
+}
+
+@test "process.args, process.cwd: are needed" {
+    make_bundle true
+    configure 'process["args"] = []'
+    is_refused "process.args: at least one argument is needed"
+    configure 'process["args"] = ["true"]; del process["cwd"]'
+    is_refused "process: 'cwd' is missing"
+}
+
+@test "process.user: uid, gid, additionalGids, umask" {
+    needs_root "a user has one id here: see config-namespaces"
+    make_bundle sh -c 'id -u; id -g; id -G; umask; awk "/^(Uid|Gid)/" /proc/self/status'
+    configure 'process["user"] = {"uid": 1000, "gid": 50, "additionalGids": [7, 8, 70000], "umask": 0o027}'
+    expect 0 run_box
+    output_is $'1000\n50\n50 7 8 70000\n0027\nUid:\t1000\t1000\t1000\t1000\nGid:\t50\t50\t50\t50'
+}
+
+@test "process.user.umask: files are created with it; 022 without" {
+    make_bundle sh -c 'umask; touch /dev/shm/x; stat -c %a /dev/shm/x'
+    expect 0 run_box
+    output_is $'0022\n644'
+    configure 'process["user"]["umask"] = 0o077'
+    expect 0 run_box
+    output_is $'0077\n600'
+}
+
+@test "run.oci.keep_original_groups: the caller's groups stay" {
+    needs_root "a user's groups are not mapped"
+    make_bundle id -G
+    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
+    output_is 0
+    configure 'config["annotations"] = {"run.oci.keep_original_groups": "1"}'
+    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
+    output_is "0 11 12"
+}
+
+@test "process.user: ids that are none are refused" {
+    make_bundle true
+    configure 'process["user"]["uid"] = 4294967295'
+    is_refused "process.user.uid"
+    configure 'process["user"] = {"uid": -1}'
+    is_refused "process.user.uid"
+    configure 'process["user"] = {"uid": 0, "additionalGids": [1, "a"]}'
+    is_refused "process.user.additionalGids[1]"
+    configure 'process["user"] = {"uid": 0, "umask": 0o10000}'
+    is_refused "process.user.umask"
+}
+
+@test "process.capabilities: each set holds exactly what is asked for" {
+    make_bundle sh -c "$(print_sets)"
+    configure 'process["capabilities"] = {
+    "bounding": ["CAP_CHOWN", "CAP_KILL", "CAP_SETUID", "CAP_MKNOD"], "permitted": ["CAP_CHOWN", "CAP_KILL", "CAP_SETUID"],
+    "effective": ["CAP_CHOWN", "CAP_KILL"], "inheritable": ["CAP_CHOWN", "CAP_KILL"], "ambient": ["CAP_CHOWN"]}; process["user"] = {"uid": 0}'
+    expect 0 run_box
+    # Root's program gets what the bounding set allows, capabilities(7).
+    output_has "Inh 21"
+    output_has "Bnd 80000a1"
+}
+
+@test "process.capabilities: a user who is not root has the ambient ones and no others" {
+    needs_root "a user has one id here"
+    make_bundle sh -c "$(print_sets)"
+    configure 'capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 1000}'
+    expect 0 run_box
+    output_is $'Inh \nPrm \nEff \nBnd 21\nAmb '
+    configure 'capabilities("CAP_KILL", sets="bounding permitted effective inheritable ambient")'
+    expect 0 run_box
+    output_is $'Inh 20\nPrm 20\nEff 20\nBnd 20\nAmb 20'
+}
+
+@test "process.capabilities: without the object there are none" {
+    make_bundle sh -c "$(print_sets)"
+    configure 'del process["capabilities"]'
+    expect 0 run_box
+    output_is $'Inh \nPrm \nEff \nBnd \nAmb '
+}
+
+@test "process.capabilities: one that does not exist is refused, one that cannot be granted is left out" {
+    make_bundle sh -c "$(print_sets)"
+    configure 'capabilities("CAP_CHOWN", "CAP_EVERYTHING")'
+    is_refused "process.capabilities.bounding[1]: unknown capability 'CAP_EVERYTHING'"
+    is_rootless && return
+    configure 'capabilities("CAP_CHOWN", "CAP_SYS_BOOT")'
+    expect 0 setpriv --bounding-set=-sys_boot "$RUNTIME" run --bundle bundle box
+    output_has "Bnd 1"
+    stderr_is_empty
+    expect 0 setpriv --bounding-set=-sys_boot "$RUNTIME" --log-level warning run --bundle bundle box
+    stderr_has "'CAP_SYS_BOOT' cannot be granted and is left out"
+}
+
+@test "process.noNewPrivileges: is in force for the program, or not" {
+    make_bundle sh -c 'grep NoNewPrivs /proc/self/status'
+    local value
+    for value in True False; do
+        configure "process['noNewPrivileges'] = $value"
+        expect 0 run_box
+        [[ $output == *"$([[ $value == True ]] && echo 1 || echo 0)" ]]
+    done
+}
+
+@test "process.rlimits: soft and hard" {
+    make_bundle sh -c 'ulimit -S -n; ulimit -H -n; ulimit -S -c; ulimit -H -c; ulimit -S -s; ulimit -H -t'
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 100, "hard": 200}, {"type": "RLIMIT_CORE", "soft": 0, "hard": 1024000},
+    {"type": "RLIMIT_STACK", "soft": 1048576, "hard": 2097152}, {"type": "RLIMIT_CPU", "soft": 50, "hard": 60}]'
+    expect 0 run_box
+    output_is $'100\n200\n0\n2000\n1024\n60'
+}
+
+@test "process.rlimits: what is none, twice, or upside down is refused; what is too high says what would do" {
+    make_bundle true
+    configure 'process["rlimits"] = [{"type": "RLIMIT_SKY", "soft": 1, "hard": 1}]'
+    is_refused "process.rlimits[0].type"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 10, "hard": 10}] * 2'
+    is_refused "process.rlimits[1]: 'RLIMIT_NOFILE' is given twice"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 20, "hard": 10}]'
+    is_refused "process.rlimits[0].soft: 20 is above the hard limit 10"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 2000000000, "hard": 2000000000}]'
+    expect 1 run_box
+    stderr_has "set RLIMIT_NOFILE to 2000000000:2000000000"
+    stderr_has "the runtime's own hard limit is"
+    check_untouched
+}
+
+@test "process.oomScoreAdj: is the program's; going down needs privilege" {
+    make_bundle cat /proc/self/oom_score_adj
+    configure 'process["oomScoreAdj"] = 321'
+    expect 0 run_box
+    output_is 321
+    configure 'process["oomScoreAdj"] = 1001'
+    is_refused "process.oomScoreAdj"
+    if ! setpriv --dump | grep -q 'Capability bounding set:.*sys_resource' || is_rootless; then
+        configure 'process["oomScoreAdj"] = -1000'
+        expect 1 run_box
+        stderr_has "process.oomScoreAdj: going down to -1000 needs CAP_SYS_RESOURCE"
+    fi
+}
+
+@test "process.scheduler: policy, nice value and flags" {
+    # proc_pid_stat(5): 19 is the nice value, 41 the policy.
+    make_bundle awk '{ print $19, $41 }' /proc/self/stat
+    configure 'process["scheduler"] = {"policy": "SCHED_BATCH", "nice": 5}'
+    expect 0 run_box
+    output_is "5 3"
+    configure 'process["scheduler"] = {"policy": "SCHED_IDLE", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}'
+    expect 0 run_box
+    output_is "0 5"
+}
+
+@test "process.scheduler: a real-time policy where it is not permitted is an error that says what was asked" {
+    make_bundle true
+    configure 'process["scheduler"] = {"policy": "SCHED_FIFO", "priority": 10}'
+    expect '[01]' run_box
+    ((status == 0)) || stderr_has "process.scheduler: set SCHED_FIFO with nice 0, priority 10"
+    is_rootless && ((status == 1))
+    configure 'process["scheduler"] = {"policy": "SCHED_FIFO"}'
+    is_refused "process.scheduler.priority: SCHED_FIFO needs a priority from 1 to 99"
+    configure 'process["scheduler"] = {"policy": "SCHED_BATCH", "priority": 1}'
+    is_refused "process.scheduler.priority: has no meaning for SCHED_BATCH"
+    configure 'process["scheduler"] = {"policy": "SCHED_OTHER", "runtime": 1}'
+    is_refused "process.scheduler: runtime, deadline and period have no meaning for SCHED_OTHER"
+    configure 'process["scheduler"] = {"policy": "SCHED_FAST"}'
+    is_refused "process.scheduler.policy"
+}
+
+@test "process.ioPriority: class and level" {
+    make_bundle ionice
+    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 6}'
+    expect 0 run_box
+    output_has "best-effort"
+    output_has 6
+    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_IDLE"}'
+    expect 0 run_box
+    output_has idle
+    configure 'process["ioPriority"] = {"class": "IOPRIO_CLASS_BE", "priority": 8}'
+    is_refused "process.ioPriority.priority"
+}
+
+@test "process.execCPUAffinity: holds for programs of exec, not for the first" {
+    make_bundle sleep 1000
+    configure 'process["execCPUAffinity"] = {"initial": "0", "final": "0"}'
+    start_box
+    expect 0 runtime exec box grep Cpus_allowed_list /proc/self/status
+    output_is $'Cpus_allowed_list:\t0'
+    [[ $(awk '/Cpus_allowed_list/ { print $2 }' "/proc/$(pid_of_box)/status") == $(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status) ]]
+    configure 'process["execCPUAffinity"] = {"initial": "3-1"}'
+    expect 1 runtime create --bundle bundle other
+    stderr_has "process.execCPUAffinity.initial: '3-1' is not a list of CPUs"
+}
+
+@test "process.apparmorProfile, process.selinuxLabel: asked for where the kernel has none is an error" {
+    make_bundle true
+    if [[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null) != Y ]]; then
+        configure 'process["apparmorProfile"] = "some-profile"'
+        is_refused "process.apparmorProfile: 'some-profile' is asked for, but AppArmor is not enabled here"
+        configure 'process["apparmorProfile"] = "unconfined"'
+        expect 0 run_box
+        configure 'del process["apparmorProfile"]'
+    fi
+    if [[ ! -e /sys/fs/selinux/enforce ]]; then
+        configure 'process["selinuxLabel"] = "system_u:system_r:container_t:s0"'
+        is_refused "process.selinuxLabel: 'system_u:system_r:container_t:s0' is asked for, but SELinux is not enabled here"
+    fi
+}
+
+@test "the session keyring is the container's own and has its name; --no-new-keyring keeps the caller's" {
+    # keyctl(2): 6 is KEYCTL_DESCRIBE, -3 the session keyring; 250 the call on x86_64, 219 on the others.
+    make_python_bundle python3 -c 'import ctypes, platform
+text = ctypes.create_string_buffer(256)
+number = 250 if platform.machine() == "x86_64" else 219
+ctypes.CDLL(None).syscall(number, 6, -3, text, 256)
+print(text.value.decode().split(";")[-1])'
+    expect 0 run_box
+    output_is box
+    expect 0 run_box --no-new-keyring
+    [[ $output != box ]]
+}
+
+# Receives the terminal at a socket, as an engine does: receive_terminal SOCKET FILE
+receive_terminal() {
+    hold "$TESTS/lib/receive-terminal" "$@"
+    wait_for test -S "$1"
+}
+
+@test "process.terminal: its master goes to the console socket, with the size that was asked for" {
+    make_bundle sh -c 'tty; stty size; ls -l /dev/console | cut -c1; echo console >/dev/console; sleep 1000'
+    configure 'process["terminal"] = True; process["consoleSize"] = {"height": 31, "width": 97}'
+    receive_terminal "$PWD/socket" received
+    runtime create --bundle bundle --console-socket socket box </dev/null >out 2>err
+    expect 0 runtime start box
+    wait_for grep -q '^console' received
+    grep -q '^name ' received
+    [[ $(tr -d '\r' <received | sed -n 2,4p) == $'/dev/pts/0\n31 97\nc' ]]
+}
+
+@test "process.terminal: the path of the console socket may be longer than an address" {
+    make_bundle sh -c 'echo hello; sleep 1000'
+    configure 'process["terminal"] = True'
+    local long
+    long=$PWD/$(printf 'd%.0s' {1..150})
+    mkdir "$long"
+    receive_terminal "$long/socket" received
+    runtime create --bundle bundle --console-socket "$long/socket" box </dev/null >out 2>err
+    expect 0 runtime start box
+    wait_for grep -q hello received
+}
+
+@test "process.terminal: needs a console socket for create, and one that answers" {
+    make_bundle true
+    configure 'process["terminal"] = True'
+    expect 1 runtime create --bundle bundle box
+    stderr_has "a console socket is needed unless in the foreground"
+    check_untouched
+    expect 1 runtime create --bundle bundle --console-socket missing box
+    stderr_has missing
+    check_untouched
+    configure 'process["terminal"] = False'
+    expect 1 runtime create --bundle bundle --console-socket missing box
+    check_untouched
+}
+
+@test "--pid-file: names the first process, and is not there after a failure" {
+    make_bundle sleep 1000
+    start_box --pid-file pid
+    [[ $(<pid) == "$(pid_of_box)" && $(tr '\0' ' ' <"/proc/$(<pid)/cmdline") == "sleep 1000 " ]]
+    make_bundle missing-program
+    rm pid
+    expect 1 runtime create --bundle bundle --pid-file pid other
+    stderr_has "executable file \`missing-program\` not found in \$PATH"
+    [[ ! -e pid ]]
+}

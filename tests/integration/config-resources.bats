@@ -1,0 +1,179 @@
+#!/usr/bin/env bats
+# linux.cgroupsPath, linux.resources: config-linux.md "Control Groups", cgroup v2. Limits of memory, cpu, pids and io are
+# proven through Podman, where the machine has these controllers.
+
+load ../lib/bundle.bash
+
+setup() {
+    needs_cgroups
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Prints the directory of the container's cgroup.
+cgroup_of_box() {
+    echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(pid_of_box)/cgroup")"
+}
+
+# Asserts the value of a limit: the program may live in a cgroup below the one that has it.
+limit_is() {
+    local cgroup
+    cgroup=$(cgroup_of_box)
+    [[ $(cat "$cgroup/$1") == "$2" || $(cat "${cgroup%/*}/$1") == "$2" ]] || { cat "$cgroup/$1"; return 1; }
+}
+
+needs_huge_pages() {
+    needs_controller hugetlb
+    [[ -d /sys/kernel/mm/hugepages/hugepages-2048kB ]] || skip "needs huge pages of 2 MB"
+}
+
+@test "cgroupsPath: absolute from the root of the tree; it goes with the container" {
+    make_bundle sleep 1000
+    configure 'linux["cgroupsPath"] = "/group-of-tests/deep/box"'
+    start_box
+    [[ $(cgroup_of_box) == /sys/fs/cgroup/group-of-tests/deep/box* ]]
+    expect 0 runtime delete --force box
+    [[ ! -e /sys/fs/cgroup/group-of-tests/deep/box ]]
+    rmdir /sys/fs/cgroup/group-of-tests/deep /sys/fs/cgroup/group-of-tests 2>/dev/null || true
+}
+
+@test "cgroupsPath: relative, or none: a cgroup of the runtime's choice" {
+    make_bundle sleep 1000
+    local path
+    for path in relative/box ''; do
+        configure 'linux["cgroupsPath"] = arguments[0]' "$path"
+        start_box
+        [[ $(cgroup_of_box) == /sys/fs/cgroup/*box* ]]
+        expect 0 runtime delete --force box
+    done
+    rmdir /sys/fs/cgroup/relative 2>/dev/null || true
+}
+
+@test "cgroupsPath: may not lead out of the tree" {
+    make_bundle true
+    configure 'linux["cgroupsPath"] = "/../../box"'
+    is_refused "linux.cgroupsPath: '/../../box' is not a path below the cgroup root"
+}
+
+@test "cgroups that the program makes below its own go with it" {
+    make_bundle sh -c 'mkdir -p /sys/fs/cgroup/a/b && echo made; sleep 1000'
+    configure 'for m in config["mounts"]:
+    if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
+    start_box
+    wait_for grep -q made out
+    local cgroup
+    cgroup=$(cgroup_of_box)
+    [[ -d $cgroup/a/b ]]
+    expect 0 runtime delete --force box
+    [[ ! -e $cgroup ]]
+}
+
+@test "hugepageLimits: arrive in hugetlb.SIZE.max" {
+    needs_huge_pages
+    make_bundle sleep 1000
+    configure 'linux["resources"]["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
+    start_box
+    limit_is hugetlb.2MB.max 4194304
+    expect 0 runtime delete --force box
+    configure 'linux["resources"]["hugepageLimits"] = [{"pageSize": "2 Megabytes", "limit": 1}]'
+    is_refused "linux.resources.hugepageLimits[0].pageSize"
+}
+
+@test "unified: files of the cgroup by name, and no other files" {
+    needs_huge_pages
+    make_bundle sleep 1000
+    configure 'linux["resources"]["unified"] = {"hugetlb.2MB.max": "2097152", "cgroup.max.depth": "3"}'
+    start_box
+    limit_is hugetlb.2MB.max 2097152
+    limit_is cgroup.max.depth 3
+    expect 0 runtime delete --force box
+    local name
+    for name in ../cgroup.kill cgroup.a/b memory; do
+        configure 'linux["resources"]["unified"] = {arguments[0]: "1"}' "$name"
+        is_refused "linux.resources.unified: '$name' is not the name of a cgroup file"
+    done
+    configure 'linux["resources"]["unified"] = {"hugetlb.2MB.nonsense": "1"}'
+    expect 1 run_box
+    stderr_has hugetlb.2MB.nonsense
+    check_untouched
+}
+
+@test "resources: a limit without its controller is an error that names it, and nothing remains" {
+    ! grep -qw memory /sys/fs/cgroup/cgroup.controllers || skip "this machine has all controllers"
+    make_bundle true
+    configure 'linux["resources"]["memory"] = {"limit": 100000000}'
+    expect 1 run_box
+    stderr_has memory
+    check_untouched
+}
+
+@test "resources: what cgroup v2 does not have, or contradicts itself, is refused" {
+    make_bundle true
+    local change text
+    while IFS='|' read -r change text; do
+        configure "linux['resources'] = $change"
+        is_refused "linux.resources.$text"
+    done <<'CASES'
+{"memory": {"kernel": 1000}}|memory.kernel: not available with cgroup v2
+{"memory": {"swappiness": 10}}|memory.swappiness: not available with cgroup v2
+{"memory": {"disableOOMKiller": True}}|memory.disableOOMKiller: not available with cgroup v2
+{"memory": {"swap": 1000}}|memory.swap: needs memory.limit
+{"memory": {"swap": 1000, "limit": 2000}}|memory.swap: 1000 is below memory.limit 2000
+{"cpu": {"realtimeRuntime": 1000}}|cpu.realtimeRuntime: not available with cgroup v2
+{"cpu": {"idle": 2}}|cpu.idle
+{"blockIO": {"weight": 5}}|blockIO.weight: 5 is out of range
+{"network": {"classID": 1}}|network: not available with cgroup v2
+{"devices": [{"allow": True, "access": "rwx"}]}|devices[0].access: 'rwx' has letters other than r, w and m
+{"devices": [{"type": "c"}]}|devices[0]
+{"rdma": {"mlx": {}}}|rdma.mlx: needs hcaHandles or hcaObjects
+CASES
+}
+
+# Devices of the major number 240 have no driver: one that may be opened is "No such device or address".
+@test "devices of resources: what no rule allows cannot be opened; the usual ones can" {
+    make_bundle sh -c 'head -c 1 /dev/denied; echo x >/dev/denied; echo x >/dev/null && head -c 1 /dev/urandom | wc -c'
+    configure 'linux["devices"] = [{"path": "/dev/denied", "type": "c", "major": 240, "minor": 1}]
+linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}]'
+    expect 0 run_box
+    [[ $(grep -c "denied: Operation not permitted" <<<"$stderr") == 2 ]]
+    output_is 1
+}
+
+@test "devices of resources: the last rule that matches decides, by type, number and access" {
+    make_bundle sh -c 'for name in one two three four; do head -c 1 /dev/$name; echo x >/dev/$name; done; mknod /dev/made c 240 2'
+    configure 'capabilities("CAP_MKNOD")
+linux["devices"] = [{"path": "/dev/" + name, "type": kind, "major": 240, "minor": minor}
+    for name, kind, minor in (("one", "c", 1), ("two", "c", 2), ("three", "c", 3), ("four", "b", 1))]
+linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}, {"allow": True, "type": "c", "major": 240, "access": "rwm"},
+    {"allow": False, "type": "c", "major": 240, "minor": 1, "access": "r"}, {"allow": False, "type": "c", "major": 240, "minor": 2}]'
+    expect 1 run_box
+    mapfile -t lines <<<"$stderr"
+    local allowed="No such device or address" denied="Operation not permitted" answer i=0
+    for answer in "$denied" "$allowed" "$denied" "$denied" "$allowed" "$allowed" "$denied" "$denied" "$denied"; do
+        [[ ${lines[i]} == *": $answer" ]] || { echo "${lines[i]}, not $answer"; return 1; }
+        i=$((i + 1))
+    done
+}
+
+@test "devices of resources: exec is under them, and update replaces them" {
+    make_bundle sleep 1000
+    configure 'linux["devices"] = [{"path": "/dev/one", "type": "c", "major": 240, "minor": 1}]'
+    start_box
+    expect 1 runtime exec box head -c 1 /dev/one
+    stderr_has "Operation not permitted"
+    expect 0 runtime update --resources - box <<<'{"devices": [{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 240, "access": "r"}]}'
+    expect 1 runtime exec box head -c 1 /dev/one
+    stderr_has "No such device or address"
+}
+
+@test "pause, resume: the freezer of the cgroup" {
+    make_bundle sh -c 'while :; do date >/dev/shm/now; sleep 0.02; done'
+    start_box
+    expect 0 runtime pause box
+    grep -q 'frozen 1' "$(cgroup_of_box)/cgroup.events" || grep -q 'frozen 1' "$(dirname "$(cgroup_of_box)")/cgroup.events"
+    expect 0 runtime resume box
+    expect 0 runtime exec box true
+    expect 0 runtime pause box
+    expect 0 runtime delete --force box
+    check_untouched
+}

@@ -1,0 +1,218 @@
+#!/usr/bin/env bats
+# linux.seccomp: config-linux.md "Seccomp", seccomp(2), seccomp_unotify(2).
+
+load ../lib/bundle.bash
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Which of "compiled" and "cache" the filter of the bundle comes from.
+origin_is() {
+    expect 0 runtime plan --bundle bundle
+    output_holds "it['process']['seccomp']['origin'] == '$1'"
+}
+
+# Makes a bundle with a profile that is in the cache of a state root of its own.
+make_cached_bundle() {
+    make_bundle sh -c 'hostname new || echo refused'
+    configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((RANDOM % 4000))
+    expect 0 run_box
+    output_is refused
+    cached=$(find "$RUNTIME_STATE/.cache/seccomp" -type f -newer bundle/config.json)
+    [[ -f $cached ]]
+    origin_is cache
+}
+
+@test "SCMP_ACT_ERRNO: EPERM, or the number of the rule" {
+    make_bundle sh -c 'mkdir /dev/shm/a; rmdir /dev/shm'
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat"), rule("ERRNO", "rmdir", "unlinkat", errnoRet=28))'
+    expect 1 run_box
+    stderr_has "'/dev/shm/a': Operation not permitted"
+    stderr_has "'/dev/shm': No space left on device"
+}
+
+@test "SCMP_ACT_KILL_PROCESS: ends the program by SIGSYS" {
+    make_bundle mkdir /dev/shm/a
+    local action
+    for action in KILL_PROCESS KILL_THREAD KILL; do
+        configure 'seccomp("ALLOW", rule(arguments[0], "mkdir", "mkdirat"))' "$action"
+        expect $((128 + 31)) run_box
+    done
+}
+
+@test "SCMP_ACT_TRAP: is a signal that the program may catch" {
+    make_bundle sh -c 'trap "echo caught" SYS; hostname new; mkdir /dev/shm/a; echo "$?"'
+    configure 'seccomp("ALLOW", rule("TRAP", "mkdir", "mkdirat"))'
+    expect 0 run_box
+    [[ ${lines[-1]} == $((128 + 31)) ]]
+}
+
+@test "SCMP_ACT_LOG, SCMP_ACT_TRACE: allowed and logged; ENOSYS without a tracer" {
+    make_bundle sh -c 'mkdir /dev/shm/a && echo made; rmdir /dev/shm/a'
+    configure 'seccomp("ALLOW", rule("LOG", "mkdir", "mkdirat"), rule("TRACE", "rmdir", "unlinkat"))'
+    expect 1 run_box
+    output_is made
+    stderr_has "Function not implemented"
+}
+
+@test "defaultAction: an allow-list; defaultErrnoRet is what all others get" {
+    make_bundle sh -c 'hostname new'
+    # All that a shell does, less what this test is about.
+    configure 'seccomp("ERRNO", rule("ALLOW", *arguments), defaultErrnoRet=19)' \
+        read write writev open openat close stat fstat newfstatat lstat statx access faccessat faccessat2 mmap mprotect \
+        munmap brk rt_sigaction rt_sigprocmask rt_sigreturn ioctl fcntl dup dup2 dup3 pipe pipe2 fork vfork clone clone3 \
+        execve exit exit_group wait4 arch_prctl set_tid_address set_robust_list rseq prlimit64 getrandom getpid getppid \
+        getuid geteuid getgid getegid getpgrp setpgid setsid getcwd uname readlink readlinkat futex prctl capset capget \
+        setuid setgid setgroups setresuid setresgid close_range umask chdir lseek poll sched_getaffinity sysinfo \
+        getresuid getresgid sendto recvfrom sendmsg recvmsg tgkill gettid
+    expect 1 run_box
+    stderr_has "No such device"
+}
+
+@test "syscalls[].args: each comparison refuses the calls for which it holds" {
+    # Signals that are ignored unless a program asks for them.
+    make_bundle sh -c 'for signal in 17 18 23 28; do kill -$signal $$ 2>/dev/null && echo $signal; done; true'
+    cp bundle/config.json config.json
+    local comparison operator value two allowed
+    for comparison in EQ:18:0:17,23,28 NE:18:0:18 LT:18:0:18,23,28 LE:18:0:23,28 GT:18:0:17,18 GE:18:0:17 MASKED_EQ:1:1:18,28; do
+        IFS=: read -r operator value two allowed <<<"$comparison"
+        cp config.json bundle/config.json
+        configure 'operator, value, two = arguments
+seccomp("ALLOW", rule("ERRNO", "kill", args=[{"index": 1, "op": "SCMP_CMP_" + operator, "value": int(value), "valueTwo": int(two)}]))' \
+            "$operator" "$value" "$two"
+        expect 0 run_box
+        [[ ${output//$'\n'/,} == "$allowed" ]] || { echo "$operator"; return 1; }
+    done
+}
+
+@test "names that no kernel knows are passed over, unless they are to fail" {
+    make_bundle echo ran
+    configure 'seccomp("ALLOW", rule("ERRNO", "no_such_call", "acct"))'
+    expect 0 run_box
+    output_is ran
+    configure 'config["annotations"] = {"run.oci.seccomp_fail_unknown_syscall": "1"}'
+    expect 1 run_box
+    stderr_has no_such_call
+    check_untouched
+}
+
+@test "a call newer than the profile is answered with ENOSYS, not with the default error" {
+    [[ -e /usr/include/x86_64-linux-gnu/asm/unistd_64.h ]] || skip "needs the kernel's list of system calls of x86_64"
+    make_python_bundle python3 -c 'import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+for number in 5000, 163:
+    libc.syscall(number, 0)
+    print(errno.errorcode[ctypes.get_errno()])'
+    # All that a kernel had before the newest call of the list, less acct (163 on x86_64).
+    configure 'import subprocess
+names = subprocess.run(["sed", "-n", r"s/^#define __NR_\([a-z0-9_]*\) .*/\1/p", arguments[0]], capture_output=True, text=True).stdout.split()
+seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /usr/include/x86_64-linux-gnu/asm/unistd_64.h
+    expect 0 run_box
+    output_is $'ENOSYS\nEPERM'
+}
+
+@test "a profile without noNewPrivileges takes privilege, and is in force for the program" {
+    make_bundle sh -c 'mkdir /dev/shm/a; grep Seccomp: /proc/self/status'
+    configure 'process["noNewPrivileges"] = False; seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat"))'
+    expect 0 run_box
+    output_is $'Seccomp:\t2'
+    stderr_has "Operation not permitted"
+}
+
+@test "exec: programs of a running container are under its profile" {
+    make_bundle sleep 1000
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat", errnoRet=28))'
+    start_box
+    expect 1 runtime exec box mkdir /dev/shm/a
+    stderr_has "No space left on device"
+}
+
+# pidfd_getfd(2): a user who is not root has no rights over a process that has become root of its user namespace.
+@test "listenerPath: the agent gets the state, the metadata and a listener, and its answer is what the program sees" {
+    needs_root "a user cannot take the listener from a process of another user namespace"
+    hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
+    wait_for test -S agent
+    make_bundle sh -c 'mkdir /dev/shm/a; echo "$?"'
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat"), listenerPath=arguments[0], listenerMetadata="for the agent")' "$PWD/agent"
+    expect 0 run_box
+    output_is 1
+    stderr_has "Invalid cross-device link"
+    output=$(<state)
+    output_holds 'it["fds"] == ["seccompFd"] and it["metadata"] == "for the agent" and it["pid"] > 0'
+    output_holds 'it["state"]["id"] == "box" and it["state"]["status"] == "creating" and it["state"]["pid"] == it["pid"]'
+    output_holds "it['ociVersion'].startswith('1.') and it['state']['bundle'] == '$PWD/bundle'"
+}
+
+@test "listenerPath: is needed for SCMP_ACT_NOTIFY, and an agent must be there" {
+    make_bundle true
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"))'
+    is_refused "linux.seccomp.listenerPath: needed for the action 'SCMP_ACT_NOTIFY'"
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"), listenerPath="agent")'
+    is_refused "linux.seccomp.listenerPath: 'agent' is not an absolute path"
+    is_rootless && return
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"), listenerPath="/missing/agent")'
+    expect 1 run_box
+    stderr_has "/missing/agent"
+    check_untouched
+}
+
+@test "what is wrong with a profile is refused by its place" {
+    make_bundle true
+    configure 'seccomp("FORGET")'
+    is_refused "linux.seccomp.defaultAction"
+    configure 'seccomp("ALLOW", rule("PONDER", "mkdir"))'
+    is_refused "linux.seccomp.syscalls[0].action"
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", args=[{"index": 6, "op": "SCMP_CMP_EQ", "value": 0}]))'
+    is_refused "linux.seccomp.syscalls[0].args[0].index"
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), architectures=["SCMP_ARCH_ABACUS"])'
+    is_refused "SCMP_ARCH_ABACUS"
+    configure 'seccomp("ALLOW", rule("ERRNO", "mkdir"), flags=["SECCOMP_FILTER_FLAG_WISH"])'
+    is_refused "SECCOMP_FILTER_FLAG_WISH"
+}
+
+@test "run.oci.seccomp_bpf_data: a program in base64 in place of a profile" {
+    make_bundle echo ran
+    # BPF_RET | BPF_K with SECCOMP_RET_ALLOW
+    configure 'import base64, struct
+config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pack("HBBI", 6, 0, 0, 0x7fff0000)).decode()}'
+    origin_is annotation
+    expect 0 run_box
+    output_is ran
+    configure 'config["annotations"] = {"run.oci.seccomp_bpf_data": "not base64"}'
+    is_refused "run.oci.seccomp_bpf_data"
+}
+
+@test "cache: the second container of a profile uses the first one's filter, another profile does not" {
+    make_cached_bundle
+    expect 0 run_box
+    output_is refused
+    configure 'linux["seccomp"]["syscalls"][0]["errnoRet"] = 5'
+    origin_is compiled
+}
+
+@test "cache: an entry that is damaged, open to others, or foreign is not used" {
+    make_cached_bundle
+    cp -p "$cached" whole
+    printf X | dd of="$cached" bs=1 seek=200 conv=notrunc status=none
+    origin_is compiled
+    head -c 100 whole >"$cached"
+    origin_is compiled
+    cp -p whole "$cached"
+    origin_is cache
+    chmod 0644 "$cached"
+    origin_is compiled
+    chmod 0600 "$cached"
+    mv "$cached" "$PWD/moved"
+    ln -s "$PWD/moved" "$cached"
+    origin_is compiled
+    rm "$cached"
+    cp -p whole "$cached"
+    if ! is_rootless; then
+        chown 1000 "$cached"
+        origin_is compiled
+    fi
+    expect 0 run_box
+    output_is refused
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# Exit codes 125, 126, 127 and the texts from which Podman derives them; podman-run(1), "Exit Status".
+
+load ../lib/podman.bash
+
+@test "podman run: an unknown option of Podman is 125" {
+    expect 125 podman run --no-such-option "$BUSYBOX"
+}
+
+@test "podman --runtime-flag: an unknown option of the runtime is 126 and named" {
+    expect 126 podman --runtime-flag no-such-option run --rm --network none "$BUSYBOX" true
+    stderr_has no-such-option
+}
+
+@test "podman run: a program not found is 127, and the text says where it was sought" {
+    expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
+    stderr_has "executable file"
+    stderr_has 'not found in $PATH'
+    stderr_has "no such file or directory"
+    expect 127 podman run --rm --network none "$BUSYBOX" /no/such/program
+    stderr_has "/no/such/program"
+}
+
+@test "podman run: an empty program name is 127" {
+    expect 127 podman run --rm --network none "$BUSYBOX" ""
+}
+
+@test "podman run: a file that may not be executed is 126" {
+    expect 126 podman run --rm --network none "$BUSYBOX" /etc/passwd
+    stderr_has "permission denied"
+}
+
+@test "podman run: a directory is 126" {
+    expect 126 podman run --rm --network none "$BUSYBOX" /etc
+}
+
+@test "podman run: a failed start leaves nothing of the container" {
+    expect 127 podman run --rm --name failed --network none "$BUSYBOX" no-such-program
+    expect 1 podman container exists failed
+    expect 127 podman run -d --name failed --network none "$BUSYBOX" no-such-program
+    podman rm failed
+}
+
+@test "podman exec: not found is 127, not executable is 126" {
+    start_sleeper --name sleeper
+    expect 127 podman exec sleeper no-such-program
+    stderr_has "executable file"
+    expect 126 podman exec sleeper /etc/passwd
+    stderr_has "permission denied"
+    expect 126 podman exec sleeper /etc
+}
+
+@test "podman exec --workdir: a missing directory is 127 and named" {
+    start_sleeper --name sleeper
+    expect 127 podman exec -w /missing sleeper true
+    stderr_has '/missing'
+    stderr_has "no such file or directory"
+}
+
+@test "podman exec --detach: a failed start is 125" {
+    start_sleeper --name sleeper
+    expect 125 podman exec -d sleeper no-such-program
+}
+
+@test "podman exec: the container survives failed attempts" {
+    start_sleeper --name sleeper
+    for program in no-such-program /etc/no/such ./neither; do expect 127 podman exec sleeper $program; done
+    expect 0 podman exec sleeper true
+}
+
+@test "podman run: errors are one plain line, without the format of the log" {
+    expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
+    [[ $stderr != *'"level"'* && $stderr != *'{'* && $(wc -l <<<"$stderr") == 1 ]]
+}
+
+@test "podman --runtime-flag debug: works, with the runtime's own debug output on" {
+    expect 0 podman --runtime-flag debug run --rm --network none "$BUSYBOX" echo out
+    output_is out
+}
+
+@test "podman info: names the runtime and its version" {
+    expect 0 podman info --format '{{.Host.OCIRuntime.Path}}'
+    output_is "$RUNTIME"
+    expect 0 podman info --format '{{.Host.OCIRuntime.Version}}'
+    output_has "version "
+}

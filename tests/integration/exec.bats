@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# podman exec: a second process in a running container; podman-exec(1).
+
+load ../lib/podman.bash
+
+@test "podman exec: output, error, input and exit code" {
+    start_sleeper --name sleeper
+    expect 9 podman exec -i sleeper sh -c 'cat; echo err >&2; exit 9' <<<"from outside"
+    output_is "from outside"
+    [[ $stderr == err ]]
+}
+
+@test "podman exec: death by signal N is exit code 128+N" {
+    start_sleeper --name sleeper
+    expect 137 podman exec sleeper sh -c 'kill -KILL $$'
+    expect 143 podman exec sleeper sh -c 'kill -TERM $$'
+}
+
+@test "podman exec: shares every namespace and the root with the container" {
+    start_sleeper --name sleeper
+    expect 0 podman exec sleeper sh -c 'for ns in cgroup ipc mnt net pid user uts; do
+        test "$(readlink /proc/self/ns/$ns)" = "$(readlink /proc/1/ns/$ns)" || echo "other $ns"; done; ls /proc/1/root/bin/busybox'
+    output_is /proc/1/root/bin/busybox
+}
+
+@test "podman exec --user, --workdir, --env" {
+    start_sleeper --name sleeper -e INHERITED=yes
+    expect 0 podman exec -u user:staff -w /var -e FOO=bar sleeper sh -c 'echo "$(id -u) $(id -gn) $(pwd) $FOO $INHERITED"'
+    output_is "1000 staff /var bar yes"
+}
+
+@test "podman exec: capabilities, seccomp and no-new-privileges are the container's" {
+    start_sleeper --name sleeper --cap-drop ALL --cap-add CHOWN --security-opt no-new-privileges
+    expect 0 podman exec sleeper grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
+    output_is "$(printf '%s\n' $'CapEff:\t0000000000000001' $'CapBnd:\t0000000000000001' $'NoNewPrivs:\t1' $'Seccomp:\t2')"
+}
+
+@test "podman exec --privileged: all capabilities, for this process alone" {
+    needs_root "rootless Podman's own bounding set decides"
+    start_sleeper --name sleeper
+    expect 0 podman exec --privileged sleeper sh -c 'grep CapEff /proc/self/status /proc/1/status | sort -u | wc -l'
+    output_is 2
+}
+
+@test "podman exec: no descriptor of the runtime is open" {
+    start_sleeper --name sleeper
+    expect 0 podman exec sleeper sh -c 'ls -d /proc/$$/fd/*; :'
+    [[ ${#lines[@]} == 3 ]]
+}
+
+@test "podman exec --preserve-fds: descriptors are handed on" {
+    start_sleeper --name sleeper
+    echo three >3.txt
+    expect 0 podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
+    output_is three
+}
+
+@test "podman exec: joins the container's cgroup" {
+    needs_cgroups
+    start_sleeper --name sleeper
+    expect 0 podman exec sleeper sh -c 'test "$(cat /proc/self/cgroup)" = "$(cat /proc/1/cgroup)" && echo same'
+    output_is same
+}
+
+@test "podman exec --detach: runs on after the command returns" {
+    start_sleeper --name sleeper
+    expect 0 podman exec -d sleeper sh -c 'sleep 0.3; touch /tmp/done'
+    wait_for podman exec sleeper test -e /tmp/done
+}
+
+@test "podman exec: twenty at once" {
+    start_sleeper --name sleeper
+    local -a pids=()
+    for i in {1..20}; do
+        podman exec sleeper sh -c "exit $i" &
+        pids+=($!)
+    done
+    for i in {1..20}; do
+        local code=0
+        wait "${pids[i - 1]}" || code=$?
+        [[ $code == "$i" ]]
+    done
+}
+
+@test "podman exec: is refused once the container has ended" {
+    podman run --name ended --network none "$BUSYBOX" true
+    expect 255 podman exec ended true
+    stderr_has "container state improper"
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# hooks/require-sandbox: a container that is marked as untrusted runs in a complete sandbox or not at all.
+
+load ../lib/podman.bash
+
+HOOK=$(realpath "$TESTS/../hooks/require-sandbox")
+
+# What a complete sandbox is made of.
+declare -gA PARTS=(
+    [user]="--user 1000:1000"
+    [capabilities]="--cap-drop ALL"
+    [privileges]="--security-opt no-new-privileges"
+    [root]="--read-only"
+    [memory]="--ulimit data=268435456:268435456"
+    # Podman asks for a million open files as soon as another limit is given; not every machine grants them.
+    [files]="--ulimit nofile=1000:1000"
+    [processes]="--ulimit nproc=1000:1000"
+)
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    mkdir hooks
+    sed "s|/usr/local/libexec/pysbx-runtime/require-sandbox|$HOOK|" "${HOOK%/*}/50-require-sandbox.json" >hooks/50.json
+}
+
+run_with_hook() {
+    podman --hooks-dir "$PWD/hooks" run --rm --network none "$@" "$BUSYBOX" echo ran
+}
+
+# Runs an untrusted container with all parts of the sandbox but the named one (or "-"), and with the options given.
+run_untrusted_without() {
+    local left_out=$1 name
+    local -a words options=()
+    shift
+    for name in "${!PARTS[@]}"; do
+        read -r -a words <<<"${PARTS[$name]}"
+        [[ $name == "$left_out" ]] || options+=("${words[@]}")
+    done
+    run_with_hook --annotation run.pysbx.untrusted=true --annotation run.oci.hooks.stderr="$PWD/reasons" \
+        "${options[@]}" "$@"
+}
+
+# Asserts that exactly this is found missing: is_refused TEXT PART OPTION...
+is_refused() {
+    local text=$1
+    shift
+    rm -f reasons
+    expect 126 run_untrusted_without "$@"
+    output_lacks ran
+    stderr_has "require-sandbox"
+    [[ $(<reasons) == "require-sandbox: $text"* && $(wc -l <reasons) == 1 ]] || { cat reasons; return 1; }
+}
+
+@test "require-sandbox: a complete sandbox runs, with volumes to read" {
+    expect 0 run_untrusted_without - --volume "$PWD:/data:ro" --tmpfs /work
+    output_is ran
+}
+
+@test "require-sandbox: a part that is left out is refused and named" {
+    is_refused "the program is root" user
+    is_refused "it has capabilities" capabilities
+    is_refused "it can gain privileges" privileges
+    is_refused "its root can be written" root
+    is_refused "its memory has no limit" memory
+    is_refused "its processes have no limit" processes
+}
+
+@test "require-sandbox: an option that opens the sandbox is refused and named" {
+    is_refused "system calls are not filtered" - --security-opt seccomp=unconfined
+    is_refused "files of the kernel are not masked" - --security-opt unmask=ALL
+    is_refused "it shares a namespace of the host" - --uts host
+    is_refused "a volume can be written" - --volume "$PWD:/data"
+}
+
+@test "require-sandbox: a socket of the host is refused, read-only or not" {
+    python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
+    is_refused "a socket or device of the host is mounted" - --volume "$PWD/socket:/socket:ro"
+}
+
+@test "require-sandbox: a container that is not marked is left alone" {
+    expect 0 run_with_hook
+    output_is ran
+}
+
+@test "require-sandbox: what cannot be judged is refused" {
+    expect 1 "$HOOK" <<<'{ "id": "none", "pid": 1, "bundle": "/no/such/bundle" }'
+    stderr_has "cannot be judged"
+    expect 1 "$HOOK" <<<'no state'
+    stderr_has "cannot be judged"
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# podman stop, kill, pause, restart, wait, rm, logs, attach, top: a container from start to end.
+
+load ../lib/podman.bash
+
+# A container that says which signal it got and ends with 40.
+start_trapper() {
+    podman run -d --name trapper --network none "$@" "$BUSYBOX" sh -c '
+        for signal in TERM INT HUP USR1; do trap "echo got $signal; exit 40" $signal; done
+        echo ready; while :; do sleep 0.05; done' >/dev/null
+    wait_for logs_have trapper ready
+}
+
+logs_have() {
+    [[ $(podman logs "$1" 2>&1) == *"$2"* ]]
+}
+
+@test "podman stop: sends SIGTERM, waits, and prints nothing but the name" {
+    start_trapper
+    expect 0 podman stop trapper
+    output_is trapper
+    stderr_is_empty
+    logs_have trapper "got TERM"
+    [[ $(podman inspect --format '{{.State.ExitCode}}' trapper) == 40 ]]
+}
+
+@test "podman stop --time: SIGKILL when the process does not end" {
+    start_sleeper --name stubborn
+    expect 0 podman stop --time 1 stubborn
+    [[ $(podman inspect --format '{{.State.ExitCode}}' stubborn) == 137 ]]
+}
+
+@test "podman run --stop-signal: podman stop sends this one" {
+    start_trapper --stop-signal SIGUSR1
+    expect 0 podman stop trapper
+    logs_have trapper "got USR1"
+}
+
+@test "podman rm: prints nothing on standard error and takes all away" {
+    podman run --name ended --network none "$BUSYBOX" true
+    expect 0 podman rm ended
+    stderr_is_empty
+    start_sleeper --name running
+    expect 0 podman rm --force --time 0 running
+    stderr_is_empty
+}
+
+@test "podman rm: a running container is not removed without --force" {
+    start_sleeper --name running
+    expect 2 podman rm running
+    state_is running running
+}
+
+@test "podman kill: any signal by name or number" {
+    start_trapper
+    expect 0 podman kill --signal HUP trapper
+    expect 0 podman wait trapper
+    output_is 40
+    logs_have trapper "got HUP"
+    podman start trapper >/dev/null
+    wait_for logs_have trapper $'HUP\nready'
+    expect 0 podman kill --signal 2 trapper
+    expect 0 podman wait trapper
+    logs_have trapper "got INT"
+}
+
+@test "podman kill: SIGKILL is exit code 137" {
+    start_sleeper --name sleeper
+    expect 0 podman kill sleeper
+    expect 0 podman wait sleeper
+    output_is 137
+}
+
+@test "podman kill: a container that has ended is an error" {
+    podman run --name ended --network none "$BUSYBOX" true
+    expect 125 podman kill ended
+}
+
+@test "podman rm --force: a container without process namespace loses all its processes" {
+    needs_cgroups
+    podman run -d --name shared --network none --pid host "$BUSYBOX" sh -c 'sleep 4242 & sleep 4242' >/dev/null
+    wait_for pgrep -f 'sleep 4242'
+    expect 0 podman rm --force --time 0 shared
+    wait_for eval '! pgrep -f "sleep 4242"'
+}
+
+@test "podman pause, unpause: processes stand still and go on" {
+    needs_cgroups
+    podman run -d --name counter --network none "$BUSYBOX" sh -c 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done' >/dev/null
+    wait_for logs_have counter 5
+    expect 0 podman pause counter
+    stderr_is_empty
+    state_is counter paused
+    local before
+    before=$(podman logs counter | wc -l)
+    sleep 0.3
+    [[ $(podman logs counter | wc -l) == "$before" ]]
+    expect 0 podman unpause counter
+    stderr_is_empty
+    state_is counter running
+    wait_for eval '(( $(podman logs counter | wc -l) > '"$before"' ))'
+}
+
+@test "podman rm --force: a paused container goes too" {
+    needs_cgroups
+    start_sleeper --name sleeper
+    podman pause sleeper
+    expect 0 podman rm --force --time 0 sleeper
+}
+
+@test "podman restart, start: the container runs again with its files" {
+    podman run -d --name again --network none "$BUSYBOX" sh -c 'echo x >>/runs; sleep 1000' >/dev/null
+    wait_for podman exec again test -s /runs
+    expect 0 podman restart --time 0 again
+    wait_for eval '[[ $(podman exec again wc -l </dev/null /runs) == 2* ]]'
+    podman stop --time 0 again
+    podman start again
+    wait_for eval '[[ $(podman exec again wc -l </dev/null /runs) == 3* ]]'
+}
+
+@test "podman run --restart on-failure: is started again" {
+    podman run -d --name flaky --network none --restart on-failure:3 "$BUSYBOX" sh -c 'echo run >>/runs; exit 1' >/dev/null
+    wait_for eval '[[ $(podman inspect --format "{{.RestartCount}} {{.State.Status}}" flaky) == "3 exited" ]]'
+}
+
+@test "podman wait: returns when the container ends" {
+    podman run -d --name short --network none "$BUSYBOX" sh -c 'sleep 0.5; exit 6' >/dev/null
+    expect 0 podman wait short
+    output_is 6
+}
+
+@test "podman logs: both streams, as they were written" {
+    podman run --name talker --network none "$BUSYBOX" sh -c 'echo out; echo err >&2' >/dev/null 2>&1
+    expect 0 podman logs talker
+    output_is out
+    [[ $stderr == err ]]
+}
+
+@test "podman logs --follow: ends with the container" {
+    podman run -d --name talker --network none "$BUSYBOX" sh -c 'echo one; sleep 0.3; echo two' >/dev/null
+    expect 0 podman logs --follow talker
+    output_is $'one\ntwo'
+}
+
+@test "podman attach: output and input of a running container" {
+    podman run -di --name echoer --network none "$BUSYBOX" sh -c 'read -r line; echo "got $line"; exit 4' >/dev/null
+    expect 0 podman attach echoer <<<"a line"
+    output_has "got a line"
+    expect 0 podman wait echoer
+    output_is 4
+}
+
+@test "podman top: lists the container's processes" {
+    podman run -d --name two --network none "$BUSYBOX" sh -c 'sleep 1000 & sleep 1000' >/dev/null
+    wait_for eval '[[ $(podman top two comm | grep -c sleep) == 2 ]]'
+    expect 0 podman top two pid comm
+    output_has "1 "
+}
+
+@test "podman run --init: process 1 reaps orphans and hands on signals" {
+    podman run -d --init --name initial --network none "$BUSYBOX" sh -c '(sleep 0.2 &) ; sleep 1000' >/dev/null
+    expect 0 podman exec initial sh -c 'tr "\0" " " </proc/1/cmdline'
+    output_has init
+    sleep 0.5
+    expect 0 podman exec initial sh -c 'grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l'
+    output_is 0
+    podman run -d --init --name ending --network none "$BUSYBOX" sleep 1000 >/dev/null
+    expect 0 podman stop --time 5 ending
+    [[ $(podman inspect --format '{{.State.ExitCode}}' ending) == 143 ]]
+}
+
+@test "podman run --timeout: the container is killed when its time is up" {
+    podman run -d --name late --timeout 1 --network none "$BUSYBOX" sleep 1000 >/dev/null
+    expect 0 podman wait late
+    [[ $output != 0 ]]
+}
+
+@test "podman healthcheck: healthy, then unhealthy" {
+    start_sleeper --name patient --health-cmd 'test ! -e /sick' --health-interval disable
+    expect 0 podman healthcheck run patient
+    podman exec patient touch /sick
+    expect 1 podman healthcheck run patient
+}

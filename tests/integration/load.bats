@@ -1,0 +1,30 @@
+#!/usr/bin/env bats
+# Many containers: in a row and at once; none fails, nothing is left.
+
+load ../lib/podman.bash
+
+@test "podman run --rm: two hundred in a row" {
+    for i in {1..200}; do
+        [[ $(podman run --rm --network none "$BUSYBOX" echo "$i") == "$i" ]]
+    done
+}
+
+@test "podman run -d: twenty at once, all running, all removed" {
+    local -a pids=()
+    for i in {1..20}; do
+        podman run -d --name "many$i" --network none "$BUSYBOX" sleep 1000 >/dev/null &
+        pids+=($!)
+    done
+    for i in "${pids[@]}"; do wait "$i"; done
+    [[ $(podman ps --quiet | wc -l) == 20 ]]
+    for i in {1..20}; do podman exec "many$i" true; done
+    expect 0 podman rm --all --force --time 0
+    stderr_is_empty
+}
+
+@test "podman start, stop: fifty times the same container" {
+    podman create --name same --network none "$BUSYBOX" true
+    for i in {1..50}; do
+        podman start --attach same
+    done
+}

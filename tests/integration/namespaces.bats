@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# Namespaces of their own, of the host, of another container; user namespaces; namespaces(7), user_namespaces(7).
+
+load ../lib/podman.bash
+
+# Prints the container's namespace of a kind.
+ns_of() {
+    local kind=$1
+    shift
+    [[ $* == *--network* ]] || set -- "$@" --network none
+    expect 0 podman run --rm "$@" "$BUSYBOX" readlink "/proc/self/ns/$kind"
+}
+
+@test "podman run: every namespace but user and time is new" {
+    for kind in cgroup ipc mnt net pid uts; do
+        ns_of $kind --network none
+        [[ $output != "$(readlink /proc/self/ns/$kind)" ]]
+    done
+    ns_of time --network none
+    output_is "$(readlink /proc/self/ns/time)"
+}
+
+@test "podman run --pid, --ipc, --uts, --network, --cgroupns host" {
+    needs_root "rootless containers are in Podman's user namespace, not in the host's"
+    for kind in pid ipc uts net cgroup; do
+        local option=$kind
+        [[ $kind == net ]] && option=network
+        [[ $kind == cgroup ]] && option=cgroupns
+        ns_of $kind --$option host
+        output_is "$(readlink /proc/self/ns/$kind)"
+    done
+}
+
+@test "podman run --pid host: the host's processes are seen" {
+    expect 0 podman run --rm --network none --pid host "$BUSYBOX" sh -c "tr '\0' ' ' </proc/$$/cmdline"
+    output_has bats
+}
+
+@test "podman run --pid, --ipc, --network, --uts container:NAME" {
+    start_sleeper --name sleeper --hostname shared
+    local kind
+    for kind in pid ipc uts net; do
+        local option=$kind other
+        [[ $kind == net ]] && option=network
+        other=$(podman exec sleeper readlink /proc/1/ns/$kind)
+        ns_of $kind --$option container:sleeper
+        output_is "$other"
+    done
+    expect 0 podman run --rm --network none --pid container:sleeper "$BUSYBOX" sh -c 'tr "\0" " " </proc/1/cmdline'
+    output_has "sleep 1000"
+}
+
+@test "podman run --hostname: in the UTS namespace, /etc/hostname and \$HOSTNAME" {
+    expect 0 podman run --rm --network none --hostname given "$BUSYBOX" sh -c 'hostname; echo "$(cat /etc/hostname) $HOSTNAME"'
+    output_is $'given\ngiven given'
+}
+
+@test "podman run: without --hostname it is the container's short id" {
+    expect 0 podman run --rm --network none --cidfile cid "$BUSYBOX" hostname
+    [[ $(<cid) == "$output"* && ${#output} == 12 ]]
+}
+
+@test "podman run --uidmap, --gidmap: a user namespace with these maps" {
+    needs_root "rootless maps are of Podman's user namespace"
+    expect 0 podman run --rm --network none --uidmap 0:300000:5000 --gidmap 0:310000:5000 "$BUSYBOX" \
+        sh -c 'cat /proc/self/uid_map /proc/self/gid_map | tr -s " "; id -u; stat -c %u:%g /etc/passwd; touch /root/x'
+    output_is $' 0 300000 5000\n 0 310000 5000\n0\n0:0'
+}
+
+@test "podman run --uidmap: devices, /proc and /sys are there in a user namespace" {
+    expect 0 podman run --rm --network none --uidmap 0:1:1000 --gidmap 0:1:1000 "$BUSYBOX" sh -c '
+        echo x >/dev/null && head -c 2 /dev/zero | wc -c; test -e /proc/self/status && test -d /sys/kernel && tty; :'
+    [[ ${lines[0]} == 2 ]]
+}
+
+@test "podman run --userns auto: ranges of one's own" {
+    needs_root "needs the ranges of the user 'containers'"
+    podman run -d --name one --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
+    podman run -d --name two --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
+    local first second
+    first=$(podman exec one cat /proc/self/uid_map | awk '{ print $2 }')
+    second=$(podman exec two cat /proc/self/uid_map | awk '{ print $2 }')
+    [[ $first -ge 1000000 && $second -ge 1000000 && $first != "$second" ]]
+    expect 0 podman exec -u user one sh -c 'id -u; touch /home/user/x'
+    output_is 1000
+}
+
+@test "podman run --userns keep-id: the user's own id" {
+    needs_rootless
+    mkdir dir
+    expect 0 podman run --rm --network none --userns keep-id -v "$PWD/dir:/dir" "$BUSYBOX" sh -c 'id -u; touch /dir/file'
+    output_is "$(id -u)"
+    [[ $(stat -c %u dir/file) == "$(id -u)" ]]
+}
+
+@test "podman run, rootless: root of the container is the user" {
+    needs_rootless
+    mkdir dir
+    expect 0 podman run --rm --network none -v "$PWD/dir:/dir" "$BUSYBOX" sh -c 'id -u; touch /dir/file'
+    output_is 0
+    [[ $(stat -c %u dir/file) == "$(id -u)" ]]
+}
+
+@test "podman run --userns nomap: the user is not in the map" {
+    needs_rootless
+    expect 0 podman run --rm --network none --userns nomap "$BUSYBOX" id -u
+    output_is 0
+}
+
+@test "podman run --network ns:PATH: joins a network namespace" {
+    needs_root "makes a network namespace"
+    ip netns add outside
+    expect 0 podman run --rm --network ns:/run/netns/outside "$BUSYBOX" readlink /proc/self/ns/net
+    local joined=$output
+    expect 0 stat -L -c 'net:[%i]' /run/netns/outside
+    output_is "$joined"
+    ip netns delete outside
+}
+
+@test "podman run --network none: loopback is up" {
+    expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ip -o addr show lo | grep -o 127.0.0.1/8; ls /sys/class/net'
+    output_is $'127.0.0.1/8\nlo'
+}

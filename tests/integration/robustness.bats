@@ -1,0 +1,352 @@
+#!/usr/bin/env bats
+# What goes wrong around the runtime: it is killed, system calls fail, others do the same thing at the same time,
+# and the container is not what it seems. Whatever happens, nothing is left behind and nobody waits forever.
+
+load ../lib/bundle.bash
+
+# Makes ./bundle with a program that prints what a container was promised.
+make_telling_bundle() {
+    make_bundle sh -c "id; pwd; hostname; umask; ulimit -n; cat /proc/self/oom_score_adj /proc/mounts /proc/self/cgroup
+        grep -E '^(Cap|NoNew|Seccomp:|Groups)' /proc/self/status
+        ls -l /dev | awk '{ print \$1, \$3, \$4, \$5, \$6, \$NF }'; ls /proc/self/fd | wc -l"
+    configure 'process["oomScoreAdj"] = 500; seccomp("ALLOW", rule("ERRNO", "getcwd"))'
+}
+
+needs_strace() {
+    command -v strace >/dev/null || skip "needs strace"
+}
+
+# Runs a command so many times side by side; prints how often it ended with which status, "3x0 1x1".
+at_once() {
+    local count=$1 number
+    shift
+    for ((number = 0; number < count; number++)); do
+        { rc=0; "$@" >"output.$number" 2>"error.$number" </dev/null 3>&- || rc=$?; echo "$rc" >"status.$number"; } &
+    done
+    wait
+    cat status.* | sort -n | uniq -c | awk '{ printf "%s%dx%d", (NR > 1 ? " " : ""), $1, $2 }'
+    rm status.*
+}
+
+status_of_box() {
+    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
+}
+
+sum_of_runtime() {
+    sha256sum "$RUNTIME"
+}
+
+@test "create, killed at any system call: delete --force takes the rest away" {
+    needs_strace
+    make_telling_bundle
+    "$TESTS/lib/faults" kill --each bundle
+}
+
+@test "run, killed at any instant: delete --force takes the rest away" {
+    make_bundle sleep 1000
+    python3 - "$RUNTIME" <<'PYTHON'
+import os, signal, subprocess, sys, time
+quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+for step in range(60):
+    run = subprocess.Popen([sys.argv[1], "run", "--detach", "--bundle", "bundle", "box"], **quiet)
+    until = time.perf_counter() + step * 5e-3 / 60
+    while time.perf_counter() < until:
+        pass
+    run.kill()
+    run.wait()
+    delete = subprocess.run([sys.argv[1], "delete", "--force", "box"], timeout=20, capture_output=True)
+    assert (delete.returncode, delete.stderr) == (0, b""), (step, delete)
+    assert not os.path.exists(os.environ["RUNTIME_STATE"] + "/box"), step
+    assert not os.path.exists("/sys/fs/cgroup/box"), step
+PYTHON
+}
+
+@test "create, any system call of the runtime fails: one error and nothing left, or all is well" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
+    needs_strace
+    make_telling_bundle
+    "$TESTS/lib/faults" error --each bundle
+}
+
+@test "create, any system call of the first process fails: one error and nothing left, or all is well" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
+    needs_strace
+    make_telling_bundle
+    "$TESTS/lib/faults" error --each --follow bundle
+}
+
+@test "create: no room for the container's state" {
+    needs_root "mounts a file system"
+    local pages
+    make_telling_bundle
+    mkdir state
+    for pages in 1 2 3 4 5; do
+        mount -t tmpfs -o "size=$((4096 * pages)),mode=0700" tmpfs state
+        status=0
+        runtime --root state create --bundle bundle --pid-file pid box </dev/null >out 2>err || status=$?
+        if [[ $status == 1 ]]; then
+            grep -qi "no space left" err
+            [[ ! -e pid && ! -e state/box && ! -e /sys/fs/cgroup/box ]]
+        fi
+        expect 0 runtime --root state delete --force box
+        umount state
+        rm -f pid
+        ((pages > 1)) || [[ $status == 0 ]]
+    done
+}
+
+@test "create, twice at once with one name: exactly one makes it" {
+    make_bundle sleep 1000
+    local round
+    for round in {1..15}; do
+        [[ $(at_once 3 runtime create --bundle bundle box) == "1x0 2x1" ]]
+        [[ $(grep -l "already exists" error.* | wc -l) == 2 ]]
+        status_of_box created
+        runtime delete --force box
+    done
+}
+
+@test "start, twice at once: exactly one starts it" {
+    make_bundle sh -c 'echo started; sleep 1000'
+    local round
+    for round in {1..10}; do
+        create_box
+        [[ $(at_once 3 runtime start box) == "1x0 2x1" ]]
+        wait_for test -s out
+        [[ $(<out) == started ]]
+        runtime delete --force box
+    done
+}
+
+@test "delete, several times at once: exactly one does it, and the poststop hook runs once" {
+    make_bundle true
+    configure 'hook("poststop", f"echo gone >>{arguments[0]}")' "$PWD/hooks"
+    local round
+    for round in {1..10}; do
+        rm -f hooks
+        run_box --keep
+        [[ $(at_once 4 runtime delete box) == "1x0 3x1" ]]
+        [[ $(grep -l "does not exist" error.* | wc -l) == 3 ]]
+        [[ $(<hooks) == gone ]]
+    done
+}
+
+@test "delete --force while the container is being made: waits for it" {
+    make_bundle sleep 1000
+    configure 'hook("createRuntime", "sleep 0.5")'
+    runtime create --bundle bundle box </dev/null >out 2>err 3>&- &
+    wait_for test -e "$RUNTIME_STATE/box/state"
+    expect 0 runtime delete --force box
+    wait $!
+    check_untouched
+}
+
+@test "kill and delete --force at every instant of create: no name is stuck" {
+    make_bundle sleep 1000
+    local round
+    for round in {1..20}; do
+        runtime create --bundle bundle box </dev/null >out 2>err 3>&- &
+        runtime kill box KILL 2>/dev/null || true
+        expect 0 runtime delete --force box
+        wait $! || true
+        expect 0 runtime delete --force box
+        check_untouched
+    done
+}
+
+@test "run: fifty at once" {
+    make_bundle sh -c 'echo $$ $(hostname)'
+    local number
+    local -a runs=()
+    for number in {1..50}; do
+        { runtime run --bundle bundle "box$number" </dev/null || echo "failed: $?"; } >"output.$number" 2>&1 3>&- &
+        runs+=($!)
+    done
+    wait "${runs[@]}"
+    [[ $(cat output.* | sort | uniq -c | awk '{ print $1, $2, $3 }') == "50 1 "* ]] || cat output.*
+    check_untouched
+}
+
+@test "exec while the container is being made does not find the host's root" {
+    make_bundle sleep 1000
+    touch bundle/rootfs/inside
+    configure 'hook("createContainer", "sleep 0.4")'
+    local attempts=0
+    runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
+    wait_for test -e "$RUNTIME_STATE/box/state"
+    until runtime exec box test -e /inside 2>error; do
+        grep -q "container not running" error || { echo "entered too early: $(<error)"; return 1; }
+        attempts=$((attempts + 1))
+    done
+    wait $!
+    ((attempts > 0))
+}
+
+@test "exec and the container's end: an exit code or an error, and no waiting" {
+    make_bundle sleep 1000
+    local round
+    for round in {1..25}; do
+        start_box
+        { sleep "0.00$((round % 10))"; runtime kill box KILL; } 3>&- &
+        # 137: it was in when the container ended.
+        expect '@(0|1|137)' timeout 10 "$RUNTIME" exec box true
+        [[ $status != 1 || $stderr =~ ^pysbx-runtime:\ [^$'\n']+$ ]]
+        wait $!
+        runtime delete --force box
+    done
+}
+
+@test "start after the first process was killed: an error, at once" {
+    make_bundle sleep 1000
+    create_box
+    expect 0 runtime kill box KILL
+    wait_for status_of_box stopped
+    expect 1 timeout 10 "$RUNTIME" start box
+    stderr_has "it is stopped, not created"
+}
+
+@test "created: the first process has the runtime's name, and nothing of the host is open in it" {
+    make_bundle ls /proc/self/fd
+    local pid
+    exec 7</
+    create_box
+    exec 7<&-
+    pid=$(pid_of_box)
+    [[ $(<"/proc/$pid/comm") == pysbx-runtime ]]
+    if is_rootless; then
+        # Nothing but root of the host may look closer.
+        [[ ! -r /proc/$pid/exe && ! -x /proc/$pid/cwd ]]
+    else
+        [[ $(readlink "/proc/$pid/exe") == "/memfd:pysbx-init (deleted)" ]]
+        [[ $(readlink "/proc/$pid/cwd") == / ]]
+    fi
+    expect 0 runtime start box
+    wait_for status_of_box stopped
+    [[ $(<out) == $'0\n1\n2\n3' ]] || { cat out; return 1; }
+}
+
+@test "a program's path cannot lead through descriptors of the runtime or its caller (CVE-2024-21626)" {
+    make_bundle sleep 1000
+    mkdir host
+    cp bundle/rootfs/bin/busybox host/
+    local fd path
+    start_box
+    runtime exec box true
+    for fd in {3..15}; do
+        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host"; do
+            expect '@(1|127)' runtime exec box "$path/busybox" echo escaped 7<host 14<host
+            output_is ""
+        done
+    done
+    runtime delete --force box
+    for fd in {3..15}; do
+        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host"; do
+            configure 'process["args"] = arguments' "$path/busybox" echo escaped
+            expect 1 run_box 7<host 14<host
+            output_is ""
+        done
+    done
+}
+
+@test "the runtime's binary is out of the container's reach (CVE-2019-5736)" {
+    local before program
+    before=$(sum_of_runtime)
+    make_bundle sh -c '
+        while :; do
+            for exe in /proc/[0-9]*/exe /proc/self/exe; do
+                case $(readlink $exe) in *pysbx*) { echo overwritten >$exe; cat $exe; } 2>/dev/null ;; esac
+            done
+        done'
+    configure 'capabilities("CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN")'
+    printf '#!/proc/self/exe\n' >bundle/rootfs/bin/again
+    chmod 0755 bundle/rootfs/bin/again
+    start_box
+    for program in /proc/self/exe again; do
+        expect '[!0]' runtime exec box "$program" --version
+        output_lacks pysbx
+    done
+    for _ in {1..40}; do runtime exec box true; done
+    runtime delete --force box
+    [[ ! -s out ]]
+    for program in /proc/self/exe again; do
+        configure 'process["args"] = arguments' "$program" --version
+        expect '[!0]' run_box
+        output_lacks pysbx
+    done
+    [[ $(sum_of_runtime) == "$before" ]]
+}
+
+@test "create: a cgroup that another container lives in is refused, and that container goes on" {
+    needs_cgroups
+    make_bundle sleep 1000
+    configure 'linux["cgroupsPath"] = "/shared"'
+    start_box
+    expect 1 runtime create --bundle bundle second </dev/null
+    stderr_has "cgroup '/shared' has processes of someone else in it"
+    status_of_box running
+    runtime delete --force box
+}
+
+@test "a caller that ignores SIGCHLD: exit codes and hooks all the same" {
+    make_bundle sh -c 'exit 7'
+    configure 'hook("createRuntime", "true")'
+    expect 7 timeout 10 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])' "$RUNTIME" run --bundle bundle box
+}
+
+@test "run: signals reach the program" {
+    make_bundle sh -c 'trap "exit 5" TERM; echo ready; while :; do sleep 0.02; done'
+    "$RUNTIME" run --bundle bundle box </dev/null >out 2>err 3>&- &
+    wait_for grep -q ready out
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [[ $status == 5 ]]
+}
+
+@test "annotations: whatever they hold comes back" {
+    make_bundle sleep 1000
+    configure 'config["annotations"] = {"a": "b\nannotation c\nvalue d\\n\\", "x\ny z": "", "long": "x" * 3000000}'
+    create_box
+    runtime state box >answer
+    python3 -c 'import json; want, got = (json.load(open(name))["annotations"] for name in ("bundle/config.json", "answer"))
+assert got == want'
+    runtime delete --force box
+}
+
+@test "a hook that does not read its standard input is not waited for" {
+    make_bundle true
+    configure 'config["annotations"] = {"long": "x" * 3000000}; hook("createRuntime", "exec <&-")'
+    expect 0 timeout 10 "$RUNTIME" run --bundle bundle box
+}
+
+@test "state root: is made with what is above it, for its owner alone, however long its path" {
+    make_bundle true
+    local long
+    long=$PWD/$(printf 'directory/%.0s' {1..30})state
+    expect 0 runtime --root "$long/" run --keep --bundle bundle box
+    [[ $(stat -c %a "$long") == 700 ]]
+    expect 0 runtime --root "$long" delete box
+    expect 0 env XDG_RUNTIME_DIR="$PWD/xdg" "$RUNTIME" run --keep --bundle bundle box
+    [[ -e xdg/pysbx-runtime/box ]]
+    expect 0 env XDG_RUNTIME_DIR="$PWD/xdg" "$RUNTIME" delete box
+    chmod 0770 "$long"
+    expect 1 runtime --root "$long" run --bundle bundle box
+    stderr_has "writable by nobody else"
+}
+
+@test "paused: SIGKILL ends it, delete refuses, delete --force does not" {
+    needs_cgroups
+    make_bundle sleep 1000
+    start_box
+    runtime pause box
+    expect 1 runtime delete box
+    stderr_has "it is paused"
+    expect 0 runtime kill box KILL
+    wait_for status_of_box stopped
+    expect 0 runtime delete box
+    start_box
+    runtime pause box
+    expect 0 timeout 10 "$RUNTIME" delete --force box
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# Terminals: podman run -it, exec -it, attach, resize, detach; pty(7), podman-run(1) --tty.
+
+load ../lib/podman.bash
+
+PTY=$TESTS/lib/pty
+
+@test "podman run -it: the process has a controlling terminal" {
+    expect 0 "$PTY" -- podman run -it --rm --network none "$BUSYBOX" sh -c 'tty && test -t 0 && test -t 1 && test -t 2 && echo ok >/dev/tty'
+    output_has /dev/pts/0
+    output_has ok
+}
+
+@test "podman run -t: works without a terminal of one's own" {
+    expect 0 podman run -t --rm --network none "$BUSYBOX" tty
+    output_has /dev/pts/0
+}
+
+@test "podman run -it: what is typed is read, and the exit code returned" {
+    expect 7 "$PTY" --expect '/ # ' --send 'echo $((40+2)); exit 7\n' -- podman run -it --rm --network none "$BUSYBOX"
+    output_has 42
+}
+
+@test "podman run -it: Ctrl-C interrupts the process in the foreground" {
+    expect 130 "$PTY" --expect ready --send '\x03' -- podman run -it --rm --network none "$BUSYBOX" \
+        sh -c 'trap "exit 130" INT; echo ready; while :; do sleep 0.1; done'
+}
+
+@test "podman run -it: Ctrl-D is the end of input" {
+    expect 0 "$PTY" --expect ready --send 'line\n\x04' -- podman run -it --rm --network none "$BUSYBOX" \
+        sh -c 'echo ready; cat >/tmp/in; echo "got $(cat /tmp/in)"'
+    output_has "got line"
+}
+
+@test "podman run -it: the terminal has the size of the user's, and follows it" {
+    expect 0 "$PTY" --size 33x99 --expect '33 99' --resize 44x111 --expect '44 111' --send '\x03' -- \
+        podman run -it --rm --network none "$BUSYBOX" sh -c 'trap "exit 0" INT; while :; do stty size; sleep 0.1; done'
+}
+
+@test "podman run -it: the terminal belongs to the container's user" {
+    expect 0 podman run -t --rm --network none -u user "$BUSYBOX" sh -c 'stat -c %u:%a $(tty); echo written >$(tty)'
+    output_has 1000:620
+    output_has written
+}
+
+@test "podman run -it: /dev/console is the terminal" {
+    expect 0 podman run -t --rm --network none "$BUSYBOX" sh -c 'echo through the console >/dev/console'
+    output_has "through the console"
+}
+
+@test "podman exec -it: a terminal of its own in a running container" {
+    start_sleeper --name sleeper
+    expect 3 "$PTY" --size 20x60 --expect '/ # ' --send 'tty; sleep 0.3; stty size; exit 3\n' -- podman exec -it sleeper sh
+    output_has /dev/pts/0
+    output_has "20 60"
+}
+
+@test "podman exec -it: in a container with a terminal, the two are distinct" {
+    podman run -dt --name talker --network none "$BUSYBOX" sleep 1000
+    expect 0 podman exec -t talker sh -c 'tty; readlink /proc/1/fd/0'
+    output_has /dev/pts/1
+    output_has /dev/pts/0
+}
+
+@test "podman attach: joins the terminal; Ctrl-P Ctrl-Q leaves it without ending the container" {
+    podman run -dit --name shell --network none "$BUSYBOX" sh
+    expect 0 "$PTY" --send 'echo $((6*7))\n' --expect 42 --send '\x10' --send '\x11' -- podman attach shell
+    state_is shell running
+    expect 0 "$PTY" --send 'exit 5\n' -- podman attach shell
+    expect 0 podman wait shell
+    output_is 5
+}

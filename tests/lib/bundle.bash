@@ -1,0 +1,108 @@
+# Helpers for tests that drive the runtime without an engine: ./bundle, its configuration, and the container "box".
+# shellcheck source-path=SCRIPTDIR source=podman.bash
+source "${BASH_SOURCE[0]%/*}/podman.bash"
+
+# The processes that a test has started on the host, ended with it.
+declare -ga HELPERS=()
+
+runtime() {
+    "$RUNTIME" "$@"
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+teardown() {
+    clean_up
+}
+
+# Removes all containers and processes of the test, and fails when anything of them remains.
+clean_up() {
+    local id
+    for id in $(runtime list --quiet); do runtime delete --force "$id"; done
+    ((${#HELPERS[@]} == 0)) || kill -KILL "${HELPERS[@]}" 2>/dev/null || true
+    check_leftovers
+}
+
+# Makes ./bundle, whose program is the command line given; busybox is all it holds.
+make_bundle() {
+    local -a mode=()
+    ! is_rootless || mode=(--rootless)
+    if [[ ! -d bundle/rootfs ]]; then
+        mkdir -p bundle/rootfs
+        tar --extract --file "$("$TESTS/lib/image" busybox)" -C bundle/rootfs --no-same-owner --preserve-permissions
+    fi
+    rm -f bundle/config.json
+    runtime spec "${mode[@]}" --bundle bundle
+    configure 'process["terminal"] = False; process["args"] = arguments' "$@"
+}
+
+# Makes ./bundle as make_bundle does, around the root of the Python image, which the tests of a file share.
+make_python_bundle() {
+    local root=$BATS_FILE_TMPDIR/python
+    if [[ ! -d $root ]]; then
+        mkdir "$root"
+        tar --extract --file "$("$TESTS/lib/image" python)" -C "$root" --no-same-owner --preserve-permissions \
+            --exclude './dev/*' # a user makes no devices
+    fi
+    make_bundle "$@"
+    configure 'config["root"]["path"] = arguments[0]' "$root"
+}
+
+# Runs Python statements over the bundle's configuration; see edit-config for the names they may use.
+configure() {
+    "$TESTS/lib/edit-config" bundle/config.json "$@"
+}
+
+# Runs the container in the foreground; options of the command may be given.
+run_box() {
+    runtime run --bundle bundle "$@" box </dev/null
+}
+
+# Makes the container without starting its program.
+create_box() {
+    runtime create --bundle bundle "$@" box </dev/null >out 2>err || {
+        cat err >&2
+        return 1
+    }
+}
+
+# Starts the container in the background; its output goes to the files out and err.
+start_box() {
+    runtime run --detach --bundle bundle "$@" box </dev/null >out 2>err || {
+        cat err >&2
+        return 1
+    }
+}
+
+# Prints the process number of the container's first process.
+pid_of_box() {
+    runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
+}
+
+# Asserts that the configuration is refused with that text before anything is touched.
+is_refused() {
+    expect 1 run_box
+    stderr_has "$1"
+    check_untouched
+}
+
+# Asserts that there is no container, no state of one, and no cgroup of one.
+check_untouched() {
+    [[ -z $(runtime list --quiet) ]]
+    [[ ! -e $RUNTIME_STATE/box ]] || { echo "the state root has the container"; return 1; }
+    [[ -z $(find /sys/fs/cgroup -name '*box*' 2>/dev/null) ]] || { echo "there is a cgroup"; return 1; }
+}
+
+# Runs a command of the host in the background for the rest of the test; $! is its number.
+hold() {
+    "$@" <&0 >/dev/null 2>&1 3>&- &
+    HELPERS+=($!)
+}
+
+# Evaluates a Python expression over the JSON document in $output, named `it`.
+output_holds() {
+    python3 -c "import json, sys; it = json.loads(sys.argv[1]); assert $1, it" "$output"
+}

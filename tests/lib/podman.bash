@@ -1,0 +1,127 @@
+# Helpers for tests that drive Podman with our runtime, root or rootless; see tests/lib/enter for what surrounds them.
+
+# shellcheck disable=SC2034 # images are named here for all files
+# shellcheck disable=SC2120,SC2119 # reasons are optional
+
+TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=leftovers.bash
+source "$TESTS/lib/leftovers.bash"
+
+BUSYBOX=localhost/busybox:latest
+PYTHON=localhost/python:latest
+
+podman() {
+    command podman --runtime "$RUNTIME" "$@"
+}
+
+# Called by setup_suite: the image that nearly every test uses.
+import_image() {
+    local name=$1 archive
+    shift
+    archive=$("$TESTS/lib/image" "$name")
+    podman image exists "localhost/$name:latest" ||
+        podman import --quiet "$@" "$archive" "localhost/$name:latest" >/dev/null
+}
+
+import_busybox() {
+    import_image busybox --change 'CMD ["sh"]' --change 'ENV PATH=/bin:/usr/bin'
+}
+
+# Called by setup_file where a test needs an interpreter.
+import_python() {
+    import_image python --change 'CMD ["python3"]' --change 'ENV PATH=/usr/bin:/bin'
+}
+
+# Every test's setup and teardown; a file that undoes more defines its own teardown, which ends with clean_up.
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+teardown() {
+    clean_up
+}
+
+# Removes all containers, and fails when anything of them remains.
+clean_up() {
+    podman pod rm --all --force --time 0
+    podman rm --all --force --time 0
+    check_leftovers
+}
+
+# Starts a container that sleeps; prints nothing, sets no variable: tests give it a --name.
+start_sleeper() {
+    podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >/dev/null
+}
+
+# Runs a command again and again until it succeeds, for at most ten seconds.
+wait_for() {
+    local attempt
+    for attempt in {1..200}; do
+        "$@" && return 0
+        sleep 0.05
+    done
+    echo "after $((attempt / 20)) s still not true: $*"
+    return 1
+}
+
+state_is() {
+    [[ $(podman inspect --format '{{.State.Status}}' "$1") == "$2" ]]
+}
+
+# Runs a command, keeps its standard output in $output and ${lines[@]} and its standard error in $stderr, and
+# fails, showing all of it, when the exit code does not match the pattern given.
+expect() {
+    local code=$1 errors=$BATS_TEST_TMPDIR/stderr
+    shift
+    status=0
+    output=$("$@" 2>"$errors") || status=$?
+    output=${output//$'\r'/}
+    mapfile -t lines <<<"$output"
+    stderr=$(<"$errors")
+    printf '%s -> %s\nstdout: %s\nstderr: %s\n' "$*" "$status" "$output" "$stderr"
+    # shellcheck disable=SC2053 # the code may be a pattern
+    [[ $status == $code ]] || { echo "exit code $status, not $code"; return 1; }
+}
+
+# Asserts that the output of the last expect is, or contains, the text.
+output_is() {
+    [[ $output == "$1" ]] || { echo "output is '$output', not '$1'"; return 1; }
+}
+
+output_has() {
+    [[ $output == *"$1"* ]] || { echo "output '$output' has no '$1'"; return 1; }
+}
+
+output_lacks() {
+    [[ $output != *"$1"* ]] || { echo "output '$output' has '$1'"; return 1; }
+}
+
+stderr_has() {
+    [[ ${stderr,,} == *"${1,,}"* ]] || { echo "stderr '$stderr' has no '$1'"; return 1; }
+}
+
+stderr_is_empty() {
+    [[ -z $stderr ]] || { echo "stderr is '$stderr'"; return 1; }
+}
+
+is_rootless() {
+    [[ $PODMAN_MODE == rootless ]]
+}
+
+needs_root() {
+    ! is_rootless || skip "${1:-needs root}"
+}
+
+needs_rootless() {
+    is_rootless || skip "${1:-is about rootless containers}"
+}
+
+needs_cgroups() {
+    ! is_rootless || skip "${1:-rootless containers have no cgroup here: proven in tests/vm}"
+}
+
+needs_controller() {
+    needs_cgroups
+    grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || skip "needs the $1 controller: proven in tests/vm"
+}

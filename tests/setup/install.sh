@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Installs, with the system's own package manager, the packages a group of targets needs.
+# Only what is missing is installed; nothing is printed when nothing had to be done.
+set -euo pipefail
+
+usage() {
+    cat <<'USAGE'
+usage: tests/setup/install.sh [--list] GROUP...
+
+Groups: build demo test lint bench vm conformance
+  --list   print the packages that are missing, install nothing
+USAGE
+}
+
+# group | Debian and Ubuntu | Fedora
+readonly PACKAGES='
+build       | gcc make pkg-config libc6-dev libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
+demo        | podman conmon catatonit netavark slirp4netns uidmap iproute2 util-linux mmdebstrap                 | podman conmon catatonit netavark slirp4netns shadow-utils iproute util-linux dnf
+test        | podman conmon catatonit netavark aardvark-dns slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats busybox-static python3 attr strace gcc libc6-dev | podman conmon catatonit netavark aardvark-dns slirp4netns passt shadow-utils iproute util-linux dnf bats busybox python3 attr strace gcc glibc-devel
+lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy                                       | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy ruff
+bench       | podman crun runc strace patchelf python3 gcc libc6-dev                                             | podman crun runc strace patchelf python3 gcc glibc-devel
+vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
+conformance | golang-go git crun                                                                                 | golang git crun
+'
+
+# Prints the package manager of this system: apt or dnf.
+detect_manager() {
+    if command -v apt-get >/dev/null; then
+        echo apt
+    elif command -v dnf >/dev/null; then
+        echo dnf
+    else
+        echo "install.sh: neither apt-get nor dnf is here; install by hand what the table in $0 lists" >&2
+        return 1
+    fi
+}
+
+# Prints the packages of one group for one package manager.
+packages_of() {
+    local group=$1 manager=$2
+    awk -F'|' -v group="$group" -v column="$([[ $manager == apt ]] && echo 2 || echo 3)" '
+        { name = $1; gsub(/ /, "", name) }
+        name == group { print $column; found = 1 }
+        END { exit !found }' <<<"$PACKAGES"
+}
+
+is_installed() {
+    case $1 in
+        apt) [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$2" 2>/dev/null) == ii* ]] ;;
+        dnf) rpm -q --quiet --whatprovides "$2" ;;
+    esac
+}
+
+# A tool brought in by other means (a newer Go, for one) counts as installed.
+is_provided() {
+    case $1 in
+        golang-go | golang) command -v go >/dev/null ;;
+        passt) command -v pasta >/dev/null ;;
+        python3) command -v python3 >/dev/null ;;
+        mypy | python3-mypy) command -v mypy >/dev/null ;;
+        *) return 1 ;;
+    esac
+}
+
+# A package that this release does not know (passt before Debian 12) is left out: what needs it says so itself.
+is_known() {
+    case $1 in
+        apt) [[ -n $(apt-cache --quiet=0 policy "$2" 2>/dev/null | sed -n '/Candidate: [^(]/p') ]] ;;
+        dnf) dnf --quiet repoquery "$2" >/dev/null 2>&1 ;;
+    esac
+}
+
+install_missing() {
+    local manager=$1
+    shift
+    local -a as_root=() known=()
+    local package log
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || {
+            echo "install.sh: run as root: $manager install $*" >&2
+            return 1
+        }
+        as_root=(sudo)
+    fi
+    log=$(mktemp)
+    # shellcheck disable=SC2064 # the name of today's file is meant
+    trap "rm -f '$log'" EXIT
+    if [[ $manager == apt ]]; then
+        "${as_root[@]}" apt-get update -qq >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+    fi
+    for package; do
+        if is_known "$manager" "$package"; then known+=("$package"); fi
+    done
+    ((${#known[@]})) || return 0
+    echo "installing: ${known[*]}"
+    case $manager in
+        apt) "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${known[@]}" ;;
+        dnf) "${as_root[@]}" dnf install -y --quiet --setopt=install_weak_deps=False "${known[@]}" ;;
+    esac >"$log" 2>&1 || { cat "$log" >&2; return 1; }
+}
+
+main() {
+    local list_only=0 manager group package packages
+    local -a missing=()
+    if [[ ${1:-} == --list ]]; then
+        list_only=1
+        shift
+    fi
+    (($#)) || { usage >&2; return 2; }
+    manager=$(detect_manager)
+    for group; do
+        packages=$(packages_of "$group" "$manager") || { echo "install.sh: no group '$group'" >&2; usage >&2; return 2; }
+        for package in $packages; do
+            is_provided "$package" || is_installed "$manager" "$package" || missing+=("$package")
+        done
+    done
+    ((${#missing[@]})) || return 0
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    if ((list_only)); then
+        printf '%s\n' "${missing[@]}"
+    else
+        install_missing "$manager" "${missing[@]}"
+    fi
+}
+
+main "$@"

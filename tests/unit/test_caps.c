@@ -1,0 +1,249 @@
+/* Capabilities and identity of a process: what the plan asks for is what /proc/self/status shows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "sandbox/caps.h"
+#include "sandbox/identity.h"
+#include "spec/spec.h"
+#include "unit.h"
+
+#define BIT(n) (UINT64_C(1) << (n))
+#define LIST(...)                                                                                            \
+    {                                                                                                        \
+        (const char *[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *)          \
+    }
+
+static void test_names(void)
+{
+    struct arena arena = {0};
+    size_t count;
+    const char *const *names = caps_names(&arena, &count);
+    ok(count >= 41, "every capability up to CAP_CHECKPOINT_RESTORE has a name");
+    is_str(names[CAP_SYS_ADMIN], "CAP_SYS_ADMIN", "… in the kernel's order");
+    is_int(caps_from_name("CAP_CHOWN"), CAP_CHOWN, "CAP_CHOWN");
+    is_int(caps_from_name("cap_net_raw"), CAP_NET_RAW, "small letters are fine");
+    is_int(caps_from_name("BPF"), CAP_BPF, "and so is a name without its prefix");
+    is_int(caps_from_name("CAP_"), -1, "CAP_ alone is none");
+    is_int(caps_from_name("CAP_FLY"), -1, "nor is CAP_FLY");
+    is_int(caps_from_name("CAP_CHOWN,"), -1, "nor one with something behind it");
+    is_int(caps_from_name("12"), -1, "nor a number");
+    arena_free(&arena);
+}
+
+static void test_plan(void)
+{
+    struct error err = {0};
+    struct caps_plan plan;
+    struct spec_process process = {0};
+    is_int(caps_plan(&process, true, &plan, &err), 0, "a process may have no capabilities object");
+    is_int(plan.bounding | plan.permitted | plan.effective, 0, "… and has none then");
+    struct spec_capabilities caps = {
+        .bounding = LIST("CAP_CHOWN", "CAP_KILL"),
+        .permitted = LIST("CAP_CHOWN"),
+        .effective = LIST("CAP_CHOWN", "CAP_KILL"),
+        .inheritable = LIST("CAP_CHOWN", "CAP_SYSLOG"),
+        .ambient = LIST("CAP_CHOWN", "CAP_KILL"),
+    };
+    process.capabilities = &caps;
+    is_int(caps_plan(&process, true, &plan, &err), 0, "sets are decoded");
+    ok(plan.bounding == (BIT(CAP_CHOWN) | BIT(CAP_KILL)) && plan.permitted == BIT(CAP_CHOWN),
+       "… bounding and permitted as they are");
+    ok(plan.effective == BIT(CAP_CHOWN), "effective is kept within permitted");
+    ok(plan.inheritable == BIT(CAP_CHOWN), "inheritable within bounding");
+    ok(plan.ambient == BIT(CAP_CHOWN), "ambient within permitted and inheritable");
+    caps.ambient = (struct str_list)LIST("CAP_CHOWN", "CAP_FLY");
+    is_int(caps_plan(&process, true, &plan, &err), -EINVAL, "an unknown capability is an error");
+    is_str(err.text, "process.capabilities.ambient[1]: unknown capability 'CAP_FLY'", "… that says where");
+}
+
+static void test_describe(void)
+{
+    cleanup_json_out struct json_out *out = json_out_new(false);
+    caps_describe(&(struct caps_plan){.bounding = BIT(CAP_CHOWN) | BIT(CAP_BPF)}, out);
+    is_str(json_out_text(out, NULL),
+           "{\"bounding\":[\"CAP_CHOWN\",\"CAP_BPF\"],\"effective\":[],\"inheritable\":[],\"permitted\":[],"
+           "\"ambient\":[]}",
+           "sets are described by names");
+}
+
+/* A hexadecimal field of /proc/self/status. */
+static uint64_t status_field(const char *name)
+{
+    char text[4096], *p;
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = io_read_full(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    p = strstr(text, name);
+    return p != NULL ? strtoull(p + strlen(name), NULL, 16) : UINT64_MAX;
+}
+
+/* Podman's default set, as uid 1000 or as root; exit code 0 when everything is as planned. */
+static int become(uint32_t uid, bool ambient)
+{
+    struct arena a = {0};
+    struct error err = {0};
+    const char *raised[] = {"CAP_NET_BIND_SERVICE"};
+    struct spec_capabilities caps = {
+        .bounding = LIST("CAP_CHOWN", "CAP_NET_BIND_SERVICE"),
+        .permitted = LIST("CAP_CHOWN", "CAP_NET_BIND_SERVICE"),
+        .effective = LIST("CAP_CHOWN"),
+    };
+    if (ambient)
+        caps.inheritable = caps.ambient = (struct str_list){raised, 1};
+    uint32_t groups[] = {7, 9};
+    const struct spec_process process = {
+        .user = {.uid = uid, .gid = 1001, .umask = {true, 027}, .additional_gids = {groups, 2}},
+        .capabilities = &caps,
+        .no_new_privileges = true,
+    };
+    struct caps_plan plan;
+    struct identity_plan identity;
+    if (caps_plan(&process, false, &plan, &err) < 0)
+        return 1;
+    const struct identity_options options = {.keep_caps = plan.permitted != 0};
+    if (identity_plan(&a, &process, &options, &identity, &err) < 0)
+        return 2;
+    if (caps_apply_before_uid(&plan, &err) < 0 || identity_apply_no_new_privs(&identity, &err) < 0 ||
+        identity_apply(&identity, &err) < 0 || caps_apply_after_uid(&plan, &err) < 0) {
+        diag("%s", err.text);
+        return 3;
+    }
+    gid_t now[8];
+    if (getuid() != uid || geteuid() != uid || getgid() != 1001 || getgroups(8, now) != 2 || now[1] != 9)
+        return 4;
+    if (umask(0) != 027 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        return 5;
+    uint64_t inherited = ambient ? BIT(CAP_NET_BIND_SERVICE) : 0;
+    if (status_field("CapBnd:") != plan.bounding || status_field("CapPrm:") != plan.permitted ||
+        status_field("CapEff:") != BIT(CAP_CHOWN) || status_field("CapInh:") != inherited ||
+        status_field("CapAmb:") != inherited)
+        return 6;
+    return 0;
+}
+
+static void in_child(int (*check)(void), const char *name)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(check());
+    int status = -1;
+    waitpid(pid, &status, 0);
+    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0, "%s", name);
+}
+
+static int become_user(void)
+{
+    return become(1000, false);
+}
+
+static int become_user_ambient(void)
+{
+    return become(1000, true);
+}
+
+static int become_root(void)
+{
+    return become(0, false);
+}
+
+/* Only CAP_SETPCAP is missing: dropping what is not there any more is no error. */
+static int drop_twice(void)
+{
+    struct error err = {0};
+    const struct caps_plan plan = {.bounding = BIT(CAP_CHOWN)};
+    if (caps_apply_before_uid(&plan, &err) < 0)
+        return 1;
+    const struct caps_plan nothing = {.bounding = BIT(CAP_CHOWN)};
+    if (caps_apply_after_uid(&(struct caps_plan){0}, &err) < 0)
+        return 2;
+    return caps_apply_before_uid(&nothing, &err) == 0 ? 0 : 3;
+}
+
+static int unmapped_groups(void)
+{
+    struct arena a = {0};
+    struct error err = {0};
+    if (setgroups(0, NULL) < 0 || setresuid(4242, 4242, 4242) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
+        unshare(CLONE_NEWUSER) < 0)
+        return 1;
+    if (io_write_value_at(AT_FDCWD, "/proc/self/setgroups", "deny") < 0 ||
+        io_write_value_at(AT_FDCWD, "/proc/self/uid_map", "0 4242 1") < 0 ||
+        io_write_value_at(AT_FDCWD, "/proc/self/gid_map", "0 0 1") < 0)
+        return 2;
+    uint32_t groups[] = {5};
+    struct spec_process process = {0};
+    struct identity_plan identity;
+    identity_plan(&a, &process, &(struct identity_options){0}, &identity, &err);
+    if (identity_apply(&identity, &err) < 0)
+        return 3;
+    process.user.additional_gids.items = groups;
+    process.user.additional_gids.count = 1;
+    identity_plan(&a, &process, &(struct identity_options){0}, &identity, &err);
+    if (identity_apply(&identity, &err) == 0 || strstr(err.text, "denies supplementary groups") == NULL)
+        return 4;
+    identity_plan(&a, &process, &(struct identity_options){.keep_groups = true}, &identity, &err);
+    return identity_apply(&identity, &err) == 0 ? 0 : 5;
+}
+
+static int own_stdio(void)
+{
+    struct error err = {0};
+    struct stat st, null_before;
+    int pipes[2];
+    if (pipe2(pipes, O_CLOEXEC) < 0 || dup2(pipes[1], STDERR_FILENO) < 0)
+        return 1;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fstat(null, &null_before) < 0 || dup2(null, STDIN_FILENO) < 0 || close(STDOUT_FILENO) < 0)
+        return 2;
+    if (identity_own_stdio(&(struct identity_plan){.uid = 4242}, &err) < 0)
+        return 3;
+    if (fstat(STDERR_FILENO, &st) < 0 || st.st_uid != 4242)
+        return 4;
+    return fstat(STDIN_FILENO, &st) == 0 && st.st_uid == null_before.st_uid ? 0 : 5;
+}
+
+static void test_invalid_ids(void)
+{
+    struct arena a = {0};
+    struct error err = {0};
+    struct identity_plan plan;
+    struct spec_process process = {.user = {.uid = UINT32_MAX}};
+    is_int(identity_plan(&a, &process, &(struct identity_options){0}, &plan, &err), -EINVAL,
+           "uid 4294967295 is refused");
+    process.user.uid = 1;
+    is_int(identity_plan(&a, &process, &(struct identity_options){0}, &plan, &err), 0, "uid 1 is not");
+    is_int(plan.umask, 022, "the umask is 022 unless given");
+    arena_free(&a);
+}
+
+int main(void)
+{
+    test_names();
+    test_plan();
+    test_describe();
+    test_invalid_ids();
+    if (geteuid() != 0) {
+        skip("changing ids and capabilities needs root");
+        return done_testing();
+    }
+    in_child(become_user, "uid 1000 with capabilities, groups, umask and no_new_privs");
+    in_child(become_user_ambient, "uid 1000 with an ambient capability");
+    in_child(become_root, "root with few capabilities");
+    in_child(drop_twice, "the bounding set is not touched where nothing is to be dropped");
+    in_child(unmapped_groups, "a user namespace that denies setgroups");
+    in_child(own_stdio, "pipes are given to the user, /dev/null is not");
+    return done_testing();
+}

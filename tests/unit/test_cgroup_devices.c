@@ -1,0 +1,147 @@
+/* Device rules: the compiled program is run on requests by a small interpreter of the instructions it uses;
+ * that the kernel takes and enforces it is proven in test_cgroup_fs.c. */
+#include "cgroup/devices.h"
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "spec/spec.h"
+#include "unit.h"
+
+static struct arena arena;
+
+/* What the kernel would return for a request: 1 allow, 0 refuse; -1 when the program does what the verifier
+ * refuses: an unknown instruction, a jump out of the program, no end. */
+static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_dev_ctx *request)
+{
+    uint64_t reg[11] = {0};
+    for (size_t pc = 0; pc < p->count; pc++) {
+        const struct bpf_insn *i = &p->insns[pc];
+        uint64_t *dst = &reg[i->dst_reg];
+        switch (i->code) {
+        case BPF_LDX | BPF_MEM | BPF_W:
+            *dst = *(const uint32_t *)((const char *)request + i->off);
+            break;
+        case BPF_ALU | BPF_MOV | BPF_X:
+            *dst = (uint32_t)reg[i->src_reg];
+            break;
+        case BPF_ALU | BPF_AND | BPF_K:
+            *dst = (uint32_t)*dst & (uint32_t)i->imm;
+            break;
+        case BPF_ALU | BPF_RSH | BPF_K:
+            *dst = (uint32_t)*dst >> i->imm;
+            break;
+        case BPF_ALU64 | BPF_MOV | BPF_K:
+            *dst = (uint64_t)(int64_t)i->imm;
+            break;
+        case BPF_JMP32 | BPF_JNE | BPF_K:
+            pc += (uint32_t)*dst != (uint32_t)i->imm ? (size_t)i->off : 0;
+            break;
+        case BPF_JMP | BPF_JNE | BPF_K:
+            pc += *dst != (uint64_t)(int64_t)i->imm ? (size_t)i->off : 0;
+            break;
+        case BPF_JMP | BPF_JSET | BPF_K:
+            pc += *dst & (uint64_t)(int64_t)i->imm ? (size_t)i->off : 0;
+            break;
+        case BPF_JMP | BPF_JA:
+            pc += (size_t)i->off;
+            break;
+        case BPF_JMP | BPF_EXIT:
+            return (int)reg[0];
+        default:
+            return -1;
+        }
+    }
+    return -1;
+}
+
+static const struct cgroup_device_program *compile(const char *rules, struct error *err)
+{
+    struct spec_resources *resources;
+    const struct cgroup_device_program *program = NULL;
+    const char *json = arena_printf(&arena, "{\"devices\":%s}", rules);
+    if (spec_parse_resources(&arena, json, strlen(json), &resources, err) == 0)
+        (void)cgroup_devices_compile(&arena, resources, &program, err);
+    return program;
+}
+
+/* "c 1:3 rw" asked of the program for these rules. */
+static int verdict(const char *rules, const char *request)
+{
+    char type, access[8];
+    unsigned major, minor;
+    struct error err = {0};
+    const struct cgroup_device_program *program = compile(rules, &err);
+    if (program == NULL || sscanf(request, "%c %u:%u %7s", &type, &major, &minor, access) != 4)
+        return -2;
+    uint32_t bits = (strchr(access, 'r') != NULL ? BPF_DEVCG_ACC_READ : 0U) |
+                    (strchr(access, 'w') != NULL ? BPF_DEVCG_ACC_WRITE : 0U) |
+                    (strchr(access, 'm') != NULL ? BPF_DEVCG_ACC_MKNOD : 0U);
+    return run(program,
+               &(struct bpf_cgroup_dev_ctx){
+                   .access_type = bits << 16 | (type == 'b' ? BPF_DEVCG_DEV_BLOCK : BPF_DEVCG_DEV_CHAR),
+                   .major = major,
+                   .minor = minor,
+               });
+}
+
+#define DENY_ALL  "{\"allow\":false,\"access\":\"rwm\"}"
+#define ALLOW_ALL "{\"allow\":true,\"type\":\"a\"}"
+#define RULE(verdict, type, major, minor, access)                                                            \
+    "{\"allow\":" verdict ",\"type\":\"" type "\",\"major\":" major ",\"minor\":" minor                      \
+    ",\"access\":\"" access "\"}"
+
+#define PODMAN  "[" DENY_ALL "]"
+#define FUSE    "[" DENY_ALL "," RULE("true", "c", "10", "229", "rw") "]"
+#define IN_TWO  "[" DENY_ALL "," RULE("true", "b", "8", "0", "r") "," RULE("true", "b", "8", "0", "w") "]"
+#define NO_NULL "[" DENY_ALL "," RULE("false", "c", "1", "3", "rwm") "]"
+#define NO_DISK "[" ALLOW_ALL "," RULE("false", "b", "8", "-1", "w") "]"
+#define LAST    "[" DENY_ALL "," RULE("true", "c", "9", "1", "rwm") "," RULE("false", "c", "9", "-1", "rwm") "]"
+#define ONLY_NO "[" RULE("false", "b", "8", "0", "rwm") "]"
+
+static const struct {
+    const char *rules, *request;
+    int expected;
+    const char *name;
+} rows[] = {
+    {PODMAN, "c 1:3 rw", 1, "everything denied: null stays"},
+    {PODMAN, "c 1:9 r", 1, "everything denied: urandom stays"},
+    {PODMAN, "c 5:2 rw", 1, "everything denied: ptmx stays"},
+    {PODMAN, "c 136:17 rw", 1, "everything denied: every pts stays"},
+    {PODMAN, "c 10:200 rw", 1, "everything denied: tun stays"},
+    {PODMAN, "b 8:0 m", 1, "everything denied: nodes may be made"},
+    {PODMAN, "b 8:0 r", 0, "everything denied: and not be read"},
+    {PODMAN, "b 8:0 rm", 0, "everything denied: made and read is refused"},
+    {PODMAN, "c 1:1 r", 0, "everything denied: mem"},
+    {PODMAN, "b 1:3 r", 0, "everything denied: a block device with null's numbers"},
+    {FUSE, "c 10:229 rw", 1, "an allowed device"},
+    {FUSE, "c 10:229 r", 1, "an allowed device, less than allowed"},
+    {FUSE, "c 10:230 r", 0, "its neighbour"},
+    {FUSE, "c 11:229 r", 0, "the same minor of another major"},
+    {IN_TWO, "b 8:0 rw", 1, "two rules allow one access each, both are asked for"},
+    {NO_NULL, "c 1:3 r", 0, "a rule of the specification takes a default device away"},
+    {NO_NULL, "c 1:5 r", 1, "and no other"},
+    {NO_DISK, "b 8:1 r", 1, "all allowed but writing to disks: read"},
+    {NO_DISK, "b 8:1 rw", 0, "all allowed but writing to disks: read and write"},
+    {NO_DISK, "c 8:1 w", 1, "all allowed but writing to disks: a character device"},
+    {LAST, "c 9:1 r", 0, "the last rule wins"},
+    {ONLY_NO, "b 8:0 r", 0, "a rule that refuses"},
+    {ONLY_NO, "c 250:1 r", 0, "what no rule names is refused"},
+};
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        is_int(verdict(rows[i].rules, rows[i].request), rows[i].expected, "%s (%s)", rows[i].name,
+               rows[i].request);
+    struct error err = {0};
+    ok(compile("[]", &err) == NULL && err.code == 0, "no rules, no program");
+    ok(compile("[" ALLOW_ALL "]", &err) == NULL && err.code == 0, "all allowed, no program");
+    ok(compile("[" DENY_ALL "," ALLOW_ALL "]", &err) == NULL && err.code == 0,
+       "all denied and then all allowed, no program");
+    const struct cgroup_device_program *program = compile("[" DENY_ALL "," ALLOW_ALL "," DENY_ALL "]", &err);
+    is_int(program->count, compile(PODMAN, &err)->count, "what a rule for all makes void is not compiled");
+    ok(compile("[" RULE("true", "c", "4294967296", "0", "r") "]", &err) == NULL && err.code < 0,
+       "a device number is 32 bits: %s", err.text);
+    arena_free(&arena);
+    return done_testing();
+}

@@ -1,0 +1,112 @@
+/* Labels and keys of a process where the machine has no policy for them, and where it has. */
+#include <errno.h>
+#include <linux/keyctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json_out.h"
+#include "sandbox/apparmor.h"
+#include "sandbox/keyring.h"
+#include "sandbox/selinux.h"
+#include "unit.h"
+
+static void test_nothing(void)
+{
+    struct error err = {0};
+    struct selinux_plan selinux;
+    struct apparmor_plan apparmor;
+    is_int(selinux_plan(NULL, &selinux, &err), 0, "no SELinux label");
+    is_int(selinux_apply_exec(&selinux, &err), 0, "… is nothing to do");
+    is_int(apparmor_plan("", &apparmor, &err), 0, "no AppArmor profile");
+    is_int(apparmor_apply(&apparmor, &err), 0, "… is nothing to do");
+    cleanup_json_out struct json_out *out = json_out_new(false);
+    selinux_describe(&selinux, out);
+    is_str(json_out_text(out, NULL), "null", "… and is described as null");
+}
+
+static void test_selinux(void)
+{
+    struct error err = {0};
+    struct selinux_plan plan;
+    int ret = selinux_plan("system_u:object_r:no_such_type_t:s0", &plan, &err);
+    if (selinux_enabled()) {
+        is_int(ret, -EINVAL, "a label that the policy does not know is an error");
+        ok(strstr(err.text, "`/proc/self/attr/exec`") != NULL, "… in the words that engines look for");
+        return;
+    }
+    is_int(ret, -ENOTSUP, "a label without SELinux is an error");
+    ok(strstr(err.text, "no_such_type_t") != NULL, "… that names it");
+    /* No module of this kernel takes it. */
+    plan.label = "system_u:object_r:no_such_type_t:s0";
+    ok(selinux_apply_exec(&plan, &err) < 0, "a label that cannot be set is an error");
+    ok(strstr(err.text, "`/proc/self/attr/exec`") != NULL, "… in the words that engines look for");
+}
+
+static void test_apparmor(void)
+{
+    struct error err = {0};
+    struct apparmor_plan plan;
+    is_int(apparmor_plan("unconfined", &plan, &err), 0, "unconfined is possible everywhere");
+    if (apparmor_enabled()) {
+        is_int(apparmor_plan("no-such-profile", &plan, &err), 0, "whether a profile is loaded");
+        ok(apparmor_apply(&plan, &err) < 0, "… turns out when it is set");
+        return;
+    }
+    is_str(plan.profile, NULL, "… and nothing to do without AppArmor");
+    is_int(apparmor_plan("docker-default", &plan, &err), -ENOTSUP, "any other profile is an error then");
+    ok(strstr(err.text, "docker-default") != NULL, "… that names it");
+}
+
+static long session_keyring(void)
+{
+    return syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
+}
+
+static int join_keyring(void)
+{
+    struct error err = {0};
+    char description[256] = "";
+    long before = session_keyring();
+    if (keyring_join("test-labels", &err) < 0)
+        return 1;
+    long mine = session_keyring();
+    if (mine == before || syscall(SYS_keyctl, KEYCTL_DESCRIBE, mine, description, sizeof(description)) < 0)
+        return 2;
+    if (strstr(description, ";3f1b0000;test-labels") == NULL)
+        return 3;
+    /* exec into the container: another process finds it by its name. */
+    pid_t pid = fork();
+    if (pid == 0) {
+        syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+        _exit(keyring_join("test-labels", &err) == 0 && session_keyring() == mine ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return status == 0 ? 0 : 4;
+}
+
+static void test_keyring(void)
+{
+    if (session_keyring() < 0 && errno == ENOSYS) {
+        skip("this kernel has no keys");
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(join_keyring());
+    int status = -1;
+    waitpid(pid, &status, 0);
+    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0,
+           "a container has a session keyring of its own, which exec joins by name");
+}
+
+int main(void)
+{
+    test_nothing();
+    test_selinux();
+    test_apparmor();
+    test_keyring();
+    return done_testing();
+}

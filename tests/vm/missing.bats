@@ -1,0 +1,42 @@
+#!/usr/bin/env bats
+# A limit whose controller is not there is an error that says which, where, and what helps; never ignored.
+
+load vm.bash
+
+teardown() {
+    if [[ -w /sys/fs/cgroup/pysbx-full/cgroup.kill ]]; then echo 1 >/sys/fs/cgroup/pysbx-full/cgroup.kill; fi
+    remove_bundles
+    clean_up
+}
+
+@test "run: rootless, with a controller that systemd was not told to delegate" {
+    needs_rootless
+    make_bundle true
+    edit_config 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
+    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
+    stderr_has "linux.resources.hugepageLimits"
+    stderr_has "controller 'hugetlb' is not available in cgroup '/sys/fs/cgroup/user.slice/"
+    stderr_has "Delegate= in a drop-in for user@.service"
+    expect 0 runtime list --quiet
+    output_is ""
+}
+
+@test "run: root, below a cgroup that has processes and so hands no controllers down" {
+    needs_root
+    make_bundle true
+    mkdir /sys/fs/cgroup/pysbx-full
+    sleep 100 3>&- & # not with the descriptor that bats waits for
+    echo $! >/sys/fs/cgroup/pysbx-full/cgroup.procs
+    edit_config 'linux["cgroupsPath"] = "/pysbx-full/one"; resources["memory"] = {"limit": 67108864}'
+    expect 1 runtime run --bundle bundle pysbx-one
+    echo 1 >/sys/fs/cgroup/pysbx-full/cgroup.kill
+    wait_for rmdir /sys/fs/cgroup/pysbx-full
+    stderr_has "linux.resources.memory.limit: controller 'memory' cannot be enabled in cgroup '/sys/fs/cgroup/pysbx-full' (it holds processes itself)"
+}
+
+@test "run: a file of linux.resources.unified that the kernel does not have" {
+    make_bundle true
+    edit_config 'resources["unified"] = {"memory.no_such_file": "1"}'
+    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
+    stderr_has "memory.no_such_file"
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# SELinux, enforcing: labels of processes, files and keys, and what the policy then allows; config-linux.md "Mount
+# label", config.md "selinuxLabel", podman-run(1) --security-opt, container_selinux(8).
+
+load vm.bash
+
+setup_file() {
+    [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
+}
+
+# A directory with a file in it, that every user may read and no container.
+make_unlabelled() {
+    mkdir "$HOME/$1"
+    echo content >"$HOME/$1/file"
+    chmod -R a+rX "$HOME/$1"
+}
+
+teardown() {
+    rm -rf "$HOME/given"
+    remove_bundles
+    clean_up
+}
+
+label_of() {
+    stat --format %C "$1"
+}
+
+@test "podman run: the process has the label of containers, with two categories of its own" {
+    expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
+    [[ $output == system_u:system_r:container_t:s0:c*,c* ]]
+    local first=$output
+    expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
+    [[ $output != "$first" ]]
+}
+
+@test "podman exec: the label of the container" {
+    start_sleeper --name sleeper
+    local label
+    label=$(podman inspect --format '{{.ProcessLabel}}' sleeper)
+    expect 0 podman exec sleeper cat /proc/self/attr/current
+    output_is "$label"
+    expect 0 tr -d '\0' <"/proc/$(podman inspect --format '{{.State.Pid}}' sleeper)/attr/current"
+    output_is "$label"
+}
+
+@test "podman run --tmpfs, and what every container has: labelled for this container" {
+    start_sleeper --name sleeper --tmpfs /scratch
+    local label root path
+    label=$(podman inspect --format '{{.MountLabel}}' sleeper)
+    root=/proc/$(podman inspect --format '{{.State.Pid}}' sleeper)/root
+    for path in /scratch /dev /dev/shm /dev/mqueue /dev/null /etc/hosts; do
+        expect 0 label_of "$root$path"
+        # What is bound from the host keeps the host's label.
+        [[ $output == "$label" || $path == /dev/null ]] || { echo "$path"; false; }
+    done
+    expect 0 podman exec sleeper sh -c 'echo x >/scratch/made && echo x >/dev/shm/made'
+}
+
+@test "podman run --volume: a directory of the host is out of reach, whatever its mode" {
+    make_unlabelled given
+    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
+    stderr_has "permission denied"
+}
+
+@test "podman run --volume :z: shared among containers" {
+    make_unlabelled given
+    expect 0 podman run --rm --network none --volume "$HOME/given:/given:z" "$BUSYBOX" cat /given/file
+    output_is content
+    [[ $(label_of "$HOME/given/file") == *:container_file_t:s0 ]]
+    expect 0 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
+}
+
+@test "podman run --volume :Z: for one container, and out of reach for the next" {
+    make_unlabelled given
+    start_sleeper --name sleeper --volume "$HOME/given:/given:Z"
+    expect 0 podman exec sleeper cat /given/file
+    output_is content
+    [[ $(label_of "$HOME/given/file") == *:container_file_t:s0:c*,c* ]]
+    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
+    stderr_has "permission denied"
+}
+
+@test "podman run --security-opt label=disable: no label, and so no denial" {
+    make_unlabelled given
+    expect 0 podman run --rm --network none --security-opt label=disable --volume "$HOME/given:/given" "$BUSYBOX" \
+        sh -c 'cat /given/file; cat /proc/self/attr/current'
+    [[ ${lines[0]} == content && ${lines[1]} != *container_t* ]]
+}
+
+@test "podman run --security-opt label=level: the categories given" {
+    expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$BUSYBOX" cat /proc/self/attr/current
+    [[ $output == *:container_t:s0:c100,c200 ]]
+}
+
+@test "podman run --security-opt label=nested: mounts get the label as that of their root" {
+    start_sleeper --name sleeper --security-opt label=nested --tmpfs /scratch
+    expect 0 podman exec sleeper grep ' /scratch ' /proc/mounts
+    output_has rootcontext=
+}
+
+@test "podman run: the session keyring has the label of the process" {
+    import_python
+    expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$PYTHON" python3 -c '
+import ctypes
+label = ctypes.create_string_buffer(256)
+KEYCTL_GET_SECURITY, SESSION_KEYRING, keyctl = 17, -3, 250
+assert ctypes.CDLL(None).syscall(keyctl, KEYCTL_GET_SECURITY, SESSION_KEYRING, label, 256) > 0
+print(label.value.decode())'
+    [[ $output == *:container_t:s0:c100,c200 ]]
+}
+
+@test "run: process.selinuxLabel and linux.mountLabel of the specification" {
+    make_bundle sh -c 'cat /proc/self/attr/current; grep " /dev " /proc/mounts'
+    chcon --recursive --type container_file_t bundle/rootfs
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
+linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
+    expect 0 runtime --systemd-cgroup run --bundle bundle pysbx-one
+    [[ $output == system_u:system_r:container_t:s0:c1,c2* ]]
+    output_has 'context="system_u:object_r:container_file_t:s0:c1,c2"'
+}
+
+@test "run: a label that the policy does not know is an error in words that Podman understands" {
+    make_bundle true
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:no_such_t:s0"'
+    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
+    stderr_has "process.selinuxLabel: 'system_u:system_r:no_such_t:s0'"
+    [[ $stderr == *'`/proc/self/attr/'* ]]
+}
+
+@test "exec: a process with a label of its own" {
+    make_bundle sleep 1000
+    chcon --recursive --type container_file_t bundle/rootfs
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
+linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
+    start_bundle pysbx-one
+    jq '.process | .selinuxLabel = "system_u:system_r:container_t:s0:c1" | .args = ["cat", "/proc/self/attr/current"]' \
+        bundle/config.json >process.json
+    expect 0 runtime exec --process process.json pysbx-one
+    [[ ${output%$'\n'} == system_u:system_r:container_t:s0:c1 ]]
+}
+
+@test "the runtime itself was never denied anything" {
+    needs_root "only root reads the audit log"
+    expect 1 ausearch --input-logs --message avc --comm pysbx-runtime
+    output_is ""
+}

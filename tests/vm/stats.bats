@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# What is told about running containers agrees with the kernel's own numbers: events, ps, podman stats, podman top.
+
+load vm.bash
+
+@test "podman stats: limit of memory and number of processes" {
+    start_sleeper --name sleeper --memory 64m
+    expect 0 podman stats --no-stream --no-reset --format '{{.MemLimit}} {{.PIDs}}' sleeper
+    output_is "67108864 1"
+}
+
+@test "podman top: the processes of the container" {
+    start_sleeper --name sleeper
+    podman exec --detach sleeper sleep 500
+    expect 0 podman top sleeper args
+    [[ ${lines[1]} == "sleep 1000"* && ${lines[2]} == "sleep 500"* ]]
+}
+
+@test "events --stats: memory, processes and processor time as in the cgroup's files" {
+    make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
+    edit_config 'resources["memory"] = {"limit": 67108864, "swap": 67108864}; resources["pids"] = {"limit": 23}'
+    start_bundle pysbx-one
+    local dir
+    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
+    expect 0 runtime events --stats pysbx-one
+    output_holds 'it["type"] == "stats" and it["id"] == "pysbx-one"'
+    output_holds "it['data']['pids'] == {'current': $(<"$dir/pids.current"), 'limit': 23}"
+    output_holds "it['data']['memory']['usage']['limit'] == 67108864"
+    is_about "$(jq .data.memory.usage.usage <<<"$output")" "$(<"$dir/memory.current")" 5
+    is_about "$(jq .data.cpu.usage.total <<<"$output")" "$(awk '/^usage_usec/ { print $2 * 1000 }' "$dir/cpu.stat")" 5
+}
+
+@test "ps: the processes in the cgroup" {
+    make_bundle sh -c 'sleep 500 & sleep 1000'
+    start_bundle pysbx-one
+    local dir
+    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    wait_for eval "((\$(<'$dir/pids.current') == 3)) || ((\$(<'$dir/pids.current') == 2))"
+    expect 0 runtime ps --format json pysbx-one
+    [[ $(jq -r 'sort[]' <<<"$output") == "$(sort -n "$dir/cgroup.procs")" ]]
+}
+
+@test "events: a process that is killed for want of memory" {
+    make_bundle sh -c 'sleep 2; tail /dev/zero; sleep 1000'
+    edit_config 'resources["memory"] = {"limit": 20971520, "swap": 20971520}'
+    start_bundle pysbx-one
+    runtime events --interval 1h pysbx-one >reported 3>&- &
+    wait_for grep -q '"type":"oom","id":"pysbx-one"' reported
+    runtime delete --force pysbx-one
+    wait
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# The cgroup manager "systemd": a scope for each container, made and ended by the system's systemd or the user's;
+# systemd.scope(5), systemd.resource-control(5), podman-run(1).
+
+load vm.bash
+
+@test "podman run: a scope in the default slice, the container in a cgroup below it" {
+    start_sleeper --name sleeper
+    [[ $(cgroup_of sleeper) == */$(default_slice)/$(scope_of sleeper)/container ]]
+    property_is sleeper Slice "$(default_slice)"
+    property_is sleeper ActiveState active
+    property_is sleeper Delegate yes
+    property_is sleeper DefaultDependencies no
+}
+
+@test "podman run: limits are properties of the scope and values of the container's own cgroup" {
+    start_sleeper --name sleeper --memory 64m --memory-swap 96m --memory-reservation 32m --cpus 0.5 --cpu-shares 512 \
+        --pids-limit 40 --cpuset-cpus 1
+    property_is sleeper MemoryMax 67108864
+    property_is sleeper MemorySwapMax 33554432
+    property_is sleeper MemoryLow 33554432
+    property_is sleeper CPUQuotaPerSecUSec 500ms
+    property_is sleeper TasksMax 40
+    property_is sleeper AllowedCPUs 1
+    file_is sleeper memory.max 67108864
+    file_is sleeper memory.swap.max 33554432
+    file_is sleeper memory.low 33554432
+    file_is sleeper cpu.max "50000 100000"
+    file_is sleeper cpu.weight 59
+    property_is sleeper CPUWeight 59
+    file_is sleeper pids.max 40
+    file_is sleeper cpuset.cpus.effective 1
+}
+
+@test "podman update: scope and cgroup of a running container change, what is not named stays" {
+    start_sleeper --name sleeper --memory 64m --memory-swap 64m --pids-limit 40
+    expect 0 podman update --memory 128m --memory-swap 128m --cpus 0.25 sleeper
+    property_is sleeper MemoryMax 134217728
+    property_is sleeper CPUQuotaPerSecUSec 250ms
+    file_is sleeper memory.max 134217728
+    file_is sleeper memory.swap.max 0
+    file_is sleeper cpu.max "25000 100000"
+    file_is sleeper pids.max 40
+}
+
+@test "podman rm: the scope is gone, and systemd has no failed unit" {
+    start_sleeper --name sleeper
+    local scope
+    scope=$(scope_of sleeper)
+    expect 0 podman rm --force --time 0 sleeper
+    stderr_is_empty
+    [[ $(manager show --property LoadState --value "$scope") == not-found ]]
+    expect 0 manager --failed --no-legend --plain
+    output_lacks libpod
+}
+
+@test "podman rm: after the first process was killed from outside" {
+    start_sleeper --name sleeper
+    kill -KILL "$(podman inspect --format '{{.State.Pid}}' sleeper)"
+    wait_for state_is sleeper exited
+    expect 0 podman rm sleeper
+    stderr_is_empty
+}
+
+@test "podman rm: after systemd has stopped the scope" {
+    start_sleeper --name sleeper
+    manager stop "$(scope_of sleeper)"
+    wait_for state_is sleeper exited
+    expect 0 podman rm sleeper
+    stderr_is_empty
+}
+
+@test "podman rm: after conmon was killed" {
+    start_sleeper --name sleeper
+    kill -KILL "$(podman inspect --format '{{.State.ConmonPid}}' sleeper)"
+    # Podman complains once that the exit code is lost.
+    expect '*' podman rm --force --time 0 sleeper
+    expect 0 podman rm --force --ignore --time 0 sleeper
+}
+
+@test "podman exec: into a container with a scope" {
+    start_sleeper --name sleeper
+    expect 0 podman exec sleeper cat /proc/self/cgroup
+    output_is 0::/
+}
+
+@test "podman exec: into a container that has made its cgroup an inner one" {
+    start_sleeper --name sleeper --systemd always
+    expect 0 podman exec sleeper sh -c 'mkdir /sys/fs/cgroup/inner && cat /sys/fs/cgroup/cgroup.procs >/tmp/procs
+        while read -r pid; do echo $pid 2>/dev/null >/sys/fs/cgroup/inner/cgroup.procs; done </tmp/procs
+        echo +pids >/sys/fs/cgroup/cgroup.subtree_control'
+    expect 0 podman exec sleeper true
+}
+
+@test "podman run --systemd always: the container manages its cgroup, and not the limits on it" {
+    expect 0 podman run --rm --network none --systemd always --pids-limit 40 "$BUSYBOX" sh -c '
+        mkdir /sys/fs/cgroup/made && echo $$ >/sys/fs/cgroup/made/cgroup.procs && grep -c . /sys/fs/cgroup/made/cgroup.procs
+        cat /sys/fs/cgroup/pids.max'
+    [[ ${lines[-1]} == 40 ]]
+}
+
+@test "podman run --cgroup-manager cgroupfs: no scope" {
+    # Podman keeps the manager a container was made with.
+    command podman --runtime "$RUNTIME" --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
+        "$BUSYBOX" sleep 1000
+    [[ $(cgroup_of sleeper) == */libpod-$(podman inspect --format '{{.Id}}' sleeper) ]]
+    file_is sleeper pids.max 40
+    [[ $(manager show --property LoadState --value "$(scope_of sleeper)") == not-found ]]
+    command podman --runtime "$RUNTIME" --cgroup-manager cgroupfs rm --force --time 0 sleeper
+}
+
+@test "podman run --cgroup-parent: a slice by name" {
+    start_sleeper --name sleeper --cgroup-parent user-given.slice
+    [[ $(cgroup_of sleeper) == */user.slice/user-given.slice/$(scope_of sleeper)/container ]]
+    property_is sleeper Slice user-given.slice
+}
+
+@test "podman run --cgroups=no-conmon: the scope is there" {
+    start_sleeper --name sleeper --cgroups no-conmon
+    [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
+}
+
+@test "podman run --cgroups=split: within the cgroup of the caller's unit" {
+    local -a user=()
+    ! is_rootless || user=(--user)
+    systemd-run "${user[@]}" --quiet --scope --unit split-test --property Delegate=yes \
+        podman --runtime "$RUNTIME" run --detach --network none --name sleeper --cgroups split "$BUSYBOX" sleep 1000
+    [[ $(cgroup_of sleeper) == */split-test.scope/libpod-payload-* ]]
+}
+
+@test "podman run --cgroup-conf: a file of cgroup v2 by name" {
+    start_sleeper --name sleeper --cgroup-conf memory.high=1073741824
+    file_is sleeper memory.high 1073741824
+    property_is sleeper MemoryHigh 1073741824
+}
+
+@test "podman run --stop-timeout: systemd waits as long before it kills the scope" {
+    start_sleeper --name sleeper --stop-timeout 7
+    property_is sleeper TimeoutStopUSec 7s
+}
+
+@test "run --systemd-cgroup: a scope of its own name, in the slice that linux.cgroupsPath asks for" {
+    make_bundle sleep 1000
+    edit_config 'linux["cgroupsPath"] = "user-given.slice:pysbx:name"'
+    start_bundle pysbx-one
+    [[ $(cgroup_of_process "$(pid_of pysbx-one)") == */user-given.slice/pysbx-name.scope/container ]]
+    runtime delete --force pysbx-one
+    [[ $(manager show --property LoadState --value pysbx-name.scope) == not-found ]]
+}
+
+@test "run --systemd-cgroup: the name of a scope that failed is used again" {
+    make_bundle sleep 1000
+    edit_config 'linux["cgroupsPath"] = ":pysbx:again"; config["annotations"] = {"org.systemd.property.RuntimeMaxUSec": "uint64 1000000"}'
+    start_bundle pysbx-one
+    wait_for eval '[[ $(manager show --property ActiveState --value pysbx-again.scope) == failed ]]'
+    edit_config 'config["annotations"] = {}'
+    start_bundle pysbx-two
+    [[ $(manager show --property ActiveState --value pysbx-again.scope) == active ]]
+    runtime delete --force pysbx-two
+    runtime delete --force pysbx-one
+}
+
+@test "run --systemd-cgroup: the name of a scope that runs is refused, and that scope goes on" {
+    make_bundle sleep 1000
+    edit_config 'linux["cgroupsPath"] = ":pysbx:taken"'
+    start_bundle pysbx-one
+    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-two
+    stderr_has "pysbx-taken.scope"
+    [[ $(runtime state pysbx-one | jq -r .status) == running ]]
+}
