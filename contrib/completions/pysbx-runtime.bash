@@ -1,0 +1,47 @@
+# Completion of pysbx-runtime for bash(1). Commands and options come from its own help, names of containers from
+# `list`, so that nothing has to be repeated here.
+
+_pysbx_runtime_options() {
+    "$@" --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p'
+}
+
+_pysbx_runtime_commands() {
+    "$1" --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+_pysbx_runtime() {
+    local program=$1 current=$2 previous=$3 word command='' root=()
+    local i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        case $word in
+            --root) root=(--root "${COMP_WORDS[++i]}") ;;
+            --log | --log-format | --log-level | --cgroup-manager) ((++i)) ;;
+            -*) ;;
+            *)
+                command=$word
+                break
+                ;;
+        esac
+    done
+    case $previous in
+        -b | --bundle | --root | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
+        -p | --process | -r | --resources | --config | --pid-file | --console-socket | --log)
+            mapfile -t COMPREPLY < <(compgen -f -- "$current") && return
+            ;;
+        --log-format) mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$current") && return ;;
+        --log-level) mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$current") && return ;;
+        --cgroup-manager) mapfile -t COMPREPLY < <(compgen -W 'systemd cgroupfs disabled' -- "$current") && return ;;
+    esac
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_options "$program" ${command:+"$command"})" -- "$current")
+    elif [[ -z $command ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_commands "$program")" -- "$current")
+    elif [[ $command == kill && $previous != kill && $previous != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -A signal -- "$current")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$("$program" "${root[@]}" list --quiet 2>/dev/null)" -- "$current")
+    fi
+}
+
+complete -o default -F _pysbx_runtime pysbx-runtime

@@ -1,0 +1,23 @@
+# Completion of pysbx-runtime for fish(1). Commands and options come from its own help, names of containers from `list`.
+
+function __pysbx_runtime_command
+    for word in (commandline -opc)[2..-1]
+        if not string match -q -- '-*' $word
+            echo $word
+            return
+        end
+    end
+end
+
+function __pysbx_runtime_commands
+    pysbx-runtime --help | string replace -rf '^  ([a-z]+)  +(.*)' '$1\t$2'
+end
+
+function __pysbx_runtime_options
+    pysbx-runtime (__pysbx_runtime_command) --help 2>/dev/null |
+        string replace -rf '^  (?:-., |    )(--[a-z-]+)(?: [^ ]+)?  +(.*)' '$1\t$2'
+end
+
+complete -c pysbx-runtime -f -n 'not string length -q -- (__pysbx_runtime_command)' -a '(__pysbx_runtime_commands)'
+complete -c pysbx-runtime -n 'string match -q -- "-*" (commandline -ct)' -a '(__pysbx_runtime_options)'
+complete -c pysbx-runtime -n 'string length -q -- (__pysbx_runtime_command)' -a '(pysbx-runtime list --quiet 2>/dev/null)'
