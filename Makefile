@@ -16,7 +16,10 @@ WARNINGS    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict
                -Wvla -Wformat=2 -Wundef
 HARDENING   := -fstack-protector-strong -fPIE -D_FORTIFY_SOURCE=2 -fno-asynchronous-unwind-tables
 ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CFLAGS)
-ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(LDFLAGS)
+# Relative relocations in a few hundred bytes instead of 30 KiB, which every command would read: binutils 2.38, glibc 2.36.
+PACK        := -Wl,-z,pack-relative-relocs
+CANNOT_PACK := $(shell echo 'int main(void) { return 0; }' | $(CC) -x c $(PACK) -Wl,--fatal-warnings -o /dev/null - 2>&1)
+ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(if $(CANNOT_PACK),,$(PACK)) $(LDFLAGS)
 # The two small libraries are linked statically where that is possible: loading them would cost every command
 # a tenth of its time. The large ones, libseccomp and libsystemd, are opened when they are first needed.
 static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(2))

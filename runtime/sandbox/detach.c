@@ -39,7 +39,7 @@ static int protection(uint32_t flags)
 struct range {
     uintptr_t start, end;
     int prot;
-    enum { RANGE_DROPPED, RANGE_CONSTANT, RANGE_OWN } kind;
+    bool is_own; /* what the process may write to, which is not the same in parent and child */
 };
 
 struct program {
@@ -48,20 +48,14 @@ struct program {
     size_t count;
 };
 
-static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, int kind)
+static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, bool is_own)
 {
     if (start < end && program->count < MAX_RANGES)
-        program->ranges[program->count++] = (struct range){start, end, prot, kind};
+        program->ranges[program->count++] = (struct range){start, end, prot, is_own};
 }
 
-/* The first segment holds headers, symbols and relocations: all was bound at the start (-z now), nothing
- * reads it again. */
-static bool is_headers(const ElfW(Phdr) * h)
-{
-    return h->p_offset == 0 && h->p_flags == PF_R;
-}
-
-/* The first object that is reported is the program itself. The part of its data that was made read-only after
+/* All of it is needed, the headers too: a library that binds a symbol late looks into the program's table of
+ * symbols first. The first object that is reported is the program itself. The part of its data that was made read-only after
  * relocation stays so. */
 static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -81,16 +75,13 @@ static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
             continue;
         uintptr_t start = page_down(info->dlpi_addr + h->p_vaddr, page);
         uintptr_t end = page_down(info->dlpi_addr + h->p_vaddr + h->p_filesz + page - 1, page);
-        if (is_headers(h)) {
-            add_range(program, start, end, PROT_NONE, RANGE_DROPPED);
-        } else if ((h->p_flags & PF_W) == 0) {
-            add_range(program, start, end, protection(h->p_flags), RANGE_CONSTANT);
+        if ((h->p_flags & PF_W) == 0) {
+            add_range(program, start, end, protection(h->p_flags), false);
         } else {
             bool relro = relro_start >= start && relro_end <= end && relro_start < relro_end;
-            add_range(program, start, relro ? relro_start : start, protection(h->p_flags), RANGE_OWN);
-            add_range(program, relro ? relro_start : start, relro ? relro_end : start, PROT_READ,
-                      RANGE_CONSTANT);
-            add_range(program, relro ? relro_end : start, end, protection(h->p_flags), RANGE_OWN);
+            add_range(program, start, relro ? relro_start : start, protection(h->p_flags), true);
+            add_range(program, relro ? relro_start : start, relro ? relro_end : start, PROT_READ, false);
+            add_range(program, relro ? relro_end : start, end, protection(h->p_flags), true);
         }
     }
     return 1;
@@ -130,7 +121,7 @@ static int fill(int fd, const struct program *program)
     off_t offset = first_offset(program);
     for (size_t i = 0; i < program->count; i++) {
         const struct range *r = &program->ranges[i];
-        if (r->kind != RANGE_CONSTANT)
+        if (r->is_own)
             continue;
         for (uintptr_t from = r->start; from < r->end;) {
             /* Not pwrite(3): AddressSanitizer would stop it at what lies between the variables. */
@@ -186,9 +177,7 @@ static int replace_ranges(const struct program *program, int fd)
         const struct range *r = &program->ranges[i];
         size_t size = r->end - r->start;
         int ret = 0;
-        if (r->kind == RANGE_DROPPED) {
-            ret = munmap((void *)r->start, size) < 0 ? -errno : 0;
-        } else if (r->kind == RANGE_OWN) {
+        if (r->is_own) {
             ret = copy_in_place(r);
         } else {
             void *put = mmap((void *)r->start, size, r->prot, MAP_PRIVATE | MAP_FIXED, fd, offset);
