@@ -55,8 +55,8 @@ static void add_range(struct program *program, uintptr_t start, uintptr_t end, i
 }
 
 /* All of it is needed, the headers too: a library that binds a symbol late looks into the program's table of
- * symbols first. The first object that is reported is the program itself. The part of its data that was made read-only after
- * relocation stays so. */
+ * symbols first. The first object that is reported is the program itself. The part of its data that was made
+ * read-only after relocation stays so. */
 static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
