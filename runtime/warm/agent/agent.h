@@ -1,0 +1,16 @@
+/* The agent: a shared object without libc (runtime/warm/agent/agent.c) and a Python source that it carries. The
+ * template loads it to import modules and to park; a restored interpreter runs the user's program through it. It
+ * is part of the runtime's binary. */
+#ifndef PYSBX_WARM_AGENT_H
+#define PYSBX_WARM_AGENT_H
+
+#include <stddef.h>
+
+/* The shared object, as built, page aligned. */
+extern const unsigned char agent_start[], agent_end[];
+
+/* The program text for `python3 FLAGS -c TEXT AGENT_PATH REPORT_FD MODULE...` that makes an interpreter a
+ * template. */
+extern const char agent_bootstrap[];
+
+#endif
