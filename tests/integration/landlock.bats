@@ -1,0 +1,232 @@
+#!/usr/bin/env bats
+# The annotation run.pysbx.landlock: what the program and everything it starts may do; landlock(7).
+
+load ../lib/bundle.bash
+
+# Gives the bundle the ruleset, and a root that its modes and mounts would let the program write to.
+restrict() {
+    configure 'config["root"]["readonly"] = False; config["annotations"] = {"run.pysbx.landlock": arguments[0]}' "$1"
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    make_bundle true
+    restrict default
+    local abi
+    abi=$(runtime plan --bundle bundle box |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["process"]["landlock"]["abi"])')
+    ((abi >= 6)) || skip "the kernel's Landlock has ABI $abi: 6 has all that is tested here"
+}
+
+teardown() {
+    podman rm --all --force --time 0
+    clean_up
+}
+
+# A Python program as the container's process: prints the name of the error that each statement ends with, or "ok".
+python_prints() {
+    local program='import os, socket, sys
+for statement in sys.argv[1:]:
+    try:
+        exec(statement)
+        print("ok")
+    except OSError as error:
+        import errno
+        print(errno.errorcode[error.errno])'
+    make_python_bundle python3 -c "$program" "$@"
+}
+
+@test "default: everything can be read and executed, nothing but /tmp can be changed" {
+    local program='echo x >/x; mkdir /srv; rm /etc/passwd; echo x >>/etc/group; echo x >/tmp/x && mv /tmp/x /tmp/y &&
+        mkdir /tmp/d && mv /tmp/y /tmp/d && cp /bin/busybox /tmp/echo && /tmp/echo works && echo gone >/dev/null &&
+        cat /etc/hostname >/dev/null && cat /proc/self/comm'
+    touch bundle/rootfs/etc/hostname
+    make_bundle sh -c "$program"
+    restrict default
+    expect 0 run_box
+    output_is $'works\ncat'
+    for denied in "can't create /x" "mkdir: can't create directory '/srv'" "rm: can't remove '/etc/passwd'" \
+        "can't create /etc/group"; do
+        stderr_has "$denied"
+    done
+    [[ $(grep -ic "permission denied" <<<"$stderr") == 4 ]]
+    rm -r bundle/rootfs/tmp/*
+    configure 'del config["annotations"]'
+    expect 0 run_box
+    output_is $'works\ncat'
+    stderr_is_empty
+}
+
+@test "filesystem: write and execute at the places that are named" {
+    make_bundle sh -c 'echo works >/var/log/x; echo x >/tmp/x; cat /etc/passwd; cp /bin/busybox /var/log/ls; /var/log/ls'
+    restrict '{"filesystem": {"read": ["/bin", "/var"], "write": ["/var/log", "-/missing"], "execute": ["/bin"]}}'
+    expect 126 run_box
+    for denied in "can't create /tmp/x" "can't open '/etc/passwd'" "/var/log/ls:"; do stderr_has "$denied"; done
+    [[ $(grep -ic "permission denied" <<<"$stderr") == 3 ]]
+    [[ $(<bundle/rootfs/var/log/x) == works ]]
+}
+
+@test "filesystem: a terminal can be opened, a device that is not listed cannot" {
+    python_prints 'os.openpty()' 'open("/dev/null", "w")' 'open("/dev/zero", "r+b", 0)'
+    restrict default
+    expect 0 run_box
+    output_is $'ok\nok\nok'
+    restrict '{"filesystem": {"device": ["/dev/null"]}}'
+    expect 0 run_box
+    output_is $'EACCES\nok\nEACCES'
+}
+
+@test "filesystem: a path that is missing is an error, and so is a link to what could be written" {
+    make_bundle true
+    restrict '{"filesystem": {"write": ["/missing"]}}'
+    expect 1 run_box
+    stderr_has "landlock: path '/missing' in the container: does not exist"
+    ln -s /etc bundle/rootfs/srv
+    restrict '{"filesystem": {"write": ["/srv/x"]}}'
+    expect 1 run_box
+    stderr_has "landlock: path '/srv/x' leads through a symbolic link"
+    restrict '{"filesystem": {"read": ["/", "/srv/passwd"]}}'
+    expect 0 run_box
+}
+
+@test "network: TCP is closed but for the ports that are named" {
+    local statements=('socket.create_server(("127.0.0.1", 8080))' 'socket.create_connection(("127.0.0.1", 443))'
+        'socket.create_connection(("127.0.0.1", 444))')
+    python_prints "${statements[@]}"
+    expect 0 run_box
+    output_is $'ok\nECONNREFUSED\nECONNREFUSED'
+    restrict default
+    expect 0 run_box
+    output_is $'EACCES\nEACCES\nEACCES'
+    restrict '{"network": {"bind": [8080], "connect": [443]}}'
+    expect 0 run_box
+    output_is $'ok\nECONNREFUSED\nEACCES'
+    restrict '{"network": {"bind": [], "connect": "any"}}'
+    expect 0 run_box
+    output_is $'EACCES\nECONNREFUSED\nECONNREFUSED'
+}
+
+@test "scope: no abstract socket and no signal reaches a process outside" {
+    hold python3 -c 'import socket, signal, pathlib
+s = socket.socket(socket.AF_UNIX); s.bind("\0landlock.bats"); s.listen(); pathlib.Path("ready").touch(); signal.pause()'
+    wait_for test -e ready
+    python_prints 'socket.socket(socket.AF_UNIX).connect("\0landlock.bats")' "os.kill(${HELPERS[0]}, 0)" 'os.kill(os.getpid(), 0)'
+    configure 'share("network", "pid")'
+    configure 'capabilities("CAP_KILL")'
+    expect 0 run_box
+    output_is $'ok\nok\nok'
+    restrict default
+    expect 0 run_box
+    output_is $'EPERM\nEPERM\nok'
+    restrict '{"scope": ["signal"]}'
+    expect 0 run_box
+    output_is $'ok\nEPERM\nok'
+    restrict '{"scope": []}'
+    expect 0 run_box
+    output_is $'ok\nok\nok'
+}
+
+@test "exec: a process that is added is restricted, too" {
+    make_bundle sleep 1000
+    restrict default
+    start_box
+    expect 1 runtime exec box sh -c 'echo x >/tmp/x && echo x >/x'
+    stderr_has "can't create /x: permission denied"
+    [[ -e bundle/rootfs/tmp/x && ! -e bundle/rootfs/x ]]
+    echo '{"args": ["touch", "/x"], "cwd": "/", "env": ["PATH=/bin"]}' >process.json
+    expect 1 runtime exec --process process.json box
+    stderr_has "permission denied"
+    expect 1 runtime exec box kill -0 1
+    stderr_has "operation not permitted" # it is outside of the others, as every process of exec
+}
+
+@test "the restriction takes neither no_new_privs nor a capability that the program would keep" {
+    make_bundle sh -c "grep -E '^(Cap|NoNewPrivs)' /proc/self/status; touch /x"
+    configure 'process["noNewPrivileges"] = False; capabilities(); linux.pop("seccomp", None)'
+    restrict default
+    expect 1 run_box
+    output_is $'CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000
+CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
+    stderr_has "permission denied"
+    configure 'process["args"] = ["sh", "-c", "ls /proc/self/fd; touch /x"]; process["noNewPrivileges"] = True'
+    expect 1 run_box
+    output_is $'0\n1\n2\n3' # the last is that of ls
+    stderr_has "permission denied"
+}
+
+@test "a user has the same rules, at places that are not the user's to look up, too" {
+    needs_root "a user has one id here"
+    mkdir -p bundle/rootfs/private/open
+    chmod 0777 bundle/rootfs/private/open bundle/rootfs
+    make_bundle sh -c 'touch /x; touch /tmp/x'
+    chmod 0700 bundle/rootfs/private
+    restrict '{"filesystem": {"write": ["/private/open", "/tmp"]}}'
+    configure 'process["user"] = {"uid": 1000, "gid": 1000}; capabilities()'
+    expect 0 run_box
+    stderr_has "/x: permission denied"
+    [[ $(stat -c %u bundle/rootfs/tmp/x) == 1000 ]]
+}
+
+@test "a filter that forbids Landlock's system calls comes after it" {
+    make_bundle touch /x
+    restrict default
+    configure 'seccomp("ALLOW", rule("KILL_PROCESS", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"))'
+    expect 1 run_box
+    stderr_has "permission denied"
+}
+
+@test "a filter with a listener comes after it, too" {
+    needs_root "a user cannot take the listener from a process of another user namespace"
+    hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
+    wait_for test -S agent
+    make_bundle sh -c 'touch /x; mkdir /tmp/x'
+    restrict default
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat"), listenerPath=arguments[0])' "$PWD/agent"
+    create_box
+    expect 0 runtime start box
+    wait_for grep -q "Invalid cross-device link" err
+    grep -q "touch: /x: Permission denied" err
+}
+
+@test "startContainer hooks are not restricted" {
+    make_bundle test -e /made
+    restrict default
+    configure 'hook("startContainer", "touch /made")'
+    expect 0 run_box
+}
+
+@test "mistakes are named by their place, before anything is touched" {
+    make_bundle true
+    restrict '{"filesystem": {"write": ["/tmp", 3]}}'
+    is_refused "annotation 'run.pysbx.landlock': filesystem.write[1]: expected a string, found a number"
+    restrict '{"filesystem": {"writable": []}}'
+    is_refused "filesystem.writable: unknown property"
+    restrict 'read-only'
+    is_refused "annotation 'run.pysbx.landlock': "
+}
+
+@test "plan: shows the rules" {
+    restrict '{"network": {"connect": [443]}, "enforcement": "required"}'
+    expect 0 runtime plan --bundle bundle box
+    output_holds 'it["process"]["landlock"]["ports"] == [{"port": 443, "allowed": ["connect-tcp"]}]'
+    output_holds 'it["process"]["landlock"]["dropped"] == [] and "signal" in it["process"]["landlock"]["restricted"]'
+    configure 'del config["annotations"]'
+    expect 0 runtime plan --bundle bundle box
+    output_holds 'it["process"]["landlock"] is None'
+}
+
+@test "podman run --annotation, podman exec: with the default filter, as root and as a user" {
+    podman run --detach --network none --annotation run.pysbx.landlock=default --name box "$BUSYBOX" sleep 1000
+    for user in root user; do
+        expect 0 podman exec --user "$user" box sh -c 'touch "/tmp/$(id -un)"; chmod 0777 /; touch /x || echo denied'
+        output_is denied
+    done
+    podman rm --force --time 0 box
+    # Podman reads the option as comma-separated values.
+    expect 1 podman run --rm --network none --annotation '"run.pysbx.landlock={""filesystem"": {""write"": [""/srv"", ""-/x""]}}"' \
+        --tmpfs /srv "$BUSYBOX" sh -c 'touch /srv/x && echo written && touch /tmp/x'
+    output_is written
+    expect 126 podman run --rm --network none --annotation run.pysbx.landlock=read-only "$BUSYBOX" true
+    stderr_has "annotation 'run.pysbx.landlock': line 1"
+}
