@@ -26,8 +26,9 @@ static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-
 LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
 LDLIBS      := $(LIBRARIES) -ldl
 
-SOURCES    := $(sort $(wildcard runtime/*.c runtime/*/*.c)) $(if $(SANITIZED),tests/sanitize/options.c)
-OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o)
+SOURCES    := $(sort $(wildcard runtime/*.c runtime/*/*.c runtime/warm/restorer/*.c)) $(if $(SANITIZED),tests/sanitize/options.c)
+AGENT      := runtime/warm/agent
+OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/$(AGENT)/embed.o
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c)))
 FUZZERS    := spec process resources seccomp
 
@@ -45,6 +46,17 @@ $(BUILD)/pysbx-runtime: $(OBJECTS) $(BUILD)/linked
 $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# A module for any Python, so without a C library; its text is for eyes, not for the module.
+AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fno-stack-protector \
+                -fno-asynchronous-unwind-tables -fcf-protection=none -mgeneral-regs-only
+$(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT)/resume.py $(BUILD)/compiled
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
+	    -D'RESUME="$(AGENT)/resume.py"' -o $@ $(AGENT)/agent.c $(AGENT)/embed.S
+
+$(BUILD)/$(AGENT)/embed.o: $(AGENT)/embed.S $(AGENT)/bootstrap.py $(BUILD)/$(AGENT)/agent.so
+	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'BOOTSTRAP="$(AGENT)/bootstrap.py"' -c -o $@ $<
 
 $(BUILD)/runtime/cli/version.o: $(BUILD)/version.h
 
@@ -82,7 +94,8 @@ INSTALLED := \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
     contrib/completions/pysbx-runtime.zsh:0644:$(DATADIR)/zsh/site-functions/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
-    config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf
+    config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
+    config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json
 field = $(word $(2),$(subst :, ,$(1)))
 
 install: all
@@ -95,10 +108,14 @@ demo: all
 	contrib/demo/demo.sh
 
 check: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-integration check-conformance
+	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-integration check-conformance
 
 check-unit: $(UNIT_TESTS)
 	@tests/run $^
+
+# The agent of a prewarmed Python, by itself.
+check-agent: all $(BUILD)/tests/warm/wake
+	@tests/run tests/warm/compare tests/warm/agent.bats
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%)
 
@@ -137,5 +154,5 @@ clean:
 
 FORCE:
 
-.PHONY: all install uninstall demo check check-unit check-integration check-conformance check-vm check-sanitize check-sanitized \
+.PHONY: all install uninstall demo check check-unit check-agent check-integration check-conformance check-vm check-sanitize check-sanitized \
         fuzz bench lint clean FORCE

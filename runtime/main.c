@@ -10,10 +10,10 @@
 #include "cli/commands.h"
 
 static const struct command *const commands[] = {
-    &command_create,   &command_start,      &command_run,     &command_exec, &command_state,
-    &command_kill,     &command_delete,     &command_list,    &command_ps,   &command_pause,
-    &command_resume,   &command_update,     &command_events,  &command_spec, &command_plan,
-    &command_features, &command_checkpoint, &command_restore, NULL,
+    &command_create, &command_start,    &command_run,        &command_exec,    &command_state,
+    &command_kill,   &command_delete,   &command_list,       &command_ps,      &command_pause,
+    &command_resume, &command_update,   &command_events,     &command_spec,    &command_plan,
+    &command_warm,   &command_features, &command_checkpoint, &command_restore, NULL,
 };
 
 /* A missing standard stream would be replaced by the first file that is opened, and messages, or a

@@ -10,7 +10,7 @@ _pysbx_runtime_commands() {
 }
 
 _pysbx_runtime() {
-    local program=$1 current=$2 previous=$3 word command='' root=()
+    local program=$1 current=$2 previous=$3 word command='' root=() warm=()
     local i
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
@@ -24,6 +24,11 @@ _pysbx_runtime() {
                 ;;
         esac
     done
+    if [[ $command == warm ]]; then
+        for ((++i; i < COMP_CWORD; i++)); do
+            [[ ${COMP_WORDS[i]} == -* ]] || { warm=("${COMP_WORDS[i]}") && break; }
+        done
+    fi
     case $previous in
         -b | --bundle | --root | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
         -p | --process | -r | --resources | --config | --pid-file | --console-socket | --log)
@@ -34,9 +39,13 @@ _pysbx_runtime() {
         --cgroup-manager) mapfile -t COMPREPLY < <(compgen -W 'systemd cgroupfs disabled' -- "$current") && return ;;
     esac
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_options "$program" ${command:+"$command"})" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_options "$program" ${command:+"$command"} "${warm[@]}")" -- "$current")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_commands "$program")" -- "$current")
+    elif [[ $command == warm && ${#warm[@]} == 0 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'build list show verify prune' -- "$current")
+    elif [[ $command == warm ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$("$program" warm list --quiet 2>/dev/null)" -- "$current")
     elif [[ $command == kill && $previous != kill && $previous != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -A signal -- "$current")
     else

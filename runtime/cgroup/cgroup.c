@@ -56,17 +56,26 @@ int cgroup_create(const struct cgroup_plan *plan, int *dirfd, struct error *err)
 int cgroup_attach_begin(const struct cgroup_plan *plan, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     *job = NULL;
-    if (plan->ref.manager == CGROUP_MANAGER_SYSTEMD)
-        return cgroup_systemd_attach_begin(plan, pid, job, err);
-    if (plan->devices == NULL)
-        return 0;
-    cleanup_fd int dirfd = cgroup_open(&plan->ref, NULL, err);
-    return dirfd < 0 ? dirfd : cgroup_devices_attach(plan->devices, dirfd, err);
+    return plan->ref.manager == CGROUP_MANAGER_SYSTEMD ? cgroup_systemd_attach_begin(plan, pid, job, err) : 0;
 }
 
 int cgroup_attach_finish(struct cgroup_job *job, char path[PATH_MAX], struct error *err)
 {
     return job != NULL ? cgroup_systemd_attach_finish(job, path, err) : 0;
+}
+
+int cgroup_load_devices(const struct cgroup_plan *plan, int *program, struct error *err)
+{
+    *program = plan->devices != NULL ? cgroup_devices_load(plan->devices, err) : -1;
+    return plan->devices != NULL && *program < 0 ? *program : 0;
+}
+
+int cgroup_confine(const struct cgroup_ref *ref, int program, struct error *err)
+{
+    if (program < 0)
+        return 0;
+    cleanup_fd int dirfd = cgroup_open(ref, NULL, err);
+    return dirfd < 0 ? dirfd : cgroup_devices_attach(program, dirfd, err);
 }
 
 int cgroup_destroy(const struct cgroup_ref *ref, struct error *err)
@@ -181,7 +190,10 @@ int cgroup_update(struct arena *a, const struct cgroup_ref *ref, const struct sp
             return ret;
     }
     ret = cgroup_limits_write(ref, dirfd, &writes, NULL, err);
-    if (ret == 0 && resources->devices.count > 0 && !ref->rootless)
-        ret = cgroup_devices_attach(devices, dirfd, err);
-    return ret;
+    if (ret < 0 || resources->devices.count == 0 || ref->rootless)
+        return ret;
+    cleanup_fd int program = -1;
+    if (devices != NULL)
+        ret = program = cgroup_devices_load(devices, err);
+    return ret < 0 ? ret : cgroup_devices_attach(program, dirfd, err);
 }

@@ -91,16 +91,22 @@ void cgroup_describe(const struct cgroup_plan *plan, struct json_out *out);
  * cgroup after the clone. What was made is removed again on failure. */
 int cgroup_create(const struct cgroup_plan *plan, int *dirfd, struct error *err);
 
-/* After the clone, while process `pid` goes on with its set-up. cgroupfs: load and attach the device program
- * (a third of a millisecond that the process need not wait for; its own set-up is above device rules).
- * systemd: ask for a scope with the process in it, without waiting; *job is NULL for other managers. */
+/* After the clone, while process `pid` goes on with its set-up. systemd: ask for a scope with the process in
+ * it, without waiting; *job is NULL for other managers. */
 int cgroup_attach_begin(const struct cgroup_plan *plan, pid_t pid, struct cgroup_job **job,
                         struct error *err);
-/* Wait for the scope, make the sub-cgroup, move the process, write the limits, attach the device program. The
+/* Wait for the scope, make the sub-cgroup, move the process, write the limits. The
  * job is freed whatever the outcome; NULL is success. `path` gets the cgroup the process is in now, which is
  * to be recorded as ref.path: it differs from the plan when the user's manager lives in an unusual place.
  * After a failure cgroup_destroy takes the scope away; not after -EEXIST: that scope is somebody else's. */
 int cgroup_attach_finish(struct cgroup_job *job, char path[PATH_MAX], struct error *err);
+
+/* Load the device program: a third of a millisecond that the process need not wait for. *program is the
+ * caller's to close; -1 when there are no rules. */
+int cgroup_load_devices(const struct cgroup_plan *plan, int *program, struct error *err);
+/* Attach it (-1: nothing to do): when the process has made the devices of the container, for the rules are
+ * about what is in there, and before its program runs. ref: where the cgroup is by now. */
+int cgroup_confine(const struct cgroup_ref *ref, int program, struct error *err);
 
 /* Kill what is left, wait (5 s at most) until the cgroup is empty and remove it with everything beneath; for
  * systemd stop the scope as well. A cgroup that is not there is success. The error lists the processes that

@@ -287,7 +287,13 @@ static int exchange_programs(int dirfd, int program, const uint32_t *ids, size_t
     return attached ? 0 : attach_program(dirfd, program, -1);
 }
 
-int cgroup_devices_attach(const struct cgroup_device_program *program, int dirfd, struct error *err)
+int cgroup_devices_load(const struct cgroup_device_program *program, struct error *err)
+{
+    int fd = load_program(program);
+    return fd < 0 ? error_set(err, fd, "load the device program of linux.resources.devices") : fd;
+}
+
+int cgroup_devices_attach(int program, int dirfd, struct error *err)
 {
     uint32_t ids[64] = {0}; /* the kernel allows no more on one cgroup */
     union bpf_attr attr = {
@@ -299,14 +305,6 @@ int cgroup_devices_attach(const struct cgroup_device_program *program, int dirfd
     int ret = sys_bpf(BPF_PROG_QUERY, &attr);
     if (ret < 0)
         return error_set(err, ret, "query the device programs of the cgroup");
-    cleanup_fd int fd = -1;
-    if (program != NULL) {
-        fd = load_program(program);
-        if (fd < 0)
-            return error_set(err, fd, "load the device program of linux.resources.devices");
-    }
-    ret = exchange_programs(dirfd, fd, ids, attr.query.prog_cnt);
-    if (ret < 0)
-        return error_set(err, ret, "attach the device program of linux.resources.devices");
-    return 0;
+    ret = exchange_programs(dirfd, program, ids, attr.query.prog_cnt);
+    return ret < 0 ? error_set(err, ret, "attach the device program of linux.resources.devices") : 0;
 }

@@ -23,9 +23,11 @@ struct cgroup_device_program {
 int cgroup_devices_compile(struct arena *a, const struct spec_resources *resources,
                            const struct cgroup_device_program **program, struct error *err);
 
-/* Load the program and attach it to the cgroup `dirfd` (O_PATH will do) beside those of its ancestors;
- * programs attached by an earlier call are replaced, in one step where there is one. A NULL program takes
- * them away. */
-int cgroup_devices_attach(const struct cgroup_device_program *program, int dirfd, struct error *err);
+/* Load the program into the kernel: its descriptor. */
+int cgroup_devices_load(const struct cgroup_device_program *program, struct error *err);
+
+/* Attach the loaded program to the cgroup `dirfd` (O_PATH will do) beside those of its ancestors; programs
+ * attached by an earlier call are replaced, in one step where there is one. -1 takes them away. */
+int cgroup_devices_attach(int program, int dirfd, struct error *err);
 
 #endif

@@ -17,7 +17,6 @@
 #include "base/str.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/detect.h"
-#include "cgroup/devices.h"
 #include "cgroup/fs.h"
 #include "cgroup/systemd_properties.h"
 #include "cgroup/tree.h"
@@ -445,8 +444,7 @@ static int enter_subgroup(const struct cgroup_job *job, char path[PATH_MAX], siz
         return error_set(err, ret, "move process %s to cgroup '%s'", pid, path);
     /* Only now: a cgroup with processes of its own can give no controllers to others. With privilege from the
      * root down: systemd passes on the controllers that it knows, and hugetlb is not among them. */
-    ret = cgroup_fs_configure(plan, path, plan->ref.rootless ? top : 0, dirfd, err);
-    return ret == 0 && plan->devices != NULL ? cgroup_devices_attach(plan->devices, dirfd, err) : ret;
+    return cgroup_fs_configure(plan, path, plan->ref.rootless ? top : 0, dirfd, err);
 }
 
 int cgroup_systemd_attach_finish(struct cgroup_job *job_, char path[PATH_MAX], struct error *err)

@@ -100,7 +100,7 @@ static int check_argument_count(const struct command *command, int count, struct
                       count < command->min_args ? "too few" : "too many", command->name, command->arguments);
 }
 
-static int run_command(const struct command *command, struct invocation *invocation, struct error *err)
+int command_invoke(const struct command *command, struct invocation *invocation, struct error *err)
 {
     void *values = arena_alloc(invocation->arena, command->values_size);
     if (!command->unparsed) {
@@ -149,7 +149,7 @@ static int dispatch(struct arena *a, const struct command *const *commands, int 
     const struct runtime_options runtime = {
         .root = global.root, .cgroup_manager = choose_cgroup_manager(&global), .version = version_build};
     struct invocation invocation = {.arena = a, .runtime = &runtime, .args = args + 1, .count = count - 1};
-    ret = run_command(command, &invocation, err);
+    ret = command_invoke(command, &invocation, err);
     *exit_code = invocation.exit_code;
     return ret;
 }

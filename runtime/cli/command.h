@@ -39,6 +39,10 @@ struct command {
 /* A table without options. */
 extern const struct option command_no_options[];
 
+/* Read the options of a command from the arguments, show its help or run it: for commands that have commands
+ * of their own, whose names then are "COMMAND NAME". */
+int command_invoke(const struct command *command, struct invocation *invocation, struct error *err);
+
 /* Read the global options, find the command in the list (NULL at its end), read its options and run it.
  * *exit_code is what the program has to exit with when 0 is returned. */
 int command_dispatch(const struct command *const *commands, int argc, char **argv, int *exit_code,

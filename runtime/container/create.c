@@ -28,6 +28,7 @@
 #include "container/init.h"
 #include "container/pid_file.h"
 #include "container/sync.h"
+#include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/loopback.h"
 #include "sandbox/oom.h"
@@ -38,8 +39,10 @@ void creation_release(struct creation *c)
 {
     if (c->plan.rootfs_plan != NULL)
         rootfs_release(c->plan.rootfs_plan);
+    warm_start_release(c->plan.warm);
     namespaces_close(&c->plan.namespaces);
     terminal_release(&c->plan.process.terminal);
+    fd_close(&c->devices);
     fd_close(&c->sync);
     fd_close(&c->pidfd);
     fd_close(&c->dir);
@@ -174,6 +177,11 @@ static int make_network(struct creation *c, struct error *err)
     return ret < 0 ? ret : loopback_up(err);
 }
 
+static bool has_runtime_hooks(const struct plan *plan)
+{
+    return plan->spec->hooks.prestart.count + plan->spec->hooks.create_runtime.count > 0;
+}
+
 /* The runtime's part in the container's set-up, while the child mounts: first what the child waits for. */
 static int serve_child(struct creation *c, pid_t pid, struct error *err)
 {
@@ -187,6 +195,8 @@ static int serve_child(struct creation *c, pid_t pid, struct error *err)
         ret = let_child_begin(c, pid, err);
     if (ret == 0 && waits)
         ret = make_network(c, err);
+    if (ret == 0)
+        ret = cgroup_load_devices(plan->cgroup, &c->devices, err);
     if (ret == 0 && (ret = proc_start_time(pid, &c->record.start_time, NULL)) < 0)
         return error_set(err, ret, "read the start time of process %d", (int)pid);
     if (ret == 0 && plan->intelrdt.group != NULL) {
@@ -263,23 +273,27 @@ static int release(struct creation *c, const struct create_options *options, str
     int ret = record_write(c->dir, &c->record, err);
     if (ret == 0 && options->pid_file != NULL)
         ret = pid_file_write(options->pid_file, c->record.pid, err);
+    if (ret == 0)
+        ret = cgroup_confine(&c->record.cgroup, c->devices, err);
     if (ret < 0)
         return ret;
     ret = tell_child(c, SYNC_COMMIT, err);
     return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
 }
 
-static bool has_runtime_hooks(const struct plan *plan)
+/* May the init of `run` be let go before it asks? Not if it could make devices under rules that are for its
+ * program. */
+static bool releases_ahead(const struct creation *c)
 {
-    return plan->spec->hooks.prestart.count + plan->spec->hooks.create_runtime.count > 0;
+    return c->goal == CREATION_RUNS && c->plan.cgroup->devices == NULL;
 }
 
 /* Serve the init's requests until it waits for start, or has executed the program. */
 static int follow_child(struct creation *c, const struct create_options *options,
                         struct seccomp_handover *handover, struct error *err)
 {
-    bool ready = false;
-    int ret = c->goal == CREATION_RUNS && !has_runtime_hooks(&c->plan) ? release(c, options, err) : 0;
+    bool ready = false, ahead = releases_ahead(c);
+    int ret = ahead && !has_runtime_hooks(&c->plan) ? release(c, options, err) : 0;
     while (ret == 0) {
         int message = sync_receive(c->sync, err);
         switch (message) {
@@ -287,7 +301,9 @@ static int follow_child(struct creation *c, const struct create_options *options
             ret = run_runtime_hooks(c, c->record.pid, err);
             if (ret == 0)
                 ret = tell_child(c, SYNC_GO, err);
-            if (ret == 0 && c->goal == CREATION_RUNS)
+            if (ret == 0)
+                ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
+            if (ret == 0 && ahead)
                 ret = release(c, options, err);
             break;
         case SYNC_LISTENER:
@@ -297,8 +313,15 @@ static int follow_child(struct creation *c, const struct create_options *options
             ready = true;
             if (c->goal == CREATION_WAITS)
                 return release(c, options, err);
+            if (!ahead)
+                ret = release(c, options, err);
             c->record.complete = true;
-            ret = record_write(c->dir, &c->record, err);
+            if (ret == 0)
+                ret = record_write(c->dir, &c->record, err);
+            break;
+        case SYNC_COLD:
+            warm_start_refused(c->plan.warm, err);
+            *err = (struct error){0};
             break;
         case SYNC_ERROR:
             return err->code;
@@ -353,6 +376,8 @@ static int spawn(struct creation *c, const struct create_options *options, int c
     c->record.pid = pid;
     ret = serve_child(c, pid, err);
     detach_fill(&copy);
+    if (ret == 0 && !has_runtime_hooks(&c->plan))
+        ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
     return ret < 0 ? prefer_reason_of_child(c, ret, err) : follow_child(c, options, handover, err);
 }
 
@@ -412,28 +437,61 @@ static int act(struct creation *c, const struct create_options *options, struct 
     return ret;
 }
 
+/* Open the state root and plan: *out->arena holds the source already. */
+static int plan_creation(const struct runtime_options *rt, const struct create_options *options,
+                         const struct plan_source *source, struct creation *out, struct error *err)
+{
+    out->root = record_open_root(record_root(&out->arena, rt->root), true, err);
+    int ret =
+        out->root < 0 ? out->root : plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
+    if (ret < 0 || !out->plan.has_process)
+        return ret;
+    bool foreground = out->goal == CREATION_RUNS && !options->detach;
+    return terminal_plan(out->plan.spec->process, options->console_socket, foreground,
+                         &out->plan.process.terminal, err);
+}
+
+/* Carry the plan out; on failure the creation is released. */
+static int carry_out(struct creation *c, const struct create_options *options, int ret, struct error *err)
+{
+    if (ret == 0) {
+        c->plan.process.die_with_runtime = options->die_with_runtime;
+        fill_record(c, options);
+        ret = act(c, options, err);
+    }
+    if (ret < 0)
+        creation_release(c);
+    return ret;
+}
+
+int creation_make_from(const struct runtime_options *rt, const struct create_options *options,
+                       const struct plan_source *source, enum creation_goal goal, struct creation *out,
+                       struct error *err)
+{
+    *out = CREATION_NONE;
+    out->goal = goal;
+    return carry_out(out, options, plan_creation(rt, options, source, out, err), err);
+}
+
 int creation_make(const struct runtime_options *rt, const struct create_options *options,
                   enum creation_goal goal, struct creation *out, struct error *err)
 {
     *out = CREATION_NONE;
     out->goal = goal;
+    struct plan_source source;
     int ret = record_check_id(options->id, err);
-    if (ret < 0)
-        return ret;
-    out->root = record_open_root(record_root(&out->arena, rt->root), true, err);
-    ret = out->root < 0 ? out->root : plan_make(&out->arena, rt, options, out->root, &out->plan, err);
-    if (ret == 0 && out->plan.has_process) {
-        bool foreground = goal == CREATION_RUNS && !options->detach;
-        ret = terminal_plan(out->plan.spec->process, options->console_socket, foreground,
-                            &out->plan.process.terminal, err);
-    }
-    if (ret == 0) {
-        fill_record(out, options);
-        ret = act(out, options, err);
-    }
-    if (ret < 0)
-        creation_release(out);
-    return ret;
+    if (ret == 0)
+        ret = plan_read(&out->arena, options, &source, err);
+    if (ret == 0)
+        ret = plan_creation(rt, options, &source, out, err);
+    if (ret == 0)
+        ret = warm_start_plan(&out->arena, rt, options, &out->plan, err);
+    if (ret == 0)
+        ret = warm_start_prepare(&out->arena, rt, options, &out->plan, err);
+    /* Hooks of the container's namespaces run in the child, and may change what was looked at. */
+    if (ret == 0 && out->plan.process.warm != NULL)
+        out->plan.process.warm->verdict = source.spec->hooks.create_container.count == 0;
+    return carry_out(out, options, ret, err);
 }
 
 int container_create(const struct runtime_options *rt, const struct create_options *options,
@@ -446,17 +504,41 @@ int container_create(const struct runtime_options *rt, const struct create_optio
     return ret;
 }
 
+/* The plan of a container that is not made, for those who only look. */
+static int look_at(struct creation *c, const struct runtime_options *rt, const struct create_options *options,
+                   struct error *err)
+{
+    struct plan_source source;
+    int ret = record_check_id(options->id, err);
+    if (ret < 0)
+        return ret;
+    c->root = record_open_root(record_root(&c->arena, rt->root), false, err);
+    ret = plan_read(&c->arena, options, &source, err);
+    if (ret == 0)
+        ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
+    return ret < 0 ? ret : warm_start_plan(&c->arena, rt, options, &c->plan, err);
+}
+
 int container_plan(const struct runtime_options *rt, const struct create_options *options,
                    struct json_out *out, struct error *err)
 {
     struct creation c = CREATION_NONE;
-    int ret = record_check_id(options->id, err);
-    if (ret == 0) {
-        c.root = record_open_root(record_root(&c.arena, rt->root), false, err);
-        ret = plan_make(&c.arena, rt, options, c.root, &c.plan, err);
-    }
+    int ret = look_at(&c, rt, options, err);
+    if (ret == 0 && c.plan.warm != NULL)
+        ret = warm_start_look(&c.arena, c.plan.warm, err);
     if (ret == 0)
         plan_describe(&c.plan, out);
+    creation_release(&c);
+    return ret;
+}
+
+int container_warm_build(const struct runtime_options *rt, const struct create_options *options,
+                         struct error *err)
+{
+    struct creation c = CREATION_NONE;
+    int ret = look_at(&c, rt, options, err);
+    if (ret == 0)
+        ret = warm_start_build(&c.arena, rt, options, &c.plan, err);
     creation_release(&c);
     return ret;
 }

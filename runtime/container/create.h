@@ -25,16 +25,22 @@ struct creation {
     int root, dir;    /* state root, the container's directory */
     int pidfd;        /* its init: a child of the calling process */
     int sync;         /* to the init, until it executes its program */
+    int devices;      /* the loaded device program, -1 for none */
     bool owns_cgroup; /* it was made; before that the name on record may be another container's */
     enum creation_goal goal;
 };
 
-#define CREATION_NONE ((struct creation){.root = -1, .dir = -1, .pidfd = -1, .sync = -1})
+#define CREATION_NONE ((struct creation){.root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1})
 
 /* Plan and make the container; returns when the goal is reached. On failure nothing is left behind and the
  * creation is released. */
 int creation_make(const struct runtime_options *rt, const struct create_options *options,
                   enum creation_goal goal, struct creation *out, struct error *err);
+
+/* The same for a configuration that is not the bundle's own file; `source` has to outlive the creation. */
+int creation_make_from(const struct runtime_options *rt, const struct create_options *options,
+                       const struct plan_source *source, enum creation_goal goal, struct creation *out,
+                       struct error *err);
 
 /* Close and free; the container stays. */
 void creation_release(struct creation *creation);

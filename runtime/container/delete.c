@@ -14,6 +14,7 @@
 #include "container/hooks.h"
 #include "container/lifecycle.h"
 #include "container/saved.h"
+#include "container/template.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/rootfs.h"
 
@@ -115,6 +116,10 @@ int container_delete(const struct runtime_options *rt, const char *id, bool forc
             ret = error_text(err, root, "container '%s' does not exist", id);
         else
             ret = root < 0 ? root : delete_in(&a, root, id, force, err);
+        /* What a runtime that was killed while it made the container's snapshot left. */
+        struct error ignored = {0};
+        if (root >= 0 && force)
+            delete_in(&a, root, template_id(&a, id), true, &ignored);
     }
     arena_free(&a);
     return ret == -ENOENT && force ? 0 : ret;

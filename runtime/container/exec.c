@@ -23,6 +23,7 @@
 #include "container/signals.h"
 #include "container/sync.h"
 #include "container/wait.h"
+#include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/oom.h"
@@ -35,6 +36,7 @@ struct execution {
     const struct exec_options *options;
     struct record record;
     struct process_plan plan;
+    struct warm_start *warm; /* what was decided about the program; NULL: it is no interpreter */
     struct seccomp_handover *handover;
     int copy; /* of the runtime's program, see detach.h */
     int dir;
@@ -47,6 +49,7 @@ struct execution {
 static void execution_close(struct execution *x)
 {
     terminal_release(&x->plan.terminal);
+    warm_start_release(x->warm);
     seccomp_handover_free(x->handover);
     fd_close(&x->sync);
     fd_close(&x->pidfd);
@@ -87,13 +90,18 @@ static int check_status(struct execution *x, struct error *err)
     return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
 }
 
+static const char *annotation(const struct record *record, const char *key)
+{
+    for (size_t i = 0; i < record->annotations.count; i++)
+        if (strcmp(record->annotations.items[i].key, key) == 0)
+            return record->annotations.items[i].value;
+    return NULL;
+}
+
 static int plan(struct execution *x, struct error *err)
 {
     const struct exec_options *o = x->options;
-    const char *keep_groups = NULL;
-    for (size_t i = 0; i < x->record.annotations.count; i++)
-        if (strcmp(x->record.annotations.items[i].key, "run.oci.keep_original_groups") == 0)
-            keep_groups = x->record.annotations.items[i].value;
+    const char *keep_groups = annotation(&x->record, "run.oci.keep_original_groups");
     struct process_context context = {
         .user_namespace = (x->record.namespaces & CLONE_NEWUSER) != 0,
         .preserve_fds = o->preserve_fds,
@@ -101,6 +109,7 @@ static int plan(struct execution *x, struct error *err)
         .keyring = x->record.no_new_keyring ? NULL : x->record.id,
         .keep_groups = keep_groups != NULL && strcmp(keep_groups, "1") == 0,
         .exec = true,
+        .landlock = annotation(&x->record, LANDLOCK_ANNOTATION),
     };
     int ret = spec_validate_process(o->process, err);
     if (ret == 0)
@@ -111,6 +120,34 @@ static int plan(struct execution *x, struct error *err)
         ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
     if (ret == 0)
         ret = seccomp_handover_new(&x->plan.seccomp, &x->handover, err);
+    return ret;
+}
+
+/* The container's own configuration tells what an interpreter would find. A pod's or an old container's may
+ * be gone: then the program is executed. */
+static int plan_warm(struct execution *x, const struct runtime_options *rt, struct error *err)
+{
+    struct spec *spec;
+    struct plan *like = ARENA_NEW(&x->arena, struct plan);
+    struct create_options options = {.id = x->record.id, .no_new_keyring = x->record.no_new_keyring};
+    if (!warm_is_candidate(x->plan.argv[0]))
+        return 0;
+    int ret = saved_spec(&x->arena, x->dir, &spec, err);
+    if (ret < 0)
+        return ret;
+    spec->process = x->options->process;
+    *like = (struct plan){.id = x->record.id,
+                          .bundle = x->record.bundle,
+                          .rootfs = x->record.rootfs,
+                          .spec = spec,
+                          .has_process = true,
+                          .process = x->plan,
+                          .namespaces.make = (int)x->record.namespaces};
+    ret = warm_start_plan(&x->arena, rt, &options, like, err);
+    if (ret == 0)
+        ret = warm_start_prepare(&x->arena, rt, &options, like, err);
+    x->warm = like->warm;
+    x->plan.warm = like->process.warm;
     return ret;
 }
 
@@ -169,6 +206,8 @@ static int child_steps(struct execution *x, int sync, char program[static PATH_M
         ret = open_terminal(x, err);
     if (ret == 0)
         ret = process_become(&x->plan, x->copy, program, err);
+    if (ret == 0 && x->plan.warm != NULL)
+        ret = warm_start_check(&x->plan, program, sync, err);
     if (ret == 0 && process_loads_early(&x->plan))
         ret = sync_send(sync, SYNC_LISTENER);
     else if (ret == 0)
@@ -176,9 +215,7 @@ static int child_steps(struct execution *x, int sync, char program[static PATH_M
     if (ret == 0)
         ret = sync_expect(sync, SYNC_GO, err);
     process_close_descriptors(&x->plan, &sync, 1);
-    if (ret == 0)
-        ret = process_confine(&x->plan, x->handover, err);
-    return ret < 0 ? ret : process_execute(&x->plan, program, err);
+    return ret < 0 ? ret : process_start(&x->plan, x->handover, program, sync, err);
 }
 
 static _Noreturn void child_main(struct execution *x, int sync)
@@ -262,9 +299,17 @@ static int pass_listener(struct execution *x, struct error *err)
     return seccomp_notify_send(&x->plan.seccomp, x->handover, x->pidfd, &receiver, err);
 }
 
+static int receive(struct execution *x, struct error *err)
+{
+    int message;
+    while ((message = sync_receive(x->sync, err)) == SYNC_COLD)
+        warm_start_refused(x->warm, err);
+    return message;
+}
+
 static int follow(struct execution *x, struct error *err)
 {
-    int message = sync_receive(x->sync, err);
+    int message = receive(x, err);
     if (message == SYNC_ERROR)
         return err->code;
     if (message != SYNC_READY && message != SYNC_LISTENER)
@@ -283,7 +328,7 @@ static int follow(struct execution *x, struct error *err)
         ret = pass_listener(x, err);
     if (ret < 0)
         return ret;
-    message = sync_receive(x->sync, err);
+    message = receive(x, err);
     return message == SYNC_END     ? 0
            : message == SYNC_ERROR ? err->code
                                    : error_text(err, -EPROTO, "unexpected message");
@@ -351,6 +396,8 @@ int container_exec(const struct runtime_options *rt, const struct exec_options *
         ret = check_status(&x, err);
     if (ret == 0)
         ret = plan(&x, err);
+    if (ret == 0)
+        ret = plan_warm(&x, rt, err);
     if (ret == 0 && !options->detach)
         wait_block_signals(&signals);
     if (ret == 0)

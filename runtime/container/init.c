@@ -25,6 +25,7 @@
 #include "container/record.h"
 #include "container/signals.h"
 #include "container/sync.h"
+#include "container/warm_start.h"
 #include "sandbox/loopback.h"
 #include "sandbox/oom.h"
 #include "sandbox/rootfs.h"
@@ -173,6 +174,8 @@ static int prepare(const struct init_context *c, char program[static PATH_MAX], 
     if (ret < 0 || !plan->has_process)
         return ret;
     ret = process_become(&plan->process, c->copy, program, err);
+    if (ret == 0 && plan->process.warm != NULL)
+        ret = warm_start_check(&plan->process, program, c->sync, err);
     if (ret == 0 && process_loads_early(&plan->process)) {
         ret = sync_send(c->sync, SYNC_LISTENER);
         const int keep[] = {c->sync, c->start_socket, proc_root(NULL)};
@@ -213,10 +216,13 @@ static int start_program(const struct init_context *c, const char *program, int 
     int ret = run_container_hooks(
         c, &plan->spec->hooks.start_container, "startContainer", "created",
         plan->process.selinux.label != NULL || plan->process.apparmor.profile != NULL, err);
+    if (plan->process.warm != NULL && plan->spec->hooks.start_container.count > 0)
+        plan->process.warm->checked = (struct timespec){0};
     process_close_descriptors(&plan->process, &starter, 1);
-    if (ret == 0 && !process_loads_early(&plan->process))
-        ret = process_confine(&plan->process, NULL, err);
-    return ret < 0 ? ret : process_execute(&plan->process, program, err);
+    if (ret < 0)
+        return ret;
+    return process_loads_early(&plan->process) ? process_execute(&plan->process, program, err)
+                                               : process_start(&plan->process, NULL, program, starter, err);
 }
 
 _Noreturn void init_main(const struct init_context *c)

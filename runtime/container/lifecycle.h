@@ -33,9 +33,10 @@ struct create_options {
     unsigned preserve_fds; /* descriptors 3 … 3+n-1 are passed to the container */
     unsigned listen_fds;   /* so many of them came by socket activation (sd_listen_fds(3)) */
     bool no_pivot, no_new_keyring;
-    bool detach;       /* run only */
-    bool keep;         /* run only: leave the state of the stopped container */
-    bool no_subreaper; /* run only */
+    bool detach;           /* run only */
+    bool keep;             /* run only: leave the state of the stopped container */
+    bool no_subreaper;     /* run only */
+    bool die_with_runtime; /* the program is killed when the process that made it ends */
 };
 
 struct exec_options {
@@ -99,6 +100,11 @@ int container_open_record(struct arena *a, const struct runtime_options *rt, con
 /* What create would do, as JSON; touches nothing. */
 int container_plan(const struct runtime_options *rt, const struct create_options *options,
                    struct json_out *out, struct error *err);
+
+/* Make the snapshot of the container's program ahead of time (`warm build`); the container itself is not
+ * made. */
+int container_warm_build(const struct runtime_options *rt, const struct create_options *options,
+                         struct error *err);
 
 /* One entry of `list`. */
 struct listed {

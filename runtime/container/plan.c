@@ -19,12 +19,13 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "container/warm_start.h"
 #include "sandbox/rootfs.h"
 
 #define CONFIG_MAX ((size_t)16 * 1024 * 1024)
 
-static int read_config(struct arena *a, const struct create_options *options, struct plan *out,
-                       struct error *err)
+int plan_read(struct arena *a, const struct create_options *options, struct plan_source *out,
+              struct error *err)
 {
     char resolved[PATH_MAX];
     const char *bundle = options->bundle != NULL ? options->bundle : ".";
@@ -94,6 +95,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
         .listen_fds = options->listen_fds,
         .keyring = options->no_new_keyring ? NULL : out->id,
         .keep_groups = str_eq(keep_groups, "1"),
+        .landlock = spec_annotation(spec, LANDLOCK_ANNOTATION),
     };
     int ret = process_plan(a, spec->process, &context, &out->process, err);
     struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
@@ -101,17 +103,18 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
 }
 
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-              int state_dir, struct plan *out, struct error *err)
+              const struct plan_source *source, int state_dir, struct plan *out, struct error *err)
 {
-    *out = (struct plan){.id = options->id};
-    int ret = read_config(a, options, out, err);
-    if (ret < 0)
-        return ret;
+    *out = (struct plan){.id = options->id,
+                         .bundle = source->bundle,
+                         .config = source->config,
+                         .config_size = source->config_size,
+                         .spec = source->spec};
     const struct spec *spec = out->spec;
     int in_initial_user = namespaces_in_initial_user(err);
     if (in_initial_user < 0)
         return in_initial_user;
-    ret = namespaces_plan(a, spec, &out->namespaces, err);
+    int ret = namespaces_plan(a, spec, &out->namespaces, err);
     if (ret == 0)
         ret = namespaces_open(&out->namespaces, err);
     if (ret == 0)
@@ -194,6 +197,10 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     if (plan->has_process) {
         json_out_key(out, "process");
         process_describe(&plan->process, out);
+    }
+    if (plan->warm != NULL) {
+        json_out_key(out, "warm");
+        warm_start_describe(plan->warm, out);
     }
     json_out_map_close(out);
 }

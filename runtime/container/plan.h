@@ -19,6 +19,7 @@
 struct error;
 struct json_out;
 struct rootfs_plan;
+struct warm_start;
 
 struct plan {
     const char *id;
@@ -37,12 +38,25 @@ struct plan {
     struct netdev_plan netdev;
     struct intelrdt_plan intelrdt;
     struct cgroup_plan *cgroup;
+    struct warm_start *warm; /* whether the program is restored; NULL: not asked */
 };
 
-/* Make the plan: reads the bundle and the system, touches nothing. state_dir: descriptor of the state root,
- * where the cache of compiled filters lives, or -1. */
+/* What a plan is made of. */
+struct plan_source {
+    const char *bundle; /* absolute, links resolved */
+    const char *config; /* the text of the configuration, which `spec` points into */
+    size_t config_size;
+    const struct spec *spec; /* validated */
+};
+
+/* Read the bundle's configuration. */
+int plan_read(struct arena *a, const struct create_options *options, struct plan_source *out,
+              struct error *err);
+
+/* Make the plan: reads the system, touches nothing. state_dir: descriptor of the state root, where the cache
+ * of compiled filters lives, or -1. */
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-              int state_dir, struct plan *out, struct error *err);
+              const struct plan_source *source, int state_dir, struct plan *out, struct error *err);
 
 void plan_describe(const struct plan *plan, struct json_out *out);
 

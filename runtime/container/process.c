@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "container/home.h"
+#include "container/sync.h"
+#include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/keyring.h"
 #include "sandbox/seccomp_notify.h"
@@ -90,13 +94,17 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
         ret = sched_affinity_plan(a, process->exec_cpu_affinity, &out->affinity, err);
     if (ret == 0 && context->spec != NULL)
         ret = plan_linux(a, context->spec, out, err);
+    if (ret == 0)
+        ret = landlock_plan(a, context->landlock, context->landlock != NULL ? landlock_abi() : 0,
+                            &out->landlock, err);
     return ret;
 }
 
-/* A filter that is loaded without no_new_privs needs CAP_SYS_ADMIN until it is (seccomp(2)). */
-static bool privileged_filter(const struct process_plan *plan)
+/* Without no_new_privs, a filter and Landlock's rules need CAP_SYS_ADMIN until they are in force (seccomp(2),
+ * landlock_restrict_self(2)). */
+static bool confined_by_privilege(const struct process_plan *plan)
 {
-    return plan->seccomp.filter != NULL && !plan->identity.no_new_privs;
+    return (plan->seccomp.filter != NULL || landlock_active(&plan->landlock)) && !plan->identity.no_new_privs;
 }
 
 enum lookup { LOOKUP_FOUND, LOOKUP_MISSING, LOOKUP_REFUSED };
@@ -199,12 +207,11 @@ static int find_both(struct process_plan *plan, char program[static PATH_MAX], s
 /* Effective capabilities that the last steps need beyond the container's. */
 static int hold_capabilities(const struct process_plan *plan, struct error *err)
 {
-    if (!privileged_filter(plan))
+    if (!confined_by_privilege(plan))
         return caps_apply_after_uid(&plan->caps, err);
     struct caps_plan held = plan->caps;
     held.permitted |= 1ULL << CAP_SYS_ADMIN;
     held.effective |= 1ULL << CAP_SYS_ADMIN;
-    held.ambient = 0;
     return caps_apply_after_uid(&held, err);
 }
 
@@ -230,6 +237,8 @@ static int apply_privileged(struct process_plan *plan, struct error *err)
         ret = selinux_apply_exec(&plan->selinux, err);
     if (ret == 0)
         ret = apparmor_apply(&plan->apparmor, err);
+    if (ret == 0)
+        ret = landlock_prepare(&plan->landlock, err);
     return ret;
 }
 
@@ -250,7 +259,8 @@ int process_become(struct process_plan *plan, int copy, char program[static PATH
     else if (ret < 0)
         return ret;
     /* Before the identity changes: it needs privilege in the user namespace. */
-    ret = detach_from_binary(copy, err);
+    cleanup_fd int exe = plan->warm != NULL ? open(program, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+    ret = detach_from_binary(copy, exe, err);
     if (ret == 0)
         ret = rlimits_apply(&plan->rlimits, err);
     if (ret == 0)
@@ -261,38 +271,59 @@ int process_become(struct process_plan *plan, int copy, char program[static PATH
         ret = hold_capabilities(plan, err);
     if (ret == 0 && retry)
         ret = find_both(plan, program, err);
+    /* The change of identity clears it. */
+    if (ret == 0 && plan->die_with_runtime && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        ret = error_set(err, -errno, "prctl PR_SET_PDEATHSIG");
     return ret;
 }
 
 /* The kernel's default for fs.nr_open: no descriptor has a higher number. */
 #define MAX_DESCRIPTOR 1048576U
 
-static bool is_kept(int fd, const int *keep, size_t count)
+/* Those that may outlive process_close_descriptors: the caller's, and two of a snapshot. */
+#define MAX_KEPT 8
+
+/* The lowest descriptor from `first` on that has to stay open, ~0U for none: one of `keep`, or Landlock's
+ * rules, which are not in force yet. */
+static unsigned next_kept(const struct process_plan *plan, const int *keep, size_t count, unsigned first)
 {
-    for (size_t i = 0; i < count; i++)
-        if (keep[i] == fd)
-            return true;
-    return false;
+    unsigned next = ~0U;
+    for (size_t i = 0; i <= count; i++) {
+        int fd = i < count ? keep[i] : plan->landlock.ruleset;
+        if (fd >= 0 && (unsigned)fd >= first && (unsigned)fd < next)
+            next = (unsigned)fd;
+    }
+    return next;
 }
 
-void process_close_descriptors(const struct process_plan *plan, const int *keep, size_t count)
+static void close_all_but(const struct process_plan *plan, const int *keep, size_t count)
 {
     unsigned first = plan->preserve_fds < MAX_DESCRIPTOR ? 3 + plan->preserve_fds : MAX_DESCRIPTOR;
     /* Numbers that are passed on but were not open may have become the runtime's own. */
     for (int fd = 3; fd < (int)first; fd++)
-        if (!is_kept(fd, keep, count) && fcntl(fd, F_GETFD) == FD_CLOEXEC)
+        if (next_kept(plan, keep, count, (unsigned)fd) != (unsigned)fd && fcntl(fd, F_GETFD) == FD_CLOEXEC)
             close(fd);
     for (;;) {
-        unsigned next = ~0U;
-        for (size_t i = 0; i < count; i++)
-            if (keep[i] >= 0 && (unsigned)keep[i] >= first && (unsigned)keep[i] < next)
-                next = (unsigned)keep[i];
+        unsigned next = next_kept(plan, keep, count, first);
         if (next > first)
             (void)sys_close_range(first, next - (next != ~0U), 0);
         if (next == ~0U)
             return;
         first = next + 1;
     }
+}
+
+void process_close_descriptors(const struct process_plan *plan, const int *keep, size_t count)
+{
+    int all[MAX_KEPT];
+    size_t n = 0;
+    for (; n < count && n < MAX_KEPT - 2; n++)
+        all[n] = keep[n];
+    if (plan->warm != NULL) {
+        all[n++] = plan->warm->slot.image;
+        all[n++] = plan->warm->agent;
+    }
+    close_all_but(plan, all, n);
 }
 
 bool process_loads_early(const struct process_plan *plan)
@@ -304,8 +335,10 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
 {
     int ret = identity_apply_no_new_privs(&plan->identity, err);
     if (ret == 0)
+        ret = landlock_apply(&plan->landlock, err);
+    if (ret == 0)
         ret = seccomp_load(&plan->seccomp, handover, err);
-    if (ret == 0 && privileged_filter(plan))
+    if (ret == 0 && confined_by_privilege(plan))
         ret = caps_apply_after_uid(&plan->caps, err);
     return ret;
 }
@@ -319,6 +352,19 @@ int process_execute(const struct process_plan *plan, const char *program, struct
         return error_text(err, -reason, "exec `%s`: its interpreter or dynamic loader is missing: %s",
                           program, strerror(reason));
     return error_text(err, -reason, "exec `%s`: %s", program, strerror(reason));
+}
+
+int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                  int channel, struct error *err)
+{
+    int ret = 0;
+    if (plan->warm != NULL && (ret = warm_start_enter(plan, program, channel, err)) < 0) {
+        if (plan->warm->decision.mode == WARM_REQUIRE)
+            return error_wrap(err, WARM_ANNOTATION_MODE "=require");
+        sync_send_reason(channel, SYNC_COLD, err);
+    }
+    ret = process_confine(plan, handover, err);
+    return ret < 0 ? ret : process_execute(plan, program, err);
 }
 
 void process_describe(const struct process_plan *plan, struct json_out *out)
@@ -344,5 +390,7 @@ void process_describe(const struct process_plan *plan, struct json_out *out)
     selinux_describe(&plan->selinux, out);
     json_out_key(out, "apparmorProfile");
     apparmor_describe(&plan->apparmor, out);
+    json_out_key(out, "landlock");
+    landlock_describe(&plan->landlock, out);
     json_out_map_close(out);
 }

@@ -11,6 +11,7 @@
 #include "sandbox/caps.h"
 #include "sandbox/identity.h"
 #include "sandbox/ioprio.h"
+#include "sandbox/landlock.h"
 #include "sandbox/mempolicy.h"
 #include "sandbox/personality.h"
 #include "sandbox/rlimits.h"
@@ -23,6 +24,7 @@
 struct error;
 struct json_out;
 struct seccomp_handover;
+struct warm_start;
 
 struct process_plan {
     const struct spec_process *process;
@@ -44,8 +46,11 @@ struct process_plan {
     struct ioprio_plan ioprio;
     struct mempolicy_plan mempolicy; /* linux.memoryPolicy, of the container's init */
     struct personality_plan personality;
+    struct landlock_plan landlock;
     struct seccomp_plan seccomp;
     struct terminal_plan terminal;
+    bool die_with_runtime;   /* SIGKILL when the process that cloned this one ends */
+    struct warm_start *warm; /* the program is not executed but restored; NULL: executed */
 };
 
 struct process_context {
@@ -55,6 +60,7 @@ struct process_context {
     const char *keyring;
     bool keep_groups; /* annotation run.oci.keep_original_groups */
     bool exec;
+    const char *landlock; /* annotation LANDLOCK_ANNOTATION or NULL */
 };
 
 /* Plan everything but seccomp and terminal, which the caller fills in. */
@@ -73,17 +79,23 @@ int process_become(struct process_plan *plan, int copy, char program[static PATH
  * container is created. */
 bool process_loads_early(const struct process_plan *plan);
 
-/* no_new_privs, filter, last capabilities. */
+/* no_new_privs, Landlock, filter, last capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
-/* Close every descriptor that is not the program's, but for those in `keep` (-1 counts as none).
- * Close-on-exec comes too late: execve looks the program up first, and a path like /proc/self/fd/7/bin/sh
- * would lead through a directory that the runtime, or whoever started it, has open on the host
- * (CVE-2024-21626). To be called before the filter, which may not allow it. */
+/* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)
+ * and those of a snapshot. Close-on-exec comes too late: execve looks the program up first, and a path like
+ * /proc/self/fd/7/bin/sh would lead through a directory that the runtime, or whoever started it, has open on
+ * the host (CVE-2024-21626). To be called before the filter, which may not allow it. */
 void process_close_descriptors(const struct process_plan *plan, const int *keep, size_t count);
 
 /* execve; returns only on failure. */
 int process_execute(const struct process_plan *plan, const char *program, struct error *err);
+
+/* The last step of a process whose filter is not loaded early: process_confine and process_execute, or the
+ * restoration of a snapshot, which takes the place of both. channel: where the runtime listens; closed by
+ * success. Returns only on failure. */
+int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                  int channel, struct error *err);
 
 void process_describe(const struct process_plan *plan, struct json_out *out);
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "container/hooks.h"
 #include "container/lifecycle.h"
@@ -37,7 +38,9 @@ int start_program(int channel, struct error *err)
     int ret = sync_send(channel, SYNC_START);
     if (ret < 0)
         return error_text(err, ret, "the container's first process has ended");
-    int answer = sync_receive(channel, err);
+    int answer;
+    while ((answer = sync_receive(channel, err)) == SYNC_COLD)
+        log_debug("cold start: %s", err->text);
     if (answer == SYNC_END)
         return 0; /* executed: the descriptor closed itself */
     return answer == SYNC_ERROR ? err->code : error_text(err, -EPROTO, "unexpected message %d", answer);

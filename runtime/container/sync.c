@@ -32,9 +32,9 @@ int sync_send(int fd, enum sync_message message)
     return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
-void sync_send_error(int fd, const struct error *err)
+void sync_send_reason(int fd, enum sync_message message, const struct error *err)
 {
-    struct packet p = {.message = SYNC_ERROR, .code = err->code};
+    struct packet p = {.message = (int)message, .code = err->code};
     memcpy(p.text, err->text, sizeof(p.text));
     p.text[sizeof(p.text) - 1] = '\0';
     (void)RETRY(send(fd, &p, offsetof(struct packet, text) + strlen(p.text) + 1, MSG_NOSIGNAL));
@@ -54,7 +54,7 @@ int sync_receive(int fd, struct error *err)
         return error_set(err, -errno, "receive from the container's process");
     if (n < (ssize_t)sizeof(int) || p.message < SYNC_GO || p.message > SYNC_ERROR)
         return error_set(err, -EPROTO, "receive from the container's process");
-    if (p.message == SYNC_ERROR && err != NULL) {
+    if ((p.message == SYNC_ERROR || p.message == SYNC_COLD) && err != NULL) {
         p.text[sizeof(p.text) - 1] = '\0';
         memcpy(err->text, p.text, sizeof(err->text));
         err->code = p.code < 0 ? p.code : -EIO;

@@ -14,20 +14,26 @@ enum sync_message {
     SYNC_READY,    /* process: nothing is left but start */
     SYNC_COMMIT,   /* runtime: the container is on record: wait for start, whatever becomes of me */
     SYNC_START,    /* start: go on to the program */
+    SYNC_COLD,     /* process: the snapshot cannot be used; the reason follows in the same packet */
     SYNC_ERROR,    /* process: failed; the error follows in the same packet */
 };
 
 /* Two connected sockets. 0 or negative errno. */
 int sync_pair(int sockets[2], struct error *err);
 
-/* Send a message that is not SYNC_ERROR. 0 or negative errno; -EPIPE when the other side is gone. */
+/* Send a message without a reason. 0 or negative errno; -EPIPE when the other side is gone. */
 int sync_send(int fd, enum sync_message message);
 
-/* Send an error; nothing is reported if that fails too. */
-void sync_send_error(int fd, const struct error *err);
+/* Send a message with an error: SYNC_ERROR or SYNC_COLD; nothing is reported if that fails. */
+void sync_send_reason(int fd, enum sync_message message, const struct error *err);
 
-/* Receive the next message; for SYNC_ERROR *err is what the other side sent. Negative errno when receiving
- * fails. */
+static inline void sync_send_error(int fd, const struct error *err)
+{
+    sync_send_reason(fd, SYNC_ERROR, err);
+}
+
+/* Receive the next message; for SYNC_ERROR and SYNC_COLD *err is what the other side sent. Negative errno
+ * when receiving fails. */
 int sync_receive(int fd, struct error *err);
 
 /* Receive exactly `wanted`: -ECONNRESET at the end of file, the code of a sent error, -EPROTO for another

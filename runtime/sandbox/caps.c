@@ -157,14 +157,35 @@ int caps_apply_before_uid(const struct caps_plan *plan, struct error *err)
     return 0;
 }
 
+static void encode(const struct caps_plan *plan, struct __user_cap_data_struct out[static 2])
+{
+    for (int i = 0; i < 2; i++)
+        out[i] = (struct __user_cap_data_struct){(uint32_t)(plan->effective >> 32 * i),
+                                                 (uint32_t)(plan->permitted >> 32 * i),
+                                                 (uint32_t)(plan->inheritable >> 32 * i)};
+}
+
+int caps_after_exec(const struct caps_plan *plan, bool root, bool no_new_privs,
+                    struct __user_cap_data_struct out[static 2])
+{
+    uint64_t permitted = plan->ambient;
+    if (root)
+        permitted |= plan->inheritable | plan->bounding;
+    if (no_new_privs)
+        permitted &= plan->permitted;
+    if ((permitted & ~plan->permitted) != 0)
+        return -EPERM;
+    struct caps_plan after = {
+        .effective = permitted, .permitted = permitted, .inheritable = plan->inheritable};
+    encode(&after, out);
+    return 0;
+}
+
 int caps_apply_after_uid(const struct caps_plan *plan, struct error *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    const struct __user_cap_data_struct data[2] = {
-        {(uint32_t)plan->effective, (uint32_t)plan->permitted, (uint32_t)plan->inheritable},
-        {(uint32_t)(plan->effective >> 32), (uint32_t)(plan->permitted >> 32),
-         (uint32_t)(plan->inheritable >> 32)},
-    };
+    struct __user_cap_data_struct data[2];
+    encode(plan, data);
     if (syscall(SYS_capset, &header, data) < 0)
         return error_set(err, -errno, "set the capabilities of the process");
     /* The kernel keeps ambient within inheritable: with none of that, capset has emptied it. */

@@ -3,6 +3,7 @@
 #ifndef PYSBX_SANDBOX_CAPS_H
 #define PYSBX_SANDBOX_CAPS_H
 
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,13 @@ int caps_apply_before_uid(const struct caps_plan *plan, struct error *err);
 /* Child, second half, after identity_apply: effective, permitted and inheritable in one capset(2), then the
  * ambient set. Nothing that needs a capability outside the plan may follow. */
 int caps_apply_after_uid(const struct caps_plan *plan, struct error *err);
+
+/* What execve(2) of a program without file capabilities makes of the sets (capabilities(7), "Transformation
+ * of capabilities during execve()"), as capset(2) takes it: for a process that becomes another program
+ * without execve. root: user id 0. -EPERM when execve would give it more than it has, which nothing else can.
+ */
+int caps_after_exec(const struct caps_plan *plan, bool root, bool no_new_privs,
+                    struct __user_cap_data_struct out[static 2]);
 
 /* One object with the five sets as lists of names. */
 void caps_describe(const struct caps_plan *plan, struct json_out *out);

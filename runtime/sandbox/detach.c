@@ -190,7 +190,7 @@ static int replace_ranges(const struct program *program, int fd)
     return 0;
 }
 
-int detach_from_binary(int copy, struct error *err)
+int detach_from_binary(int copy, int exe, struct error *err)
 {
     struct program program = find_program();
     cleanup_fd int own = -1;
@@ -219,7 +219,7 @@ int detach_from_binary(int copy, struct error *err)
         .arg_end = stack,
         .env_start = stack,
         .env_end = stack,
-        .exe_fd = (uint32_t)copy,
+        .exe_fd = (uint32_t)(exe >= 0 ? exe : copy),
     };
     if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) < 0)
         return error_set(

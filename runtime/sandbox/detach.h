@@ -18,8 +18,10 @@ void detach_fill(int *fd);
  * at the same addresses, and /proc/self/exe by the copy's file, which is sealed and no program. After that a
  * container program that is, or whose "#!" line names, /proc/self/exe cannot be executed instead of being the
  * runtime's binary (CVE-2019-5736), and nothing can open that binary for writing through the process. copy
- * may be -1 or not filled yet; it stays the caller's. Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the
- * user namespace and CONFIG_CHECKPOINT_RESTORE (prctl(2), PR_SET_MM_MAP, Linux 3.18). 0 or negative errno. */
-int detach_from_binary(int copy, struct error *err);
+ * may be -1 or not filled yet; it stays the caller's. exe: what /proc/self/exe is to be instead of the copy,
+ * a program of the container that the process becomes without execve, open for reading; -1 for the copy.
+ * Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN in the user namespace and CONFIG_CHECKPOINT_RESTORE
+ * (prctl(2), PR_SET_MM_MAP, Linux 3.18). 0 or negative errno. */
+int detach_from_binary(int copy, int exe, struct error *err);
 
 #endif

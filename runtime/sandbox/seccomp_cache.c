@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -39,30 +40,6 @@ struct header {
     uint32_t key_size, library_size, path_size, metadata_size; /* strings with their NUL; 0: none */
     uint32_t reserved;
 };
-
-/* Two lanes of multiply and shift over words of eight bytes: fast, and good enough for a name. */
-struct hash {
-    uint64_t a, b;
-};
-
-static struct hash hash_bytes(const void *data, size_t size)
-{
-    const unsigned char *p = data;
-    struct hash h = {UINT64_C(0x9e3779b97f4a7c15) ^ size, UINT64_C(0xc2b2ae3d27d4eb4f) + size};
-    for (; size > 0; p += 16) {
-        uint64_t words[2] = {0};
-        size_t n = size < sizeof(words) ? size : sizeof(words);
-        memcpy(words, p, n);
-        size -= n;
-        h.a = (h.a ^ words[0]) * UINT64_C(0xff51afd7ed558ccd);
-        h.a ^= h.a >> 32;
-        h.b = (h.b ^ words[1]) * UINT64_C(0xc4ceb9fe1a85ec53);
-        h.b ^= h.b >> 29;
-    }
-    h.a ^= h.b * UINT64_C(0x9fb21c651e98df25);
-    h.b ^= h.a >> 31;
-    return h;
-}
 
 struct bytes {
     const char *data;
@@ -93,12 +70,6 @@ static struct bytes make_key(struct arena *a, const struct seccomp_cache_key *ke
         p += length;
     }
     return (struct bytes){data, size};
-}
-
-static void make_name(struct bytes key, char name[33])
-{
-    struct hash h = hash_bytes(key.data, key.size);
-    snprintf(name, 33, "%016llx%016llx", (unsigned long long)h.a, (unsigned long long)h.b);
 }
 
 static bool is_ours(int fd, mode_t type, struct stat *st)
@@ -188,9 +159,9 @@ bool seccomp_cache_lookup(struct arena *a, int state_dir, const struct seccomp_c
     struct bytes wanted = make_key(a, key);
     if (wanted.data == NULL)
         return false;
-    char name[33];
+    char name[HASH_NAME_SIZE];
     size_t size;
-    make_name(wanted, name);
+    hash_name(hash_bytes(wanted.data, wanted.size), name);
     const char *data = read_entry(a, dirfd, name, &size);
     struct seccomp_plan found = {0};
     if (data == NULL || !decode_entry(data, size, wanted, &found))
@@ -274,7 +245,7 @@ void seccomp_cache_store(struct arena *a, int state_dir, const struct seccomp_ca
                          const struct seccomp_plan *plan, const char *library)
 {
     size_t size;
-    char name[33];
+    char name[HASH_NAME_SIZE];
     struct bytes wanted = make_key(a, key);
     const void *data = wanted.data != NULL ? encode_entry(a, wanted, plan, library, &size) : NULL;
     if (data == NULL)
@@ -286,7 +257,7 @@ void seccomp_cache_store(struct arena *a, int state_dir, const struct seccomp_ca
         log_debug("seccomp cache '%s' is not used: it is not a directory of ours alone", DIRECTORY);
         return;
     }
-    make_name(wanted, name);
+    hash_name(hash_bytes(wanted.data, wanted.size), name);
     int ret = io_replace_file_at(dirfd, name, data, size, 0600);
     if (ret < 0)
         log_debug("seccomp cache: cannot write '%s': %d", name, ret);

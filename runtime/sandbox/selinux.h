@@ -1,5 +1,4 @@
-/* SELinux labels of the process and of its session keyring, through the kernel's own files (attr/exec,
- * attr/keycreate, selinuxfs context): libselinux adds nothing that is needed here. */
+/* SELinux labels of the process and of its session keyring; config.md "selinuxLabel", selinux(8). */
 #ifndef PYSBX_SANDBOX_SELINUX_H
 #define PYSBX_SANDBOX_SELINUX_H
 
@@ -12,10 +11,10 @@ struct selinux_plan {
     const char *label; /* NULL: none asked for */
 };
 
-/* Parent: label is process.selinuxLabel (NULL or "": none; no system call). -ENOTSUP when SELinux is not
- * enabled on this machine: a process is not started without a confinement it was to have. -EINVAL when the
- * loaded policy does not know the label; the text holds `/proc/self/attr/exec`, by which engines classify
- * it. */
+/* Parent: label is process.selinuxLabel (NULL or "": none; no system call), in the kernel's own form, as
+ * engines give it. -ENOTSUP when SELinux is not enabled on this machine, or libselinux is missing: a process
+ * is not started without a confinement it was to have. -EINVAL when the loaded policy does not know the
+ * label; the text holds `/proc/self/attr/exec`, by which engines classify it. */
 int selinux_plan(const char *label, struct selinux_plan *out, struct error *err);
 
 /* Child, before keyring_join: keys made from here to execve(2) carry the label. */
@@ -27,7 +26,7 @@ int selinux_apply_exec(const struct selinux_plan *plan, struct error *err);
 /* A string, or null. */
 void selinux_describe(const struct selinux_plan *plan, struct json_out *out);
 
-/* True when selinuxfs is mounted at its place: for `features` and mount labels. */
+/* True when selinuxfs is mounted at its place; opens no library. For `features` and mount labels. */
 bool selinux_enabled(void);
 
 #endif

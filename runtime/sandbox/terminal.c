@@ -74,6 +74,12 @@ int terminal_plan(const struct spec_process *process, const char *console_socket
     out->wanted = true;
     out->rows = (unsigned short)process->console_size.height;
     out->columns = (unsigned short)process->console_size.width;
+    /* The program may ask before the relay runs. */
+    struct winsize size;
+    if (foreground && out->rows == 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
+        out->rows = size.ws_row;
+        out->columns = size.ws_col;
+    }
     if (console_socket != NULL) {
         int fd = connect_socket(console_socket, err);
         if (fd < 0)

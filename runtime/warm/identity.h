@@ -1,8 +1,8 @@
 /* Whether a file is the one that a snapshot was made with. The content counts, never the path alone: inode,
- * size, times of change and mode together stand for it. The change time cannot be set by a program, and on one
- * file system no other file has the number; through overlayfs both are those of the layer's file (statx(2),
- * Documentation/filesystems/overlayfs.rst). Where every container has copies (storage driver vfs) nothing
- * matches, and the container starts cold. */
+ * size, times of change and mode together stand for it. The change time cannot be set by a program, and on
+ * one file system no other file has the number; through overlayfs both are those of the layer's file
+ * (statx(2), Documentation/filesystems/overlayfs.rst). Where every container has copies (storage driver vfs)
+ * nothing matches, and the container starts cold. */
 #ifndef PYSBX_WARM_IDENTITY_H
 #define PYSBX_WARM_IDENTITY_H
 

@@ -1,12 +1,13 @@
 /* Turn the calling process, which is about to become the container's program, into the interpreter of a
- * snapshot. No execve: the process is in the container's namespaces, root, cgroup and identity already; what is
- * left is to exchange its memory. Everything that can fail happens in restore_prepare, where the caller can still
- * fall back to execve; restore_go does not return. */
+ * snapshot. No execve: the process is in the container's namespaces, root, cgroup and identity already; what
+ * is left is to exchange its memory. Everything that can fail happens in restore_prepare, where the caller
+ * can still fall back to execve; restore_go does not return. */
 #ifndef PYSBX_WARM_RESTORE_H
 #define PYSBX_WARM_RESTORE_H
 
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,33 +16,40 @@
 struct error;
 struct restore;
 
-/* What remains to be done after the memory was exchanged, by the restorer itself, so that the container's filter
- * need not allow what the restorer does. */
+/* What remains to be done after the memory was exchanged, by the restorer itself, so that the container's
+ * filter need not allow what the restorer does. What comes after the filter is capset(2), if capabilities are
+ * given, one close(2), if there is a descriptor for errors, and rt_sigreturn(2). */
 struct restore_finish {
     const struct sock_fprog *filter; /* NULL for none */
     unsigned filter_flags;
-    const struct __user_cap_data_struct *caps; /* two elements, set after the filter; NULL: leave as they are */
-    unsigned close_from;                       /* every descriptor from this one on is closed, last of all */
+    const struct __user_cap_data_struct *caps; /* two elements; NULL: leave as they are */
+    bool filter_by_privilege; /* loading it takes CAP_SYS_ADMIN: the capabilities are set after it, which it
+                                 must allow then */
+    /* Every descriptor from this one on is closed before the filter, and below it those with O_CLOEXEC. */
+    unsigned close_from;
 };
 
 struct restore_request {
-    int image;      /* the snapshot, open for reading; sealed by its name and mode, validated here */
-    int root;       /* the container's root: mapped files are opened beneath it and compared with the image */
-    int agent;      /* the agent, in a sealed memfd (warm/agent/agent.h) */
+    int image; /* the snapshot, open for reading; sealed by its name and mode, validated here */
+    int root;  /* the container's root: mapped files are opened beneath it and compared with the image */
+    int agent; /* the agent, in a sealed memfd (warm/agent/agent.h) */
     const char *comm;
     char *const *argv, *const *envp;
     enum warm_program program;
     size_t program_index;
+    int error_message; /* the first word of what is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };
 
-/* Validates the image, opens and compares the files, places restorer, stack, arguments and filter where nothing
- * of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel, processor or
- * layout that the snapshot is not for. Nothing has changed for the caller then. */
+/* Validates the image, opens and compares the files, places restorer, stack, arguments and filter where
+ * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
+ * processor or layout that the snapshot is not for. Nothing has changed for the caller then. What the request
+ * points to is used until restore_go; the limits of resources and the identity are those of the moment. */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
-/* The jump. A failure after the old memory is gone ends the process: the text goes to `error_fd` as
- * sync_send_error would send it, prepared beforehand. */
+/* The jump. A failure after the old memory is gone ends the process with exit code 1. What has failed is sent
+ * to `error_fd`, a socket, in one message: two ints, error_message and a negative errno, and a text with its
+ * NUL, as container/sync.h has it. Success closes error_fd. -1: nobody listens. */
 _Noreturn void restore_go(struct restore *restore, int error_fd);
 
 #endif

@@ -215,6 +215,66 @@ static int own_stdio(void)
     return fstat(STDIN_FILENO, &st) == 0 && st.st_uid == null_before.st_uid ? 0 : 5;
 }
 
+/* caps_after_exec says what the kernel does: the test program executes itself and looks. */
+static struct caps_plan exec_plan;
+static uid_t exec_uid;
+static bool exec_no_new_privs;
+
+static int become_by_exec(void)
+{
+    struct error err = {0};
+    struct __user_cap_data_struct after[2];
+    char permitted[20], effective[20], inheritable[20];
+    if (caps_after_exec(&exec_plan, exec_uid == 0, exec_no_new_privs, after) < 0)
+        return 1;
+    snprintf(permitted, sizeof(permitted), "%x%08x", after[1].permitted, after[0].permitted);
+    snprintf(effective, sizeof(effective), "%x%08x", after[1].effective, after[0].effective);
+    snprintf(inheritable, sizeof(inheritable), "%x%08x", after[1].inheritable, after[0].inheritable);
+    if (caps_apply_before_uid(&exec_plan, &err) < 0 || prctl(PR_SET_KEEPCAPS, 1) < 0 ||
+        (exec_no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) ||
+        setresuid(exec_uid, exec_uid, exec_uid) < 0 || caps_apply_after_uid(&exec_plan, &err) < 0)
+        return 2;
+    execl("/proc/self/exe", "test_caps", "--after-exec", permitted, effective, inheritable, NULL);
+    return 3;
+}
+
+static int after_exec(char **argv)
+{
+    return status_field("CapPrm:") == strtoull(argv[2], NULL, 16) &&
+                   status_field("CapEff:") == strtoull(argv[3], NULL, 16) &&
+                   status_field("CapInh:") == strtoull(argv[4], NULL, 16)
+               ? 0
+               : 4;
+}
+
+static void test_after_exec(void)
+{
+    const uint64_t one = BIT(CAP_CHOWN), two = BIT(CAP_CHOWN) | BIT(CAP_NET_BIND_SERVICE);
+    const struct {
+        const char *name;
+        uid_t uid;
+        bool no_new_privs;
+        struct caps_plan plan;
+    } cases[] = {
+        {"root has its bounding set", 0, false, {two, two, 0, two, 0}},
+        {"root has all that is permitted effective", 0, false, {two, one, 0, two, 0}},
+        {"root with no_new_privs gains nothing", 0, true, {two, one, 0, one, 0}},
+        {"root keeps what is inheritable", 0, false, {two, two, one, two, 0}},
+        {"a user loses everything", 1000, false, {two, two, 0, two, 0}},
+        {"a user keeps the ambient set", 1000, false, {two, two, two, two, one}},
+        {"a user keeps the ambient set, with no_new_privs too", 1000, true, {two, one, one, one, one}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        exec_plan = cases[i].plan;
+        exec_uid = cases[i].uid;
+        exec_no_new_privs = cases[i].no_new_privs;
+        in_child(become_by_exec, cases[i].name);
+    }
+    struct __user_cap_data_struct after[2];
+    is_int(caps_after_exec(&(struct caps_plan){.bounding = two, .permitted = one}, true, false, after),
+           -EPERM, "what only execve could give is refused");
+}
+
 static void test_invalid_ids(void)
 {
     struct arena a = {0};
@@ -229,8 +289,10 @@ static void test_invalid_ids(void)
     arena_free(&a);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 5)
+        return after_exec(argv);
     test_names();
     test_plan();
     test_describe();
@@ -244,6 +306,7 @@ int main(void)
     in_child(become_root, "root with few capabilities");
     in_child(drop_twice, "the bounding set is not touched where nothing is to be dropped");
     in_child(unmapped_groups, "a user namespace that denies setgroups");
+    test_after_exec();
     in_child(own_stdio, "pipes are given to the user, /dev/null is not");
     return done_testing();
 }

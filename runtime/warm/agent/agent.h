@@ -1,13 +1,17 @@
-/* The agent: a shared object without libc (runtime/warm/agent/agent.c) and a Python source that it carries. The
- * template loads it to import modules and to park; a restored interpreter runs the user's program through it. It
- * is part of the runtime's binary. */
+/* The agent: a shared object without libc (runtime/warm/agent/agent.c) and a Python source that it carries.
+ * The template loads it to import modules and to park; a restored interpreter runs the user's program through
+ * it. It is part of the runtime's binary. */
 #ifndef PYSBX_WARM_AGENT_H
 #define PYSBX_WARM_AGENT_H
 
 #include <stddef.h>
+#include <sys/syscall.h>
 
 /* The shared object, as built, page aligned. */
 extern const unsigned char agent_start[], agent_end[];
+
+/* The system call in which a template waits to be saved (ppoll(2)). */
+#define AGENT_PARK SYS_ppoll
 
 /* The program text for `python3 FLAGS -c TEXT AGENT_PATH REPORT_FD MODULE...` that makes an interpreter a
  * template. */

@@ -1,0 +1,20 @@
+/* A fast hash of bytes, for names and against accidents: not for what an attacker chooses. */
+#ifndef PYSBX_BASE_HASH_H
+#define PYSBX_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash {
+    uint64_t a, b;
+};
+
+/* Of all bytes at once. */
+struct hash hash_bytes(const void *data, size_t size);
+
+#define HASH_NAME_SIZE 33 /* 32 hexadecimal digits and NUL */
+
+/* The hash as a file name. */
+void hash_name(struct hash hash, char name[HASH_NAME_SIZE]);
+
+#endif

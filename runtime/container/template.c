@@ -1,0 +1,322 @@
+/* The template: its configuration, its life, its report. A process of its own makes it, for whoever makes a
+ * container changes its standard streams, its signals and its network namespace. */
+#include "container/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "container/create.h"
+#include "container/delete.h"
+#include "container/sync.h"
+
+/* A report names every file of every module; pandas needs 200 KiB. */
+#define REPORT_MAX ((size_t)8 * 1024 * 1024)
+
+const char *template_id(struct arena *a, const char *id)
+{
+    return arena_printf(a, "%s.template", id);
+}
+
+/* The configuration: that of the container, changed where a template must not touch anything. */
+
+static void append_option(struct arena *a, struct str_list *options, const char *option)
+{
+    const char **items = ARENA_ARRAY(a, options->count + 2, const char *);
+    if (options->count > 0)
+        memcpy(items, options->items, options->count * sizeof(*items));
+    items[options->count] = option;
+    *options = (struct str_list){items, options->count + 1};
+}
+
+static bool is_bind(const struct spec_mount *mount)
+{
+    if (mount->type != NULL && str_eq(mount->type, "bind"))
+        return true;
+    for (size_t i = 0; i < mount->options.count; i++)
+        if (str_eq(mount->options.items[i], "bind") || str_eq(mount->options.items[i], "rbind"))
+            return true;
+    return false;
+}
+
+static void make_mounts(struct arena *a, const struct spec *from, const char *agent, struct spec *out)
+{
+    struct spec_mounts mounts = {ARENA_ARRAY(a, from->mounts.count + 1, struct spec_mount),
+                                 from->mounts.count + 1};
+    for (size_t i = 0; i < from->mounts.count; i++) {
+        mounts.items[i] = from->mounts.items[i];
+        if (is_bind(&mounts.items[i]))
+            append_option(a, &mounts.items[i].options, "ro");
+    }
+    struct spec_mount *last = &mounts.items[from->mounts.count];
+    *last = (struct spec_mount){.destination = TEMPLATE_AGENT_PATH, .type = "bind", .source = agent};
+    append_option(a, &last->options, "bind");
+    append_option(a, &last->options, "ro");
+    out->mounts = mounts;
+}
+
+/* New namespaces instead of those of others, and always those that keep the template to itself; the user
+ * namespace stays what it is, for it decides what the files look like. */
+static void make_namespaces(struct arena *a, const struct spec *from, struct spec_linux *out)
+{
+    static const char *const always[] = {"pid", "mount", "ipc", "uts", "network"};
+    static const char *const as_given[] = {"user", "cgroup", "time"};
+    const size_t fixed = sizeof(always) / sizeof(always[0]), given = sizeof(as_given) / sizeof(as_given[0]);
+    struct spec_namespaces list = {ARENA_ARRAY(a, fixed + given, struct spec_namespace), 0};
+    for (size_t i = 0; i < fixed; i++)
+        list.items[list.count++] = (struct spec_namespace){.type = always[i]};
+    for (size_t i = 0; i < given; i++) {
+        const struct spec_namespace *ns = spec_namespace(from, as_given[i]);
+        if (ns != NULL)
+            list.items[list.count++] = *ns;
+    }
+    out->namespaces = list;
+}
+
+/* A bound that holds without a cgroup controller; where the container has one of its own, that is the bound.
+ */
+static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *out)
+{
+    const struct spec_rlimits given = out->rlimits;
+    for (size_t i = 0; i < given.count; i++)
+        if (str_eq(given.items[i].type, "RLIMIT_AS"))
+            return;
+    out->rlimits =
+        (struct spec_rlimits){ARENA_ARRAY(a, given.count + 1, struct spec_rlimit), given.count + 1};
+    if (given.count > 0)
+        memcpy(out->rlimits.items, given.items, given.count * sizeof(*given.items));
+    out->rlimits.items[given.count] =
+        (struct spec_rlimit){.type = "RLIMIT_AS", .hard = memory, .soft = memory};
+}
+
+static const struct spec *make_spec(struct arena *a, const struct template_request *r)
+{
+    const struct spec *from = r->plan->spec;
+    struct spec *out = ARENA_NEW(a, struct spec);
+    *out = *from;
+    out->hooks = (struct spec_hooks){0};
+    out->root = ARENA_NEW(a, struct spec_root);
+    *out->root = (struct spec_root){.path = from->root->path, .readonly = true};
+    make_mounts(a, from, r->agent, out);
+
+    out->process = ARENA_NEW(a, struct spec_process);
+    *out->process = *from->process;
+    out->process->terminal = false;
+    out->process->cwd = "/"; /* a directory that is missing would be made */
+    size_t count = 0;
+    while (r->argv[count] != NULL)
+        count++;
+    if (r->memory > 0)
+        bound_memory(a, r->memory, out->process);
+    out->process->args = (struct str_list){(const char **)(uintptr_t)r->argv, count};
+
+    out->linux_ = ARENA_NEW(a, struct spec_linux);
+    *out->linux_ = *from->linux_;
+    make_namespaces(a, from, out->linux_);
+    out->linux_->net_devices.count = 0;
+    out->linux_->intel_rdt = NULL;
+    if (from->linux_->cgroups_path != NULL)
+        out->linux_->cgroups_path = arena_printf(a, "%s-template", from->linux_->cgroups_path);
+    return out;
+}
+
+/* The report. */
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* One piece of the report; *pid is the sender's, as the kernel says. Its size, 0 at the end, or negative
+ * errno. */
+static ssize_t receive_piece(int fd, char *buf, size_t size, pid_t *pid)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec iov = {buf, size};
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    ssize_t n = RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC));
+    if (n < 0)
+        return -errno;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
+        struct ucred credentials;
+        memcpy(&credentials, CMSG_DATA(c), sizeof(credentials));
+        *pid = credentials.pid;
+    }
+    return n;
+}
+
+/* The start of the last complete record in the text, NULL if there is none. */
+static const char *last_record(const char *data, size_t size)
+{
+    if (size == 0 || data[size - 1] != '\0')
+        return NULL;
+    size_t start = size - 1;
+    while (start > 0 && data[start - 1] != '\0')
+        start--;
+    return data + start;
+}
+
+/* A text that a container wrote, fit for an error message. */
+static const char *printable(struct arena *a, const char *text)
+{
+    char *copy = arena_strndup(a, text, strnlen(text, 500));
+    for (char *p = copy; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = ' ';
+    return copy;
+}
+
+/* Read until the interpreter is ready or has failed. */
+static int read_report(struct arena *a, int fd, unsigned timeout, struct template_report *out, pid_t *pid,
+                       struct error *err)
+{
+    char *data = arena_alloc(a, REPORT_MAX);
+    size_t size = 0;
+    uint64_t end = now_ms() + (uint64_t)timeout * 1000;
+    for (;;) {
+        uint64_t now = now_ms();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = now >= end ? 0 : RETRY(poll(&p, 1, (int)(end - now)));
+        if (ready == 0)
+            return error_text(err, -ETIMEDOUT, "the modules are not imported after %u seconds", timeout);
+        ssize_t n = size == REPORT_MAX ? -EFBIG : receive_piece(fd, data + size, REPORT_MAX - size, pid);
+        if (n < 0)
+            return error_set(err, (int)n, "read the template's report");
+        if (n == 0)
+            return error_text(err, -ECONNRESET,
+                              "the template's interpreter ended while it imported the modules");
+        size += (size_t)n;
+        const char *last = last_record(data, size);
+        if (last != NULL && *last == 'x')
+            return error_text(err, -ENOEXEC, "%s", printable(a, last + 1));
+        if (last != NULL && *last == 'r') {
+            *out = (struct template_report){data, size};
+            return 0;
+        }
+    }
+}
+
+/* The builder: a process that makes the template and takes it away. */
+
+static int take_template(struct creation *c, const struct template_request *r, int report,
+                         template_taker *take, void *arg, struct error *err)
+{
+    struct template_report said;
+    pid_t pid = 0;
+    int ret = read_report(&c->arena, report, r->timeout, &said, &pid, err);
+    if (ret < 0)
+        return ret;
+    char path[48];
+    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+    cleanup_fd int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the template's root");
+    return take(arg, pid, root, &said, err);
+}
+
+static int build(const struct template_request *r, int report, template_taker *take, void *arg,
+                 struct error *err)
+{
+    struct arena a = {0};
+    struct creation c;
+    struct error later = {0};
+    const struct plan *plan = r->plan;
+    struct plan_source source = {.bundle = plan->bundle,
+                                 .config = plan->config,
+                                 .config_size = plan->config_size,
+                                 .spec = make_spec(&a, r)};
+    struct create_options options = {.id = template_id(&a, r->options->id),
+                                     .no_pivot = r->options->no_pivot,
+                                     .no_new_keyring = r->options->no_new_keyring,
+                                     .detach = true,
+                                     .die_with_runtime = true};
+    /* What a killed runtime left under this name. */
+    container_delete(r->rt, options.id, true, &later);
+    int ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
+    if (ret == 0) {
+        /* The template has it now; its end is to be noticed. */
+        dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
+        ret = take_template(&c, r, report, take, arg, err);
+        if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
+            *err = later;
+            ret = later.code;
+        }
+        creation_release(&c);
+    }
+    arena_free(&a);
+    return ret;
+}
+
+/* The template's standard streams: it speaks on the first, the others say nothing. */
+static int put_streams(int report, struct error *err)
+{
+    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup2(report, TEMPLATE_REPORT_FD) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(null, STDERR_FILENO) < 0)
+        return error_set(err, -errno, "prepare the template's standard streams");
+    return 0;
+}
+
+static _Noreturn void builder_main(const struct template_request *r, int channel, template_taker *take,
+                                   void *arg)
+{
+    struct error err = {0};
+    int sockets[2] = {-1, -1}, on = 1, ret = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
+        setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+        ret = error_set(&err, -errno, "make a socket for the template's report");
+    if (ret == 0)
+        ret = put_streams(sockets[1], &err);
+    fd_close(&sockets[1]);
+    if (ret == 0)
+        ret = build(r, sockets[0], take, arg, &err);
+    if (ret < 0)
+        sync_send_error(channel, &err);
+    _exit(ret < 0);
+}
+
+int template_run(const struct template_request *request, template_taker *take, void *arg, struct error *err)
+{
+    int channel[2];
+    int ret = sync_pair(channel, err);
+    if (ret < 0)
+        return ret;
+    cleanup_fd int ours = channel[0];
+    cleanup_fd int theirs = channel[1];
+    pid_t pid = fork();
+    if (pid < 0)
+        return error_set(err, -errno, "fork the builder of the template");
+    if (pid == 0) {
+        fd_close(&ours);
+        builder_main(request, theirs, take, arg);
+    }
+    fd_close(&theirs);
+    int message = sync_receive(ours, err), status = 0;
+    if (RETRY(waitpid(pid, &status, 0)) < 0)
+        return error_set(err, -errno, "wait for the builder of the template");
+    if (message == SYNC_ERROR)
+        return err->code;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return error_text(err, -ECONNRESET, "the builder of the template was killed");
+    return 0;
+}

@@ -1,0 +1,131 @@
+/* Warm start of a container's program, the child's part: the check in the container's root, and what
+ * execve(2) would have done to the process besides exchanging its memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "container/process.h"
+#include "container/sync.h"
+#include "container/warm_start.h"
+#include "sandbox/caps.h"
+#include "warm/look.h"
+#include "warm/manifest.h"
+#include "warm/restore.h"
+
+/* How long a look at the files holds. */
+#define VALID_MS 500
+
+static int verify_files(const struct warm_start *warm, const struct look *look, int channel,
+                        struct error *err)
+{
+    if (warm->verdict) {
+        int message = sync_receive(channel, err);
+        if (message == SYNC_GO)
+            return 0;
+        if (message != SYNC_COLD)
+            return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
+        if (err->code != -EXDEV)
+            return err->code;
+    }
+    return manifest_verify(warm->slot.manifest, look, err);
+}
+
+static int check(const struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    const struct warm_start *warm = plan->warm;
+    struct __user_cap_data_struct caps[2];
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct look look = {.root = root};
+    /* First, for the verdict comes in any case. */
+    int ret = verify_files(warm, &look, channel, err);
+    if (ret < 0)
+        return ret;
+    if (!str_eq(program, warm->decision.program))
+        return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program, warm->decision.program);
+    if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
+        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    ret = manifest_check_environment(warm->slot.manifest, plan->envp, err);
+    if (ret == 0)
+        ret = manifest_check_program(warm->slot.manifest, &look, &warm->decision.command_line, plan->argv,
+                                     plan->cwd, err);
+    return ret;
+}
+
+int warm_start_check(struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    struct error reason = {0};
+    if (check(plan, program, channel, &reason) == 0) {
+        clock_gettime(CLOCK_MONOTONIC, &plan->warm->checked);
+        return 0;
+    }
+    sync_send_reason(channel, SYNC_COLD, &reason);
+    if (plan->warm->decision.mode != WARM_REQUIRE) {
+        plan->warm = NULL;
+        return 0;
+    }
+    *err = reason;
+    return error_wrap(err, WARM_ANNOTATION_MODE "=require");
+}
+
+/* Files may change between create and start, by hooks or anybody. */
+static int check_again(const struct warm_start *warm, int root, struct error *err)
+{
+    struct look look = {.root = root};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t age =
+        (now.tv_sec - warm->checked.tv_sec) * 1000 + (now.tv_nsec - warm->checked.tv_nsec) / 1000000;
+    return age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, &look, err);
+}
+
+int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    const struct warm_start *warm = plan->warm;
+    const struct seccomp_plan *seccomp = &plan->seccomp;
+    const struct sock_fprog filter = {(unsigned short)seccomp->count,
+                                      (struct sock_filter *)(uintptr_t)seccomp->filter};
+    struct __user_cap_data_struct caps[2];
+    struct restore *restore;
+    int ret = identity_apply_no_new_privs(&plan->identity, err);
+    if (ret < 0)
+        return ret;
+    if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
+        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the container's root");
+    ret = check_again(warm, root, err);
+    if (ret < 0)
+        return ret;
+    struct restore_request request = {
+        .image = warm->slot.image,
+        .root = root,
+        .agent = warm->agent,
+        .error_message = SYNC_ERROR,
+        .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
+        .argv = plan->argv,
+        .envp = plan->envp,
+        .program = warm->decision.command_line.program,
+        .program_index = warm->decision.command_line.program_index,
+        .finish = {.filter = seccomp->filter != NULL ? &filter : NULL,
+                   .filter_flags = seccomp->flags,
+                   .caps = caps,
+                   .filter_by_privilege = !plan->identity.no_new_privs,
+                   .close_from = 3 + plan->preserve_fds},
+    };
+    ret = restore_prepare(&request, &restore, err);
+    /* Every file is open by now, and the restorer opens no other. */
+    if (ret == 0)
+        ret = landlock_apply(&plan->landlock, err);
+    if (ret < 0)
+        return ret;
+    /* As execve does. */
+    prctl(PR_SET_KEEPCAPS, 0);
+    restore_go(restore, channel);
+}

@@ -1,0 +1,404 @@
+/* Warm start of a container's program, the runtime's part: decision, look-up, making of the snapshot. */
+#include "container/warm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/json_out.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "container/sync.h"
+#include "container/template.h"
+#include "sandbox/namespaces.h"
+#include "warm/agent/agent.h"
+#include "warm/dump.h"
+#include "warm/look.h"
+#include "warm/manifest.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+/* What stands in the way and only the plan knows. */
+static unsigned obstacles(const struct plan *plan)
+{
+    const struct process_plan *p = &plan->process;
+    const struct {
+        bool there;
+        enum warm_obstacle obstacle;
+    } rows[] = {
+        {p->seccomp.notify, WARM_OBSTACLE_LISTENER},
+        {plan->spec->linux_->personality != NULL, WARM_OBSTACLE_PERSONALITY},
+        {p->apparmor.profile != NULL, WARM_OBSTACLE_APPARMOR},
+        {p->selinux.label != NULL, WARM_OBSTACLE_SELINUX},
+        {p->preserve_fds > 0, WARM_OBSTACLE_PRESERVED_FDS},
+        {(plan->namespaces.make & CLONE_NEWNS) == 0, WARM_OBSTACLE_NO_OWN_ROOT},
+    };
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].there)
+            found |= rows[i].obstacle;
+    return found;
+}
+
+/* The soft limit of the stack, which libc makes the size of threads' stacks of. */
+static uint64_t stack_limit(const struct spec_process *process)
+{
+    for (size_t i = 0; i < process->rlimits.count; i++)
+        if (strcmp(process->rlimits.items[i].type, "RLIMIT_STACK") == 0)
+            return process->rlimits.items[i].soft;
+    struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(RLIMIT_STACK, &now);
+    return now.rlim_cur;
+}
+
+static int decide(struct arena *a, const struct runtime_options *rt, const struct plan *plan,
+                  struct warm_plan *out, struct error *err)
+{
+    const struct spec *spec = plan->spec;
+    const struct spec_resources *resources = spec->linux_->resources;
+    struct look look;
+    cleanup_fd int root = open(plan->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the root '%s'", plan->rootfs);
+    look_plan(a, spec, root, plan->bundle, &look);
+    struct warm_context context = {
+        .version = rt->version,
+        .annotations = &spec->annotations,
+        .argv = plan->process.argv,
+        .envp = plan->process.envp,
+        .search_path = plan->process.search_path,
+        .cwd = plan->process.cwd,
+        .uid = plan->process.identity.uid,
+        .gid = plan->process.identity.gid,
+        .terminal = spec->process->terminal,
+        .stack_limit = stack_limit(spec->process),
+        .cpus = resources != NULL && resources->cpu != NULL ? resources->cpu->cpus : NULL,
+        .seccomp = spec->linux_->seccomp_text,
+        .obstacles = obstacles(plan),
+        .look = &look,
+    };
+    int ret = warm_decide(a, &context, out, err);
+    return ret;
+}
+
+int warm_start_plan(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
+                    struct plan *plan, struct error *err)
+{
+    (void)options;
+    if (!plan->has_process)
+        return 0;
+    if (!warm_is_candidate(plan->process.argv[0])) {
+        if (!str_eq(spec_annotation(plan->spec, WARM_ANNOTATION_MODE), "require"))
+            return 0;
+        return error_text(err, -ENOTSUP,
+                          WARM_ANNOTATION_MODE
+                          "=require: the program '%s' is not called like a Python interpreter",
+                          plan->process.argv[0]);
+    }
+    struct warm_start *warm = ARENA_NEW(a, struct warm_start);
+    *warm = (struct warm_start){.slot = {.image = -1, .lock = -1, .out = -1}, .agent = -1};
+    int ret = decide(a, rt, plan, &warm->decision, err);
+    if (ret < 0)
+        return ret;
+    int initial = namespaces_in_initial_user(err);
+    if (initial < 0)
+        return initial;
+    warm->reason = warm->decision.wanted ? NULL : warm->decision.reason;
+    warm->store = store_path(a, geteuid() == 0 && initial != 0);
+    if (warm->reason == NULL && warm->store == NULL)
+        warm->reason = "there is no place for snapshots: HOME is not set";
+    plan->warm = warm;
+    return 0;
+}
+
+/* Cold, for a reason: an error if warm is required. */
+static int go_cold(struct warm_start *warm, struct arena *a, const char *reason, int code, struct error *err)
+{
+    warm->reason = arena_strdup(a, reason);
+    log_debug("cold start: %s", reason);
+    if (warm->decision.mode != WARM_REQUIRE)
+        return 0;
+    return error_text(err, code, WARM_ANNOTATION_MODE "=require: %s", reason);
+}
+
+static int ask(struct arena *a, struct warm_start *warm, bool look, bool force, struct error *err)
+{
+    struct store store;
+    int ret = store_open(warm->store, !look, &store, err);
+    if (ret < 0)
+        return ret;
+    struct store_question question = {.key = &warm->decision.key,
+                                      .config = &warm->decision.config,
+                                      /* Who requires a warm start does not want a first one to be cold. */
+                                      .bare = warm->decision.preload.count == 0 &&
+                                              warm->decision.mode != WARM_REQUIRE,
+                                      .force = force,
+                                      .look = look};
+    ret = store_ask(a, &store, &question, &warm->slot, err);
+    if (ret == 0 && !look && !force && warm->slot.answer == STORE_READY)
+        store_count_use(&store, warm->slot.name);
+    store_close(&store);
+    return ret;
+}
+
+int warm_start_look(struct arena *a, struct warm_start *warm, struct error *err)
+{
+    if (warm->reason != NULL)
+        return 0;
+    int ret = ask(a, warm, true, false, err);
+    if (ret == -ENOENT) { /* no store yet */
+        warm->slot.answer = warm->decision.preload.count > 0 ? STORE_BUILD : STORE_COLD;
+        warm->slot.reason = "there is no snapshot yet";
+        ret = 0;
+    }
+    if (ret == 0 && warm->slot.answer == STORE_COLD)
+        warm->reason = warm->slot.reason;
+    return ret;
+}
+
+static size_t agent_size(void)
+{
+    return (uintptr_t)agent_end - (uintptr_t)agent_start;
+}
+
+/* The agent as a file that a template can mount: in the store, named by its content. */
+static int agent_file(struct arena *a, const struct warm_start *warm, const char **path, struct error *err)
+{
+    char name[KEY_NAME_SIZE];
+    size_t size = agent_size();
+    key_name((const char *)agent_start, size, name);
+    const char *file = arena_printf(a, "agent-%s.so", name);
+    struct store store;
+    int ret = store_open(warm->store, true, &store, err);
+    if (ret < 0)
+        return ret;
+    if (faccessat(store.dir, file, R_OK, 0) < 0) {
+        ret = io_replace_file_at(store.dir, file, agent_start, size, 0444);
+        if (ret < 0)
+            error_set(err, ret, "write '%s/%s'", warm->store, file);
+    }
+    store_close(&store);
+    *path = arena_printf(a, "%s/%s", warm->store, file);
+    return ret;
+}
+
+/* interpreter, its options, -c, the bootstrap and its arguments: the agent, the report's descriptor, modules
+ */
+static const char *const *template_argv(struct arena *a, const struct plan *plan)
+{
+    const struct warm_plan *d = &plan->warm->decision;
+    const char **argv = ARENA_ARRAY(a, d->command_line.option_count + d->preload.count + 6, const char *);
+    size_t n = 0;
+    argv[n++] = plan->process.argv[0];
+    for (size_t i = 0; i < d->command_line.option_count; i++)
+        argv[n++] = d->command_line.options[i];
+    argv[n++] = "-c";
+    argv[n++] = agent_bootstrap;
+    argv[n++] = TEMPLATE_AGENT_PATH;
+    argv[n++] = arena_printf(a, "%d", TEMPLATE_REPORT_FD);
+    for (size_t i = 0; i < d->preload.count; i++)
+        argv[n++] = d->preload.items[i];
+    return argv;
+}
+
+struct taking {
+    const struct runtime_options *rt;
+    const struct plan *plan;
+};
+
+static int take(void *arg, pid_t pid, int root, const struct template_report *report, struct error *err)
+{
+    const struct taking *t = arg;
+    const struct warm_start *warm = t->plan->warm;
+    struct arena a = {0};
+    struct look look = {.root = root};
+    struct manifest_source source = {.report = report->data,
+                                     .report_size = report->size,
+                                     .key = &warm->decision.key,
+                                     .envp = t->plan->process.envp,
+                                     .look = &look,
+                                     .builder = t->rt->version,
+                                     .built = (int64_t)time(NULL)};
+    void *meta;
+    size_t size;
+    int ret = manifest_build(&a, &source, &meta, &size, err);
+    if (ret == 0) {
+        struct dump_request dump = {.pid = pid,
+                                    .root = root,
+                                    .agent_path = TEMPLATE_AGENT_PATH,
+                                    .park = AGENT_PARK,
+                                    .meta = meta,
+                                    .meta_size = size,
+                                    .out = warm->slot.out};
+        ret = warm_dump(&dump, err);
+    }
+    arena_free(&a);
+    return ret;
+}
+
+/* Make the snapshot that the slot is reserved for. */
+static int build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
+                 struct plan *plan, struct error *err)
+{
+    struct warm_start *warm = plan->warm;
+    struct store store;
+    struct template_request request = {.rt = rt,
+                                       .options = options,
+                                       .plan = plan,
+                                       .argv = template_argv(a, plan),
+                                       .timeout = warm->decision.config.template_.timeout,
+                                       .memory = warm->decision.config.template_.memory};
+    struct taking taking = {.rt = rt, .plan = plan};
+    int ret = agent_file(a, warm, &request.agent, err);
+    if (ret == 0)
+        ret = template_run(&request, take, &taking, err);
+    struct error later = {0};
+    if (store_open(warm->store, true, &store, &later) < 0)
+        return ret < 0 ? ret : (*err = later, later.code);
+    if (ret == 0)
+        ret = store_commit(&store, &warm->decision.config, &warm->slot, err);
+    else
+        store_fail(&store, &warm->slot, err->text);
+    store_close(&store);
+    return ret;
+}
+
+/* The agent for the restored process, in memory that nobody can change. */
+static int seal_agent(struct error *err)
+{
+    size_t size = agent_size();
+    cleanup_fd int fd = memfd_create("pysbx-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("pysbx-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+    int ret = fd < 0 ? -errno : io_write_full(fd, agent_start, size);
+    if (ret == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        ret = -errno;
+    return ret < 0 ? error_set(err, ret, "copy the agent to a file in memory") : fd_steal(&fd);
+}
+
+int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
+                       const struct create_options *options, struct plan *plan, struct error *err)
+{
+    struct warm_start *warm = plan->warm;
+    if (warm == NULL)
+        return 0;
+    struct error why = {0};
+    if (warm->reason != NULL)
+        return go_cold(warm, a, warm->reason, -ENOTSUP, err);
+    int ret = ask(a, warm, false, false, &why);
+    if (ret == 0 && warm->slot.answer == STORE_BUILD) {
+        ret = build(a, rt, options, plan, &why);
+        if (ret == 0)
+            ret = ask(a, warm, false, false, &why);
+    }
+    if (ret < 0)
+        return go_cold(warm, a, why.text, ret, err);
+    if (warm->slot.answer != STORE_READY)
+        return go_cold(warm, a, warm->slot.reason, -ENOTSUP, err);
+    warm->agent = seal_agent(&why);
+    if (warm->agent < 0)
+        return go_cold(warm, a, why.text, warm->agent, err);
+    plan->process.warm = warm;
+    return 0;
+}
+
+int warm_start_build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
+                     struct plan *plan, struct error *err)
+{
+    struct warm_start *warm = plan->warm;
+    if (warm == NULL)
+        return error_text(err, -EINVAL, "no snapshot can be made: the program '%s' is not CPython",
+                          plan->has_process ? plan->process.argv[0] : "");
+    if (warm->reason != NULL)
+        return error_text(err, -ENOTSUP, "no snapshot can be made: %s", warm->reason);
+    int ret = ask(a, warm, false, true, err);
+    if (ret < 0)
+        return ret;
+    if (warm->slot.answer == STORE_BUILD)
+        return build(a, rt, options, plan, err);
+    return warm->slot.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", warm->slot.reason);
+}
+
+/* Do all mounts lie where no interpreter has its files? Any other could hide one, also by way of a link,
+ * which only the container itself sees for certain. */
+static bool mounts_are_aside(const struct spec *spec)
+{
+    static const char *const aside[] = {"/dev",       "/proc",         "/sys",
+                                        "/run",       "/tmp",          "/var/tmp",
+                                        "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"};
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof(aside) / sizeof(aside[0]) && !found; k++) {
+            const char *rest = str_after(spec->mounts.items[i].destination, aside[k]);
+            found = rest != NULL && (*rest == '\0' || *rest == '/');
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err)
+{
+    const struct warm_start *warm = plan->process.warm;
+    if (warm == NULL || !warm->verdict)
+        return 0;
+    struct error reason = {0};
+    struct look look;
+    cleanup_fd int root = open(plan->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int ret = root < 0 ? error_set(&reason, -EXDEV, "open the root '%s'", plan->rootfs) : 0;
+    if (ret == 0 && !mounts_are_aside(plan->spec))
+        ret = error_text(&reason, -EXDEV, "a mount could hide files of the interpreter");
+    if (ret == 0) {
+        look_plan(a, plan->spec, root, plan->bundle, &look);
+        ret = manifest_verify(warm->slot.manifest, &look, &reason);
+    }
+    if (ret < 0)
+        sync_send_reason(channel, SYNC_COLD, &reason);
+    else if ((ret = sync_send(channel, SYNC_GO)) < 0 && ret != -EPIPE)
+        return error_set(err, ret, "send to the container's first process");
+    return 0;
+}
+
+void warm_start_release(struct warm_start *warm)
+{
+    if (warm == NULL)
+        return;
+    struct store store = {.path = warm->store, .dir = -1};
+    struct error ignored = {0};
+    if (warm->slot.answer == STORE_BUILD)
+        store_open(warm->store, false, &store, &ignored);
+    store_release(&store, &warm->slot);
+    store_close(&store);
+    fd_close(&warm->agent);
+}
+
+void warm_start_refused(const struct warm_start *warm, const struct error *reason)
+{
+    struct store store;
+    struct error ignored = {0};
+    log_debug("cold start: %s", reason->text);
+    if ((reason->code != -ESTALE && reason->code != -ENOTSUP) ||
+        store_open(warm->store, false, &store, &ignored) < 0)
+        return;
+    store_mark_stale(&store, warm->slot.name, reason->text);
+    store_close(&store);
+}
+
+void warm_start_describe(const struct warm_start *warm, struct json_out *out)
+{
+    const char *snapshot = warm->reason != NULL               ? warm->reason
+                           : warm->slot.answer == STORE_READY ? "ready"
+                                                              : "to be made";
+    warm_describe(&warm->decision, snapshot, out);
+}

@@ -1,0 +1,320 @@
+/* The agent: an extension module that makes a snapshot of an interpreter possible and goes on inside of what
+ * was restored. It has two lives. In the template it is called when the bootstrap's frames are gone, forks,
+ * and parks the child, of which the runtime takes the snapshot. In the container it wakes up there, puts
+ * arguments, environment and streams right (resume.py), and has the interpreter's own Py_RunMain run the
+ * user's program: what a program sees of its start is therefore CPython's own work. It decides nothing, and
+ * what it cannot do ends in an execve of the interpreter, before any of the user's code has run.
+ *
+ * No C library: it must load into any. The frames beneath Py_RunMain here are those of the template's own
+ * Py_RunMain, which never go on. */
+#include <asm/errno.h>
+#include <asm/unistd.h>
+#include <linux/signal.h>
+#include <stdbool.h>
+
+#include "warm/agent/python_abi.h"
+#include "warm/agent/system.h"
+#include "warm/params.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+/* resume.py, see embed.S. */
+extern const char resume_text[] __attribute__((visibility("hidden")));
+
+/* Where struct PyConfig of a CPython 3.minor keeps what the command line says. run_module and run_filename
+ * follow run_command. Constant for all releases of a minor version; still, locate() believes nothing that it
+ * has not seen. */
+static const struct layout {
+    int minor;
+    size_t orig_argv; /* 0: none */
+    size_t argv, run_command;
+} layouts[] = {
+    {9, 0, 96, 336},     {10, 88, 104, 352},  {11, 104, 120, 384},
+    {12, 112, 128, 392}, {13, 112, 128, 400}, {14, 112, 128, 408},
+};
+
+static struct {
+    void *interpreter; /* PyConfig */
+    PyWideStringList *argv, *orig_argv;
+    wchar_t **command, **module, **filename;
+} config;
+
+static struct {
+    PyObject *settle; /* the bootstrap's last word, called without its frames */
+    PyObject *resume; /* of resume.py */
+    PyObject *leave;  /* the same */
+    PyObject *kept;   /* its arguments, when there are any */
+    const char *executable;
+    int report;
+} agent;
+
+static int fail(const char *text)
+{
+    PyErr_SetString(PyExc_RuntimeError, text);
+    return -1;
+}
+
+/* Does the list say the same as sys.argv or sys.orig_argv? */
+static int list_is(const PyWideStringList *list, PyObject *expected)
+{
+    if (list->length != PyList_Size(expected))
+        return 0;
+    for (Py_ssize_t i = 0; i < list->length; i++) {
+        const wchar_t *a = list->items[i];
+        const wchar_t *b = PyUnicode_AsWideCharString(PyList_GetItem(expected, i), NULL);
+        while (b != NULL && *a != 0 && *a == *b)
+            a++, b++;
+        if (b == NULL || *a != *b)
+            return 0;
+    }
+    return 1;
+}
+
+/* Find the configuration of this interpreter, and recognize in it the command line that it was started with.
+ */
+static int locate(int minor, PyObject *argv, PyObject *orig_argv)
+{
+    const struct layout *layout = NULL;
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        if (layouts[i].minor == minor)
+            layout = &layouts[i];
+    if (layout == NULL)
+        return fail("this version of Python is not known");
+    char *start = (char *)(uintptr_t)_Py_GetConfig();
+    config.interpreter = start;
+    config.argv = (PyWideStringList *)(start + layout->argv);
+    config.orig_argv = layout->orig_argv != 0 ? (PyWideStringList *)(start + layout->orig_argv) : NULL;
+    config.command = (wchar_t **)(start + layout->run_command);
+    config.module = config.command + 1;
+    config.filename = config.command + 2;
+    if (!list_is(config.argv, argv) || (config.orig_argv != NULL && !list_is(config.orig_argv, orig_argv)) ||
+        *config.command == NULL || *config.module != NULL || *config.filename != NULL)
+        return fail("this build of Python keeps its configuration in a different way");
+    return 0;
+}
+
+static int load_resume(void)
+{
+    PyObject *code = Py_CompileString(resume_text, "<resume>", Py_file_input);
+    PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
+    if (code == NULL || names == NULL || PyEval_EvalCode(code, names, names) == NULL)
+        return -1;
+    agent.resume = PyDict_GetItemString(names, "resume");
+    agent.leave = PyDict_GetItemString(names, "leave");
+    Py_IncRef(agent.resume);
+    Py_IncRef(agent.leave);
+    return 0;
+}
+
+/* leave(): the last exit handler. */
+static PyObject *leave(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    if (agent.kept != NULL)
+        return PyObject_CallObject(agent.leave, agent.kept);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+/* arm(minor, argv, orig_argv, executable, settle, report): be ready for main(). The executable is bytes, as
+ * the system names it; orig_argv is anything before 3.10. */
+static PyObject *arm(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int minor;
+    PyObject *argv, *orig_argv;
+    if (!PyArg_ParseTuple(args, "iOOyOi", &minor, &argv, &orig_argv, &agent.executable, &agent.settle,
+                          &agent.report))
+        return NULL;
+    Py_IncRef(args); /* for good, and with it what the pointers point to */
+    if (locate(minor, argv, orig_argv) < 0)
+        return NULL;
+    if (load_resume() < 0)
+        return NULL;
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+/* In the template: fork, and sleep in the child until the call returns something else than an error, the
+ * address that a restorer puts there. The child sleeps between fork and the hooks that CPython and libraries
+ * run in a child, so that these run once in every process that is restored: it has the process id they look
+ * at. Where an import started threads of C, fork has left them behind, and the library's pthread_atfork
+ * handlers have run. */
+static const struct warm_params *park(void)
+{
+    PyOS_BeforeFork();
+    int pid = fork();
+    if (pid == 0)
+        system_call(__NR_write, agent.report, (long)"r", 2, 0);
+    system_call(__NR_close, agent.report, 0, 0, 0);
+    if (pid != 0) {
+        long child = -EINTR;
+        while (pid > 0 && child == -EINTR)
+            child = system_call(__NR_wait4, pid, 0, 0, 0);
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+    }
+    for (;;) {
+        long result = system_call(__NR_ppoll, 0, 0, 0, 0);
+        if (result > 0)
+            return (const struct warm_params *)result;
+    }
+}
+
+/* An array of texts of the parameters, in memory of the C library and for good: environ points there. */
+static char **copy_texts(uint64_t count, uint64_t address)
+{
+    char *const *from = (char *const *)address;
+    size_t size = (count + 1) * sizeof(char *);
+    for (uint64_t i = 0; i < count; i++)
+        for (const char *p = from[i]; size++, *p != '\0'; p++)
+            ;
+    char **out = PyMem_RawMalloc(size);
+    if (out == NULL)
+        return NULL;
+    char *to = (char *)(out + count + 1);
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = to;
+        for (const char *p = from[i]; (*to++ = *p) != '\0'; p++)
+            ;
+    }
+    out[count] = NULL;
+    return out;
+}
+
+static Py_ssize_t length_of(const char *text)
+{
+    Py_ssize_t n = 0;
+    while (text[n] != '\0')
+        n++;
+    return n;
+}
+
+/* Arguments as sys.argv has them, variables as the system does. */
+static PyObject *make_list(char *const *texts, uint64_t count, bool decoded)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (uint64_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = decoded ? PyUnicode_DecodeFSDefault(texts[i])
+                                 : PyBytes_FromStringAndSize(texts[i], length_of(texts[i]));
+        if (item == NULL)
+            return NULL;
+        PyList_SetItem(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+static int set_string(wchar_t **place, PyObject *text)
+{
+    wchar_t *wide = NULL;
+    if (text != &_Py_NoneStruct && (wide = PyUnicode_AsWideCharString(text, NULL)) == NULL)
+        return -1;
+    return PyConfig_SetString(config.interpreter, place, wide).type != 0 ? -1 : 0;
+}
+
+static int set_list(PyWideStringList *place, PyObject *texts)
+{
+    Py_ssize_t length = PyList_Size(texts);
+    wchar_t **items = PyMem_RawMalloc(((size_t)length + 1) * sizeof(*items));
+    if (items == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < length; i++)
+        if ((items[i] = PyUnicode_AsWideCharString(PyList_GetItem(texts, i), NULL)) == NULL)
+            return -1;
+    return PyConfig_SetWideStringList(config.interpreter, place, length, items).type != 0 ? -1 : 0;
+}
+
+/* Tell the configuration what resume() made of the command line: (command, module, filename, argv,
+ * orig_argv). */
+static int configure(PyObject *line)
+{
+    if (set_string(config.command, PyTuple_GetItem(line, 0)) < 0 ||
+        set_string(config.module, PyTuple_GetItem(line, 1)) < 0 ||
+        set_string(config.filename, PyTuple_GetItem(line, 2)) < 0 ||
+        set_list(config.argv, PyTuple_GetItem(line, 3)) < 0)
+        return -1;
+    if (config.orig_argv != NULL && set_list(config.orig_argv, PyTuple_GetItem(line, 4)) < 0)
+        return -1;
+    return 0;
+}
+
+/* Make this process what a cold start of the interpreter would have been just before it runs the program. */
+static int resume(const struct warm_params *params, char **argv, char **envp, PyObject *template)
+{
+    PyObject *arguments = make_list(argv, params->argc, true);
+    PyObject *variables = make_list(envp, params->envc, false);
+    PyObject *entropy = PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy));
+    if (arguments == NULL || variables == NULL || entropy == NULL)
+        return -1;
+    PyObject *all = Py_BuildValue("(ONNkkN)", template, arguments, variables, (unsigned long)params->program,
+                                  (unsigned long)params->program_index, entropy);
+    PyObject *line = all != NULL ? PyObject_CallObject(agent.resume, all) : NULL;
+    if (line == NULL || configure(line) < 0)
+        return -1;
+    Py_DecRef(line);
+    Py_DecRef(all);
+    Py_DecRef(agent.resume);
+    return 0;
+}
+
+/* Nothing of the user's has run yet, and a cold start is always right. */
+static _Noreturn void start_cold(char **argv, char **envp)
+{
+    static const char text[] = "pysbx: cannot execute the interpreter\n";
+    /* CPython ignores them, and execve would pass that on. */
+    static const uint64_t handler_default[4];
+    system_call(__NR_rt_sigaction, SIGPIPE, (long)handler_default, 0, 8);
+    system_call(__NR_rt_sigaction, SIGXFSZ, (long)handler_default, 0, 8);
+    system_call(__NR_execve, (long)agent.executable, (long)argv, (long)envp, 0);
+    system_call(__NR_write, 2, (long)text, sizeof(text) - 1, 0);
+    for (;;)
+        system_call(__NR_exit_group, 126, 0, 0, 0);
+}
+
+/* sys.excepthook of the template. An exception that leaves the bootstrap gets here when no frame is left:
+ * neither the snapshot nor the user's program has one of ours beneath it. */
+static PyObject *main_without_frames(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* what resume() and leave() take of it */
+    if (settled == NULL) {
+        static const char text[] = "xthe interpreter cannot be settled";
+        system_call(__NR_write, agent.report, (long)text, sizeof(text), 0);
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+    }
+
+    const struct warm_params *params = park();
+
+    char **argv = copy_texts(params->argc, params->argv);
+    char **envp = copy_texts(params->envc, params->envp);
+    if (argv == NULL || envp == NULL)
+        start_cold((char **)params->argv, (char **)params->envp);
+    environ = envp;
+    PyOS_AfterFork_Child();
+    if (resume(params, argv, envp, PyTuple_GetItem(settled, 0)) < 0)
+        start_cold(argv, envp);
+    agent.kept = PyTuple_GetItem(settled, 1);
+    Py_IncRef(agent.kept);
+    Py_DecRef(settled);
+    system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
+    if (_PyInterpreterState_SetNotRunningMain != NULL)
+        _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
+    Py_LeaveRecursiveCall(); /* the level of this very call */
+    exit(Py_RunMain());
+}
+
+static PyMethodDef methods[] = {
+    {"arm", arm, METH_VARARGS, NULL},
+    {"leave", leave, METH_VARARGS, NULL},
+    {"main", main_without_frames, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef definition = {.refcount = 1, .name = "agent", .methods = methods};
+
+PyObject *PyInit_agent(void);
+EXPORTED PyObject *PyInit_agent(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,324 @@
+"""Make this interpreter a template: python3 FLAGS -c TEXT AGENT REPORT MODULE...
+
+Imports the modules, reports on the descriptor REPORT what they depend on (runtime/warm/manifest.h has the records),
+and ends by an exception that the agent handles: it goes on when no frame is left. Imports happen twice.
+In a scout, a child that watches itself and then ends, since what watching needs cannot be taken back (audit hooks).
+And at the same time in this process, where nothing may remain but the modules: it imports only what is built in.
+"""
+
+START = dict(globals())
+
+import posix
+import sys
+
+import _imp
+
+LOADED = list(sys.modules)
+
+import gc
+
+
+DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
+
+
+class Failed(Exception):
+    """The modules cannot be preloaded; the text says why."""
+
+
+class Variables(dict[bytes, bytes]):
+    """os.environ's variables, and which of them were looked at."""
+
+    looked_at: set[bytes] = set()
+    all_looked_at = False
+
+    def __getitem__(self, name: bytes) -> bytes:
+        self.looked_at.add(name)
+        return super().__getitem__(name)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        Variables.all_looked_at = True
+        return super().__iter__()
+
+    def items(self):  # type: ignore[no-untyped-def]
+        Variables.all_looked_at = True
+        return super().items()
+
+
+class Watch:
+    """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.directories: set[str] = set()
+        self.names: set[str] = set()
+        self.output = posix.memfd_create("output")
+        posix.dup2(self.output, 1)
+        posix.dup2(self.output, 2)
+        posix.environ = Variables(posix.environ)
+        if "os" in sys.modules:
+            environments = sys.modules["os"]
+            environments.environ._data = environments.environb._data = posix.environ
+        sys.addaudithook(self.hook)
+
+    def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
+        if event == "import":
+            self.names.add(str(arguments[0]).partition(".")[0])
+        elif event == "open":
+            self.add(self.files, arguments[0])
+        elif event in ("os.listdir", "os.scandir"):
+            self.add(self.directories, "." if arguments[0] is None else arguments[0])
+
+    @staticmethod
+    def add(paths: set[str], path: object) -> None:
+        if isinstance(path, bytes):
+            path = path.decode(sys.getfilesystemencoding(), "surrogateescape")
+        if isinstance(path, str):
+            paths.add(path)
+
+
+def check(watch: Watch) -> None:
+    """Raise Failed if the imports have done what a snapshot cannot hold or repeat."""
+    for stream in sys.stdout, sys.stderr:
+        if stream is not None:
+            stream.flush()
+    if posix.fstat(watch.output).st_size:
+        text = posix.pread(watch.output, 100, 0).decode(errors="replace")
+        raise Failed(f"the imports write to standard output or error: {text!r}")
+    if sys.modules["_thread"]._count():
+        raise Failed("the imports start a thread")
+    try:
+        posix.waitpid(-1, posix.WNOHANG)
+        raise Failed("the imports start a process")
+    except ChildProcessError:
+        pass
+    import signal
+
+    if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
+        raise Failed("the imports set a timer")
+    if "_ssl" in sys.modules:
+        context = sys.modules["_ssl"]._SSLContext
+        if any(isinstance(thing, context) for thing in gc.get_objects()):
+            raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
+
+
+def look_around(watch: Watch) -> None:
+    """Add what was looked at before there was an audit hook, and what imports look for."""
+    import os.path
+
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", {})  # getattr() for others would wake lazy modules up
+        for attribute in "__file__", "__cached__":
+            path = names.get(attribute)
+            if isinstance(path, str) and os.path.exists(path):
+                watch.files.add(path)
+        try:
+            watch.directories.update(filter(lambda p: isinstance(p, str), names.get("__path__", ())))
+        except Exception:  # whatever a module calls its path
+            pass
+    for entry in sys.path:
+        watch.directories.add(entry)
+        if os.path.isdir(entry):
+            watch.files.update(os.path.join(entry, name) for name in os.listdir(entry) if name.endswith(".pth"))
+    home = os.path.dirname(sys.executable)
+    watch.files.update(os.path.join(place, "pyvenv.cfg") for place in (home, os.path.dirname(home)))
+
+
+def path_records(watch: Watch) -> set[bytes]:
+    """Which of the paths are files, directories, or absent."""
+    import os.path
+
+    out = set()
+    for path in watch.files | watch.directories:
+        path = os.path.realpath(path)
+        if not path.startswith(("/proc/", "/sys/", "/dev/")):
+            kind = "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a"
+            out.add(put(kind, path))
+    return out
+
+
+def top_level() -> set[str]:
+    """The names of the modules that are loaded, without those in packages."""
+    return {name.partition(".")[0] for name in sys.modules}
+
+
+def put(kind: str, text: "str | bytes" = b"") -> bytes:
+    if isinstance(text, str):
+        text = text.encode(sys.getfilesystemencoding(), "surrogateescape")
+    return kind.encode() + text + b"\0"
+
+
+def send(report: int, data: bytes) -> None:
+    while data:
+        data = data[posix.write(report, data) :]
+
+
+def end(report: int, error: BaseException) -> None:
+    """The last word of a process that has failed."""
+    send(report, put("x", str(error) if isinstance(error, Failed) else repr(error)))
+    posix._exit(FAILED)
+
+
+def import_modules(modules: list[str]) -> None:
+    for module in modules:
+        try:
+            __import__(module)
+        except BaseException as error:
+            raise Failed(f"import {module}: {type(error).__name__}: {error}") from None
+
+
+def scout(modules: list[str], report: int) -> int:
+    """In a child, whose pid is returned: import, watch, report, end."""
+    child = posix.fork()
+    if not child:
+        explore(modules, report)
+    return child
+
+
+def explore(modules: list[str], report: int) -> None:
+    try:
+        bare = top_level()
+        watch = Watch()
+        import_modules(modules)
+        check(watch)
+        out = {put("v", sys.version)}
+        out |= {put("m", name) for name in (watch.names | top_level()) - bare}
+        out |= {put("e", variable) for variable in Variables.looked_at}
+        out |= {put("E")} if Variables.all_looked_at else set()
+        look_around(watch)
+        send(report, b"".join(sorted(out | path_records(watch))))
+        posix._exit(DONE)
+    except BaseException as error:
+        end(report, error)
+
+
+def hear(child: int) -> None:
+    """Wait for the scout. If it has reported a failure, this process ends as well."""
+    _, status = posix.waitpid(child, 0)
+    if posix.WIFSIGNALED(status):
+        raise Failed(f"the imports end in signal {posix.WTERMSIG(status)}")
+    if posix.WEXITSTATUS(status) == FAILED:
+        posix._exit(FAILED)
+    if posix.WEXITSTATUS(status) != DONE:
+        raise Failed("the imports end the process")
+
+
+def import_beside(scouting: int, modules: list[str]) -> None:
+    """Import while the scout does; the scout is believed first. What ends a process ends this one as well."""
+    failure = None
+    gc.disable()
+    try:
+        import_modules(modules)
+    except BaseException as error:
+        failure = error
+    hear(scouting)
+    if failure is not None:
+        raise failure
+
+
+def undo_start() -> None:
+    """Take away what starting with -c has left: '' in the path; since 3.13 also linecache, which keeps the text."""
+    flags = sys.flags
+    if not flags.isolated and not getattr(flags, "safe_path", False):
+        del sys.path[0]
+        sys.path_importer_cache.pop(posix.getcwd(), None)
+    if LOADED[-1] == "linecache":
+        del sys.modules["linecache"]
+    if "gc" not in LOADED:
+        del sys.modules["gc"]
+
+
+def unseeded_generators() -> "list[object]":
+    """The generators of numpy that imports have made without a seed: each process is to have others."""
+    kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
+    out: list[object] = []
+    if kind is None:
+        return out
+    for thing in gc.get_objects():
+        if issubclass(type(thing), kind):
+            sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
+            entropy = getattr(sequence, "entropy", None)
+            if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
+                continue
+            # The legacy way of seeding leaves the sequence as it was and changes the key.
+            state, first = thing.state["state"], type(thing)(sequence).state["state"]
+            if bytes(state.get("key", b"")) == bytes(first.get("key", b"")):
+                out.append(thing)
+    return out
+
+
+def load_agent(path: str):  # type: ignore[no-untyped-def]
+    class Spec:
+        name = "agent"
+        origin = path
+
+    return _imp.create_dynamic(Spec)  # type: ignore[arg-type]
+
+
+def settle(
+    environ: dict[bytes, bytes], excepthook: object, collecting: bool
+) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object]]":
+    """Become an interpreter that has just started.
+
+    Returns what a process that wakes up needs (what the imports have changed in the environment, and generators to
+    seed), and what all have anyway (modules, and the directories that were searched for them).
+    """
+    changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
+    changed.update((name, None) for name in environ if name not in posix.environ)
+    sys.excepthook = excepthook  # type: ignore[assignment]
+    for name in "last_type", "last_value", "last_traceback", "last_exc":
+        if hasattr(sys, name):
+            delattr(sys, name)
+    kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
+    finders = dict(sys.path_importer_cache)
+    generators = unseeded_generators()
+    gc.collect()
+    gc.freeze()  # a collection would write to every object, and so copy every page
+    # Not frozen: what the program puts there must be found by the collection at its end.
+    main = type(sys)("__main__")
+    START["__doc__"] = None
+    if "__annotations__" in START:
+        START["__annotations__"] = {}
+    vars(main).update(START)
+    sys.modules["__main__"] = main
+    if collecting:
+        gc.enable()
+    return (changed, generators), (kept, finders)
+
+
+def prepare(path: str, report: int, modules: list[str]) -> None:
+    """Everything up to the exception; what fails ends the process, with a word in the report."""
+    orig_argv = getattr(sys, "orig_argv", None)
+    argv = list(sys.argv)
+    environ, collecting = dict(posix.environ), gc.isenabled()
+    excepthook: object = None
+    try:
+        if None in (sys.stdin, sys.stdout, sys.stderr):
+            raise Failed("a standard stream is closed")
+        if not sys.executable:
+            raise Failed("the interpreter does not know its own path")
+        if "t" in sys.abiflags:
+            raise Failed("a free-threaded Python is not known")
+        agent = load_agent(path)
+        # The first to be registered is the last to be called.
+        __import__("atexit").register(agent.leave)
+        if "atexit" not in LOADED:
+            del sys.modules["atexit"]
+        executable = sys.executable.encode(sys.getfilesystemencoding(), "surrogateescape")
+        agent.arm(
+            sys.version_info[1],
+            argv,
+            orig_argv,
+            executable,
+            lambda: settle(environ, excepthook, collecting),
+            report,
+        )
+        undo_start()
+        import_beside(scout(modules, report), modules)
+    except BaseException as error:
+        end(report, error)
+    excepthook = sys.excepthook
+    sys.excepthook = agent.main
+
+
+prepare(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+raise Failed

@@ -1,0 +1,21 @@
+/* The agent as data of the runtime's binary (agent.h), and resume.py as data of the agent. The Makefile says which, and
+ * where the file is. */
+#ifdef RESUME
+    .section .rodata
+    .hidden resume_text
+    .globl resume_text
+resume_text:
+    .incbin RESUME
+    .byte 0
+#else
+    .section .rodata.agent, "a", @progbits
+    .globl agent_start, agent_end, agent_bootstrap
+    .balign 4096
+agent_start:
+    .incbin AGENT
+agent_end:
+agent_bootstrap:
+    .incbin BOOTSTRAP
+    .byte 0
+#endif
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,92 @@
+/* What the agent uses of the interpreter and of its C library, declared here because no headers of either are
+ * needed to build it: one agent serves every CPython that agent.c has a layout of. The linker of the process
+ * it is loaded into finds the symbols. Sources: Include/ of CPython 3.9 to 3.14; all but the last group
+ * belongs to the limited API or is documented. */
+#ifndef PYSBX_WARM_AGENT_PYTHON_ABI_H
+#define PYSBX_WARM_AGENT_PYTHON_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct _object PyObject;
+typedef ptrdiff_t Py_ssize_t;
+typedef struct _is PyInterpreterState;
+
+typedef PyObject *PyCFunction(PyObject *self, PyObject *args);
+
+typedef struct {
+    const char *name;
+    PyCFunction *function;
+    int flags;
+    const char *doc;
+} PyMethodDef;
+#define METH_VARARGS 0x0001
+
+/* Object.h and moduleobject.h, as they are without Py_TRACE_REFS and Py_GIL_DISABLED. */
+typedef struct {
+    Py_ssize_t refcount;
+    void *type;
+    void *init;
+    Py_ssize_t index;
+    PyObject *copy;
+    const char *name;
+    const char *doc;
+    Py_ssize_t size;
+    PyMethodDef *methods;
+    void *slots, *traverse, *clear, *free;
+} PyModuleDef;
+
+/* cpython/initconfig.h */
+typedef struct {
+    int type;
+    const char *function;
+    const char *message;
+    int exit_code;
+} PyStatus;
+
+typedef struct {
+    Py_ssize_t length;
+    wchar_t **items;
+} PyWideStringList;
+
+PyObject *PyModuleDef_Init(PyModuleDef *def);
+int PyArg_ParseTuple(PyObject *args, const char *format, ...);
+PyObject *Py_BuildValue(const char *format, ...);
+PyObject *Py_CompileString(const char *text, const char *filename, int start);
+PyObject *PyEval_EvalCode(PyObject *code, PyObject *globals, PyObject *locals);
+PyObject *PyEval_GetBuiltins(void);
+PyObject *PyDict_GetItemString(PyObject *dict, const char *key);
+PyObject *PyObject_CallObject(PyObject *callable, PyObject *args);
+PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index);
+PyObject *PyList_New(Py_ssize_t size);
+int PyList_SetItem(PyObject *list, Py_ssize_t index, PyObject *item);
+PyObject *PyList_GetItem(PyObject *list, Py_ssize_t index);
+Py_ssize_t PyList_Size(PyObject *list);
+PyObject *PyBytes_FromStringAndSize(const char *text, Py_ssize_t size);
+PyObject *PyUnicode_DecodeFSDefault(const char *text);
+wchar_t *PyUnicode_AsWideCharString(PyObject *text, Py_ssize_t *size);
+void PyErr_SetString(PyObject *type, const char *text);
+void *PyMem_RawMalloc(size_t size);
+void Py_IncRef(PyObject *object);
+void Py_DecRef(PyObject *object);
+void Py_LeaveRecursiveCall(void);
+void PyOS_BeforeFork(void);
+void PyOS_AfterFork_Child(void);
+int Py_RunMain(void);
+PyStatus PyConfig_SetString(void *config, wchar_t **place, const wchar_t *text);
+PyStatus PyConfig_SetWideStringList(void *config, PyWideStringList *list, Py_ssize_t length, wchar_t **items);
+PyInterpreterState *PyInterpreterState_Get(void);
+extern PyObject _Py_NoneStruct;
+extern PyObject *PyExc_RuntimeError;
+#define Py_file_input 257
+
+/* Exported, and not promised. The second is there since 3.12.1, where Py_RunMain marks that it runs. */
+const void *_Py_GetConfig(void);
+__attribute__((weak)) void _PyInterpreterState_SetNotRunningMain(PyInterpreterState *interpreter);
+
+/* The C library's. */
+extern char **environ;
+int fork(void);
+_Noreturn void exit(int status);
+
+#endif

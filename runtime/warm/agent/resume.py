@@ -1,0 +1,187 @@
+"""What an interpreter has to forget of the template it was started in, when it wakes up in a container.
+
+The agent compiles this text in the template and calls resume() once in every process that is restored, after the
+hooks that run in the child of a fork and before the user's program. Only what every interpreter has loaded is
+imported: anything else would be found in sys.modules later. An exception makes the agent start the interpreter anew.
+"""
+
+import posix
+import sys
+import time
+
+_io = sys.modules["_io"]
+
+TYPE_CHECKING = False  # typing is not to be imported
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
+
+
+def resume(
+    template: "tuple[dict[bytes, bytes | None], list[Any]]",
+    orig_argv: list[str],
+    variables: list[bytes],
+    program: int,
+    index: int,
+    entropy: bytes,
+) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
+    """Put environment, streams and everything that must not be the same in two processes right.
+
+    Arguments: variables that the imports have set, or deleted (None), and generators of numpy that they have made
+    without a seed; the whole command line; the environment as
+    NAME=VALUE; the kind of program, and where in the command line it is named; fresh random bytes. Returns what the
+    interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
+    """
+    imported, generators = template
+    set_environment(variables, imported)
+    for name, fd in ("stdin", 0), ("stdout", 1), ("stderr", 2):
+        open_again(name, fd)
+    time.tzset()
+    for module, renew in RENEWALS.items():
+        if module in sys.modules:
+            renew(sys.modules[module], entropy)
+    for generator in generators:
+        generator.state = type(generator)().state
+    return command_line(orig_argv, program, index)
+
+
+def leave(kept: "dict[str, Any]", _finders: object) -> None:
+    """Spare the end of the process what the snapshot holds, whose pages it would touch one by one.
+
+    Called after all other exit handlers. What the program has made goes as ever; but where something alive does more
+    at its end than to give memory back (an open file, a __del__), it could hang on one of these modules: then all go.
+    """
+    import gc
+
+    own = set()
+    for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
+        try:
+            own.add(id(getattr(stream.buffer, "raw", stream.buffer)))
+        except (AttributeError, ValueError):  # the program has closed or detached it
+            pass
+    for kind in {type(thing) for thing in gc.get_objects() if id(thing) not in own}:
+        if any("__del__" in vars(base) for base in type.mro(kind)):
+            return
+    for name, module in kept.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+
+
+def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]") -> None:
+    """Fill os.environ, in the order of the process; then do what the imports did to theirs."""
+    environ = posix.environ  # os.environ keeps its variables there
+    environ.clear()
+    for variable in variables:
+        name, equals, value = variable.partition(b"=")
+        if equals:
+            environ.setdefault(name, value)
+    for name, new in imported.items():
+        if new is not None:
+            environ[name] = new
+            posix.putenv(name, new)
+        elif environ.pop(name, None) is not None:
+            posix.unsetenv(name)
+
+
+def open_again(name: str, fd: int) -> None:
+    """Make a standard stream what create_stdio() of CPython's pylifecycle.c makes of the descriptor.
+
+    The objects stay the same, for modules may hold them. Encoding, errors and -u are part of what the snapshot was
+    chosen by.
+    """
+    stream = getattr(sys, f"__{name}__")
+    try:
+        posix.fstat(fd)
+    except OSError:  # closed
+        if getattr(sys, name) is stream:
+            setattr(sys, name, None)
+        setattr(sys, f"__{name}__", None)
+        return
+    encoding, errors, unbuffered = stream.encoding, stream.errors, stream.write_through
+    raw = buffer = _io.FileIO(fd, stream.mode, closefd=False)
+    raw.name = f"<{name}>"
+    if not isinstance(stream.buffer, _io.FileIO):
+        buffer = stream.buffer
+        type(buffer).__init__(buffer, raw, buffer_size(raw._blksize))
+    line_buffering = not unbuffered and (fd == 2 or raw.isatty())
+    _io.TextIOWrapper.__init__(stream, buffer, encoding, errors, "\n", line_buffering, unbuffered)
+
+
+def buffer_size(block: int) -> int:
+    """Return the size that open() gives to the buffer of a file with such blocks, in bytes."""
+    if block <= 1:
+        block = _io.DEFAULT_BUFFER_SIZE
+    if sys.version_info >= (3, 14):
+        block = max(min(block, 8 << 20), _io.DEFAULT_BUFFER_SIZE)
+    return block
+
+
+def command_line(
+    orig_argv: list[str], program: int, index: int
+) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
+    """Read the command line as CPython's initconfig.c does."""
+    command = module = filename = None
+    argv = orig_argv[index:] or [""]
+    if program == COMMAND:
+        command = argv[0] + "\n"
+        argv[0] = "-c"
+    elif program == MODULE:
+        module = argv[0]
+        argv[0] = "-m"
+    elif program == FILE:
+        filename = argv[0] if argv[0].startswith("/") else f"{posix.getcwd()}/{argv[0]}"
+    sys.argv = list(argv)
+    if sys.version_info >= (3, 10):
+        sys.orig_argv = list(orig_argv)
+    return command, module, filename, argv, orig_argv
+
+
+# What must not be the same in two processes. The module random needs no help: it has a hook of its own for forks.
+
+
+def renew_threading(threading: "Any", _: bytes) -> None:
+    threading.main_thread()._set_native_id()
+
+
+def renew_logging(logging: "Any", _: bytes) -> None:
+    nanoseconds = isinstance(logging._startTime, int)
+    logging._startTime = time.time_ns() if nanoseconds else time.time()
+
+
+def renew_ssl(ssl: "Any", entropy: bytes) -> None:
+    """OpenSSL knows a fork by a new process id, and that of two containers is the same."""
+    ssl.RAND_add(entropy, float(len(entropy)))
+
+
+def renew_numpy(mtrand: "Any", _: bytes) -> None:
+    mtrand._rand.seed()
+
+
+def renew_uuid(uuid: "Any", _: bytes) -> None:
+    uuid._node = uuid._last_timestamp = None
+
+
+def renew_tempfile(tempfile: "Any", _: bytes) -> None:
+    tempfile._name_sequence = None
+
+
+def renew_semaphores(synchronize: "Any", _: bytes) -> None:
+    vars(synchronize.SemLock._rand).clear()
+
+
+def renew_authkey(process: "Any", _: bytes) -> None:
+    key = process.AuthenticationString(posix.urandom(32))
+    process.current_process()._config["authkey"] = key
+
+
+RENEWALS = {
+    "threading": renew_threading,
+    "logging": renew_logging,
+    "_ssl": renew_ssl,
+    "numpy.random.mtrand": renew_numpy,
+    "uuid": renew_uuid,
+    "tempfile": renew_tempfile,
+    "multiprocessing.synchronize": renew_semaphores,
+    "multiprocessing.process": renew_authkey,
+}

@@ -1,0 +1,255 @@
+/* The decision in its order: cheapest first, and nothing is read for a container without Python. */
+#include "warm/decide.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json_out.h"
+#include "base/str.h"
+#include "warm/interpreter.h"
+#include "warm/look.h"
+
+#define PRELOAD_MAX     64
+#define MODULE_NAME_MAX 255
+
+static const char *const mode_words[] = {
+    [WARM_AUTO] = "auto", [WARM_REQUIRE] = "require", [WARM_OFF] = "off"};
+
+static const struct {
+    unsigned obstacle;
+    const char *reason;
+} obstacle_reasons[] = {
+    {WARM_OBSTACLE_LISTENER, "the seccomp filter has a listener"},
+    {WARM_OBSTACLE_PERSONALITY, "linux.personality asks for another execution domain"},
+    {WARM_OBSTACLE_APPARMOR, "an AppArmor profile takes effect when a program is executed"},
+    {WARM_OBSTACLE_SELINUX, "a SELinux label takes effect when a program is executed"},
+    {WARM_OBSTACLE_PRESERVED_FDS, "descriptors are passed on to the program"},
+    {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
+};
+
+/* Set and not empty, these ask for something to happen at start-up that a snapshot has behind it. */
+static const struct {
+    const char *name, *reason;
+} variable_reasons[] = {
+    {"PYTHONINSPECT", "PYTHONINSPECT asks for an interactive interpreter"},
+    {"PYTHONVERBOSE", "PYTHONVERBOSE shows the imports as they happen"},
+    {"PYTHONDEBUG", "PYTHONDEBUG shows the parser at work"},
+    {"PYTHONPROFILEIMPORTTIME", "PYTHONPROFILEIMPORTTIME measures the imports"},
+    {"PYTHONTRACEMALLOC", "PYTHONTRACEMALLOC traces from the start on"},
+    {"PYTHONPERFSUPPORT", "PYTHONPERFSUPPORT writes a file of its process"},
+    {"PYTHON_PERF_JIT_SUPPORT", "PYTHON_PERF_JIT_SUPPORT writes a file of its process"},
+    {"PYTHONMALLOCSTATS", "PYTHONMALLOCSTATS shows what start-up allocates"},
+    {"LD_DEBUG", "LD_DEBUG shows the loader at work"},
+    {"LD_SHOW_AUXV", "LD_SHOW_AUXV shows the loader at work"},
+    {"LD_TRACE_LOADED_OBJECTS", "LD_TRACE_LOADED_OBJECTS lists libraries only"},
+};
+
+bool warm_is_candidate(const char *argv0)
+{
+    return interpreter_is_named_so(argv0);
+}
+
+static const char *annotation(const struct warm_context *context, const char *key)
+{
+    for (size_t i = 0; i < context->annotations->count; i++)
+        if (str_eq(context->annotations->items[i].key, key))
+            return context->annotations->items[i].value;
+    return NULL;
+}
+
+static bool mode_of(const char *word, enum warm_mode *mode)
+{
+    for (size_t i = 0; i < sizeof(mode_words) / sizeof(mode_words[0]); i++)
+        if (str_eq(word, mode_words[i])) {
+            *mode = (enum warm_mode)i;
+            return true;
+        }
+    return false;
+}
+
+/* A dotted name of identifiers; letters beyond ASCII are Python's to judge. */
+static bool is_module_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > MODULE_NAME_MAX)
+        return false;
+    bool begins = true;
+    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || *p >= 0x80;
+        bool digit = *p >= '0' && *p <= '9';
+        if (*p == '.' ? begins : !letter && (begins || !digit))
+            return false;
+        begins = *p == '.';
+    }
+    return !begins;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted and each once, so that the same modules in another order are the same snapshot. */
+static int take_preload(const char **names, size_t count, struct str_list *out, struct error *err)
+{
+    if (count > PRELOAD_MAX)
+        return error_set(err, -EINVAL, "more than %d modules", PRELOAD_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!is_module_name(names[i]))
+            return error_set(err, -EINVAL, "'%.64s' is no name of a module", names[i]);
+    if (count > 0)
+        qsort(names, count, sizeof(*names), by_text);
+    out->items = names;
+    out->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || !str_eq(names[i], names[i - 1]))
+            names[out->count++] = names[i];
+    if (count > 0)
+        names[out->count] = NULL;
+    return 0;
+}
+
+static int preload_of_annotation(struct arena *a, const char *text, struct str_list *out, struct error *err)
+{
+    const char **names = ARENA_ARRAY(a, strlen(text) + 2, const char *);
+    size_t count = 0;
+    for (const char *p = text; *p != '\0';) {
+        p += strspn(p, " ,");
+        size_t length = strcspn(p, " ,");
+        if (length > 0)
+            names[count++] = arena_strndup(a, p, length);
+        p += length;
+    }
+    return take_preload(names, count, out, err);
+}
+
+/* The container's own annotation, else the first rule that fits. */
+static int plan_preload(struct arena *a, const struct warm_context *context, struct warm_plan *out,
+                        struct error *err)
+{
+    const char *text = annotation(context, WARM_ANNOTATION_PRELOAD);
+    if (text != NULL)
+        return preload_of_annotation(a, text, &out->preload, err) < 0
+                   ? error_wrap(err, "annotations[\"%s\"]", WARM_ANNOTATION_PRELOAD)
+                   : 0;
+    for (size_t i = 0; i < out->config.rules.count; i++) {
+        const struct warm_rule *rule = &out->config.rules.items[i];
+        const char *value = annotation(context, rule->annotation);
+        if (value == NULL || fnmatch(rule->value, value, 0) != 0)
+            continue;
+        return take_preload(rule->preload.items, rule->preload.count, &out->preload, err) < 0
+                   ? error_wrap(err, "warm.json: rules[%zu].preload", i)
+                   : 0;
+    }
+    return 0;
+}
+
+static const char *obstacle(const struct warm_context *context)
+{
+    for (size_t i = 0; i < sizeof(obstacle_reasons) / sizeof(obstacle_reasons[0]); i++)
+        if ((context->obstacles & obstacle_reasons[i].obstacle) != 0)
+            return obstacle_reasons[i].reason;
+    for (size_t v = 0; context->envp[v] != NULL; v++)
+        for (size_t i = 0; i < sizeof(variable_reasons) / sizeof(variable_reasons[0]); i++) {
+            const char *rest = str_after(context->envp[v], variable_reasons[i].name);
+            if (rest != NULL && rest[0] == '=' && rest[1] != '\0')
+                return variable_reasons[i].reason;
+        }
+    return NULL;
+}
+
+/* Why not, or NULL and the key. */
+static void look_closer(struct arena *a, const struct warm_context *context, struct warm_plan *out)
+{
+    out->reason = obstacle(context);
+    if (out->reason == NULL)
+        out->reason = command_line_parse(a, context->argv, context->terminal, &out->command_line);
+    struct interpreter interpreter;
+    if (out->reason == NULL)
+        out->reason = interpreter_find(a, context->look, context->argv[0], context->search_path, context->cwd,
+                                       &interpreter);
+    if (out->reason != NULL)
+        return;
+    out->program = interpreter.program;
+    out->minor = interpreter.minor;
+    struct key_facts facts = {
+        .version = context->version,
+        .called = context->argv[0],
+        .program = interpreter.program,
+        .interpreter = &interpreter.identity,
+        .minor = interpreter.minor,
+        .command_line = &out->command_line,
+        .preload = &out->preload,
+        .envp = context->envp,
+        .cwd = context->cwd,
+        .uid = context->uid,
+        .gid = context->gid,
+        .stack_limit = context->stack_limit,
+        .cpus = context->cpus,
+        .seccomp = context->seccomp,
+        .look = context->look,
+    };
+    struct error failure;
+    if (key_make(a, &facts, &out->key, &failure) < 0)
+        out->reason = arena_strdup(a, failure.text);
+}
+
+/* In mode "require" a reason is an error. */
+static int conclude(struct warm_plan *plan, struct error *err)
+{
+    plan->wanted = plan->reason == NULL;
+    if (plan->reason != NULL && plan->mode == WARM_REQUIRE)
+        return error_text(err, -ENOTSUP, "%s=require: %s", WARM_ANNOTATION_MODE, plan->reason);
+    return 0;
+}
+
+int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out, struct error *err)
+{
+    *out = (struct warm_plan){.mode = WARM_AUTO};
+    const char *mode = annotation(context, WARM_ANNOTATION_MODE);
+    if (mode != NULL && !mode_of(mode, &out->mode))
+        return error_set(err, -EINVAL, "annotations[\"%s\"]: unknown value '%.64s' (auto, require or off)",
+                         WARM_ANNOTATION_MODE, mode);
+    out->candidate = context->argv[0] != NULL && warm_is_candidate(context->argv[0]);
+    if (!out->candidate) {
+        out->reason = "the program is not called like a Python interpreter";
+        return conclude(out, err);
+    }
+    int ret = warm_config_read(a, context->config, &out->config, err);
+    if (ret < 0)
+        return ret;
+    if (mode == NULL)
+        (void)mode_of(out->config.mode, &out->mode);
+    if (out->mode == WARM_OFF) {
+        out->reason = "switched off";
+        return 0;
+    }
+    ret = plan_preload(a, context, out, err);
+    if (ret < 0)
+        return ret;
+    look_closer(a, context, out);
+    return conclude(out, err);
+}
+
+void warm_describe(const struct warm_plan *plan, const char *snapshot, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "mode", mode_words[plan->mode]);
+    json_out_pair_string(out, "start", plan->wanted ? "warm" : "cold");
+    json_out_pair_string(out, "reason", plan->reason);
+    if (plan->wanted) {
+        json_out_pair_string(out, "program", plan->program);
+        json_out_key(out, "preload");
+        json_out_array_open(out);
+        for (size_t i = 0; i < plan->preload.count; i++)
+            json_out_string(out, plan->preload.items[i]);
+        json_out_array_close(out);
+        json_out_pair_string(out, "key", plan->key.name);
+        json_out_pair_string(out, "snapshot", snapshot);
+    }
+    json_out_map_close(out);
+}

@@ -1,0 +1,78 @@
+/* Warm or cold, and why: decided in the parent, from the spec and a look at the container's files. The store
+ * is not asked here. */
+#ifndef PYSBX_WARM_DECIDE_H
+#define PYSBX_WARM_DECIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spec/spec.h"
+#include "warm/command_line.h"
+#include "warm/config.h"
+#include "warm/key.h"
+
+struct arena;
+struct error;
+struct json_out;
+struct look;
+
+/* Annotations of a container. */
+#define WARM_ANNOTATION_MODE    "run.pysbx.warm"    /* auto, require, off */
+#define WARM_ANNOTATION_PRELOAD "run.pysbx.preload" /* names of modules, separated by commas */
+
+enum warm_mode { WARM_AUTO, WARM_REQUIRE, WARM_OFF };
+
+/* What stands in the way and only the container's plan knows; each has its reason in decide.c. */
+enum warm_obstacle {
+    WARM_OBSTACLE_LISTENER = 1 << 0,      /* a seccomp filter with a listener: loaded during create */
+    WARM_OBSTACLE_PERSONALITY = 1 << 1,   /* another execution domain */
+    WARM_OBSTACLE_APPARMOR = 1 << 2,      /* a profile that takes effect at execve(2) */
+    WARM_OBSTACLE_SELINUX = 1 << 3,       /* a label that takes effect at execve(2) */
+    WARM_OBSTACLE_PRESERVED_FDS = 1 << 4, /* the program expects open descriptors beyond 2 */
+    WARM_OBSTACLE_NO_OWN_ROOT = 1 << 5,   /* no mount namespace of its own */
+};
+
+struct warm_context {
+    const char *version;               /* of the runtime, commit included */
+    const struct str_map *annotations; /* of the container */
+    char *const *argv, *const *envp;   /* envp without what the child adds (HOME) */
+    const char *search_path;           /* PATH for argv[0] */
+    const char *cwd;
+    uid_t uid;
+    gid_t gid;
+    bool terminal; /* standard input will be a terminal */
+    uint64_t stack_limit;
+    const char *cpus;
+    struct json_text seccomp;
+    unsigned obstacles;      /* of enum warm_obstacle */
+    const struct look *look; /* of the container's files */
+    const char *config;      /* path of warm.json, NULL: the usual places */
+};
+
+struct warm_plan {
+    bool wanted;        /* warm, if the store has the snapshot or it can be made */
+    const char *reason; /* why not; NULL when wanted */
+    bool candidate;     /* argv[0] is called like an interpreter: only then the rest is filled */
+    enum warm_mode mode;
+    struct warm_config config;
+    struct str_list preload; /* sorted, each once; empty: a bare interpreter */
+    struct command_line command_line;
+    const char *program; /* path of the interpreter in the container */
+    unsigned minor;      /* Python 3.minor, as the file is called */
+    struct warm_key key;
+};
+
+/* True when argv[0] is called python, python3 or python3.N: all that a container without Python pays. */
+bool warm_is_candidate(const char *argv0);
+
+/* 0: *out holds the decision. Negative errno: a mistake in the configuration or an annotation, or a reason in
+ * mode "require". */
+int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out,
+                struct error *err);
+
+/* The decision as an object of `plan`. `snapshot`: what the store has, in words, or NULL. */
+void warm_describe(const struct warm_plan *plan, const char *snapshot, struct json_out *out);
+
+#endif

@@ -1,0 +1,163 @@
+/* The snapshot of a parked process, step by step: stop it, refuse or read, write (warm/dump.h). The process
+ * is not changed but for what lies below its stack. */
+#include "warm/dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "warm/dump_areas.h"
+#include "warm/dump_state.h"
+#include "warm/dump_tracee.h"
+#include "warm/identity.h"
+#include "warm/image.h"
+
+/* It says that it is about to park, and does so: two seconds, asked every millisecond. */
+#define PARK_TRIES    2000
+#define PARK_INTERVAL 1000000
+
+#define COPY_SIZE (1UL << 20)
+
+static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
+{
+    for (size_t i = 0; i < areas->area_count; i++) {
+        const struct image_area *a = &areas->areas[i];
+        if (a->start <= address && address < a->end)
+            return (a->flags & IMAGE_AREA_FILE) != 0 && a->file == IMAGE_FILE_AGENT &&
+                   (a->prot & PROT_EXEC) != 0;
+    }
+    return false;
+}
+
+/* Stopped where the agent parks, and nowhere else: only there the agent takes over after the restore. */
+static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
+                       struct dump_areas *areas, struct error *err)
+{
+    for (int i = 0; i < PARK_TRIES; i++) {
+        int ret = tracee_stop(t, err);
+        if (ret == 0) {
+            ret = dump_areas_read(t, a, request->agent_path, areas, err);
+            if (ret < 0 || ((long)t->parked.orig_rax == request->park && is_in_agent(areas, t->parked.rip)))
+                return ret;
+            ret = tracee_resume(t, err);
+        }
+        if (ret < 0 && ret != -EAGAIN)
+            return ret;
+        nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
+    }
+    return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
+}
+
+/* The files that are mapped, by path and identity. */
+static int add_files(int root, const struct dump_areas *areas, struct arena *a, struct image_parts *parts,
+                     struct error *err)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < areas->path_count; i++)
+        size += strlen(areas->paths[i]) + 1;
+    char *strings = arena_alloc(a, size);
+    parts->files = ARENA_ARRAY(a, areas->path_count, struct image_file);
+    parts->strings = strings;
+    parts->strings_size = size;
+    for (size_t i = 0; i < areas->path_count; i++) {
+        size_t length = strlen(areas->paths[i]) + 1;
+        cleanup_fd int fd = path_open_in_root_nosymlink(root, areas->paths[i], O_PATH, 0);
+        int ret = fd < 0 ? fd : identity_of(fd, &parts->files[i].identity);
+        if (ret < 0)
+            return error_set(err, ret, "mapped file '%s'", areas->paths[i]);
+        if (!S_ISREG(parts->files[i].identity.mode))
+            return error_text(err, -ENOTSUP, "'%s' is mapped and no regular file", areas->paths[i]);
+        parts->files[i].path = parts->strings_size - size;
+        memcpy(strings + parts->files[i].path, areas->paths[i], length);
+        size -= length;
+        parts->file_count++;
+    }
+    return 0;
+}
+
+static int write_pages(const struct tracee *t, const struct image_parts *parts, int out, struct error *err)
+{
+    cleanup_free char *buffer = malloc(COPY_SIZE);
+    if (buffer == NULL)
+        return error_set(err, -ENOMEM, "write the snapshot");
+    for (size_t i = 0; i < parts->run_count; i++) {
+        const struct image_run *r = &parts->runs[i];
+        uint64_t size = r->pages * parts->header.page_size;
+        for (uint64_t done = 0; done < size;) {
+            size_t part = size - done < COPY_SIZE ? (size_t)(size - done) : COPY_SIZE;
+            int ret = tracee_read(t, r->address + done, buffer, part, err);
+            if (ret < 0)
+                return ret;
+            ssize_t n = RETRY(pwrite(out, buffer, part, (off_t)(r->offset + done)));
+            if (n != (ssize_t)part)
+                return error_set(err, n < 0 ? -errno : -ENOSPC, "write the snapshot");
+            done += part;
+        }
+    }
+    return 0;
+}
+
+static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
+{
+    struct dump_areas areas = {0};
+    struct image_parts *parts = ARENA_NEW(a, struct image_parts);
+    int ret = tracee_attach(t, request->pid, err);
+    if (ret == 0)
+        ret = stop_parked(t, request, a, &areas, err);
+    if (ret == 0)
+        ret = dump_state_check(t, a, err);
+    if (ret == 0)
+        ret = dump_state_read(t, a, &parts->header, err);
+    if (ret == 0)
+        ret = dump_areas_scan(t, a, &areas, err);
+    if (ret == 0)
+        ret = add_files(request->root, &areas, a, parts, err);
+    if (ret < 0)
+        return ret;
+    image_host_now(&parts->header.host);
+    memcpy(parts->header.special, areas.special, sizeof(areas.special));
+    parts->header.special_count = areas.special_count;
+    parts->areas = areas.areas;
+    parts->area_count = areas.area_count;
+    parts->runs = areas.runs;
+    parts->run_count = areas.run_count;
+    parts->meta = request->meta;
+    parts->meta_size = request->meta_size;
+    ret = image_write(request->out, parts, err);
+    if (ret == 0)
+        ret = write_pages(t, parts, request->out, err);
+    return ret;
+}
+
+/* What the restore will ask of the image is asked here, so that a process that cannot be restored is found
+ * while its template is there. */
+static int check_image(int fd, struct error *err)
+{
+    struct image image;
+    int ret = image_open(fd, &image, err);
+    if (ret == 0)
+        image_close(&image);
+    return ret;
+}
+
+int warm_dump(const struct dump_request *request, struct error *err)
+{
+    struct arena arena = {0};
+    struct tracee tracee;
+    int ret = dump(&tracee, request, &arena, err);
+    tracee_release(&tracee);
+    if (ret == 0)
+        ret = check_image(request->out, err);
+    arena_free(&arena);
+    return ret < 0 ? error_wrap(err, "snapshot of process %d", (int)request->pid) : 0;
+}

@@ -1,0 +1,31 @@
+/* The address space of a stopped process: what has to be mapped again, and the pages that have to be saved.
+ */
+#ifndef PYSBX_WARM_DUMP_AREAS_H
+#define PYSBX_WARM_DUMP_AREAS_H
+
+#include <stddef.h>
+
+#include "warm/image.h"
+
+struct arena;
+struct error;
+struct tracee;
+
+struct dump_areas {
+    struct image_area *areas;
+    struct image_special special[IMAGE_MAX_SPECIAL];
+    const char **paths; /* of the mapped files, each once; image_area.file is the index */
+    struct image_run *runs;
+    size_t area_count, special_count, path_count, run_count;
+};
+
+/* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get
+ * IMAGE_FILE_AGENT. */
+int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
+                    struct error *err);
+
+/* Find the pages that the process has for itself: neither untouched nor those of a file (pagemap). Fills in
+ * `runs`. A page of code that was written to is -ENOTSUP. */
+int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err);
+
+#endif

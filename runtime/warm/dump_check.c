@@ -1,0 +1,109 @@
+/* What a process may not have when it is saved, looked up from outside: proc(5), getitimer(2). */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "warm/dump_state.h"
+#include "warm/dump_tracee.h"
+
+static int check_descriptors(struct tracee *t, struct error *err)
+{
+    cleanup_fd int fd = openat(t->proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL)
+        return error_set(err, -errno, "read '/proc/%d/fd'", (int)t->pid);
+    int listed = fd_steal(&fd), ret = 0;
+    for (const struct dirent *entry; ret == 0 && (entry = readdir(dir)) != NULL;) {
+        char target[PATH_MAX];
+        if (!isdigit((unsigned char)entry->d_name[0]) || strtoul(entry->d_name, NULL, 10) <= 2)
+            continue;
+        ssize_t n = readlinkat(listed, entry->d_name, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        ret = error_text(err, -ENOTSUP, "descriptor %s is open (%s)", entry->d_name, target);
+    }
+    closedir(dir);
+    return ret;
+}
+
+/* The value of a line "Name:\tvalue" of /proc/PID/status, or "". */
+static const char *status_value(const char *status, const char *name)
+{
+    const char *line = strstr(status, name);
+    return line != NULL ? line + strlen(name) : "";
+}
+
+static int check_status(struct tracee *t, struct arena *a, struct error *err)
+{
+    char *status;
+    int ret = tracee_file(t, a, "status", &status, NULL, err);
+    if (ret < 0)
+        return ret;
+    unsigned long threads = strtoul(status_value(status, "\nThreads:\t"), NULL, 10);
+    if (threads != 1)
+        return error_text(err, -ENOTSUP, "there are %lu threads", threads);
+    if (strtoull(status_value(status, "\nSigPnd:\t"), NULL, 16) != 0 ||
+        strtoull(status_value(status, "\nShdPnd:\t"), NULL, 16) != 0)
+        return error_text(err, -ENOTSUP, "a signal is pending");
+    return 0;
+}
+
+/* A file of /proc/PID that has to be empty. */
+static int check_empty(struct tracee *t, struct arena *a, const char *name, const char *what,
+                       struct error *err)
+{
+    char *text;
+    size_t size;
+    int ret = tracee_file(t, a, name, &text, &size, err);
+    if (ret < 0)
+        return ret;
+    return size == 0 ? 0 : error_text(err, -ENOTSUP, "there is %s", what);
+}
+
+static int check_interval_timers(struct tracee *t, struct error *err)
+{
+    static const int which[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+    for (size_t i = 0; i < sizeof(which) / sizeof(*which); i++) {
+        uint64_t arguments[6] = {(uint64_t)which[i], tracee_scratch(t)};
+        long result;
+        int ret = tracee_call(t, SYS_getitimer, arguments, &result, err);
+        if (ret < 0)
+            return ret;
+        struct itimerval value = {0};
+        if (result == 0)
+            ret = tracee_read(t, tracee_scratch(t), &value, sizeof(value), err);
+        if (ret < 0)
+            return ret;
+        if (result != 0)
+            return error_set(err, (int)result, "getitimer in process %d", (int)t->pid);
+        if (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0)
+            return error_text(err, -ENOTSUP, "a timer runs (setitimer, alarm)");
+    }
+    return 0;
+}
+
+int dump_state_check(struct tracee *t, struct arena *a, struct error *err)
+{
+    int ret = check_status(t, a, err);
+    if (ret == 0)
+        ret = check_descriptors(t, err);
+    if (ret == 0)
+        ret = check_empty(t, a, arena_printf(a, "task/%d/children", (int)t->pid), "a child process", err);
+    if (ret == 0)
+        ret = check_empty(t, a, "timers", "a timer (timer_create)", err);
+    if (ret == 0)
+        ret = check_interval_timers(t, err);
+    return ret;
+}

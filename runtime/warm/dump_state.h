@@ -1,0 +1,17 @@
+/* The state of a stopped process besides its memory. */
+#ifndef PYSBX_WARM_DUMP_STATE_H
+#define PYSBX_WARM_DUMP_STATE_H
+
+struct arena;
+struct error;
+struct image_header;
+struct tracee;
+
+/* Refuse with -ENOTSUP, by name, what cannot be made again: a second thread, a child, an open descriptor
+ * other than 0, 1 and 2, a pending signal, a timer. */
+int dump_state_check(struct tracee *t, struct arena *a, struct error *err);
+
+/* Fill in thread, memory and signals of the header. */
+int dump_state_read(struct tracee *t, struct arena *a, struct image_header *out, struct error *err);
+
+#endif

@@ -1,0 +1,202 @@
+/* Each field is one NUL-terminated "name=value"; no name holds '=' and no value NUL, so that no two keys have
+ * the same text. What is found out about the processor is the image's matter, since a snapshot for another
+ * one has to be refused in any case; the boot's id stands for kernel, clock and vdso. */
+#include "warm/key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "warm/command_line.h"
+#include "warm/identity.h"
+#include "warm/look.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+_Static_assert(KEY_NAME_SIZE == HASH_NAME_SIZE, "a key's name is a hash");
+
+/* Variables that the loader, the C library, the interpreter or common extension modules read when they start,
+ * without asking os.environ. A final '*' stands for the rest of the name. */
+static const char *const variables[] = {
+    "BLIS_*",  "GLIBC_TUNABLES", "GOMP_*", "GOTO_*", "HOME",      "KMP_*", "LANG",       "LANGUAGE",  "LC_*",
+    "LD_*",    "MALLOC_*",       "MKL_*",  "NPY_*",  "NUMEXPR_*", "OMP_*", "OPENBLAS_*", "OPENSSL_*", "PATH",
+    "PYTHON*", "RUST_*",         "SSL_*",  "TMPDIR", "TZ",        "TZDIR", NULL,
+};
+
+static bool matches(const char *variable, const char *pattern)
+{
+    size_t length = strlen(pattern);
+    if (pattern[length - 1] == '*')
+        return strncmp(variable, pattern, length - 1) == 0;
+    return strncmp(variable, pattern, length) == 0 && variable[length] == '=';
+}
+
+static bool is_key_variable(const char *variable)
+{
+    for (size_t i = 0; variables[i] != NULL; i++)
+        if (matches(variable, variables[i]))
+            return true;
+    return false;
+}
+
+static void close_stream(FILE **stream)
+{
+    if (*stream != NULL)
+        fclose(*stream);
+}
+
+__attribute__((format(printf, 3, 4))) static void put(FILE *out, const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(out, "%s=", name);
+    va_start(ap, fmt);
+    vfprintf(out, fmt, ap);
+    va_end(ap);
+    fputc('\0', out);
+}
+
+static void put_identity(FILE *out, const char *name, const struct file_identity *id)
+{
+    put(out, name, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %o", id->inode, id->size, id->modified,
+        id->changed, id->mode);
+}
+
+static void put_list(FILE *out, const char *name, const char *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put(out, name, "%s", items[i]);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted: the order in the environment shapes nothing that is restored. */
+static void put_environment(struct arena *a, FILE *out, char *const *envp)
+{
+    size_t all = 0, count = 0;
+    while (envp[all] != NULL)
+        all++;
+    const char **chosen = ARENA_ARRAY(a, all + 1, const char *);
+    for (size_t i = 0; i < all; i++)
+        if (is_key_variable(envp[i]))
+            chosen[count++] = envp[i];
+    qsort(chosen, count, sizeof(*chosen), by_text);
+    put_list(out, "environment", chosen, count);
+}
+
+static void put_place(struct arena *a, FILE *out, const struct key_facts *facts, const char *path)
+{
+    struct file_identity id;
+    cleanup_fd int fd = look_open(facts->look, path_clean(a, path_join(a, facts->cwd, path)), O_PATH);
+    if (fd >= 0 && identity_of(fd, &id) == 0)
+        put_identity(out, "modules", &id);
+}
+
+/* The places of modules: those into which they are installed, beside the interpreter and as Debian and Fedora
+ * have it, and those of PYTHONPATH. Two images that share the layer with the interpreter differ here, as two
+ * volumes do, and get snapshots of their own. */
+static void put_places(struct arena *a, FILE *out, const struct key_facts *facts)
+{
+    const char *slash = strrchr(facts->program, '/');
+    const char *bin = arena_strndup(a, facts->program, slash != NULL ? (size_t)(slash - facts->program) : 0);
+    put_place(a, out, facts, arena_printf(a, "%s/../lib/python3.%u/site-packages", bin, facts->minor));
+    put_place(a, out, facts, arena_printf(a, "%s/../lib64/python3.%u/site-packages", bin, facts->minor));
+    put_place(a, out, facts, arena_printf(a, "%s/../lib/python3/dist-packages", bin));
+    put_place(a, out, facts, arena_printf(a, "%s/../local/lib/python3.%u/dist-packages", bin, facts->minor));
+    for (size_t i = 0; facts->envp[i] != NULL; i++)
+        for (const char *p = str_after(facts->envp[i], "PYTHONPATH="); p != NULL && *p != '\0';) {
+            size_t length = strcspn(p, ":");
+            put_place(a, out, facts, arena_strndup(a, p, length));
+            p += length + (p[length] == ':');
+        }
+}
+
+/* How many processors a program finds: libraries start as many threads. */
+static unsigned allowed_processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 0;
+}
+
+static int put_machine(FILE *out, struct error *err)
+{
+    struct utsname system;
+    char boot[64];
+    if (uname(&system) < 0)
+        return error_set(err, -errno, "uname");
+    /* Not by base/proc.h: within a container /proc/sys, or this very file, is a mount of its own. */
+    ssize_t n = io_read_small_at(AT_FDCWD, BOOT_ID, boot, sizeof(boot));
+    if (n < 0)
+        return error_set(err, (int)n, "read '%s'", BOOT_ID);
+    put(out, "machine", "%s", system.machine);
+    put(out, "kernel", "%s %s", system.release, system.version);
+    put(out, "boot", "%s", boot);
+    put(out, "processors", "%u", allowed_processors());
+    return 0;
+}
+
+static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, struct error *err)
+{
+    put(out, "runtime", "%s", facts->version);
+    int ret = put_machine(out, err);
+    if (ret < 0)
+        return ret;
+    put(out, "called", "%s", facts->called);
+    put(out, "program", "%s", facts->program);
+    put_identity(out, "interpreter", facts->interpreter);
+    put(out, "python", "3.%u", facts->minor);
+    put_list(out, "option", facts->command_line->options, facts->command_line->option_count);
+    put_list(out, "preload", facts->preload->items, facts->preload->count);
+    put_places(a, out, facts);
+    put(out, "cwd", "%s", facts->cwd);
+    put(out, "user", "%u:%u", facts->uid, facts->gid);
+    put(out, "stack", "%" PRIu64, facts->stack_limit);
+    if (facts->cpus != NULL)
+        put(out, "cpus", "%s", facts->cpus);
+    if (facts->seccomp.data != NULL) {
+        char name[HASH_NAME_SIZE];
+        hash_name(hash_bytes(facts->seccomp.data, facts->seccomp.size), name);
+        put(out, "seccomp", "%s", name);
+    }
+    put_environment(a, out, facts->envp);
+    return 0;
+}
+
+void key_name(const char *text, size_t size, char name[static KEY_NAME_SIZE])
+{
+    hash_name(hash_bytes(text, size), name);
+}
+
+int key_make(struct arena *a, const struct key_facts *facts, struct warm_key *out, struct error *err)
+{
+    cleanup_free char *text = NULL;
+    size_t size = 0;
+    __attribute__((cleanup(close_stream))) FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL)
+        return error_set(err, -errno, "key of the snapshot");
+    int ret = put_all(a, stream, facts, err);
+    if (ret < 0)
+        return ret;
+    if (fflush(stream) != 0)
+        return error_set(err, -errno, "key of the snapshot");
+    char *copy = arena_alloc(a, size);
+    memcpy(copy, text, size);
+    *out = (struct warm_key){.text = copy, .size = size};
+    key_name(copy, size, out->name);
+    return 0;
+}

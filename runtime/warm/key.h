@@ -1,0 +1,51 @@
+/* The key of a snapshot: everything that shapes the start of an interpreter and its imports, and that is
+ * known before it runs. The text counts; the name is only its hash. */
+#ifndef PYSBX_WARM_KEY_H
+#define PYSBX_WARM_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spec/spec.h"
+
+struct arena;
+struct command_line;
+struct error;
+struct file_identity;
+struct look;
+
+#define KEY_NAME_SIZE 33 /* 32 hexadecimal digits and NUL */
+
+struct warm_key {
+    const char *text; /* "name=value" NUL "name=value" NUL … */
+    size_t size;
+    char name[KEY_NAME_SIZE];
+};
+
+struct key_facts {
+    const char *version; /* of the runtime, commit included */
+    const char *called;  /* argv[0] */
+    const char *program; /* the path that it was found under in the container */
+    const struct file_identity *interpreter;
+    unsigned minor; /* Python 3.minor */
+    const struct command_line *command_line;
+    const struct str_list *preload; /* sorted */
+    char *const *envp;
+    const char *cwd;
+    uid_t uid;
+    gid_t gid;
+    uint64_t stack_limit;     /* RLIMIT_STACK of the container, soft */
+    const char *cpus;         /* cpuset of the container, or NULL */
+    struct json_text seccomp; /* the profile as it is written */
+    const struct look *look;
+};
+
+/* 0 or negative errno: /proc cannot be read. */
+int key_make(struct arena *a, const struct key_facts *facts, struct warm_key *out, struct error *err);
+
+/* The name that belongs to a text. */
+void key_name(const char *text, size_t size, char name[static KEY_NAME_SIZE]);
+
+#endif

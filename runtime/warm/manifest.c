@@ -1,0 +1,187 @@
+/* Reading a manifest, and comparing it with what is there now. */
+#include "warm/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "warm/look.h"
+#include "warm/manifest_format.h"
+
+static int damaged(struct error *err)
+{
+    return error_text(err, -EUCLEAN, "the snapshot's manifest is damaged");
+}
+
+static bool is_string(const struct manifest *m, uint32_t offset)
+{
+    return offset < m->header->strings_size;
+}
+
+/* Every offset leads to a string, for the last byte of all is a NUL; every range lies in its table. */
+static bool is_sound(const struct manifest *m)
+{
+    const struct manifest_header *h = m->header;
+    if (h->strings_size == 0 || m->strings[h->strings_size - 1] != '\0' || !is_string(m, h->python) ||
+        !is_string(m, h->builder) || !is_string(m, h->key) || h->key_size > h->strings_size - h->key ||
+        h->key_size == 0 || m->strings[h->key + h->key_size - 1] != '\0')
+        return false;
+    for (uint32_t i = 0; i < h->group_count; i++) {
+        const struct manifest_group *g = &m->groups[i];
+        if (!is_string(m, g->path) || m->strings[g->path] != '/' || g->first > h->entry_count ||
+            g->count > h->entry_count - g->first)
+            return false;
+    }
+    for (uint32_t i = 0; i < h->entry_count; i++)
+        if (!is_string(m, m->entries[i].name))
+            return false;
+    for (uint32_t i = 0; i < h->module_count; i++)
+        if (!is_string(m, m->modules[i]))
+            return false;
+    for (uint32_t i = 0; i < h->variable_count; i++)
+        if (!is_string(m, m->variables[i]))
+            return false;
+    return true;
+}
+
+int manifest_open(struct arena *a, const void *data, size_t size, struct manifest **out, struct error *err)
+{
+    const struct manifest_header *h = data;
+    if (size < sizeof(*h) || (uintptr_t)data % _Alignof(struct manifest_header) != 0 ||
+        h->magic != MANIFEST_MAGIC || h->size != size)
+        return damaged(err);
+    uint64_t groups = (uint64_t)h->group_count * sizeof(struct manifest_group);
+    uint64_t entries = (uint64_t)h->entry_count * sizeof(struct manifest_entry);
+    uint64_t modules = (uint64_t)h->module_count * sizeof(uint32_t);
+    uint64_t variables = (uint64_t)h->variable_count * sizeof(uint32_t);
+    if (sizeof(*h) + groups + entries + modules + variables + h->strings_size != size)
+        return damaged(err);
+    const char *p = (const char *)data + sizeof(*h);
+    struct manifest *m = ARENA_NEW(a, struct manifest);
+    m->header = h;
+    m->groups = (const struct manifest_group *)(const void *)p;
+    m->entries = (const struct manifest_entry *)(const void *)(p += groups);
+    m->modules = (const uint32_t *)(const void *)(p += entries);
+    m->variables = (const uint32_t *)(const void *)(p += modules);
+    m->strings = p + variables;
+    if (!is_sound(m))
+        return damaged(err);
+    *out = m;
+    return 0;
+}
+
+static int differs(const char *what, const char *directory, const char *name, struct error *err)
+{
+    bool slash = name[0] != '\0' && !str_eq(directory, "/");
+    return error_text(err, -ESTALE, "'%s%s%s' %s", directory, slash ? "/" : "", name, what);
+}
+
+static int verify_entry(int dir, const char *directory, const char *name,
+                        const struct file_identity *expected, struct error *err)
+{
+    struct file_identity now;
+    int ret = identity_at(dir, name, false, &now);
+    bool was = expected->mode != 0;
+    if (ret == -ENOENT)
+        return was ? differs("does not exist any more", directory, name, err) : 0;
+    if (ret < 0)
+        return error_set(err, ret, "look at '%s/%s'", directory, name);
+    if (!was)
+        return differs("did not exist", directory, name, err);
+    return identity_equal(&now, expected) ? 0 : differs("has changed", directory, name, err);
+}
+
+static int verify_group(const struct manifest *m, const struct manifest_group *g, const struct look *look,
+                        struct error *err)
+{
+    const char *path = m->strings + g->path;
+    cleanup_fd int fd = look_open(look, path, O_PATH);
+    bool missing = fd == -ENOENT || fd == -ENOTDIR;
+    if ((g->flags & GROUP_ABSENT) != 0)
+        return missing ? 0 : differs("did not exist", path, "", err);
+    if (missing)
+        return differs("does not exist any more", path, "", err);
+    if (fd == -EXDEV)
+        return error_text(err, fd, "'%s' lies in a mount that cannot be seen from outside", path);
+    if (fd < 0)
+        return error_set(err, fd, "look at '%s'", path);
+    struct file_identity now;
+    if ((g->flags & GROUP_IDENTITY) != 0 &&
+        (identity_of(fd, &now) < 0 || !identity_equal(&now, &g->identity)))
+        return differs("has changed", path, "", err);
+    for (uint32_t i = g->first; i < g->first + g->count; i++) {
+        int ret = verify_entry(fd, path, m->strings + m->entries[i].name, &m->entries[i].identity, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+int manifest_verify(const struct manifest *m, const struct look *look, struct error *err)
+{
+    for (uint32_t i = 0; i < m->header->group_count; i++) {
+        int ret = verify_group(m, &m->groups[i], look, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/* The first of the name counts, as for getenv(3) and os.environ. */
+static const char *find_variable(char *const *envp, const char *name, size_t length)
+{
+    for (size_t i = 0; envp[i] != NULL; i++)
+        if (strncmp(envp[i], name, length) == 0 && envp[i][length] == '=')
+            return envp[i];
+    return NULL;
+}
+
+/* No variable that the template had not; HOME and HOSTNAME are told apart in manifest_build.c. */
+static int check_additions(const struct manifest *m, char *const *envp, struct error *err)
+{
+    for (size_t i = 0; envp[i] != NULL; i++) {
+        size_t length = strcspn(envp[i], "=");
+        bool known = str_after(envp[i], "HOSTNAME=") != NULL || str_after(envp[i], "HOME=") != NULL;
+        for (uint32_t v = 0; !known && v < m->header->variable_count; v++)
+            known = strncmp(m->strings + m->variables[v], envp[i], length + 1) == 0;
+        if (!known)
+            return error_text(err, -ESTALE, "variable '%.*s' was not set", (int)length, envp[i]);
+    }
+    return 0;
+}
+
+int manifest_check_environment(const struct manifest *m, char *const *envp, struct error *err)
+{
+    for (uint32_t i = 0; i < m->header->variable_count; i++) {
+        const char *expected = m->strings + m->variables[i];
+        size_t length = strcspn(expected, "=");
+        const char *now = find_variable(envp, expected, length);
+        bool was = expected[length] == '=';
+        if (was ? !str_eq(now, expected) : now != NULL)
+            return error_text(err, -ESTALE, "variable '%.*s' has another value", (int)length, expected);
+    }
+    return m->header->whole_environment != 0 ? check_additions(m, envp, err) : 0;
+}
+
+void manifest_describe(const struct manifest *m, struct manifest_facts *out)
+{
+    const struct manifest_header *h = m->header;
+    *out = (struct manifest_facts){
+        .python = m->strings + h->python,
+        .builder = m->strings + h->builder,
+        .built = h->built,
+        .key = {.text = m->strings + h->key, .size = h->key_size},
+        .file_count = h->group_count + h->entry_count,
+        .module_count = h->module_count,
+    };
+    key_name(out->key.text, out->key.size, out->key.name);
+}
+
+const char *manifest_module(const struct manifest *m, size_t i)
+{
+    return m->strings + m->modules[i];
+}

@@ -1,0 +1,51 @@
+/* How a manifest lies in memory and in the image: header, groups, entries, modules, variables, strings.
+ * Offsets of strings count from the first string. Numbers are those of the machine that wrote it. */
+#ifndef PYSBX_WARM_MANIFEST_FORMAT_H
+#define PYSBX_WARM_MANIFEST_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "warm/identity.h"
+
+#define MANIFEST_MAGIC UINT64_C(0x31304e414d585953) /* raise with every change of the layout */
+
+enum group_flags {
+    GROUP_IDENTITY = 1, /* what the path leads to has this identity */
+    GROUP_ABSENT = 2,   /* the path leads nowhere */
+};
+
+/* A path, resolved once, and files in the directory that it leads to. */
+struct manifest_group {
+    struct file_identity identity;
+    uint32_t path, flags;
+    uint32_t first, count; /* of the entries */
+};
+
+/* A file in a directory; not a link. */
+struct manifest_entry {
+    struct file_identity identity; /* mode 0: there is none of this name */
+    uint32_t name, reserved;
+};
+
+struct manifest_header {
+    uint64_t magic, size;
+    int64_t built;
+    uint32_t python, builder; /* strings */
+    uint32_t key, key_size;   /* the key's text is among the strings */
+    uint32_t group_count, entry_count, module_count, variable_count;
+    uint32_t strings_size;
+    uint32_t whole_environment; /* the variables are all there were */
+};
+
+/* Points into the data. */
+struct manifest {
+    const struct manifest_header *header;
+    const struct manifest_group *groups;
+    const struct manifest_entry *entries;
+    const uint32_t *modules;   /* names, sorted */
+    const uint32_t *variables; /* "NAME=value", or "NAME" for one that was not set; sorted */
+    const char *strings;
+};
+
+#endif

@@ -1,0 +1,261 @@
+/* From a snapshot to the process: check, plan, jump (warm/restore.h). */
+#include "warm/restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "warm/identity.h"
+#include "warm/image.h"
+#include "warm/restore_place.h"
+#include "warm/restore_plan.h"
+#include "warm/restorer/x86_64.h"
+
+#ifndef SYS_rseq
+#define SYS_rseq 334
+#endif
+
+/* The restorer's own needs. */
+#define STACK_SIZE (16UL << 10)
+
+struct restore {
+    struct restore_request request;
+    struct image image;
+    struct restore_place place;
+    struct restore_plan plan;
+    int *files;
+    size_t file_count;
+};
+
+static int check_host(const struct image *image, struct error *err)
+{
+    struct image_host here;
+    image_host_now(&here);
+    const char *difference = image_host_difference(&image->header->host, &here);
+    if (difference != NULL)
+        return error_text(err, -ENOTSUP, "the snapshot was made on %s", difference);
+    return 0;
+}
+
+/* Memory that the limits of this process forbid is better known now than half way. */
+static int check_limits(const struct image *image, struct error *err)
+{
+    uint64_t all = 0, data = 0;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        all += a->end - a->start;
+        if ((a->prot & PROT_WRITE) != 0)
+            data += a->end - a->start;
+    }
+    const struct {
+        int resource;
+        const char *name;
+        uint64_t needed;
+    } limits[] = {{RLIMIT_AS, "RLIMIT_AS", all}, {RLIMIT_DATA, "RLIMIT_DATA", data}};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
+            return error_text(err, -ENOTSUP, "%s is smaller than the snapshot", limits[i].name);
+    }
+    return 0;
+}
+
+/* The files that the snapshot has mapped; they have to be those that it was made with. */
+static int open_files(struct restore *restore, struct error *err)
+{
+    const struct image *image = &restore->image;
+    restore->files = calloc(image->file_count + 1, sizeof(*restore->files));
+    if (restore->files == NULL)
+        return error_set(err, -ENOMEM, "open the snapshot's files");
+    for (size_t i = 0; i < image->file_count; i++) {
+        const char *path = image_path(image, &image->files[i]);
+        /* What lies there now may be anything: a FIFO must not hang the runtime, a terminal not become its
+         * own.
+         */
+        int fd =
+            path_open_in_root_nosymlink(restore->request.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+        if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+            return error_text(err, -ESTALE, "mapped file '%s' is gone", path);
+        if (fd < 0)
+            return error_set(err, fd, "open mapped file '%s'", path);
+        restore->files[restore->file_count++] = fd;
+        struct file_identity identity;
+        int ret = identity_of(fd, &identity);
+        if (ret < 0)
+            return error_set(err, ret, "mapped file '%s'", path);
+        if (!identity_equal(&identity, &image->files[i].identity))
+            return error_text(err, -ESTALE, "mapped file '%s' is another one", path);
+    }
+    return 0;
+}
+
+/* What the C library has registered with the kernel (rseq(2), glibc 2.35). Its size is not what __rseq_size
+ * says, and ending the registration takes the very size; asked with a wrong signature, the kernel says EPERM
+ * when all the rest is right. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+#define RSEQ_SIGNATURE  0x53053053U /* glibc's, for x86 */
+#define RSEQ_UNREGISTER 1
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#define AT_RSEQ_ALIGN        28
+#endif
+
+static int find_own_rseq(struct restore_plan *plan, struct error *err)
+{
+    if (&__rseq_size == NULL || &__rseq_offset == NULL || __rseq_size == 0)
+        return 0;
+    uint64_t address = (uint64_t)__builtin_thread_pointer() + (uint64_t)__rseq_offset;
+    uint64_t align = getauxval(AT_RSEQ_ALIGN), feature = getauxval(AT_RSEQ_FEATURE_SIZE);
+    const uint64_t sizes[] = {32, align > 0 ? (feature + align - 1) / align * align : 32, __rseq_size};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (syscall(SYS_rseq, address, sizes[i], RSEQ_UNREGISTER, ~RSEQ_SIGNATURE) < 0 && errno == EPERM) {
+            plan->own_rseq = address;
+            plan->own_rseq_size = (uint32_t)sizes[i];
+            plan->own_rseq_signature = RSEQ_SIGNATURE;
+            return 0;
+        }
+    return error_text(err, -ENOTSUP, "the C library's restartable sequences are of an unknown size");
+}
+
+/* The strings of a list one after another at *next, which moves on, and an array of pointers to them. */
+static uint64_t put_strings(struct restore_plan *plan, char *const *list, uint64_t *next, uint64_t *count)
+{
+    size_t n = 0;
+    while (list[n] != NULL)
+        n++;
+    uint64_t *pointers = restore_plan_alloc(plan, (n + 1) * sizeof(*pointers));
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(list[i]) + 1;
+        memcpy((void *)*next, list[i], size);
+        pointers[i] = *next;
+        *next += size;
+    }
+    *count = n;
+    return (uint64_t)pointers;
+}
+
+static size_t strings_size(const struct restore_request *request)
+{
+    size_t size = 1;
+    for (size_t i = 0; request->argv[i] != NULL; i++)
+        size += strlen(request->argv[i]) + 1;
+    for (size_t i = 0; request->envp[i] != NULL; i++)
+        size += strlen(request->envp[i]) + 1;
+    return size;
+}
+
+static int put_params(struct restore_plan *plan, struct error *err)
+{
+    const struct restore_place *place = plan->place;
+    struct warm_params *params = restore_plan_alloc(plan, sizeof(*params));
+    params->magic = WARM_PARAMS_MAGIC;
+    params->area = place->code;
+    params->area_size = place->code_size + place->data_size;
+    uint64_t next = place->strings;
+    plan->argument_start = next;
+    params->argv = put_strings(plan, plan->request->argv, &next, &params->argc);
+    plan->argument_end = plan->environment_start = next;
+    params->envp = put_strings(plan, plan->request->envp, &next, &params->envc);
+    plan->environment_end = next;
+    params->program = plan->request->program;
+    params->program_index = plan->request->program_index;
+    plan->params = (uint64_t)params;
+    if (getrandom(params->entropy, sizeof(params->entropy), 0) != (ssize_t)sizeof(params->entropy))
+        return error_set(err, -errno, "get random bytes");
+    return 0;
+}
+
+static uint64_t whole_pages(uint64_t size, uint64_t page)
+{
+    return (size + page - 1) / page * page;
+}
+
+static int make_place(struct restore *restore, struct error *err)
+{
+    const struct image_header *h = restore->image.header;
+    struct restore_place *place = &restore->place;
+    place->data_size =
+        whole_pages(restore_plan_size(&restore->image, &restore->request) + STACK_SIZE, h->page_size);
+    place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
+    for (size_t i = 0; i < h->special_count; i++)
+        place->parking_size += h->special[i].end - h->special[i].start;
+    return restore_place_make(&restore->image, place, err);
+}
+
+static int make_plan(struct restore *restore, struct error *err)
+{
+    struct restore_plan *plan = &restore->plan;
+    plan->image = &restore->image;
+    plan->request = &restore->request;
+    plan->place = &restore->place;
+    plan->files = restore->files;
+    plan->own_vdso = getauxval(AT_SYSINFO_EHDR);
+    int ret = find_own_rseq(plan, err);
+    if (ret < 0)
+        return ret;
+    restore_plan_begin(plan, restore->request.error_message);
+    ret = put_params(plan, err);
+    if (ret < 0)
+        return ret;
+    restore_plan_frame(plan);
+    restore_plan_leave(plan);
+    restore_plan_memory(plan);
+    restore_plan_process(plan);
+    return 0;
+}
+
+static void restore_free(struct restore *restore)
+{
+    if (restore->place.code != 0)
+        restore_place_unmake(&restore->place);
+    for (size_t i = 0; i < restore->file_count; i++)
+        close(restore->files[i]);
+    free(restore->files);
+    image_close(&restore->image);
+    free(restore);
+}
+
+int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
+{
+    struct restore *restore = calloc(1, sizeof(*restore));
+    if (restore == NULL)
+        return error_set(err, -ENOMEM, "restore the snapshot");
+    restore->request = *request;
+    int ret = image_open(request->image, &restore->image, err);
+    if (ret == 0)
+        ret = check_host(&restore->image, err);
+    if (ret == 0)
+        ret = check_limits(&restore->image, err);
+    if (ret == 0)
+        ret = open_files(restore, err);
+    if (ret == 0)
+        ret = make_place(restore, err);
+    if (ret == 0)
+        ret = make_plan(restore, err);
+    if (ret < 0) {
+        restore_free(restore);
+        return ret;
+    }
+    *out = restore;
+    return 0;
+}
+
+_Noreturn void restore_go(struct restore *restore, int error_fd)
+{
+    struct restore_place *place = &restore->place;
+    restore_plan_finish(&restore->plan, error_fd);
+    uint64_t entry = place->code + ((uintptr_t)restorer_run - (uintptr_t)restorer_start);
+    restorer_enter(entry, place->data + place->data_size, restore->plan.work);
+}

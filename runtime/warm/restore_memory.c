@@ -1,0 +1,139 @@
+/* The steps of a restore that exchange the memory. Makes steps, calls nothing. The address space on the way,
+ * lowest address first; M is the middle of the largest gap of the snapshot:
+ *
+ *     before                     exchange              after
+ *     the runtime's program      nothing               the interpreter, its heap
+ *     M code, data, strings      the same              the same, until the agent unmaps code and data
+ *       parking, reserved        [vvar] [vdso]         nothing
+ *     libraries, stack           nothing               the interpreter's mappings, its stack
+ *     [vvar] [vdso]              nothing               [vvar] [vdso], where the snapshot had them
+ */
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "warm/restore.h"
+#include "warm/restore_plan.h"
+
+/* Newer than the headers of the oldest supported distribution. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08
+#endif
+
+static const struct {
+    uint32_t area_flag;
+    int advice;
+    uint32_t step_flags;
+} advices[] = {
+    {IMAGE_AREA_WIPEONFORK, MADV_WIPEONFORK, 0},
+    {IMAGE_AREA_DONTFORK, MADV_DONTFORK, 0},
+    {IMAGE_AREA_DONTDUMP, MADV_DONTDUMP, 0},
+    {IMAGE_AREA_HUGEPAGE, MADV_HUGEPAGE, RESTORER_HINT},
+    {IMAGE_AREA_NOHUGEPAGE, MADV_NOHUGEPAGE, RESTORER_HINT},
+    {IMAGE_AREA_MERGEABLE, MADV_MERGEABLE, RESTORER_HINT},
+};
+
+static void move(struct restore_plan *plan, uint64_t from, uint64_t to, uint64_t size)
+{
+    restore_step(plan, REPORT_VDSO, 0, SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+}
+
+/* The kernel lays its areas out in one block, the same way in every process: where the code is, the others
+ * are. They are moved twice, for where they belong something of the runtime may lie, and where they are
+ * something of the snapshot. */
+static void exchange_special(struct restore_plan *plan)
+{
+    const struct image_header *h = plan->image->header;
+    const struct restore_place *place = plan->place;
+    uint64_t vdso = 0;
+    for (size_t i = 0; i < h->special_count; i++)
+        if (strcmp(h->special[i].name, "[vdso]") == 0)
+            vdso = h->special[i].start;
+    uint64_t parked = place->parking;
+    for (size_t i = 0; i < h->special_count; i++) {
+        const struct image_special *s = &h->special[i];
+        move(plan, plan->own_vdso + (s->start - vdso), parked, s->end - s->start);
+        parked += s->end - s->start;
+    }
+    restore_step(plan, REPORT_UNMAP, 0, SYS_munmap, 0, place->code);
+    uint64_t end = place->parking + place->parking_size;
+    restore_step(plan, REPORT_UNMAP, 0, SYS_munmap, end, IMAGE_HIGHEST - end);
+    parked = place->parking;
+    for (size_t i = 0; i < h->special_count; i++) {
+        const struct image_special *s = &h->special[i];
+        move(plan, parked, s->start, s->end - s->start);
+        parked += s->end - s->start;
+    }
+}
+
+/* The area as it would be untouched. */
+static void map_area(struct restore_plan *plan, const struct image_area *a)
+{
+    uint64_t flags = MAP_FIXED | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    if ((a->flags & IMAGE_AREA_FILE) != 0) {
+        int fd = a->file == IMAGE_FILE_AGENT ? plan->request->agent : plan->files[a->file];
+        flags |= (a->flags & IMAGE_AREA_SHARED) != 0 ? MAP_SHARED : MAP_PRIVATE;
+        restore_step(plan, REPORT_MAP_FILE, 0, SYS_mmap, a->start, a->end - a->start, a->prot, flags,
+                     (uint64_t)fd, a->offset);
+        return;
+    }
+    uint64_t start = a->start;
+    flags |= MAP_ANONYMOUS | ((a->flags & IMAGE_AREA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
+    if ((a->flags & IMAGE_AREA_STACK) != 0) {
+        flags |= MAP_GROWSDOWN | MAP_NORESERVE;
+        start = restore_place_stack(plan->image, a);
+    }
+    restore_step(plan, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, a->prot, flags, (uint64_t)-1);
+}
+
+/* The pages of the snapshot. A stack has to stay anonymous, for a mapping of a file does not grow. */
+static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r)
+{
+    uint64_t size = r->pages * plan->image->header->page_size, fd = (uint64_t)plan->request->image;
+    if ((a->flags & IMAGE_AREA_STACK) != 0)
+        restore_step(plan, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
+    else
+        restore_step(plan, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, r->address, size, a->prot,
+                     MAP_PRIVATE | MAP_FIXED | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0),
+                     fd, r->offset);
+}
+
+static void advise(struct restore_plan *plan, const struct image_area *a)
+{
+    /* Droppable memory has the properties already, and may not be given others. */
+    if ((a->flags & IMAGE_AREA_DROPPABLE) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++)
+        if ((a->flags & advices[i].area_flag) != 0)
+            restore_step(plan, REPORT_ADVICE, advices[i].step_flags, SYS_madvise, a->start, a->end - a->start,
+                         (uint64_t)advices[i].advice);
+}
+
+/* Whether one run is all of the area: then nothing of the area itself would be seen. */
+static bool is_covered(const struct image *image, const struct image_area *a, const struct image_run *r)
+{
+    return r->address == a->start && r->pages * image->header->page_size == a->end - a->start &&
+           (a->flags & IMAGE_AREA_STACK) == 0;
+}
+
+void restore_plan_memory(struct restore_plan *plan)
+{
+    const struct image *image = plan->image;
+    exchange_special(plan);
+    const struct image_run *run = image->runs, *end = image->runs + image->run_count;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        if (run == end || !is_covered(image, a, run))
+            map_area(plan, a);
+        for (; run < end && run->address < a->end; run++)
+            map_run(plan, a, run);
+        advise(plan, a);
+    }
+    for (size_t i = 0; i < image->write_count; i++)
+        restore_step(plan, REPORT_ADVICE, RESTORER_HINT, SYS_madvise, image->writes[i].address,
+                     image->writes[i].pages * image->header->page_size, MADV_POPULATE_WRITE);
+}

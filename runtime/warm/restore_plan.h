@@ -1,0 +1,78 @@
+/* The list of system calls that exchanges the memory of this process for that of a snapshot. */
+#ifndef PYSBX_WARM_RESTORE_PLAN_H
+#define PYSBX_WARM_RESTORE_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "warm/image.h"
+#include "warm/restore_place.h"
+#include "warm/restorer/restorer.h"
+
+struct restore_request;
+
+/* What failed, for the reader of an error. */
+enum restore_report {
+    REPORT_SIGNALS,
+    REPORT_RSEQ,
+    REPORT_VDSO,
+    REPORT_UNMAP,
+    REPORT_MAP_FILE,
+    REPORT_MAP_MEMORY,
+    REPORT_MAP_SNAPSHOT,
+    REPORT_STACK,
+    REPORT_ADVICE,
+    REPORT_THREAD,
+    REPORT_LAYOUT,
+    REPORT_NAME,
+    REPORT_CLOSE,
+    REPORT_FILTER,
+    REPORT_CAPABILITIES,
+    REPORT_COUNT,
+};
+
+struct restore_plan {
+    const struct image *image;
+    const struct restore_request *request;
+    const struct restore_place *place;
+    const int *files;                           /* descriptors, in the order of the image's table */
+    uint64_t own_rseq;                          /* what the running C library has registered; 0: nothing */
+    uint32_t own_rseq_size, own_rseq_signature; /* bytes */
+    uint64_t own_vdso;                          /* where the kernel's code is now */
+    uint64_t params;                            /* address of struct warm_params */
+    uint64_t argument_start, argument_end, environment_start, environment_end; /* of the strings */
+
+    struct restorer_work *work;
+    struct restorer_step *steps;
+    uint64_t next, end; /* free part of the place's data */
+};
+
+/* Bytes of the place's data that the plan needs at most, without the stack of the restorer. */
+size_t restore_plan_size(const struct image *image, const struct restore_request *request);
+
+/* Begin the list, in the place's data; image, request and place are set. The first word of a report is
+ * `message`. */
+void restore_plan_begin(struct restore_plan *plan, int message);
+
+/* Memory of the place's data, zeroed, aligned to 64 bytes; the same with a copy of `data`. */
+void *restore_plan_alloc(struct restore_plan *plan, size_t size);
+void *restore_plan_copy(struct restore_plan *plan, const void *data, size_t size);
+
+/* Add a step: restore_step(plan, report, flags, number, arguments…). */
+void restore_plan_add(struct restore_plan *plan, enum restore_report report, uint32_t flags, long number,
+                      const uint64_t arguments[6]);
+#define restore_step(plan, report, flags, number, ...)                                                       \
+    restore_plan_add(plan, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
+
+/* The steps, in this order: the runtime's own registrations end (restore_process.c); its memory goes and the
+ * snapshot's comes (restore_memory.c); signals, thread, layout, name (restore_process.c); descriptors,
+ * filter, capabilities (the same), where `report_fd`, if it is not negative, is the last to be closed. */
+void restore_plan_leave(struct restore_plan *plan);
+void restore_plan_memory(struct restore_plan *plan);
+void restore_plan_process(struct restore_plan *plan);
+void restore_plan_finish(struct restore_plan *plan, int report_fd);
+
+/* The frame from which rt_sigreturn(2) sets the registers (restore_frame.c). */
+void restore_plan_frame(struct restore_plan *plan);
+
+#endif

@@ -1,0 +1,442 @@
+/* Warm or cold: the decision and its reasons, the key, the look at a container's files, warm.json. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "unit.h"
+#include "warm/config.h"
+#include "warm/decide.h"
+#include "warm/identity.h"
+#include "warm/look.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static char root_path[] = "/tmp/pysbx-unit.XXXXXX";
+static int root;
+static struct arena arena;
+
+static void make_directories(const char *const *paths)
+{
+    for (; *paths != NULL; paths++)
+        if (mkdirat(root, *paths, 0755) < 0)
+            bail_out("mkdir '%s'", *paths);
+}
+
+static void put_program(const char *path, const void *data, size_t size)
+{
+    if (io_create_file_at(root, path, data, size, 0755) < 0)
+        bail_out("write '%s'", path);
+}
+
+static void link_to(const char *target, const char *path)
+{
+    if (symlinkat(target, root, path) < 0)
+        bail_out("symlink '%s'", path);
+}
+
+/* A root whose interpreters are copies of this test: dynamic programs for this machine and glibc. */
+static void make_root(void)
+{
+    static const char *const directories[] = {"usr",
+                                              "usr/bin",
+                                              "usr/lib",
+                                              "usr/lib/python3.11",
+                                              "opt",
+                                              "opt/venv",
+                                              "opt/venv/bin",
+                                              "usr/lib/python3.11/site-packages",
+                                              "data",
+                                              "usr/libexec",
+                                              NULL};
+    char *self;
+    size_t size;
+    if (mkdtemp(root_path) == NULL || (root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        bail_out("cannot make a root");
+    if (io_read_file_at(&arena, AT_FDCWD, "/proc/self/exe", (size_t)1 << 28, &self, &size) < 0)
+        bail_out("cannot read the test itself");
+    make_directories(directories);
+    put_program("usr/bin/python3.11", self, size);
+    put_program("usr/bin/python3.8", self, size);
+    put_program("usr/bin/python3.99", self, size);
+    put_program("opt/python", self, size);
+    put_program("opt/python3.12", "#!/bin/sh\n", 10);
+    link_to("python3.11", "usr/bin/python3");
+    link_to("python3", "usr/bin/python");
+    link_to("/usr/bin/python3", "opt/venv/bin/python");
+    link_to("../../../../../../../../etc", "opt/out");
+    char *loader = memmem(self, size, "ld-linux-x86-64.so.2", 20);
+    if (loader == NULL)
+        bail_out("the test has no loader");
+    memcpy(loader, "ld-musl-x86_64.so.1", 20);
+    put_program("opt/python3.13", self, size);
+    if (io_create_file_at(root, "data/python3.11", self, size, 0644) < 0)
+        bail_out("write a file that is no program");
+}
+
+static struct str_pair pairs[2];
+static struct str_map annotations = {pairs, 0};
+static struct look look;
+
+/* A container that starts warm; tests change one thing of it. */
+static struct warm_context context_of(const char *const *argv)
+{
+    static const char *const envp[] = {"PATH=/usr/bin", "LANG=C.UTF-8", "OTHER=1", NULL};
+    annotations.count = 0;
+    look = (struct look){.root = root};
+    return (struct warm_context){.version = "test",
+                                 .annotations = &annotations,
+                                 .argv = (char *const *)(uintptr_t)argv,
+                                 .envp = (char *const *)(uintptr_t)envp,
+                                 .search_path = "/nowhere:/usr/bin",
+                                 .cwd = "/",
+                                 .stack_limit = 8 << 20,
+                                 .look = &look,
+                                 .config = "/nonexistent/warm.json"};
+}
+
+static void annotate(const char *key, const char *value)
+{
+    pairs[annotations.count++] = (struct str_pair){key, value};
+}
+
+static int decide(const struct warm_context *context, struct warm_plan *plan, struct error *err)
+{
+    *err = (struct error){0};
+    return warm_decide(&arena, context, plan, err);
+}
+
+static void test_programs(void)
+{
+    static const struct {
+        const char *program, *cwd, *reason; /* reason: a part of it; NULL: warm */
+    } rows[] = {
+        {"python3", "/", NULL},
+        {"python", "/", NULL},
+        {"python3.11", "/", NULL},
+        {"/usr/bin/python3", "/", NULL},
+        {"bin/python3", "/usr", NULL},
+        {"./python", "/opt/venv/bin", NULL},
+        {"/opt/venv/bin/python", "/", NULL},
+        {"sh", "/", "is not called like a Python interpreter"},
+        {"python2", "/", "is not called like"},
+        {"python2.7", "/", "is not called like"},
+        {"python3.11-config", "/", "is not called like"},
+        {"pypy3", "/", "is not called like"},
+        {"/usr/bin/", "/", "is not called like"},
+        {"python3.9", "/", "no program 'python3.9' is seen"},
+        {"/nowhere/python3", "/", "no program '/nowhere/python3' is seen"},
+        {"/data/python3.11", "/", "no program '/data/python3.11' is seen"},
+        {"/opt/out/python3", "/", "no program"},
+        {"python3.8", "/", "Python 3.8 is not supported: 3.9 to 3.14 are"},
+        {"python3.99", "/", "Python 3.99 is not supported"},
+        {"/opt/python", "/", "which is not called python3.N"},
+        {"/opt/python3.12", "/", "'/opt/python3.12' is no dynamic program for this machine"},
+        {"/opt/python3.13", "/", "asks for the loader 'ld-musl-x86_64.so.1', which is not glibc's"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *const argv[] = {rows[i].program, "-c", "pass", NULL};
+        struct warm_context context = context_of(argv);
+        struct warm_plan plan;
+        struct error err;
+        context.cwd = rows[i].cwd;
+        is_int(decide(&context, &plan, &err), 0, "'%s': decided", rows[i].program);
+        if (rows[i].reason == NULL)
+            is_str(plan.reason, NULL, "'%s': warm", rows[i].program);
+        else if (!ok(plan.reason != NULL && strstr(plan.reason, rows[i].reason) != NULL, "'%s': cold, %s",
+                     rows[i].program, rows[i].reason))
+            diag("%s", plan.reason != NULL ? plan.reason : "(warm)");
+        ok(plan.wanted == (rows[i].reason == NULL), "'%s': and says so", rows[i].program);
+    }
+}
+
+static const char *const command[] = {"python3", "-c", "pass", NULL};
+
+static void test_modes(void)
+{
+    struct warm_context context = context_of(command);
+    struct warm_plan plan;
+    struct error err;
+    annotate(WARM_ANNOTATION_MODE, "off");
+    decide(&context, &plan, &err);
+    is_str(plan.reason, "switched off", "off");
+    context = context_of(command);
+    annotate(WARM_ANNOTATION_MODE, "always");
+    is_int(decide(&context, &plan, &err), -EINVAL, "an unknown mode is an error");
+    is_str(err.text, "annotations[\"run.pysbx.warm\"]: unknown value 'always' (auto, require or off)",
+           "that names the annotation");
+    static const char *const interactive[] = {"python3", "-i", NULL}, *const shell[] = {"sh", NULL};
+    context = context_of(interactive);
+    annotate(WARM_ANNOTATION_MODE, "require");
+    is_int(decide(&context, &plan, &err), -ENOTSUP, "require: a reason is an error");
+    is_str(err.text, "run.pysbx.warm=require: -i asks for an interactive interpreter", "with the reason");
+    context = context_of(shell);
+    annotate(WARM_ANNOTATION_MODE, "require");
+    is_int(decide(&context, &plan, &err), -ENOTSUP, "require: a program other than Python, too");
+}
+
+static void test_obstacles(void)
+{
+    struct warm_plan plan;
+    struct error err;
+    for (unsigned i = 0; i <= 5; i++) {
+        struct warm_context context = context_of(command);
+        context.obstacles = 1U << i;
+        decide(&context, &plan, &err);
+        ok(!plan.wanted && plan.reason != NULL, "obstacle %u: %s", i,
+           plan.reason != NULL ? plan.reason : "none");
+    }
+    static const struct {
+        const char *variable;
+        bool cold;
+    } rows[] = {
+        {"PYTHONINSPECT=1", true},     {"PYTHONINSPECT=", false}, {"PYTHONTRACEMALLOC=1", true},
+        {"PYTHONHASHSEED=7", false},   {"LD_DEBUG=all", true},    {"PYTHONINSPECTOR=1", false},
+        {"PYTHONUNBUFFERED=1", false}, {"PYTHONVERBOSE=1", true}, {"PYTHONPROFILEIMPORTTIME=1", true}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *const envp[] = {rows[i].variable, NULL};
+        struct warm_context context = context_of(command);
+        context.envp = (char *const *)(uintptr_t)envp;
+        decide(&context, &plan, &err);
+        ok(plan.wanted == !rows[i].cold, "%s: %s", rows[i].variable, rows[i].cold ? "cold" : "warm");
+    }
+}
+
+static void test_preload(void)
+{
+    struct warm_plan plan;
+    struct error err;
+    struct warm_context context = context_of(command);
+    decide(&context, &plan, &err);
+    is_int(plan.preload.count, 0, "no annotation: a bare interpreter");
+    annotate(WARM_ANNOTATION_PRELOAD, " pandas, numpy,pandas,xml.etree.ElementTree");
+    decide(&context, &plan, &err);
+    if (is_int(plan.preload.count, 3, "each module once")) {
+        is_str(plan.preload.items[0], "numpy", "sorted");
+        is_str(plan.preload.items[2], "xml.etree.ElementTree", "with packages");
+    }
+    static const char *const bad[] = {"os; import sys", "1a",  "a..b", ".a", "a.", "a-b",
+                                      "--help",         "a/b", "-c"};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        context = context_of(command);
+        annotate(WARM_ANNOTATION_PRELOAD, bad[i]);
+        is_int(decide(&context, &plan, &err), -EINVAL, "'%s' is no module", bad[i]);
+        ok(strstr(err.text, "annotations[\"run.pysbx.preload\"]: '") == err.text, "and is named: %s",
+           err.text);
+    }
+}
+
+static char name_of_key[KEY_NAME_SIZE];
+
+/* Does the key of this context differ from the plain one? */
+static bool differs(const struct warm_context *context)
+{
+    struct warm_plan plan;
+    struct error err;
+    if (decide(context, &plan, &err) < 0 || !plan.wanted)
+        bail_out("%s", plan.reason != NULL ? plan.reason : err.text);
+    return strcmp(plan.key.name, name_of_key) != 0;
+}
+
+static bool differs_by_variables(const char *const *envp)
+{
+    struct warm_context context = context_of(command);
+    context.envp = (char *const *)(uintptr_t)envp;
+    return differs(&context);
+}
+
+static bool differs_by_command(const char *const *argv)
+{
+    struct warm_context context = context_of(argv);
+    return differs(&context);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_key(void)
+{
+    struct warm_plan plan;
+    struct error err;
+    struct warm_context c = context_of(command);
+    decide(&c, &plan, &err);
+    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
+    is_int(strlen(name_of_key), 32, "a name of 32 digits: %s", name_of_key);
+    ok(memmem(plan.key.text, plan.key.size, "environment=LANG=C.UTF-8", 25) != NULL, "the text can be read");
+    ok(!differs(&c), "the same container, the same key");
+    ok(!differs_by_command(LIST("python3", "-m", "json.tool")), "another program: the same");
+    ok(!differs_by_command(LIST("python3", "-c", "pass", "argument")), "other arguments: the same");
+    ok(differs_by_command(LIST("python3", "-I", "-c", "pass")), "-I: another");
+    ok(differs_by_command(LIST("python3", "-O", "-c", "pass")), "-O: another");
+    ok(differs_by_command(LIST("python3", "-W", "error", "-c", "pass")), "-W: another");
+    ok(differs_by_command(LIST("python3", "-X", "dev", "-c", "pass")), "-X: another");
+    ok(differs_by_command(LIST("python", "-c", "pass")), "the same interpreter by another name: another");
+    ok(differs_by_command(LIST("/opt/venv/bin/python", "-c", "pass")), "a virtual environment: another");
+    ok(!differs_by_variables(LIST("OTHER=2", "LANG=C.UTF-8", "PATH=/usr/bin")),
+       "other order, and a variable that nobody reads: the same");
+    ok(differs_by_variables(LIST("PATH=/usr/bin", "LANG=de_DE.UTF-8")), "LANG: another");
+    ok(differs_by_variables(LIST("PATH=/usr/bin")), "no LANG: another");
+    static const char *const names[] = {"PYTHONPATH=/x", "PYTHONHASHSEED=1",  "LC_ALL=C",           "TZ=UTC",
+                                        "LD_PRELOAD=x",  "OMP_NUM_THREADS=1", "MALLOC_ARENA_MAX=1", "HOME=/x",
+                                        "TMPDIR=/x"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        ok(differs_by_variables(LIST("PATH=/usr/bin", "LANG=C.UTF-8", names[i])), "%s: another", names[i]);
+    c = context_of(command), c.uid = 1;
+    ok(differs(&c), "another user: another");
+    c = context_of(command), c.gid = 1;
+    ok(differs(&c), "another group: another");
+    c = context_of(command), c.cwd = "/usr";
+    ok(differs(&c), "another working directory: another");
+    c = context_of(command), c.stack_limit = 1 << 20;
+    ok(differs(&c), "another RLIMIT_STACK: another");
+    c = context_of(command), c.cpus = "0";
+    ok(differs(&c), "a cpuset: another");
+    c = context_of(command), c.seccomp = (struct json_text){"{}", 2};
+    ok(differs(&c), "a seccomp profile: another");
+    c = context_of(command), c.version = "next";
+    ok(differs(&c), "another version of the runtime: another");
+    c = context_of(command);
+    annotate(WARM_ANNOTATION_PRELOAD, "json");
+    ok(differs(&c), "modules: another");
+    c = context_of(command);
+    put_program("usr/lib/python3.11/site-packages/new.py", "", 0);
+    ok(differs(&c), "a module that was installed: another");
+    static const char *const path[] = {"PATH=/usr/bin", "PYTHONPATH=/none:/usr/libexec:", NULL};
+    c = context_of(command), c.envp = (char *const *)(uintptr_t)path;
+    decide(&c, &plan, &err);
+    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
+    ok(!differs(&c), "PYTHONPATH: the same");
+    put_program("usr/libexec/new.py", "", 0);
+    ok(differs(&c), "a module in a directory of PYTHONPATH: another");
+    c = context_of(command);
+    decide(&c, &plan, &err);
+    memcpy(name_of_key, plan.key.name, sizeof(name_of_key));
+    if (fchmodat(root, "usr/bin/python3.11", 0700, 0) < 0)
+        bail_out("chmod");
+    ok(differs(&c), "a changed interpreter: another");
+    if (fchmodat(root, "usr/bin/python3.11", 0755, 0) < 0)
+        bail_out("chmod");
+}
+
+static bool sees(const struct look *at, const char *path, const char *same_as)
+{
+    struct file_identity a, b;
+    cleanup_fd int fd = look_open(at, path, O_PATH);
+    return fd >= 0 && identity_of(fd, &a) == 0 && identity_at(root, same_as, true, &b) == 0 &&
+           identity_equal(&a, &b);
+}
+
+static void test_look(void)
+{
+    const char *bind[] = {"rbind"}, *file = arena_printf(&arena, "%s/usr/bin/python3.11", root_path),
+               *tree = arena_printf(&arena, "%s/usr", root_path);
+    struct spec_mount mounts[] = {
+        {.destination = "/proc", .type = "proc", .source = "proc"},
+        {.destination = "/data", .type = "bind", .source = tree},
+        {.destination = "/data/tmp/", .type = "tmpfs"},
+        {.destination = "/opt/../one", .type = "none", .source = file, .options = {bind, 1}},
+        {.destination = "/two", .type = "bind", .source = "usr/lib"},
+        {.destination = "/gone", .type = "bind", .source = "/nonexistent/directory"},
+    };
+    struct spec spec = {.mounts = {mounts, COUNT(mounts)}};
+    struct look at;
+    look_plan(&arena, &spec, root, root_path, &at);
+    ok(sees(&at, "/usr/bin", "usr/bin"), "the root");
+    ok(sees(&at, "/data/bin/python3.11", "usr/bin/python3.11"), "a bind mount");
+    ok(sees(&at, "/data/bin/python", "usr/bin/python3.11"), "a link within a bind mount");
+    ok(sees(&at, "/data", "usr"), "the mount itself");
+    ok(sees(&at, "/datax", "datax") == false, "not a name that only begins alike");
+    ok(sees(&at, "/one", "usr/bin/python3.11"), "a file that is mounted");
+    ok(sees(&at, "/two/python3.11", "usr/lib/python3.11"), "a source in the bundle");
+    is_int(look_open(&at, "/data/tmp/x", O_PATH), -EXDEV, "a tmpfs cannot be seen");
+    is_int(look_open(&at, "/proc/self", O_PATH), -EXDEV, "nor can /proc");
+    is_int(look_open(&at, "/gone/x", O_PATH), -ENOENT, "a source that does not exist");
+    is_int(look_open(&at, "/opt/out/passwd", O_PATH), -ENOENT, "a link does not lead out of the root");
+}
+
+static int read_config(const char *text, struct warm_config *config, struct error *err)
+{
+    const char *path = arena_printf(&arena, "%s/warm.json", root_path);
+    (void)unlink(path);
+    if (io_create_file_at(AT_FDCWD, path, text, strlen(text), 0644) < 0)
+        bail_out("write '%s'", path);
+    return warm_config_read(&arena, path, config, err);
+}
+
+static void test_config(void)
+{
+    struct warm_config defaults = {0}, config = {0};
+    struct error err = {0};
+    is_int(warm_config_read(&arena, "/nonexistent/warm.json", &defaults, &err), 0, "no file: the defaults");
+    if (is_int(warm_config_read(&arena, "config/warm.json", &config, &err), 0, "the example can be read")) {
+        ok(strcmp(config.mode, defaults.mode) == 0 && config.second_run == defaults.second_run &&
+               config.wait_for_build == defaults.wait_for_build &&
+               config.rebuild_expired == defaults.rebuild_expired && config.max_age == defaults.max_age &&
+               config.max_uses == defaults.max_uses && config.max_size == defaults.max_size &&
+               config.retry_after == defaults.retry_after &&
+               config.template_.timeout == defaults.template_.timeout &&
+               config.template_.memory == defaults.template_.memory && config.rules.count == 0,
+           "and holds the defaults");
+    }
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"{\"maxage\": 1}", "maxage: unknown key"},
+        {"{\"maxAge\": \"1\"}", "maxAge: expected"},
+        {"{\"maxAge\": 0}", "maxAge: "},
+        {"{\"mode\": \"on\"}", "mode: unknown value 'on'"},
+        {"{\"template\": {\"cpu\": 1}}", "template.cpu: unknown key"},
+        {"{\"template\": {\"timeout\": 0}}", "template.timeout: "},
+        {"{\"rules\": [{\"value\": \"x\"}]}", "rules[0]"},
+        {"{\"rules\": [{\"annotation\": \"a\", \"value\": \"x\", \"preload\": [], \"x\": 1}]}",
+         "rules[0].x: unknown key"},
+        {"[]", "expected an object"},
+        {"{", "line 1"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        is_int(read_config(rows[i].text, &config, &err), -EINVAL, "%s: an error", rows[i].text);
+        if (!ok(strstr(err.text, rows[i].error) != NULL && strstr(err.text, "warm.json: ") != NULL,
+                "that names file and place"))
+            diag("%s", err.text);
+    }
+    is_int(
+        read_config(
+            "{\"rules\": [{\"annotation\": \"org.opencontainers.image.title\", \"value\": \"science-*\","
+            " \"preload\": [\"pandas\", \"numpy\"]}, {\"annotation\": \"a\", \"value\": \"*\", \"preload\":"
+            " [\"json\"]}], \"mode\": \"require\", \"template\": {\"memory\": 1}}",
+            &config, &err),
+        0, "rules");
+    ok(config.template_.memory == 1 && config.template_.timeout == defaults.template_.timeout,
+       "what is left out keeps its default");
+
+    struct warm_context context = context_of(command);
+    struct warm_plan plan;
+    context.config = arena_printf(&arena, "%s/warm.json", root_path);
+    annotate("org.opencontainers.image.title", "science-3");
+    is_int(decide(&context, &plan, &err), 0, "a rule fits");
+    ok(plan.preload.count == 2 && strcmp(plan.preload.items[0], "numpy") == 0, "its modules are preloaded");
+    is_int(plan.mode, WARM_REQUIRE, "the mode of the configuration");
+    annotate(WARM_ANNOTATION_PRELOAD, "");
+    is_int(decide(&context, &plan, &err), 0, "an annotation of the container's own");
+    is_int(plan.preload.count, 0, "counts before every rule");
+}
+
+int main(void)
+{
+    make_root();
+    test_programs();
+    test_modes();
+    test_obstacles();
+    test_preload();
+    test_key();
+    test_look();
+    test_config();
+    char *remove = arena_printf(&arena, "rm -rf %s", root_path);
+    if (system(remove) != 0) // NOLINT(cert-env33-c): a test's own directory
+        bail_out("cannot clean up");
+    arena_free(&arena);
+    return done_testing();
+}

@@ -1,0 +1,343 @@
+/* warm/image.h: what was written is read, and a damaged file is an error, whatever the damage. */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "unit.h"
+#include "warm/image.h"
+
+#define CODE  0x400000ULL
+#define DATA  0x500000ULL
+#define HEAP  0x600000ULL
+#define STACK 0x7ffd00000000ULL
+#define VVAR  0x7ffe00000000ULL
+#define VDSO  0x7ffe00004000ULL
+
+static uint64_t page;
+
+static struct image_area areas[4];
+static struct image_run runs[2];
+static struct image_file files[2];
+static struct image_write writes[1];
+static const char strings[] = "/bin/one\0/lib/two";
+
+/* A small one that is all right. */
+static struct image_parts make_parts(void)
+{
+    const uint32_t both = PROT_READ | PROT_WRITE;
+    areas[0] = (struct image_area){.start = CODE,
+                                   .end = CODE + 4 * page,
+                                   .prot = PROT_READ | PROT_EXEC,
+                                   .flags = IMAGE_AREA_FILE,
+                                   .file = IMAGE_FILE_AGENT};
+    areas[1] = (struct image_area){.start = DATA,
+                                   .end = DATA + 4 * page,
+                                   .offset = 8 * page,
+                                   .prot = both,
+                                   .flags = IMAGE_AREA_FILE,
+                                   .file = 1};
+    areas[2] = (struct image_area){.start = HEAP, .end = HEAP + 16 * page, .prot = both};
+    areas[3] =
+        (struct image_area){.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = IMAGE_AREA_STACK};
+    runs[0] = (struct image_run){.address = HEAP + page, .pages = 2};
+    runs[1] = (struct image_run){.address = STACK + 7 * page, .pages = 1};
+    files[0].path = 0;
+    files[1].path = sizeof("/bin/one");
+    writes[0] = (struct image_write){.address = HEAP, .pages = 3};
+    struct image_parts parts = {.areas = areas,
+                                .runs = runs,
+                                .files = files,
+                                .writes = writes,
+                                .strings = strings,
+                                .meta = "meta",
+                                .area_count = 4,
+                                .run_count = 2,
+                                .file_count = 2,
+                                .write_count = 1,
+                                .strings_size = sizeof(strings),
+                                .meta_size = 4};
+    struct image_header *h = &parts.header;
+    h->special_count = 2;
+    h->special[0] = (struct image_special){VVAR, VDSO, "[vvar]"};
+    h->special[1] = (struct image_special){VDSO, VDSO + 2 * page, "[vdso]"};
+    h->thread.rip = CODE + 10;
+    h->thread.rsp = STACK + 7 * page + 64;
+    h->thread.fs_base = HEAP + page;
+    h->thread.tid_address = HEAP + page + 720;
+    h->memory = (struct image_memory){.start_code = CODE,
+                                      .end_code = CODE + 4 * page,
+                                      .start_data = DATA,
+                                      .end_data = DATA + page,
+                                      .start_brk = HEAP,
+                                      .brk = HEAP + 16 * page,
+                                      .start_stack = STACK + 7 * page,
+                                      .auxv_count = 2};
+    return parts;
+}
+
+static int open_parts(struct image_parts *parts, struct image *image, struct error *err)
+{
+    cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
+    if (fd < 0 || image_write(fd, parts, err) < 0)
+        bail_out("write an image");
+    return image_open(fd, image, err);
+}
+
+static void test_reading(void)
+{
+    struct image image = {0};
+    struct error err = {0};
+    struct image_parts parts = make_parts();
+    if (!is_int(open_parts(&parts, &image, &err), 0, "an image is read")) {
+        diag("%s", err.text);
+        return;
+    }
+    is_int(image.area_count, 4, "areas");
+    is_int(image.run_count, 2, "runs");
+    is_str(image_path(&image, &image.files[1]), "/lib/two", "a file's path");
+    ok(image.meta_size == 4 && memcmp(image.meta, "meta", 4) == 0, "meta data");
+    ok(image.runs[0].offset % page == 0 && image.runs[1].offset == image.runs[0].offset + 2 * page,
+       "pages are aligned and follow each other");
+    ok(image_area_at(&image, HEAP + 5, 10) == &image.areas[2], "an address belongs to an area");
+    ok(image_area_at(&image, HEAP - 1, 1) == NULL, "an address belongs to none");
+    ok(image_area_at(&image, HEAP, 17 * page) == NULL, "a range is longer than its area");
+    ok(image_area_at(&image, STACK + 8 * page, 1) == NULL, "the end of the last area does not belong to it");
+    image_close(&image);
+}
+
+/* One thing that is wrong, written with a correct checksum. */
+struct fault {
+    const char *name, *text;
+    void (*make)(struct image_parts *);
+};
+
+static void overlap(struct image_parts *p)
+{
+    p->areas[1].start = CODE + page;
+}
+static void unaligned(struct image_parts *p)
+{
+    p->areas[2].end -= 1;
+}
+static void too_high(struct image_parts *p)
+{
+    p->areas[3].end = 0x800000000000ULL;
+}
+static void too_low(struct image_parts *p)
+{
+    p->areas[0].start = 0;
+}
+static void writable_code(struct image_parts *p)
+{
+    p->areas[0].prot |= PROT_WRITE;
+}
+static void unknown_flag(struct image_parts *p)
+{
+    p->areas[2].flags = 1U << 30;
+}
+static void no_such_file(struct image_parts *p)
+{
+    p->areas[1].file = 2;
+}
+static void file_stack(struct image_parts *p)
+{
+    p->areas[1].flags |= IMAGE_AREA_STACK;
+}
+static void run_outside(struct image_parts *p)
+{
+    p->runs[0].address = HEAP + 15 * page;
+}
+static void run_of_code(struct image_parts *p)
+{
+    p->runs[0].address = CODE;
+}
+static void run_endless(struct image_parts *p)
+{
+    p->writes[0].pages = UINT64_MAX / page;
+}
+static void relative_path(struct image_parts *p)
+{
+    p->files[0].path = 1;
+}
+static void path_outside(struct image_parts *p)
+{
+    p->files[0].path = 1 << 20;
+}
+static void open_string(struct image_parts *p)
+{
+    p->strings_size--;
+}
+static void no_vdso(struct image_parts *p)
+{
+    p->header.special_count = 1;
+}
+static void vdso_inside(struct image_parts *p)
+{
+    p->header.special[0].start = STACK;
+}
+static void many_special(struct image_parts *p)
+{
+    p->header.special_count = 100;
+}
+static void wild_register(struct image_parts *p)
+{
+    p->header.thread.rip = HEAP;
+}
+static void wild_tid(struct image_parts *p)
+{
+    p->header.thread.tid_address = HEAP + 16 * page - 2;
+}
+static void large_auxv(struct image_parts *p)
+{
+    p->header.memory.auxv_count = 1000;
+}
+static void brk_backwards(struct image_parts *p)
+{
+    p->header.memory.brk = HEAP - 1;
+}
+
+static const struct fault faults[] = {
+    {"areas that overlap", "order of the areas", overlap},
+    {"an area that is no whole pages", "order of the areas", unaligned},
+    {"an area of the kernel's", "order of the areas", too_high},
+    {"an area at 0", "order of the areas", too_low},
+    {"writable code", "protection of an area", writable_code},
+    {"an unknown kind", "kind of an area", unknown_flag},
+    {"a stack that is a file", "kind of an area", file_stack},
+    {"a file that is not in the table", "file of an area", no_such_file},
+    {"pages outside of areas", "pages that belong to no area", run_outside},
+    {"pages of code", "pages that belong to no area", run_of_code},
+    {"pages without end", "pages to be written", run_endless},
+    {"a relative path", "name of a file", relative_path},
+    {"a path outside of the strings", "name of a file", path_outside},
+    {"strings without an end", "end of the strings", open_string},
+    {"no vdso", "names of the kernel's areas", no_vdso},
+    {"a stack where the kernel's areas are", "an area lies where the kernel's are", vdso_inside},
+    {"too many of the kernel's areas", "number of the kernel's areas", many_special},
+    {"a program counter in data", "registers", wild_register},
+    {"a thread number across an end", "registers", wild_tid},
+    {"a large auxiliary vector", "auxiliary vector", large_auxv},
+    {"a heap that ends before it begins", "order of the program's addresses", brk_backwards},
+};
+
+static void test_faults(void)
+{
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+        struct image image = {0};
+        struct error err = {0};
+        struct image_parts parts = make_parts();
+        faults[i].make(&parts);
+        is_int(open_parts(&parts, &image, &err), -EINVAL, "refused: %s", faults[i].name);
+        char text[128];
+        snprintf(text, sizeof(text), "the snapshot is damaged: %s", faults[i].text);
+        is_str(err.text, text, "and said so");
+    }
+}
+
+static void write_all(int fd, const char *data, size_t size)
+{
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
+        bail_out("write an image");
+}
+
+/* Any bit of header and tables, without the checksum that would go with it, and any length. */
+static void test_damage(void)
+{
+    struct error err = {0};
+    struct image image = {0};
+    struct image_parts parts = make_parts();
+    cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
+    if (fd < 0 || image_write(fd, &parts, &err) < 0)
+        bail_out("write an image");
+    size_t size = parts.header.size, used = parts.header.meta.offset + parts.meta_size;
+    char *data = calloc(1, size);
+    if (data == NULL || pread(fd, data, size, 0) != (ssize_t)size)
+        bail_out("read an image");
+    size_t accepted = 0;
+    for (size_t bit = 0; bit < used * 8; bit++) {
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        write_all(fd, data, size);
+        if (image_open(fd, &image, &err) == 0) {
+            accepted++;
+            image_close(&image);
+        }
+        data[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    is_int(accepted, 0, "no flipped bit of %zu is accepted", used * 8);
+    accepted = 0;
+    for (size_t length = 0; length < size; length += length < used ? 7 : page / 2) {
+        write_all(fd, data, length);
+        if (image_open(fd, &image, &err) == 0) {
+            accepted++;
+            image_close(&image);
+        }
+    }
+    is_int(accepted, 0, "no shorter file is accepted");
+    free(data);
+}
+
+/* The same with a checksum that agrees: it may be refused or not, but what is accepted can be walked. */
+static void test_plausible_damage(void)
+{
+    struct image image = {0};
+    struct error err = {0};
+    struct image_parts parts = make_parts();
+    cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
+    if (fd < 0 || image_write(fd, &parts, &err) < 0)
+        bail_out("write an image");
+    size_t size = parts.header.tables_size, refused = 0, accepted = 0;
+    size_t whole = parts.header.size;
+    char *data = calloc(1, whole);
+    if (data == NULL || pread(fd, data, whole, 0) != (ssize_t)whole)
+        bail_out("read an image");
+    for (size_t bit = 0; bit < (parts.header.meta.offset + parts.meta_size) * 8; bit++) {
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        struct image_header *h = (struct image_header *)(void *)data;
+        h->checksum = 0;
+        h->checksum = image_hash(image_hash(0, h, sizeof(*h)), data + sizeof(*h), size - sizeof(*h));
+        write_all(fd, data, whole);
+        if (image_open(fd, &image, &err) == 0) {
+            for (size_t i = 0; i < image.file_count; i++)
+                accepted += strlen(image_path(&image, &image.files[i])) < size;
+            image_close(&image);
+        } else {
+            refused++;
+        }
+        data[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    ok(refused > 1000, "many a flipped bit is found without the checksum");
+    ok(accepted > 1000, "what is accepted can be read");
+    free(data);
+}
+
+static void test_host(void)
+{
+    struct image_host here, other;
+    image_host_now(&here);
+    image_host_now(&other);
+    ok(image_host_difference(&here, &other) == NULL, "a machine is like itself");
+    ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it is known by something");
+    other.processor++;
+    is_str(image_host_difference(&here, &other), "another processor", "another processor differs");
+    other = here;
+    other.vdso++;
+    is_str(image_host_difference(&here, &other), "another vdso", "another vdso differs");
+    other = here;
+    other.version[0]++;
+    is_str(image_host_difference(&here, &other), "another kernel", "another kernel differs");
+}
+
+int main(void)
+{
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    test_reading();
+    test_faults();
+    test_damage();
+    test_plausible_damage();
+    test_host();
+    return done_testing();
+}

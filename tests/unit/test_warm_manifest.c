@@ -1,0 +1,465 @@
+/* Manifests: each kind of change is found, damage is an error, shadows are seen. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "unit.h"
+#include "warm/command_line.h"
+#include "warm/look.h"
+#include "warm/manifest.h"
+
+static char root_path[] = "/tmp/pysbx-unit.XXXXXX";
+static int root;
+
+static void put(const char *path, const char *text)
+{
+    if (io_replace_file_at(root, path, text, strlen(text), 0644) < 0)
+        bail_out("cannot write '%s'", path);
+}
+
+static void make_directory(const char *path)
+{
+    if (mkdirat(root, path, 0755) < 0 && errno != EEXIST)
+        bail_out("cannot make '%s'", path);
+}
+
+/* io_replace_file_at writes beside the target by name alone: one directory at a time. */
+static void put_in(const char *directory, const char *name, const char *text)
+{
+    cleanup_fd int dir = openat(root, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || io_replace_file_at(dir, name, text, strlen(text), 0644) < 0)
+        bail_out("cannot write '%s/%s'", directory, name);
+}
+
+static void link_to(const char *target, const char *path)
+{
+    if (symlinkat(target, root, path) < 0)
+        bail_out("symlink '%s'", path);
+}
+
+#define REPORT(text) (text), sizeof(text) - 1
+
+static const char report[] = "v3.11.2 (main)\0"
+                             "f/lib/a.py\0f/lib/b.py\0f/lib/a.py\0f/lib/link.py\0f/lib/none.pyc\0"
+                             "f/zip/x.zip/inner/mod.py\0"
+                             "d/lib\0d/linked\0"
+                             "a/absent/deep/er\0a/lib/pyvenv.cfg\0"
+                             "mjson\0mnumpy\0mjson\0"
+                             "eFOO\0eBAR\0"
+                             "r";
+
+static char *const template_environment[] = {(char[]){"FOO=1"}, (char[]){"OTHER=2"}, NULL};
+
+static struct manifest *build(struct arena *a, const char *text, size_t size, char *const *envp)
+{
+    static const char key_text[] = "kernel=6\0program=/bin/python3";
+    struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
+    struct look look = {.root = root};
+    key_name(key.text, key.size, key.name);
+    struct manifest_source source = {.report = text,
+                                     .report_size = size,
+                                     .key = &key,
+                                     .envp = envp,
+                                     .look = &look,
+                                     .builder = "1.0-test",
+                                     .built = 1234};
+    void *data;
+    size_t length;
+    struct error err = {0};
+    struct manifest *m;
+    if (manifest_build(a, &source, &data, &length, &err) < 0)
+        bail_out("build: %s", err.text);
+    if (manifest_open(a, data, length, &m, &err) < 0)
+        bail_out("open: %s", err.text);
+    return m;
+}
+
+static void make_tree(void)
+{
+    make_directory("lib");
+    make_directory("zip");
+    make_directory("app");
+    make_directory("target");
+    put_in("lib", "a.py", "a");
+    put_in("lib", "b.py", "b");
+    put_in("target", "real.py", "real");
+    put_in("zip", "x.zip", "zip");
+    link_to("../target/real.py", "lib/link.py");
+    link_to("lib", "linked");
+}
+
+static void change_content(void)
+{
+    put_in("lib", "a.py", "A");
+}
+
+static void touch_content(void)
+{
+    /* The same size and times, as a thorough forger would leave them: the change time tells. */
+    struct stat st;
+    cleanup_fd int fd = openat(root, "lib/b.py", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || pwrite(fd, "B", 1, 0) != 1)
+        bail_out("cannot change b.py");
+    const struct timespec times[2] = {st.st_atim, st.st_mtim};
+    if (futimens(fd, times) < 0)
+        bail_out("futimens");
+}
+
+static void change_mode(void)
+{
+    if (fchmodat(root, "lib/b.py", 0600, 0) < 0)
+        bail_out("chmod");
+}
+
+static void remove_file(void)
+{
+    if (unlinkat(root, "lib/a.py", 0) < 0)
+        bail_out("unlink");
+}
+
+static void add_file(void)
+{
+    put_in("lib", "new.py", "");
+}
+
+static void change_link_target(void)
+{
+    put_in("target", "real.py", "other");
+}
+
+static void retarget_link(void)
+{
+    put_in("target", "fake.py", "fake");
+    (void)unlinkat(root, "linked", 0);
+    link_to("target", "linked");
+}
+
+static void make_absent(void)
+{
+    make_directory("absent");
+}
+
+static void change_archive(void)
+{
+    put_in("zip", "x.zip", "other");
+}
+
+static void replace_directory(void)
+{
+    if (renameat(root, "zip", root, "zap") < 0)
+        bail_out("rename");
+}
+
+static const struct {
+    const char *name;
+    void (*change)(void);
+    const char *text;
+} changes[] = {
+    {"a module with other content", change_content, "'/lib' has changed"},
+    {"a module written in place, with its old times", touch_content, "'/lib/b.py' has changed"},
+    {"a module with another mode", change_mode, "'/lib/b.py' has changed"},
+    {"a module that is gone", remove_file, "'/lib' has changed"},
+    {"a file more in a directory of modules", add_file, "'/lib' has changed"},
+    {"what a link leads to", change_link_target, "'/lib/link.py' has changed"},
+    {"a link that leads elsewhere", retarget_link, "'/linked' has changed"},
+    {"a path that had not been there", make_absent, "'/absent' did not exist"},
+    {"an archive of modules", change_archive, "'/zip/x.zip' has changed"},
+    {"a directory that is gone", replace_directory, "'/zip/x.zip' does not exist any more"},
+};
+
+static void remove_tree(void)
+{
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s/*", root_path);
+    if (system(command) != 0) // NOLINT(cert-env33-c): a test's own directory
+        bail_out("cannot clean up");
+}
+
+static void test_changes(void)
+{
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct arena a = {0};
+        struct error err = {0};
+        struct look look = {.root = root};
+        make_tree();
+        struct manifest *m = build(&a, report, sizeof(report), template_environment);
+        if (!is_int(manifest_verify(m, &look, &err), 0, "unchanged: true"))
+            diag("%s", err.text);
+        changes[i].change();
+        is_int(manifest_verify(m, &look, &err), -ESTALE, "%s: stale", changes[i].name);
+        is_str(err.text, changes[i].text, "%s: named", changes[i].name);
+        remove_tree();
+        arena_free(&a);
+    }
+}
+
+static void test_facts(void)
+{
+    struct arena a = {0};
+    struct manifest_facts facts;
+    make_tree();
+    manifest_describe(build(&a, report, sizeof(report), template_environment), &facts);
+    is_str(facts.python, "3.11.2 (main)", "version of the interpreter");
+    is_str(facts.builder, "1.0-test", "version of the runtime");
+    is_int(facts.built, 1234, "time of building");
+    is_int(facts.module_count, 2, "each module once");
+    is_str(facts.key.text, "kernel=6", "text of the key");
+    remove_tree();
+    arena_free(&a);
+}
+
+static int check(struct manifest *m, const char *const *envp)
+{
+    struct error err;
+    return manifest_check_environment(m, (char *const *)(uintptr_t)envp, &err);
+}
+
+static void test_environment(void)
+{
+    struct arena a = {0};
+    struct manifest *m = build(&a, report, sizeof(report), template_environment);
+    is_int(check(m, (const char *const[]){"OTHER=3", "FOO=1", NULL}), 0,
+           "the variables that were read are the same");
+    is_int(check(m, (const char *const[]){"FOO=2", NULL}), -ESTALE, "another value");
+    is_int(check(m, (const char *const[]){"FOO=", NULL}), -ESTALE, "an empty value");
+    is_int(check(m, (const char *const[]){"FOOT=1", NULL}), -ESTALE, "not set any more");
+    is_int(check(m, (const char *const[]){"FOO=1", "BAR=", NULL}), -ESTALE, "set now");
+
+    static const char all[] = "v3\0E\0r";
+    char *const own[] = {(char[]){"FOO=1"}, (char[]){"HOSTNAME=a"}, NULL};
+    m = build(&a, all, sizeof(all), own);
+    is_int(check(m, (const char *const[]){"FOO=1", "HOSTNAME=b", NULL}), 0,
+           "all read: HOSTNAME is the engine's");
+    is_int(check(m, (const char *const[]){"FOO=1", "NEW=1", NULL}), -ESTALE, "all read: one more");
+    is_int(check(m, (const char *const[]){"HOSTNAME=a", NULL}), -ESTALE, "all read: one fewer");
+
+    static const char home[] = "v3\0eHOME\0r";
+    char *const homeless[] = {NULL};
+    struct look look = {.root = root};
+    struct error err = {0};
+    make_directory("etc");
+    put_in("etc", "passwd", "root:x:0:0::/root:");
+    m = build(&a, home, sizeof(home), homeless);
+    is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "HOME is the child's to find");
+    is_int(manifest_verify(m, &look, &err), 0, "the same /etc/passwd");
+    put_in("etc", "passwd", "root:x:0:0::/:");
+    is_int(manifest_verify(m, &look, &err), -ESTALE, "another /etc/passwd, and so perhaps another HOME");
+    remove_tree();
+
+    static const char named[] = "v3\0E\0eHOSTNAME\0r";
+    m = build(&a, named, sizeof(named), own);
+    is_int(check(m, (const char *const[]){"FOO=1", "HOSTNAME=b", NULL}), -ESTALE,
+           "HOSTNAME read by its name counts");
+    arena_free(&a);
+}
+
+static void test_reports(void)
+{
+    static const struct {
+        const char *name, *text;
+        size_t size;
+        int code;
+    } rows[] = {
+        {"no end", REPORT("v3\0f/lib/a.py\0"), -EPROTO},
+        {"cut off", REPORT("v3\0r"), -EPROTO},
+        {"empty", REPORT(""), -EPROTO},
+        {"no version", REPORT("f/lib\0r\0"), -EPROTO},
+        {"a relative path", REPORT("v3\0flib/a.py\0r\0"), -EPROTO},
+        {"an unknown record", REPORT("v3\0q\0r\0"), -EPROTO},
+        {"an empty record", REPORT("v3\0\0r\0"), -EPROTO},
+        {"a failure", REPORT("v3\0xnumpy: no module\0r\0"), -ENOEXEC},
+    };
+    struct arena a = {0};
+    struct look look = {.root = root};
+    struct warm_key key = {.text = "k=1", .size = 4};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct error err = {0};
+        void *data;
+        size_t size;
+        struct manifest_source source = {.report = rows[i].text,
+                                         .report_size = rows[i].size,
+                                         .key = &key,
+                                         .envp = template_environment,
+                                         .look = &look,
+                                         .builder = ""};
+        is_int(manifest_build(&a, &source, &data, &size, &err), rows[i].code, "report: %s", rows[i].name);
+        if (rows[i].code == -ENOEXEC)
+            is_str(err.text, "numpy: no module", "the template's own words");
+    }
+    arena_free(&a);
+}
+
+/* Whatever bit is turned or byte is missing: an error or another content, never a wrong access (seen with
+ * check-sanitize). */
+static void test_damage(void)
+{
+    struct arena a = {0};
+    static const char key_text[] = "k=1";
+    struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
+    struct look look = {.root = root};
+    struct manifest_source source = {.report = report,
+                                     .report_size = sizeof(report),
+                                     .key = &key,
+                                     .envp = template_environment,
+                                     .look = &look,
+                                     .builder = "1"};
+    void *data;
+    size_t size;
+    struct error err = {0};
+    make_tree();
+    if (manifest_build(&a, &source, &data, &size, &err) < 0)
+        bail_out("build: %s", err.text);
+    struct manifest *m;
+    unsigned char *copy = arena_alloc(&a, size);
+    bool refused = true;
+    for (size_t cut = 0; cut < size; cut++)
+        refused = refused && manifest_open(&a, data, cut, &m, &err) == -EUCLEAN;
+    ok(refused, "every truncation is refused");
+    size_t opened = 0;
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        memcpy(copy, data, size);
+        copy[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        if (manifest_open(&a, copy, size, &m, &err) < 0)
+            continue;
+        struct manifest_facts facts;
+        opened++;
+        manifest_describe(m, &facts);
+        (void)manifest_verify(m, &look, &err);
+        (void)check(m, (const char *const[]){"FOO=1", NULL});
+        (void)manifest_check_shadow(m, &look, "/lib", &err);
+    }
+    diag("%zu of %zu turned bits leave the form intact", opened, 8 * size);
+    ok(opened > 0 && opened < 8 * size, "turned bits are refused or harmless");
+    remove_tree();
+    arena_free(&a);
+}
+
+struct program {
+    const char *name, *file;
+    const char *argv[6];
+    const char *shadow; /* what has to be named, or NULL */
+};
+
+/* An archive behind a line of text, as zipapp makes it: the directory of one entry, and the end. */
+static void put_archive(void)
+{
+    unsigned char bytes[23 + 46 + 7 + 22] = "#!/usr/bin/env python3\n";
+    unsigned char *entry = bytes + 23, *end = entry + 46 + 7;
+    memcpy(entry, (const char[]){'P', 'K', 1, 2}, 4);
+    entry[28] = 7; /* length of the name */
+    memcpy(entry + 46, (const char[]){'j', 's', 'o', 'n', '.', 'p', 'y'}, 7);
+    memcpy(end, (const char[]){'P', 'K', 5, 6}, 4);
+    end[12] = 46 + 7; /* size of the directory */
+    put_in("app", "archive.pyz", "");
+    cleanup_fd int fd = openat(root, "app/archive.pyz", O_WRONLY | O_CLOEXEC);
+    if (io_write_full(fd, bytes, sizeof(bytes)) < 0)
+        bail_out("cannot write the archive");
+}
+
+static void test_shadows(void)
+{
+    static const struct program rows[] = {
+        {"nothing there", "app/other.py", {"python3", "-c", ""}, NULL},
+        {"a module", "app/json.py", {"python3", "-c", ""}, "'/app/json.py' stands before"},
+        {"a compiled module", "app/numpy.pyc", {"python3", "-m", "x"}, "'/app/numpy.pyc' stands before"},
+        {"an extension", "app/json.cpython-311-x86_64-linux-gnu.so", {"python3", "-"}, "stands before"},
+        {"a package", "app/json/", {"python3", "-c", ""}, "'/app/json' stands before"},
+        {"a file that is no module", "app/json.txt", {"python3", "-c", ""}, NULL},
+        {"a file without an end", "app/json", {"python3", "-c", ""}, NULL},
+        {"a longer name", "app/jsonx.py", {"python3", "-c", ""}, NULL},
+        {"a shorter name", "app/jso.py", {"python3", "-c", ""}, NULL},
+        {"-I", "app/json.py", {"python3", "-I", "-c", ""}, NULL},
+        {"-P", "app/json.py", {"python3", "-P", "-c", ""}, NULL},
+        {"beside the script", "app/json.py", {"python3", "/app/run.py"}, "'/app/json.py' stands before"},
+        {"not beside the script", "app/json.py", {"python3", "/run.py"}, NULL},
+        {"where the link to the script leads",
+         "app/json.py",
+         {"python3", "/linked.py"},
+         "'/app/json.py' stands"},
+        {"a directory that is run", "app/json.py", {"python3", "-I", "."}, "stands before"},
+        {"an archive",
+         "app/other.py",
+         {"python3", "-I", "archive.pyz"},
+         "archive.pyz/json.py' stands before"},
+        {"a script that does not exist", "app/json.py", {"python3", "none.py"}, NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct arena a = {0};
+        struct error err = {0};
+        struct look look = {.root = root};
+        struct command_line line;
+        make_directory("app");
+        put_in("app", "run.py", "");
+        put("run.py", "");
+        put_archive();
+        link_to("app/run.py", "linked.py");
+        size_t length = strlen(rows[i].file);
+        if (rows[i].file[length - 1] == '/')
+            make_directory(rows[i].file);
+        else
+            put_in("app", rows[i].file + strlen("app/"), "");
+        struct manifest *m = build(&a, report, sizeof(report), template_environment);
+        char *const *argv = (char *const *)(uintptr_t)rows[i].argv;
+        if (command_line_parse(&a, argv, false, &line) != NULL)
+            bail_out("command line");
+        is_int(manifest_check_program(m, &look, &line, argv, "/app", &err),
+               rows[i].shadow != NULL ? -ESTALE : 0, "shadow: %s", rows[i].name);
+        if (rows[i].shadow != NULL &&
+            !ok(strstr(err.text, rows[i].shadow) != NULL, "shadow: %s is named", rows[i].name))
+            diag("%s", err.text);
+        remove_tree();
+        arena_free(&a);
+    }
+}
+
+#define MANY 1000
+
+/* As many files as pandas has, in as many directories. */
+static void test_speed(void)
+{
+    struct arena a = {0};
+    struct look look = {.root = root};
+    struct error err = {0};
+    char *text = arena_alloc(&a, (size_t)MANY * 64), *p = text;
+    p += sprintf(p, "v3") + 1;
+    for (int i = 0; i < MANY; i++) {
+        char directory[32], name[32];
+        snprintf(directory, sizeof(directory), "d%d", i / 10);
+        snprintf(name, sizeof(name), "m%d.py", i);
+        make_directory(directory);
+        put_in(directory, name, "");
+        p += sprintf(p, "f/%s/%s", directory, name) + 1;
+    }
+    p += sprintf(p, "r") + 1;
+    struct manifest *m = build(&a, text, (size_t)(p - text), template_environment);
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    int ret = manifest_verify(m, &look, &err);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    is_int(ret, 0, "%d files are true", MANY);
+    diag("verified in %ld us", (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000);
+    remove_tree();
+    arena_free(&a);
+}
+
+int main(void)
+{
+    if (mkdtemp(root_path) == NULL)
+        bail_out("cannot make a directory");
+    root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    test_changes();
+    test_facts();
+    test_environment();
+    test_reports();
+    test_damage();
+    test_shadows();
+    test_speed();
+    (void)rmdir(root_path);
+    return done_testing();
+}

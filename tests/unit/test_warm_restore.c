@@ -1,0 +1,658 @@
+/* warm/dump.h and warm/restore.h: a process is saved, and other processes become it. The test executes itself
+ * as the process that parks; its own file stands for the agent's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "unit.h"
+#include "warm/dump.h"
+#include "warm/image.h"
+#include "warm/restore.h"
+
+static char self[4096];
+
+/* All exceptions masked, the default otherwise. */
+#define CSR_ROUND_UP 0x5f80U
+#define X87_ROUND_UP 0x0b7fU
+
+/* ---- the process that parks ---- */
+
+static _Thread_local int thread_local_word = 7;
+static volatile int signals_seen;
+static int relocated_target;
+static int *const volatile relocated = &relocated_target;
+static char written[3 * 4096] = {1};
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    signals_seen++;
+}
+
+/* As the agent does it: a system call of this program's own code, whose result is the restorer's. */
+static struct warm_params *park(void)
+{
+    long result = SYS_pause;
+    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    return (struct warm_params *)result;
+}
+
+__attribute__((noinline)) static unsigned long recurse(unsigned depth)
+{
+    volatile char frame[1024];
+    frame[0] = (char)depth;
+    return depth == 0 ? 0 : recurse(depth - 1) + (unsigned long)(frame[0] != (char)depth) + 1;
+}
+
+static bool file_holds(const char *path, const char *text, size_t size)
+{
+    char buffer[65536];
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    for (ssize_t n; used < sizeof(buffer) && (n = read(fd, buffer + used, sizeof(buffer) - used)) > 0;)
+        used += (size_t)n;
+    return memmem(buffer, used, text, size) != NULL;
+}
+
+struct before {
+    char *heap, *wiped, *large;
+    void *brk;
+};
+
+static bool times_agree(void)
+{
+    struct timespec by_vdso, by_call;
+    if (clock_gettime(CLOCK_MONOTONIC, &by_vdso) < 0 ||
+        syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &by_call) < 0)
+        return false;
+    return by_call.tv_sec - by_vdso.tv_sec <= 1 && by_call.tv_sec >= by_vdso.tv_sec;
+}
+
+static bool brk_grows(const struct before *b)
+{
+    char *old = sbrk(1 << 20);
+    if (old != b->brk)
+        return false;
+    memset(old, 1, 1 << 20);
+    return sbrk(0) == old + (1 << 20);
+}
+
+static bool robust_list_set(void)
+{
+    void *head = NULL;
+    size_t size = 0;
+    return syscall(SYS_get_robust_list, 0, &head, &size) == 0 && head != NULL && size == 24;
+}
+
+static bool signal_works(void)
+{
+    signals_seen = 0;
+    raise(SIGUSR1);
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    return signals_seen == 1 && sigismember(&mask, SIGUSR2) == 1 && sigismember(&mask, SIGTERM) == 0 &&
+           signal(SIGPIPE, SIG_DFL) == SIG_IGN && signal(SIGHUP, SIG_DFL) == SIG_DFL;
+}
+
+static bool threads_work(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t mutex;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&mutex, &attributes);
+    clockid_t clock;
+    struct timespec now;
+    return pthread_mutex_lock(&mutex) == 0 && pthread_mutex_lock(&mutex) == EDEADLK &&
+           pthread_getcpuclockid(pthread_self(), &clock) == 0 && clock_gettime(clock, &now) == 0;
+}
+
+static bool forks(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(getppid() > 0 ? 5 : 6);
+    int status;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 5;
+}
+
+static bool all_equal(const char *memory, char value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (memory[i] != value)
+            return false;
+    return true;
+}
+
+static void say(const char *name, bool good)
+{
+    printf("%s %s\n", good ? "good" : "bad", name);
+}
+
+static void check_memory(const struct before *b)
+{
+    say("heap", strcmp(b->heap, "on the heap") == 0);
+    say("large", all_equal(b->large, 'x', 3 << 20));
+    say("data", written[0] == 1 && written[2 * 4096] == 2);
+    say("relocated data", relocated == &relocated_target);
+    say("thread-local data", thread_local_word == 42);
+    say("memory that is wiped on fork", all_equal(b->wiped, 0, 4096));
+    b->wiped[0] = 1;
+    say("brk", brk_grows(b));
+    char *more = malloc(64 << 20);
+    say("malloc", more != NULL && memset(more, 1, 64 << 20) == more);
+    struct rlimit stack = {0};
+    getrlimit(RLIMIT_STACK, &stack);
+    unsigned depth = (unsigned)(stack.rlim_cur / 1536);
+    say("recursion", depth >= 1024 && recurse(depth) == depth);
+}
+
+static void check_kernel(void)
+{
+    say("vdso", times_agree());
+    unsigned processor = ~0U;
+    syscall(SYS_getcpu, &processor, NULL, NULL);
+    say("rseq", sched_getcpu() == (int)processor && processor < 4096);
+    say("signals", signal_works());
+    stack_t stack;
+    say("alternate stack", sigaltstack(NULL, &stack) == 0 && stack.ss_size == 65536);
+    say("robust list", robust_list_set());
+    say("thread number", threads_work());
+    unsigned short control = 0;
+    __asm__ volatile("fnstcw %0" : "=m"(control));
+    say("rounding of x87", control == X87_ROUND_UP);
+    say("rounding of SSE", (_mm_getcsr() & ~0x3fU) == CSR_ROUND_UP);
+    say("fork", forks());
+    say("dumpable", prctl(PR_GET_DUMPABLE) == 1);
+}
+
+static void check_identity(const struct warm_params *p)
+{
+    const char *const *argv = (const char *const *)p->argv, *const *envp = (const char *const *)p->envp;
+    say("magic", p->magic == WARM_PARAMS_MAGIC);
+    say("arguments", p->argc == 3 && strcmp(argv[2], "two words") == 0 && argv[3] == NULL);
+    say("environment", p->envc == 1 && strcmp(envp[0], "NAME=value") == 0 && envp[1] == NULL);
+    say("program", p->program == WARM_PROGRAM_COMMAND && p->program_index == 2);
+    say("random bytes", !all_equal((const char *)p->entropy, 0, sizeof(p->entropy)));
+    static const char line[] = "python3\0-c\0two words";
+    say("cmdline", file_holds("/proc/self/cmdline", line, sizeof(line)));
+    say("environ", file_holds("/proc/self/environ", "NAME=value", sizeof("NAME=value")));
+    say("comm", file_holds("/proc/self/comm", "restored\n", 9));
+    say("stack's name", file_holds("/proc/self/maps", "[stack]", 7));
+    say("heap's name", file_holds("/proc/self/maps", "[heap]", 6));
+    say("vdso's name", file_holds("/proc/self/maps", "[vdso]", 6));
+    long uid[2] = {AT_UID, getuid()};
+    say("auxv", file_holds("/proc/self/auxv", (const char *)uid, sizeof(uid)));
+}
+
+/* With write, close, rt_sigreturn and exit_group allowed, and nothing else. */
+static int check_filtered(void)
+{
+    static const char good[] = "good a filter is in force\ngood end\n";
+    if (syscall(SYS_getppid) == -1 && errno == EXDEV)
+        (void)!write(1, good, sizeof(good) - 1);
+    _exit(23);
+}
+
+static int check_powerless(void)
+{
+    static const char line[] = "\nCapEff:\t0000000000000000\n";
+    say("no capability is left", file_holds("/proc/self/status", line, sizeof(line) - 1));
+    say("descriptors are closed", fcntl(3, F_GETFD) < 0 && fcntl(100, F_GETFD) < 0);
+    say("end", true);
+    return fflush(stdout) == 0 ? 23 : 1;
+}
+
+static void set_up(struct before *b)
+{
+    b->heap = strdup("on the heap");
+    b->large = malloc(3 << 20);
+    memset(b->large, 'x', 3 << 20);
+    written[2 * 4096] = 2;
+    thread_local_word = 42;
+    b->wiped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(b->wiped, 'w', 4096);
+    madvise(b->wiped, 4096, MADV_WIPEONFORK);
+    signal(SIGUSR1, on_signal);
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR2);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    static char stack[65536];
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof(stack)}, NULL);
+    _mm_setcsr(CSR_ROUND_UP);
+    unsigned short control = X87_ROUND_UP;
+    __asm__ volatile("fldcw %0" : : "m"(control));
+}
+
+static void *wait_forever(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+/* What each makes is never undone: the process is killed. */
+static void make_thread(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait_forever, NULL);
+}
+static void make_descriptor(void)
+{
+    if (dup(1) != 3)
+        abort();
+}
+static void make_shared(void)
+{
+    (void)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+static void make_timer(void)
+{
+    timer_t timer;
+    timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_notify = SIGEV_NONE}, &timer);
+}
+static void make_alarm(void)
+{
+    alarm(1000);
+}
+static void make_child(void)
+{
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        wait_forever(NULL);
+    }
+}
+static void make_executable(void)
+{
+    (void)mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+static void make_code(void)
+{
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page[0] = 1;
+    mprotect(page, 4096, PROT_READ | PROT_EXEC);
+}
+static void make_deleted(void)
+{
+    char name[] = "/tmp/test-warm.XXXXXX";
+    int fd = mkstemp(name);
+    if (fd < 0 || ftruncate(fd, 4096) < 0)
+        abort();
+    (void)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    unlink(name);
+}
+static void make_pending(void)
+{
+    raise(SIGUSR2);
+}
+static void make_large(void)
+{
+    (void)mmap(NULL, 1UL << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+static void make_locked(void)
+{
+    mlock(written, sizeof(written));
+}
+/* What the parent, the test, replaces later. */
+static void file_name(char name[static 64], pid_t test)
+{
+    snprintf(name, 64, "/tmp/test-warm.%d", (int)test);
+}
+static void make_file(void)
+{
+    char name[64];
+    file_name(name, getppid());
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, 4096) < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        abort();
+    close(fd);
+}
+static void make_nothing(void)
+{
+}
+
+/* What a process may have, and why it is not saved then. */
+static const struct {
+    const char *name, *reason;
+    void (*make)(void);
+} states[] = {
+    {"nothing", NULL, make_nothing},
+    {"a file", NULL, make_file},
+    {"a second thread", "there are 2 threads", make_thread},
+    {"an open descriptor", "descriptor 3 is open (pipe:", make_descriptor},
+    {"shared memory", "is shared and writable", make_shared},
+    {"a timer", "there is a timer (timer_create)", make_timer},
+    {"an alarm", "a timer runs (setitimer, alarm)", make_alarm},
+    {"a child", "there is a child process", make_child},
+    {"writable code", "is writable and executable", make_executable},
+    {"code that it wrote", "a page of code at", make_code},
+    {"a mapped file that is gone", "is of a file that was removed", make_deleted},
+    {"a pending signal", "a signal is pending", make_pending},
+    {"locked memory", "is locked in memory", make_locked},
+    {"a large reservation", "is too large", make_large},
+};
+#define STATE_COUNT (sizeof(states) / sizeof(*states))
+
+static int parked(const char *state)
+{
+    struct before before = {0};
+    set_up(&before);
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        if (strcmp(states[i].name, state) == 0)
+            states[i].make();
+    before.brk = sbrk(0);
+    if (write(1, "r", 1) != 1)
+        return 1;
+    const struct warm_params *params = park();
+    const char *wish = ((const char *const *)params->argv)[1];
+    if (strcmp(wish, "filtered") == 0)
+        return check_filtered();
+    if (strcmp(wish, "powerless") == 0)
+        return check_powerless();
+    check_identity(params);
+    check_memory(&before);
+    check_kernel();
+    say("end", true);
+    return fflush(stdout) == 0 ? 23 : 1;
+}
+
+/* ---- the test ---- */
+
+static pid_t start_parked(const char *state)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        bail_out("pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(ready[1], 1);
+        sys_close_range(3, ~0U, 0);
+        execl(self, self, "parked", state, NULL);
+        _exit(127);
+    }
+    close(ready[1]);
+    char byte;
+    if (read(ready[0], &byte, 1) != 1)
+        bail_out("the process that parks ended");
+    close(ready[0]);
+    return pid;
+}
+
+static int dump(const char *state, int image, struct error *err)
+{
+    pid_t pid = start_parked(state);
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const struct dump_request request = {.pid = pid,
+                                         .root = root,
+                                         .agent_path = self,
+                                         .park = SYS_pause,
+                                         .meta = "meta",
+                                         .meta_size = 4,
+                                         .out = image};
+    int ret = warm_dump(&request, err);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return ret;
+}
+
+struct restored {
+    pid_t pid;
+    int output, errors;
+};
+
+static int open_self(void)
+{
+    int fd = open(self, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        bail_out("open '%s': %s", self, strerror(errno));
+    return fd;
+}
+
+/* `argument` is the second of the command line. */
+static struct restore_request make_request(int image, char *argument, const struct restore_finish *finish)
+{
+    static char *arguments[4], *environment[] = {"NAME=value", NULL};
+    arguments[0] = "python3";
+    arguments[1] = argument;
+    arguments[2] = "two words";
+    return (struct restore_request){
+        .image = image,
+        .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .agent = open_self(),
+        .comm = "restored",
+        .argv = arguments,
+        .envp = environment,
+        .program = WARM_PROGRAM_COMMAND,
+        .program_index = 2,
+        .error_message = 8,
+        .finish = *finish,
+    };
+}
+
+/* A child that becomes the image's process; `confine` is called in it before. */
+static struct restored start_restored(int image, char *argument, int (*confine)(void),
+                                      const struct restore_finish *finish)
+{
+    int output[2], errors[2];
+    if (pipe2(output, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, errors) < 0)
+        bail_out("pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct error err = {0};
+        struct restore *restore;
+        struct restore_request request = make_request(image, argument, finish);
+        dup2(output[1], 1);
+        if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
+            dprintf(1, "bad prepare: %s\n", err.text);
+            _exit(1);
+        }
+        restore_go(restore, errors[1]);
+    }
+    close(output[1]);
+    close(errors[1]);
+    return (struct restored){pid, output[0], errors[0]};
+}
+
+static void finish_restored(struct restored r, const char *how)
+{
+    char text[8192] = "", error[256] = "";
+    size_t used = 0;
+    for (ssize_t n; (n = read(r.output, text + used, sizeof(text) - 1 - used)) > 0;)
+        used += (size_t)n;
+    ssize_t n = recv(r.errors, error, sizeof(error) - 1, 0);
+    if (n > 8)
+        diag("%s", error + 8);
+    int status;
+    waitpid(r.pid, &status, 0);
+    close(r.output);
+    close(r.errors);
+    bool end = false;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        ok(strncmp(line, "good ", 5) == 0, "%s: %s", how, line + strcspn(line, " ") + 1);
+        end = end || strcmp(line, "good end") == 0;
+    }
+    ok(end, "%s: it came to its end", how);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 23, "%s: its exit code is its own", how);
+    if (WIFSIGNALED(status))
+        diag("signal %d", WTERMSIG(status));
+}
+
+static const struct restore_finish plain = {.close_from = 3};
+
+/* A user that has nothing, as in a container that was confined as far as that goes. */
+static int become_nobody(void)
+{
+    if (setrlimit(RLIMIT_STACK, &(struct rlimit){64 << 20, 64 << 20}) < 0)
+        return -1;
+    return setgid(65534) < 0 || setuid(65534) < 0 ? -1 : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* Process 1 of a pid namespace, in a user namespace. */
+static int become_first(void)
+{
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid <= 0)
+        return pid;
+    int status;
+    waitpid(pid, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+#define ALLOW(call)                                                                                          \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void test_filter(int image)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(write),
+        ALLOW(close),
+        ALLOW(rt_sigreturn),
+        ALLOW(exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+    const struct restore_finish finish = {.filter = &program, .close_from = 3};
+    finish_restored(start_restored(image, "filtered", become_nobody, &finish), "with a filter");
+
+    filter[0].code = 0xffff;
+    struct restored r = start_restored(image, "filtered", become_nobody, &finish);
+    struct {
+        int message, code;
+        char text[120];
+    } report = {0};
+    ok(recv(r.errors, &report, sizeof(report), 0) > 8, "a failure on the way is reported");
+    is_int(report.message, 8, "… with the word that was asked for");
+    is_int(report.code, -EINVAL, "… and the error");
+    is_str(report.text, "warm start: load the seccomp filter: error 022", "… and says what failed");
+    int status;
+    waitpid(r.pid, &status, 0);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 1, "… and the process ends");
+    close(r.output);
+    close(r.errors);
+}
+
+static void test_finish(int image)
+{
+    const struct __user_cap_data_struct none[2] = {0};
+    const struct restore_finish finish = {.caps = none, .close_from = 3};
+    finish_restored(start_restored(image, "powerless", NULL, &finish), "without capabilities");
+}
+
+/* Nothing of what restore_prepare did is left in this process when it fails. */
+static void test_stale(void)
+{
+    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    struct error err = {0};
+    char name[64];
+    file_name(name, getpid());
+    unlink(name);
+    is_int(dump("a file", image, &err), 0, "a process with a mapped file is saved");
+    struct restore *restore;
+    struct restore_request request = make_request(image, "-c", &plain);
+    cleanup_fd int file = open(name, O_WRONLY | O_CLOEXEC);
+    ok(write(file, "x", 1) == 1, "the file is changed");
+    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "the snapshot is stale then");
+    ok(strstr(err.text, name) != NULL && strstr(err.text, "is another one") != NULL, "the file is named");
+    unlink(name);
+    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "it is stale without the file");
+    ok(strstr(err.text, name) != NULL && strstr(err.text, "is gone") != NULL, "the file is named");
+    mkfifo(name, 0600);
+    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "a FIFO in its place does not hang");
+    unlink(name);
+    close(request.root);
+    close(request.agent);
+}
+
+static void test_limits(int image)
+{
+    struct restore_request request = make_request(image, "-c", &plain);
+    struct restore *restore;
+    struct error err = {0};
+    struct rlimit before;
+    getrlimit(RLIMIT_DATA, &before);
+    setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, before.rlim_max});
+    is_int(restore_prepare(&request, &restore, &err), -ENOTSUP, "a limit that is too small is seen before");
+    is_str(err.text, "RLIMIT_DATA is smaller than the snapshot", "it is named");
+    setrlimit(RLIMIT_DATA, &before);
+    close(request.root);
+    close(request.agent);
+}
+
+static void test_restore(int image)
+{
+    finish_restored(start_restored(image, "-c", NULL, &plain), "restored");
+    struct restored one = start_restored(image, "-c", NULL, &plain);
+    struct restored two = start_restored(image, "-c", NULL, &plain);
+    finish_restored(one, "one of two");
+    finish_restored(two, "the other");
+    if (geteuid() == 0)
+        finish_restored(start_restored(image, "-c", become_nobody, &plain), "as nobody");
+    else
+        skip("another user: needs root");
+    finish_restored(start_restored(image, "-c", become_first, &plain), "in a user namespace");
+    test_filter(image);
+    test_finish(image);
+    test_limits(image);
+}
+
+static void test_refusals(void)
+{
+    for (size_t i = 0; i < STATE_COUNT; i++) {
+        if (states[i].reason == NULL)
+            continue;
+        cleanup_fd int refused = memfd_create("image", MFD_CLOEXEC);
+        struct error err = {0};
+        is_int(dump(states[i].name, refused, &err), -ENOTSUP, "not saved: a process with %s", states[i].name);
+        if (!ok(strstr(err.text, states[i].reason) != NULL, "the reason is given"))
+            diag("%s", err.text);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+        bail_out("readlink: %s", strerror(errno));
+    if (argc == 3 && strcmp(argv[1], "parked") == 0)
+        return parked(argv[2]);
+#ifdef __SANITIZE_ADDRESS__
+    skip("a process of AddressSanitizer has more memory than can be saved");
+    return done_testing();
+#endif
+    struct error err = {0};
+    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    if (is_int(dump("nothing", image, &err), 0, "a process is saved"))
+        test_restore(image);
+    else
+        diag("%s", err.text);
+    test_stale();
+    test_refusals();
+    return done_testing();
+}

@@ -1,0 +1,531 @@
+/* The store of snapshots: who makes one, who waits, what is removed; killed builders, a full disk, damage. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/sys.h"
+#include "unit.h"
+#include "warm/config.h"
+#include "warm/look.h"
+#include "warm/manifest.h"
+#include "warm/store.h"
+
+#define PAGE     4096
+#define BUILDERS 8
+
+static char base[] = "/tmp/pysbx-unit.XXXXXX";
+static struct arena arena;
+static struct store store;
+static struct warm_config config;
+
+static struct warm_key key_of(const char *name)
+{
+    struct warm_key key = {.text = arena_printf(&arena, "name=%s", name)};
+    key.size = strlen(key.text) + 1;
+    key_name(key.text, key.size, key.name);
+    return key;
+}
+
+static void open_store(void)
+{
+    struct error err;
+    config = (struct warm_config){.mode = "auto",
+                                  .second_run = true,
+                                  .wait_for_build = true,
+                                  .rebuild_expired = true,
+                                  .max_age = 3600,
+                                  .max_uses = 5,
+                                  .max_size = UINT64_C(1) << 30,
+                                  .retry_after = 60};
+    if (store_open(arena_printf(&arena, "%s/warm", base), true, &store, &err) < 0)
+        bail_out("%s", err.text);
+}
+
+static void empty_store(void)
+{
+    io_remove_files(store.dir);
+    store_close(&store);
+    open_store();
+}
+
+static int ask_as(const struct store_question *question, struct store_slot *slot)
+{
+    struct error err = {0};
+    int ret = store_ask(&arena, &store, question, slot, &err);
+    if (ret < 0)
+        diag("%s", err.text);
+    return ret;
+}
+
+/* The answer about a key with modules; the slot is the caller's. */
+static int ask(const struct warm_key *key, struct store_slot *slot)
+{
+    struct store_question question = {.key = key, .config = &config};
+    return ask_as(&question, slot) < 0 ? -1 : (int)slot->answer;
+}
+
+/* The answer alone. */
+static int answer(const struct warm_key *key)
+{
+    struct store_slot slot;
+    int got = ask(key, &slot);
+    store_release(&store, &slot);
+    return got;
+}
+
+/* The smallest image that is one, with so many pages of content. */
+static int write_image(int fd, const struct warm_key *key, size_t pages, struct error *err)
+{
+    static const char report[] = "v3.11.2\0r";
+    static char *const envp[] = {NULL};
+    struct look look = {.root = AT_FDCWD};
+    struct manifest_source source = {.report = report,
+                                     .report_size = sizeof(report),
+                                     .key = key,
+                                     .envp = envp,
+                                     .look = &look,
+                                     .builder = "test"};
+    struct image_area areas[] = {
+        {.start = 0x10000, .end = 0x11000, .prot = PROT_READ | PROT_EXEC},
+        {.start = 0x20000, .end = 0x20000 + pages * PAGE, .prot = PROT_READ | PROT_WRITE},
+    };
+    struct image_run run = {.address = 0x20000, .pages = pages};
+    struct image_parts parts = {
+        .areas = areas, .area_count = 2, .runs = &run, .run_count = 1, .strings = "", .strings_size = 1};
+    struct image_header *h = &parts.header;
+    h->thread.rip = 0x10000;
+    h->thread.rsp = h->thread.fs_base = h->thread.tid_address = 0x20000;
+    h->memory = (struct image_memory){0x10000, 0x11000, 0x20000, 0x21000, 0x30000, 0x30000, 0x20000, 0, {0}};
+    h->special_count = 1;
+    h->special[0] = (struct image_special){0x7fff0000, 0x7fff1000, "[vdso]"};
+    void *meta;
+    size_t size;
+    int ret = manifest_build(&arena, &source, &meta, &size, err);
+    if (ret < 0)
+        return ret;
+    parts.meta = meta;
+    parts.meta_size = size;
+    ret = image_write(fd, &parts, err);
+    char content[PAGE];
+    memset(content, 'x', sizeof(content));
+    for (size_t i = 0; ret == 0 && i < pages; i++)
+        if (pwrite(fd, content, PAGE, (off_t)(run.offset + i * PAGE)) != PAGE)
+            ret = error_set(err, -ENOSPC, "write a page");
+    return ret;
+}
+
+static int commit(const struct warm_key *key, struct store_slot *slot, size_t pages)
+{
+    struct error err = {0};
+    int ret = write_image(slot->out, key, pages, &err);
+    if (ret == 0)
+        ret = store_commit(&store, &config, slot, &err);
+    if (ret < 0)
+        diag("%s", err.text);
+    return ret;
+}
+
+static void build(const struct warm_key *key, size_t pages)
+{
+    struct store_slot slot;
+    if (ask(key, &slot) != STORE_BUILD || commit(key, &slot, pages) < 0)
+        bail_out("cannot make '%s'", key->text);
+}
+
+static void age_file(const char *name, int64_t seconds)
+{
+    struct timespec times[2];
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= seconds;
+    times[1] = times[0];
+    if (utimensat(store.dir, name, times, 0) < 0)
+        bail_out("utimensat '%s'", name);
+}
+
+static const char *file_of(const struct warm_key *key, const char *suffix)
+{
+    return arena_printf(&arena, "%s%s", key->name, suffix);
+}
+
+static bool there(const struct warm_key *key, const char *suffix)
+{
+    return faccessat(store.dir, file_of(key, suffix), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static size_t count_files(void)
+{
+    size_t count = 0;
+    int copy = openat(store.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fdopendir(copy);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+static void test_directory(void)
+{
+    struct error err;
+    struct store other;
+    struct stat st;
+    ok(fstat(store.dir, &st) == 0 && (st.st_mode & 07777) == 0700, "the directory is made with mode 0700");
+    const char *open_to_all = arena_printf(&arena, "%s/all", base),
+               *link = arena_printf(&arena, "%s/link", base);
+    if (mkdir(open_to_all, 0700) < 0 || chmod(open_to_all, 0750) < 0 || symlink(store.path, link) < 0)
+        bail_out("cannot prepare directories");
+    is_int(store_open(open_to_all, true, &other, &err), -EPERM,
+           "a directory that others can read is refused");
+    ok(store_open(link, true, &other, &err) < 0, "a link is not followed");
+    is_int(store_open(arena_printf(&arena, "%s/none", base), false, &other, &err), -ENOENT,
+           "nothing is made for those who only look");
+}
+
+static void test_life(void)
+{
+    struct warm_key key = key_of("life");
+    struct store_slot slot;
+    is_int(ask(&key, &slot), STORE_BUILD, "no snapshot: to be made");
+    is_int(commit(&key, &slot, 4), 0, "made");
+    struct stat st;
+    ok(fstatat(store.dir, key.name, &st, 0) == 0 && (st.st_mode & 07777) == 0400,
+       "the image can only be read");
+    if (is_int(ask(&key, &slot), STORE_READY, "found")) {
+        struct manifest_facts facts;
+        manifest_describe(slot.manifest, &facts);
+        is_str(facts.key.text, key.text, "with its manifest");
+    }
+    store_release(&store, &slot);
+    for (int i = 0; i < 4; i++)
+        store_count_use(&store, key.name);
+    is_int(answer(&key), STORE_READY, "after 4 of 5 uses");
+    store_count_use(&store, key.name);
+    is_int(ask(&key, &slot), STORE_BUILD, "after 5 of 5 uses: made anew");
+    is_str(slot.reason, "the snapshot was used too often", "the reason");
+    is_int(commit(&key, &slot, 4), 0, "made anew");
+    ok(!there(&key, ".uses"), "and its uses are counted from the beginning");
+
+    age_file(key.name, 3601);
+    config.rebuild_expired = false;
+    is_int(ask(&key, &slot), STORE_COLD, "too old, and not to be made anew: cold");
+    is_str(slot.reason, "the snapshot is too old", "the reason");
+    config.rebuild_expired = true;
+    is_int(answer(&key), STORE_BUILD, "too old: made anew");
+    age_file(key.name, -7200);
+    is_int(answer(&key), STORE_BUILD, "from the future: made anew");
+    empty_store();
+}
+
+static void test_bare(void)
+{
+    struct warm_key key = key_of("bare");
+    struct store_slot slot;
+    struct store_question question = {.key = &key, .config = &config, .bare = true, .look = true};
+    ask_as(&question, &slot);
+    is_int(slot.answer, STORE_COLD, "a bare interpreter, looked at: the first run is cold");
+    is_int(count_files(), 0, "and looking leaves no note");
+    question.look = false;
+    ask_as(&question, &slot);
+    is_int(slot.answer, STORE_COLD, "the first run is cold");
+    ask_as(&question, &slot);
+    is_int(slot.answer, STORE_BUILD, "the second makes the snapshot");
+    is_int(commit(&key, &slot, 1), 0, "made");
+    ok(!there(&key, ".seen") && !there(&key, ".lock"), "nothing but the snapshot and its checksum stays");
+
+    struct warm_key once = key_of("once");
+    config.second_run = false;
+    question.key = &once;
+    ask_as(&question, &slot);
+    is_int(slot.answer, STORE_BUILD, "secondRun false: the first run makes it");
+    store_release(&store, &slot);
+    is_int(count_files(), 2, "a release leaves nothing");
+    empty_store();
+}
+
+static void test_failure(void)
+{
+    struct warm_key key = key_of("failure");
+    struct store_slot slot;
+    is_int(ask(&key, &slot), STORE_BUILD, "to be made");
+    store_fail(&store, &slot, "numpy: no module");
+    is_int(ask(&key, &slot), STORE_COLD, "after a failure: cold");
+    is_str(slot.reason, "the snapshot could not be made: numpy: no module", "with the reason");
+    struct store_question question = {.key = &key, .config = &config, .force = true};
+    ask_as(&question, &slot);
+    is_int(slot.answer, STORE_BUILD, "`warm build` tries at once");
+    store_release(&store, &slot);
+    age_file(file_of(&key, ".failed"), 61);
+    is_int(ask(&key, &slot), STORE_BUILD, "after retryAfter: tried again");
+    is_int(commit(&key, &slot, 1), 0, "made");
+    ok(!there(&key, ".failed"), "the failure is forgotten");
+    empty_store();
+}
+
+static void test_stale(void)
+{
+    struct warm_key key = key_of("stale");
+    struct store_slot slot;
+    build(&key, 1);
+    store_mark_stale(&store, key.name, "'/lib/a.py' has changed");
+    is_int(answer(&key), STORE_READY, "stale, but made a moment ago: it may fit the next container");
+    age_file(key.name, 61);
+    is_int(ask(&key, &slot), STORE_BUILD, "stale: made anew");
+    is_str(slot.reason, "the snapshot does not fit any more: '/lib/a.py' has changed", "the reason");
+    is_int(commit(&key, &slot, 1), 0, "made");
+    is_int(answer(&key), STORE_READY, "fresh again");
+    empty_store();
+}
+
+static void test_collision(void)
+{
+    struct warm_key key = key_of("a"), other = key_of("b");
+    struct store_slot slot;
+    build(&key, 1);
+    memcpy(other.name, key.name, sizeof(other.name));
+    is_int(ask(&other, &slot), STORE_BUILD, "another key of the same name does not get the snapshot");
+    store_release(&store, &slot);
+    empty_store();
+}
+
+/* What each of several processes that ask at once is told; the builder takes its time. */
+static void test_builders(bool wait, int cold, int ready)
+{
+    struct warm_key key = key_of("builders");
+    int counts[3] = {0}, gate[2];
+    config.wait_for_build = wait;
+    if (pipe2(gate, O_CLOEXEC) < 0)
+        bail_out("pipe");
+    for (int i = 0; i < BUILDERS; i++) {
+        if (fork() != 0)
+            continue;
+        struct store_slot slot;
+        char byte;
+        close(gate[1]);
+        (void)!read(gate[0], &byte, 1); /* all begin when the parent closes the gate */
+        int got = ask(&key, &slot);
+        if (got == STORE_BUILD) {
+            usleep(200000);
+            if (commit(&key, &slot, 1) < 0)
+                got = 99;
+        }
+        _exit(got);
+    }
+    close(gate[0]);
+    close(gate[1]);
+    for (int i = 0, status; i < BUILDERS; i++)
+        if (wait4(-1, &status, 0, NULL) > 0 && WIFEXITED(status) && WEXITSTATUS(status) < 3)
+            counts[WEXITSTATUS(status)]++;
+    is_int(counts[STORE_BUILD], 1, "%d at once: one makes the snapshot", BUILDERS);
+    is_int(counts[STORE_COLD], cold, "… so many start cold");
+    is_int(counts[STORE_READY], ready, "… so many wait for it");
+    is_int(count_files(), 2, "… and nothing else is left");
+    empty_store();
+}
+
+static void test_killed_builder(void)
+{
+    struct warm_key key = key_of("killed");
+    struct store_slot slot;
+    int ready[2];
+    char byte;
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        bail_out("pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct error err;
+        if (ask(&key, &slot) == STORE_BUILD && write_image(slot.out, &key, 3, &err) == 0)
+            (void)!write(ready[1], "", 1);
+        pause();
+        _exit(0);
+    }
+    close(ready[1]);
+    is_int(read(ready[0], &byte, 1), 1, "a builder has written its image");
+    config.wait_for_build = false;
+    is_int(answer(&key), STORE_COLD, "while it lives the others start cold");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ok(there(&key, ".new"), "killed, it leaves a file");
+    is_int(ask(&key, &slot), STORE_BUILD, "the next one makes the snapshot");
+    is_int(lseek(slot.out, 0, SEEK_END), 0, "from the beginning");
+    is_int(commit(&key, &slot, 3), 0, "made");
+    is_int(count_files(), 2, "nothing is left of the killed one");
+    close(ready[0]);
+    empty_store();
+}
+
+static void test_full_disk(void)
+{
+    char *path = arena_printf(&arena, "%s/full", base);
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        skip("a file system of its own needs root");
+        return;
+    }
+    if (mkdir(path, 0700) < 0 || mount("tmpfs", path, "tmpfs", 0, "size=256k,mode=0700") < 0)
+        bail_out("tmpfs");
+    store_close(&store);
+    struct error err = {0};
+    if (store_open(path, false, &store, &err) < 0)
+        bail_out("%s", err.text);
+    struct warm_key small = key_of("small"), large = key_of("large"), exact = key_of("exact");
+    struct store_slot slot;
+    build(&small, 1);
+    is_int(ask(&large, &slot), STORE_BUILD, "to be made");
+    is_int(write_image(slot.out, &large, 100, &err), -ENOSPC, "no space for it");
+    store_fail(&store, &slot, err.text);
+    ok(!there(&large, "") && !there(&large, ".new"), "no part of it stays");
+    is_int(ask(&large, &slot), STORE_COLD, "the next one starts cold");
+    is_str(slot.reason, "the snapshot could not be made: write a page: No space left on device",
+           "and says why");
+    is_int(answer(&small), STORE_READY, "the others are still there");
+
+    /* Not even room for the checksum: the image does not get its name. */
+    is_int(ask(&exact, &slot), STORE_BUILD, "to be made");
+    is_int(write_image(slot.out, &exact, 1, &err), 0, "written");
+    cleanup_fd int filler = openat(store.dir, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    char block[PAGE] = {1};
+    while (write(filler, block, sizeof(block)) > 0)
+        ;
+    is_int(store_commit(&store, &config, &slot, &err), -ENOSPC, "the disk is full in the last moment");
+    ok(strstr(err.text, "No space left on device") != NULL, "the error says so: %s", err.text);
+    ok(!there(&exact, "") && !there(&exact, ".new") && !there(&exact, ".lock"), "no part of it stays");
+    store_close(&store);
+    (void)umount2(path, MNT_DETACH);
+    (void)rmdir(path);
+    open_store();
+}
+
+static void test_eviction(void)
+{
+    struct warm_key keys[4] = {key_of("k0"), key_of("k1"), key_of("k2"), key_of("k3")};
+    for (int i = 0; i < 3; i++) {
+        build(&keys[i], 100);
+        age_file(keys[i].name, 100 * (3 - i));
+    }
+    store_count_use(&store, keys[0].name); /* the oldest one is the one used last */
+    struct stat st;
+    if (fstatat(store.dir, keys[0].name, &st, 0) < 0)
+        bail_out("stat");
+    config.max_size = 3 * (uint64_t)st.st_size;
+    build(&keys[3], 100);
+    ok(there(&keys[0], "") && there(&keys[2], "") && there(&keys[3], ""), "those used or made last stay");
+    ok(!there(&keys[1], "") && !there(&keys[1], ".sum"), "the one used longest ago goes, with all its files");
+    config.max_size = 1;
+    struct warm_key big = key_of("big");
+    build(&big, 100);
+    ok(there(&big, ""), "the snapshot just made stays, however small the bound");
+    ok(!there(&keys[0], "") && !there(&keys[3], ""), "for it all others go");
+    empty_store();
+}
+
+static void turn_byte(const char *name, off_t at)
+{
+    cleanup_fd int fd = -1;
+    char byte;
+    if (fchmodat(store.dir, name, 0600, 0) < 0 || (fd = openat(store.dir, name, O_RDWR | O_CLOEXEC)) < 0)
+        bail_out("open the image");
+    off_t place = at >= 0 ? at : lseek(fd, at, SEEK_END);
+    if (pread(fd, &byte, 1, place) != 1)
+        bail_out("read the image");
+    byte = (char)(byte ^ 1);
+    if (pwrite(fd, &byte, 1, place) != 1)
+        bail_out("write the image");
+}
+
+static void test_damage(void)
+{
+    struct warm_key pages = key_of("pages"), tables = key_of("tables"), cut = key_of("cut");
+    struct error err = {0};
+    struct store_slot slot;
+    build(&pages, 4);
+    build(&tables, 4);
+    build(&cut, 4);
+    is_int(store_open_item(&arena, &store, pages.name, true, &slot, &err), 0, "whole: verified");
+    store_release(&store, &slot);
+    turn_byte(pages.name, -1);
+    turn_byte(tables.name, 100);
+    is_int(store_open_item(&arena, &store, pages.name, true, &slot, &err), -EUCLEAN,
+           "a turned bit in a page");
+    ok(strstr(err.text, "checksum") != NULL, "is named: %s", err.text);
+    ok(store_open_item(&arena, &store, tables.name, true, &slot, &err) < 0, "a turned bit in the tables: %s",
+       err.text);
+    if (fchmodat(store.dir, cut.name, 0600, 0) < 0)
+        bail_out("chmod");
+    cleanup_fd int fd = openat(store.dir, cut.name, O_RDWR | O_CLOEXEC);
+    if (ftruncate(fd, 100) < 0)
+        bail_out("ftruncate");
+    is_int(answer(&cut), STORE_BUILD, "a truncated one is made anew");
+    is_int(answer(&tables), STORE_BUILD, "a damaged one is made anew");
+    size_t removed;
+    struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX, .damaged = true};
+    is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");
+    is_int(removed, 2, "removes those whose tables are damaged");
+    is_int(store_open_item(&arena, &store, "../../etc/passwd", false, &slot, &err), -ENOENT,
+           "a path is no key");
+    empty_store();
+}
+
+static void test_prune(void)
+{
+    struct warm_key fresh = key_of("fresh"), old = key_of("old"), used = key_of("used"),
+                    noted = key_of("noted");
+    struct error err = {0};
+    size_t removed;
+    build(&fresh, 1);
+    build(&old, 1);
+    build(&used, 1);
+    age_file(old.name, 3601);
+    for (int i = 0; i < 5; i++)
+        store_count_use(&store, used.name);
+    struct store_question question = {.key = &noted, .config = &config, .bare = true};
+    struct store_slot slot;
+    ask_as(&question, &slot);
+    age_file(file_of(&noted, ".seen"), 3601);
+    struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX};
+    is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");
+    is_int(removed, 2, "removes the old one and the one used up");
+    ok(there(&fresh, ""), "a fresh one stays");
+    ok(!there(&noted, ".seen"), "an old note goes");
+    limits.all = true;
+    is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune all");
+    is_int(removed, 1, "removes the rest");
+    is_int(count_files(), 0, "nothing is left");
+    is_int(store_remove(&store, fresh.name, &err), 0, "removing what is not there is no error");
+}
+
+int main(void)
+{
+    if (mkdtemp(base) == NULL)
+        bail_out("cannot make a directory");
+    umask(022);
+    open_store();
+    test_directory();
+    test_life();
+    test_bare();
+    test_failure();
+    test_stale();
+    test_collision();
+    test_builders(true, 0, BUILDERS - 1);
+    test_builders(false, BUILDERS - 1, 0);
+    test_killed_builder();
+    test_full_disk();
+    test_eviction();
+    test_damage();
+    test_prune();
+    store_close(&store);
+    (void)rmdir(arena_printf(&arena, "%s/warm", base));
+    (void)rmdir(arena_printf(&arena, "%s/all", base));
+    (void)unlink(arena_printf(&arena, "%s/link", base));
+    (void)rmdir(base);
+    arena_free(&arena);
+    return done_testing();
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# The agent without an image: what cannot be preloaded is refused by a template with a reason; what a restored
+# interpreter cannot do ends in a cold start. That programs run as they do cold is compared by `compare`.
+
+setup() {
+    wake=$(dirname "${RUNTIME:?}")/tests/warm/wake
+    cd "$BATS_TEST_TMPDIR" || return
+    export PYTHONPATH=$PWD
+}
+
+# The template refuses a module of this text: refuses TEXT REASON
+refuses() {
+    printf '%s\n' "$1" >subject.py
+    run "$wake" --import=subject python3 -c 'print("started")'
+    echo "$output"
+    ((status == 125))
+    [[ $output == *"wake: $2"* && $output != *started* ]]
+}
+
+@test "template: a module that does not exist is refused by name" {
+    run "$wake" --import=json --import=no_such.module python3 -c 1
+    ((status == 125))
+    [[ $output == "wake: import no_such.module: ModuleNotFoundError: No module named 'no_such'" ]]
+}
+
+@test "template: a module that raises is refused with its exception" {
+    refuses '1 / 0' 'import subject: ZeroDivisionError: division by zero'
+}
+
+@test "template: a module that exits is refused" {
+    refuses 'raise SystemExit(0)' 'import subject: SystemExit: 0'
+}
+
+@test "template: a module that ends the process is refused" {
+    refuses 'import os; os.kill(os.getpid(), 11)' 'the template ended'
+    refuses 'import os; os._exit(0)' 'the template ended'
+}
+
+@test "template: a module that writes to standard output or error is refused, for nobody would read it" {
+    refuses 'print("hello")' "the imports write to standard output or error: 'hello"
+    refuses 'import warnings; warnings.warn("beware")' 'the imports write to standard output or error'
+    refuses 'import os; os.system("echo by a child")' 'the imports write to standard output or error'
+}
+
+@test "template: a module that starts a thread or a process is refused" {
+    refuses 'import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()' \
+        'the imports start a thread'
+    refuses 'import subprocess; child = subprocess.Popen(["sleep", "9"])' 'the imports start a process'
+}
+
+@test "template: a module that makes an SSL context is refused" {
+    refuses 'import ssl; context = ssl.create_default_context()' 'the imports make an SSL context'
+}
+
+@test "template: reports files, directories, absent files, modules and variables" {
+    mkdir there
+    echo data >there/data
+    local here
+    here=$(realpath .)
+    cat >subject.py <<PYTHON
+import os
+os.environ.get("READ_ME")
+open("$here/there/data").close()
+os.listdir("$here/there")
+try:
+    open("$here/not-there")
+except OSError:
+    pass
+try:
+    import not_installed
+except ImportError:
+    pass
+PYTHON
+    WAKE_REPORT=1 run "$wake" --import=subject python3 -c 1
+    echo "$output"
+    for record in "f$here/subject.py" "f$here/there/data" "d$here/there" "d$here" "a$here/not-there" msubject \
+        mnot_installed eREAD_ME; do
+        grep -qFx -- "$record" <<<"$output"
+    done
+    run grep -x -e E -e mos -e mgc -e mposix <<<"$output"
+    ((status == 1))
+}
+
+@test "template: reports that imports looked at all variables" {
+    echo 'import os; dict(os.environ)' >subject.py
+    WAKE_REPORT=1 run "$wake" --import=subject python3 -c 1
+    grep -qx E <<<"$output"
+}
+
+@test "restored: a directory as standard input, which Python refuses, leads to a cold start" {
+    run "$wake" python3 -c 1 </
+    ((status == 125))
+    [[ $output == 'wake: the agent gave up, and executed the interpreter' ]]
+}
+

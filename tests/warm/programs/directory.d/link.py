@@ -1,0 +1,1 @@
+app/__main__.py

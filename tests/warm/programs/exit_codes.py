@@ -1,0 +1,2 @@
+# call: -c "import sys; sys.exit(3)"
+# exit: 3

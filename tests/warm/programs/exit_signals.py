@@ -1,0 +1,2 @@
+# call: -c "import os; os.abort()"
+# exit: -6

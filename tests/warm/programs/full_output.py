@@ -1,0 +1,11 @@
+# call: @
+# exit: 120
+"""What is buffered cannot be written at the end."""
+import os
+import sys
+
+r, w = os.pipe()
+os.dup2(w, 1)
+os.close(r)
+os.close(w)
+print("lost")

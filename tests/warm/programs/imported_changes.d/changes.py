@@ -1,0 +1,21 @@
+import atexit
+import gc
+import os
+import signal
+import sys
+
+environ = os.environ
+read = os.environ.get("TEST_CHANGED"), sorted(k for k in os.environ if k.startswith("TEST"))
+os.environ["TEST_CHANGED"] = "after"
+os.environ["TEST_NEW"] = "new"
+del os.environ["TEST_DELETED"]
+missing = os.path.exists("/no-such-file")
+stream = sys.stdout
+sys.setrecursionlimit(1234)
+gc.set_threshold(701, 11, 12)
+signal.signal(signal.SIGUSR1, lambda *a: print("handler of the module"))
+atexit.register(lambda: print("exit handler of the module"))
+
+
+def registered():
+    signal.raise_signal(signal.SIGUSR1)

@@ -1,0 +1,2 @@
+# call: no-such-file.py
+# exit: 2

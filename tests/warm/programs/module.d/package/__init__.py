@@ -1,0 +1,2 @@
+import sys
+print("init", sys.argv, __name__)

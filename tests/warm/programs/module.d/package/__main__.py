@@ -1,0 +1,3 @@
+import sys
+print(__name__, __package__, __file__, __spec__, sys.argv, sys.path[0], vars().keys(), __loader__)
+1 / 0 if len(sys.argv) > 9 else None

@@ -1,0 +1,21 @@
+# call: @
+# call: -c @text
+# call: -X dev @
+# call: -
+# stdin: @text
+# exit: 1
+"""The traceback of an exception nobody handles."""
+
+
+def f(x):
+    return g(x) + 1
+
+
+def g(x):
+    return {}[x] / 0
+
+
+try:
+    f("first")
+except KeyError as error:
+    raise ValueError("sécond") from error
