@@ -6,10 +6,11 @@
  * The plan, from standard input, has one command a line, its fields separated by tabs: a label, the program
  * and its arguments. An empty line ends a block; a block runs as a whole, and the blocks of each round run in
  * another order, so that what one leaves to the kernel burdens no other in particular. Commands labelled "@"
- * run without being measured; a line "@reap" waits for all processes that earlier commands left behind.
+ * run without being measured; a line "@reap" waits for all processes that earlier commands left behind. The
+ * time of a command whose label begins with ">" ends with the first byte of its standard output.
  *
- * Each sample is one line on standard output: label, nanoseconds from before the start to after the wait,
- * KiB.
+ * Each sample is one line on standard output: label, nanoseconds from before the start to after the wait (or
+ * to the first byte), KiB.
  */
 #include <err.h>
 #include <errno.h>
@@ -28,6 +29,9 @@
 
 enum { MAX_BLOCKS = 256, MAX_COMMANDS = 2048, MAX_FIELDS = 32 };
 
+/* Where a child's standard output is kept for it until its start. */
+static const int piped_stdout = 100;
+
 struct command {
     const char *label;
     char *argv[MAX_FIELDS];
@@ -41,7 +45,7 @@ struct block {
 static struct command commands[MAX_COMMANDS];
 static struct block blocks[MAX_BLOCKS + 1];
 static size_t n_blocks;
-static posix_spawn_file_actions_t streams;
+static posix_spawn_file_actions_t streams, piped_streams;
 static int complaints;
 
 static void parse_command(struct command *command, char *line)
@@ -110,11 +114,40 @@ static void fail(const struct command *command, int status)
     exit(1);
 }
 
+static void start(const struct command *command, const posix_spawn_file_actions_t *actions, pid_t *pid)
+{
+    errno = posix_spawnp(pid, command->argv[0], actions, NULL, command->argv, environ);
+    if (errno != 0)
+        err(1, "start '%s'", command->argv[0]);
+}
+
+/* Starts a command and returns when the first byte of its output was there, after all of it was read. */
+static uint64_t start_and_read(const struct command *command, pid_t *pid)
+{
+    char bytes[4096];
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0 || dup3(ends[1], piped_stdout, O_CLOEXEC) < 0)
+        err(1, "make a pipe");
+    close(ends[1]);
+    start(command, &piped_streams, pid);
+    close(piped_stdout);
+
+    ssize_t length = read(ends[0], bytes, sizeof bytes);
+    uint64_t first = now_ns();
+
+    while (length > 0)
+        length = read(ends[0], bytes, sizeof bytes);
+    close(ends[0]);
+    return first;
+}
+
 static void run_command(const struct command *command, int report)
 {
     struct rusage usage;
     int status;
     pid_t pid;
+    uint64_t end = 0;
 
     if (strcmp(command->label, "@reap") == 0) {
         reap_all();
@@ -123,21 +156,22 @@ static void run_command(const struct command *command, int report)
     if (ftruncate(complaints, 0) < 0 || lseek(complaints, 0, SEEK_SET) < 0)
         err(1, "memfd");
 
-    uint64_t start = now_ns();
+    uint64_t began = now_ns();
 
-    errno = posix_spawnp(&pid, command->argv[0], &streams, NULL, command->argv, environ);
-    if (errno != 0)
-        err(1, "start '%s'", command->argv[0]);
+    if (command->label[0] == '>')
+        end = start_and_read(command, &pid);
+    else
+        start(command, &streams, &pid);
     while (wait4(pid, &status, 0, &usage) < 0)
         if (errno != EINTR)
             err(1, "wait4");
 
-    uint64_t end = now_ns();
-
+    if (end == 0)
+        end = now_ns();
     if (status != 0)
         fail(command, status);
-    if (report)
-        printf("%s\t%ju\t%ld\n", command->label, (uintmax_t)(end - start), usage.ru_maxrss);
+    if (report && command->label[0] != '@')
+        printf("%s\t%ju\t%ld\n", command->label, (uintmax_t)(end - began), usage.ru_maxrss);
 }
 
 static void run_round(int report)
@@ -174,6 +208,10 @@ int main(int argc, char **argv)
     posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&streams, complaints, STDERR_FILENO);
+    posix_spawn_file_actions_init(&piped_streams);
+    posix_spawn_file_actions_addopen(&piped_streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&piped_streams, piped_stdout, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&piped_streams, complaints, STDERR_FILENO);
     for (long round = -warmup; round < rounds; round++)
         run_round(round >= 0);
     return 0;

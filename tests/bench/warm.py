@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Measure warm starts beside cold ones of the reference, and beside what the kernel takes; print tables, write JSON.
+
+See README.md for what each row is and what it has to be.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import bundle
+from bench import Block, CommandFailedError, Runtime, Samples
+from report import FLOOR, HOST, OURS, REFERENCE, VERDICTS, Sample, milliseconds, print_table, quantile, summarise
+
+COLD = "cold"
+"""Our own cold start: the third that every measure is taken of."""
+FORK = "fork"
+PRELOAD = "pandas"
+SUMS = "{key: sum(range(key, 1000, 7)) for key in range(7)}"
+# The answer is checked in the program itself: a wrong one is an error, and ends the measurement.
+# One line, for a plan of measure.c has one command a line.
+GROUP_BY = "; ".join(
+    (
+        "import pandas",
+        "frame = pandas.DataFrame({'key': [n % 7 for n in range(1000)], 'value': range(1000)})",
+        "sums = frame.groupby('key')['value'].sum().to_dict()",
+        f"assert sums == {SUMS}, sums",
+        "print(sums, flush=True)",
+    )
+)
+LINE = "print('a line', flush=True)"
+IDLE = "import pandas, time; print('up', flush=True); time.sleep(1000000)"
+# What a process forked from an interpreter that has it all takes: no container, no execve.
+FORKED = f"""
+import gc, os, time
+import pandas
+job = compile({GROUP_BY!r}.replace("print(sums, flush=True)", ""), "job", "exec")
+gc.collect(); gc.freeze()
+for _ in range(200):
+    began = time.perf_counter_ns()
+    pid = os.fork()
+    if pid == 0:
+        exec(job, {{}})
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    print(time.perf_counter_ns() - began)
+"""
+AT_ONCE = 100
+IDLE_CONTAINERS = 10
+DROP_CACHES = ("@", ["sh", "-c", "sync; echo 3 >/proc/sys/vm/drop_caches"])
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked of a measure."""
+
+    words: str
+    met: Callable[[dict[str, dict[str, int]]], bool]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A row: times by owner, of which ours is the warm start and the reference's a cold one."""
+
+    key: str
+    title: str
+    target: Target | None = None
+
+
+def share(words: str, limit: float, milliseconds_limit: float | None = None) -> Target:
+    """Return a target: at most that share of the reference's median, and so many milliseconds."""
+
+    def met(row: dict[str, dict[str, int]]) -> bool:
+        ours, reference = row[OURS]["p50_ns"], row[REFERENCE]["p50_ns"]
+        return ours <= limit * reference and (milliseconds_limit is None or ours <= milliseconds_limit * 1e6)
+
+    return Target(words, met)
+
+
+MEASURES = [
+    Measure(">first_pandas", "pandas: start to the result of a group-by", share("≤ 1/20, ≤ 10 ms", 1 / 20, 10)),
+    Measure("pandas", "… to the end of the container"),
+    Measure(">first_bare", "bare: start to a printed line", share("≤ 1/3", 1 / 3)),
+    Measure("bare", "… to the end of the container"),
+    Measure("podman", "podman run --rm, pandas group-by", share("≤ 0.35", 0.35)),
+    Measure("dropped", "pandas, page cache dropped", share("< 1", 0.999)),
+]
+
+
+def write_bundle(folder: Path, rootfs: Path, program: str, annotations: dict[str, str]) -> Path:
+    """Write a bundle as Podman would make it, around a Python program."""
+    config = bundle.config(rootfs, ["python3", "-c", program], filtered=True, devices=True)
+    config["annotations"] = annotations
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@dataclass
+class Bench:
+    """The parties, their bundles, and what came of them."""
+
+    runtimes: dict[str, Runtime]
+    tools: Path
+    rootfs: Path
+    """With numpy and pandas."""
+    busybox: Path
+    rounds: int
+    samples: Samples = field(init=False)
+    facts: dict[str, float] = field(default_factory=dict)
+    """Single figures: bytes, counts."""
+
+    def __post_init__(self) -> None:
+        """Start without samples."""
+        self.samples = Samples(self.tools)
+
+    def bundle(self, owner: str, name: str, program: str, preload: str = "") -> Path:
+        """Return the bundle of a party: ours is warm or fails."""
+        annotations = {}
+        if owner in (OURS, COLD):
+            annotations["run.pysbx.warm"] = "require" if owner == OURS else "off"
+        if owner == OURS and preload:
+            annotations["run.pysbx.preload"] = preload
+        return write_bundle(self.tools / "bundles" / f"warm-{name}-{owner}", self.rootfs, program, annotations)
+
+    def run(self, owner: str, *names: str) -> list[str]:
+        """Return the command that runs a party's bundle."""
+        name, program, preload = names
+        return self.runtimes[owner].run(self.bundle(owner, name, program, preload))
+
+    def measure_starts(self) -> None:
+        """Measure whole starts, all parties in turns, and the floor."""
+        plan: list[tuple[str, Block]] = [
+            (HOST, [(FLOOR, [str(self.tools / "floor"), str(self.busybox), "/bin/true"])])
+        ]
+        for owner in self.runtimes:
+            for name, program, preload in (("pandas", GROUP_BY, PRELOAD), ("bare", LINE, "")):
+                command = self.run(owner, name, program, preload)
+                plan += [(owner, [(f">first_{name}", command)]), (owner, [(name, command)])]
+        self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
+
+    def measure_forks(self) -> None:
+        """Measure forks of a process that has imported pandas."""
+        done = subprocess.run(self.run(COLD, "forked", FORKED, ""), capture_output=True, text=True, check=True)
+        self.samples.kept[FORK][HOST] = [(int(line), 0) for line in done.stdout.split()]
+
+    def measure_podman(self) -> None:
+        """Measure the same program through Podman."""
+        plan: list[tuple[str, Block]] = []
+        for owner, runtime in self.runtimes.items():
+            options = ["--rm", "--pull", "never", "--network", "none"]
+            if owner in (OURS, COLD):
+                options += ["--annotation", f"run.pysbx.warm={'require' if owner == OURS else 'off'}"]
+            if owner == OURS:
+                options += ["--annotation", f"run.pysbx.preload={PRELOAD}"]
+            command = ["podman", "--runtime", runtime.path, "run", *options, "bench-pandas"]
+            plan.append((owner, [("podman", [*command, "python3", "-c", GROUP_BY]), ("@reap", [])]))
+        self.samples.measure(plan, max(self.rounds // 5, 5), 1)
+
+    def measure_dropped(self) -> None:
+        """Measure starts that have to read everything from the disk, store and image alike."""
+        plan: list[tuple[str, Block]] = [
+            (owner, [DROP_CACHES, ("dropped", self.run(owner, "pandas", GROUP_BY, PRELOAD))]) for owner in self.runtimes
+        ]
+        self.samples.measure(plan, max(self.rounds // 10, 3), 0)
+
+    def measure_builds(self) -> None:
+        """Measure the making of a snapshot, from an empty store."""
+        ours = self.runtimes[OURS]
+        folder = self.bundle(OURS, "pandas", GROUP_BY, PRELOAD)
+        prune = ("@", ours.command("warm", "prune", "--all"))
+        build: Block = [prune, ("build", ours.command("warm", "build", "--bundle", folder))]
+        self.samples.measure([(OURS, build)], max(self.rounds // 10, 3), 0)
+        [entry] = json.loads(subprocess.check_output(ours.command("warm", "list", "--format", "json")))
+        self.facts["snapshot_bytes"] = entry["size"]
+
+    def measure_memory(self) -> None:
+        """Take the proportional set size of idle containers: of one alone, and of one of ten."""
+        for owner in (OURS, COLD):
+            runtime = self.runtimes[owner]
+            folder = self.bundle(owner, "idle", IDLE, PRELOAD)
+            names = [f"idle-{owner}-{number}" for number in range(IDLE_CONTAINERS)]
+            try:
+                for number, name in enumerate(names):
+                    start_idle(runtime.command("run", "--detach", "--bundle", folder, name))
+                    if number == 0:
+                        self.facts[f"pss_alone_{owner}"] = resident(runtime, name, "Pss")
+                shares = [resident(runtime, name, "Pss") for name in names]
+                self.facts[f"pss_shared_{owner}"] = sum(shares) / len(shares)
+                self.facts[f"private_{owner}"] = resident(runtime, names[-1], "Private_Dirty")
+            finally:
+                for name in names:
+                    subprocess.run(runtime.command("delete", "--force", name), capture_output=True, check=False)
+
+    def measure_crowd(self) -> None:
+        """Start a hundred containers at once; each time is that from its start to its end."""
+        runtime = self.runtimes[OURS]
+        folder = self.bundle(OURS, "pandas", GROUP_BY, PRELOAD)
+        began: dict[int, int] = {}
+        times: list[Sample] = []
+        failures = 0
+        for number in range(AT_ONCE):
+            command = runtime.command("run", "--bundle", folder, f"crowd-{number}")
+            now = time.perf_counter_ns()
+            pid = os.posix_spawn(command[0], command, os.environ, file_actions=quiet())
+            began[pid] = now
+        while began:
+            pid, status, usage = os.wait4(-1, 0)
+            if pid in began:
+                times.append((time.perf_counter_ns() - began.pop(pid), usage.ru_maxrss))
+                failures += status != 0
+        self.samples.kept["crowd"][OURS] = times
+        self.facts["crowd_failures"] = failures
+
+    def verdicts(self) -> list[tuple[str, str, str, bool | None]]:
+        """Return the rows that are single figures: title, figure, target, met."""
+        facts = self.facts
+        rows: dict[str, dict[str, int]] = {
+            key: {owner: summarise(samples)["p50_ns"] for owner, samples in row.items()}
+            for key, row in self.samples.kept.items()
+        }
+        build, cold, single = rows["build"][OURS], rows["pandas"][REFERENCE], rows["pandas"][OURS]
+        crowd = summarise(self.samples.kept["crowd"][OURS])
+        limit, last, failures = cold + 150_000_000, crowd["p99_ns"], facts["crowd_failures"]
+        most = 20 * single
+        found: list[tuple[str, str, str, bool | None]] = [
+            ("building the snapshot, ms", milliseconds(build), f"≤ {milliseconds(limit)}", build <= limit),
+            (f"{AT_ONCE} at once: failures", f"{failures:.0f}", "0", failures == 0),
+            (f"{AT_ONCE} at once: p99, ms", milliseconds(last), f"≤ {milliseconds(most)}", last <= most),
+        ]
+        for key, title in (
+            ("pss_alone", "PSS of an idle container alone, MiB"),
+            ("pss_shared", f"… of one of {IDLE_CONTAINERS}, MiB"),
+        ):
+            ours, theirs = facts[f"{key}_{OURS}"], facts[f"{key}_{COLD}"]
+            found.append((title, f"{ours / 1024:.1f}", f"≤ {theirs / 4096:.1f}", ours <= theirs / 4))
+        found.append(("private dirty memory of it, MiB", f"{facts[f'private_{OURS}'] / 1024:.1f}", "", None))
+        found.append(("snapshot, MiB", f"{facts['snapshot_bytes'] / 2**20:.1f}", "", None))
+        return found
+
+    def report(self) -> None:
+        """Print the tables and write the file."""
+        kept = self.samples.kept
+        summary = {key: {owner: summarise(samples) for owner, samples in row.items()} for key, row in kept.items()}
+        titles = {OURS: "warm", COLD: "cold", REFERENCE: self.runtimes[REFERENCE].title() + " cold"}
+        processors = len(os.sched_getaffinity(0))
+        print(f"warm starts: {self.rounds} rounds, Linux {platform.release()}, {processors} processors\n")
+        rows = []
+        for measure in MEASURES:
+            row = summary[measure.key]
+            medians = [milliseconds(row[owner]["p50_ns"]) for owner in titles]
+            ratio = row[OURS]["p50_ns"] / row[REFERENCE]["p50_ns"]
+            target = [measure.target.words, VERDICTS[measure.target.met(row)]] if measure.target else ["", ""]
+            rows.append([measure.title, *medians, f"{ratio:.3f}", *target])
+        print_table(["median, ms", *titles.values(), "ratio", "target", ""], rows)
+        print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in self.verdicts()])
+        rows = []
+        for measure in [
+            Measure(FLOOR, "floor: namespaces, file systems, execve"),
+            Measure(FORK, "floor: fork of a warm process, group-by"),
+            *MEASURES,
+            Measure("build", "building the snapshot"),
+            Measure("crowd", f"{AT_ONCE} at once"),
+        ]:
+            for owner, values in summary[measure.key].items():
+                times = [milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")]
+                rows.append([measure.title, titles.get(owner, ""), *times, str(values["samples"])])
+        print_table(["spread, ms", "", "min", "p50", "p95", "p99", "samples"], rows)
+        path = self.tools / time.strftime("warm-%Y%m%dT%H%M%SZ.json", time.gmtime())
+        result = {
+            "kernel": platform.release(),
+            "rounds": self.rounds,
+            "runtimes": {owner: runtime.title() for owner, runtime in self.runtimes.items()},
+            "measures": summary,
+            "facts": self.facts,
+            "samples_ns": {
+                key: {owner: [sample[0] for sample in samples] for owner, samples in row.items()}
+                for key, row in kept.items()
+            },
+        }
+        path.write_text(json.dumps(result, indent=1) + "\n")
+        print(f"written to {path}")
+
+
+def quiet() -> list[tuple[int, int, str, int, int]]:
+    """Return what posix_spawn has to do for a child that is not heard."""
+    return [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+    ]
+
+
+def start_idle(command: list[str]) -> None:
+    """Start a container in the background and wait until its program says that it is up."""
+    r, w = os.pipe()
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=w, check=True)
+    os.close(w)
+    if os.read(r, 1) != b"u":
+        raise CommandFailedError(f"{' '.join(command)}: ended")
+    os.close(r)
+
+
+def resident(runtime: Runtime, name: str, what: str) -> int:
+    """Return a figure of a container's first process in KiB; proc(5), smaps_rollup."""
+    state = json.loads(subprocess.check_output(runtime.command("state", name)))
+    text = Path(f"/proc/{state['pid']}/smaps_rollup").read_text()
+    return sum(int(value) for value in re.findall(rf"^{what}: *(\d+) kB", text, re.MULTILINE))
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Put the store on a disk, as it is in use, and let the first run of a bare interpreter be a warm one."""
+    store = Path("/var/lib/pysbx-runtime")
+    store.mkdir(exist_ok=True)
+    here = options.output / "store"
+    here.mkdir(exist_ok=True)
+    subprocess.run(["mount", "--bind", here, store], check=True)
+    config = Path("/etc/pysbx-runtime/warm.json")
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('{"secondRun": false, "retryAfter": 0}\n')
+    subprocess.run(
+        ["podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", options.pandas_image, "bench-pandas"],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def main() -> int:
+    """Measure, print and write; fail only when it cannot measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runtime", required=True, help="the runtime that is judged")
+    parser.add_argument("--reference", required=True, help="the runtime that it is judged by")
+    parser.add_argument("--rootfs", type=Path, required=True, help="a root file system with /bin/true")
+    parser.add_argument("--pandas", type=Path, required=True, help="a root file system with pandas")
+    parser.add_argument("--pandas-image", required=True, help="the same as an archive, for Podman")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the measuring programs and results")
+    parser.add_argument("--rounds", type=int, default=50, help="measured rounds")
+    options = parser.parse_args()
+    prepare(options)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {OURS: options.runtime, COLD: options.runtime, REFERENCE: options.reference}
+        runtimes = {key: Runtime(key, path, Path(folder) / f"state-{key}") for key, path in paths.items()}
+        bench = Bench(runtimes, options.output, options.pandas, options.rootfs, options.rounds)
+        try:
+            bench.measure_builds()
+            bench.measure_starts()
+            bench.measure_forks()
+            bench.measure_podman()
+            bench.measure_memory()
+            bench.measure_crowd()
+            bench.measure_dropped()
+        except (CommandFailedError, subprocess.CalledProcessError) as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+    bench.report()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,331 @@
+#!/usr/bin/env bats
+# A restored interpreter is not to be told from a fresh one: the process, the interpreter, what it can do afterwards.
+# Every program runs cold and warm in containers of the same configuration; tests/warm has more of them.
+# images: python pandas pandas-trixie
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    use_image python
+}
+
+@test "the process: executable, name, command line, environment, root and directory in /proc" {
+    same -c 'import os
+for name in ("comm", "cmdline", "environ", "cgroup", "oom_score_adj", "loginuid", "setgroups", "timerslack_ns"):
+    try:
+        print(name, open("/proc/self/" + name, "rb").read())
+    except OSError as error:
+        print(name, error.strerror)
+for name in ("exe", "cwd", "root"):
+    print(name, os.readlink("/proc/self/" + name))' one two
+    output_has "exe /usr/bin/python3"
+    output_has "comm b'python3"
+}
+
+@test "the process: state, signals, privileges in /proc/self/status" {
+    configure 'capabilities("CAP_CHOWN", "CAP_NET_BIND_SERVICE"); process["noNewPrivileges"] = True'
+    same -c 'skip = ("Vm", "Rss", "Hugetlb", "Cpus", "Mems", "voluntary", "nonvoluntary", "x86_Thread", "untag", "Speculation", "SigQ")
+print("".join(line for line in open("/proc/self/status") if not line.startswith(skip)))'
+    output_has "Threads:"
+}
+
+@test "the process: its threads, parent, session, descriptors" {
+    same -c 'import os
+print(os.getpid(), os.getppid(), os.getpgid(0), os.getsid(0), os.listdir("/proc/self/task"), os.listdir("/proc/self/fd")[:3])
+print(sorted(os.listdir("/proc/self/fd"))[:-1], os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))
+print(os.umask(0), os.getcwd(), os.sched_getaffinity(0))'
+}
+
+@test "the process: of the host, the snapshot and the agent alone are mapped, and neither can be written" {
+    local program='print(*sorted({line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if len(line.split(None, 5)) > 5}), sep="\n")'
+    cold -c "$program" | sort >cold.names
+    warm -c "$program" | sort >warm.names
+    [[ -z $(comm -23 cold.names warm.names) ]]
+    expect 0 comm -13 cold.names warm.names
+    [[ ${#lines[@]} == 2 && ${lines[0]} == *memfd:pysbx-agent* && ${lines[1]} == *"$(warm_store)/"* ]]
+    expect 0 warm -c '
+for line in open("/proc/self/maps"):
+    if "pysbx" in line and line.split()[1][3] == "s": print(line)'
+    output_is ""
+}
+
+@test "the process: auxiliary vector and time of the kernel's page are usable" {
+    same -c 'import os
+kinds = (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 23, 26)
+data = open("/proc/self/auxv", "rb").read()
+pairs = [(int.from_bytes(data[i:i + 8], "little"), int.from_bytes(data[i + 8:i + 16], "little")) for i in range(0, len(data), 16)]
+print([kind for kind, _ in pairs], [(kind, value) for kind, value in pairs if kind in (6, 11, 12, 13, 14, 17)])'
+    expect 0 warm -c 'import time
+print(abs(time.time() - time.clock_gettime(time.CLOCK_REALTIME_COARSE if hasattr(time, "CLOCK_REALTIME_COARSE") else 0)) < 1,
+    time.monotonic() > 0, time.process_time() < 5, time.thread_time() < 5, time.perf_counter() > 0)'
+    output_is "True True True True True"
+}
+
+@test "the thread's number, where libc keeps it" {
+    same -c 'import os, signal, threading, time
+print(threading.get_native_id() == os.getpid(), threading.main_thread().native_id == os.getpid())
+print(time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident())) > 0)
+signal.signal(signal.SIGUSR1, lambda *_: print("received"))
+signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+signal.raise_signal(signal.SIGUSR1)
+lock = threading.RLock()
+with lock, lock: print(lock._is_owned())'
+    expect 0 warm -c 'import os, threading, time
+print(threading.get_native_id() == os.getpid() == 1, time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident())) > 0)'
+    output_is "True True"
+}
+
+@test "signals: dispositions, mask, handlers, alarm, wake-up descriptor" {
+    same -c 'import signal
+for number in sorted(signal.valid_signals()):
+    print(number, signal.getsignal(number))
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.set_wakeup_fd(-1), signal.getitimer(signal.ITIMER_REAL))'
+    same -c 'import signal, time
+signal.signal(signal.SIGALRM, lambda *_: print("alarm"))
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+time.sleep(0.2)'
+    same -c 'import signal; signal.raise_signal(signal.SIGINT)'
+    same -c 'import os, signal, sys
+r, w = os.pipe(); os.close(r)
+try: os.write(w, b"x")
+except BrokenPipeError as error: print(error)'
+}
+
+@test "sys: everything that can be compared" {
+    local program='import sys
+for name in sorted(dir(sys)):
+    value = getattr(sys, name)
+    if name in ("modules", "path_importer_cache", "__doc__", "_git", "builtin_module_names", "stdlib_module_names") or "at 0x" in repr(value):
+        print(name, type(value).__name__)
+    else:
+        print(name, repr(value))
+print(sorted(name for name in sys.modules), sorted(sys.path_importer_cache), sys.getrecursionlimit(), sys.getswitchinterval())
+print(sys.getallocatedblocks() > 0, sys.gettrace(), sys.getprofile(), sys.is_finalizing(), sys.getdlopenflags())'
+    same -c "$program" one two
+    same -I -c "$program"
+    same -X dev -W error -c "$program"
+}
+
+@test "__main__: the same names, in the same order, with the same values" {
+    mkdir work
+    local show='import sys; names = dict(vars(sys.modules["__main__"])); print([(n, type(v).__name__ if "0x" in repr(v) else v) for n, v in names.items() if n != "names" and n != "__builtins__"])'
+    echo "$show" >work/script.py
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    same -c "$show"
+    same /work/script.py
+    same -m script
+    INPUT=work/script.py same -
+}
+
+@test "frames, tracebacks, threads, collector: nothing of ours" {
+    same -c 'import gc, inspect, linecache, sys, threading, warnings
+def deep(): return [(f.filename, f.function, f.lineno) for f in inspect.stack()]
+print(deep(), threading.enumerate() == [threading.main_thread()], threading.active_count())
+print(gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks, gc.garbage)
+print(sorted(linecache.cache), warnings.filters, sys._getframe().f_back)
+def fail(): 1 / 0
+fail()'
+}
+
+@test "the collector: what was frozen can be unfrozen and walked" {
+    same -c 'import gc
+gc.unfreeze()
+gc.collect()
+print(all(repr(type(thing)) for thing in gc.get_objects()), gc.get_freeze_count())
+gc.freeze(); gc.unfreeze(); gc.collect()'
+}
+
+@test "tracebacks: chained, in threads, unraisable, warnings, recursion" {
+    same -c 'try: 1 / 0
+except ZeroDivisionError as e: raise KeyError("outer") from e'
+    same -c 'import threading
+def fail(): raise ValueError("in a thread")
+t = threading.Thread(target=fail, name="worker"); t.start(); t.join()'
+    same -c 'import sys
+sys.unraisablehook = lambda u: print(u.exc_type, u.exc_value, u.err_msg)
+class C:
+    def __del__(self): raise ValueError("unraisable")
+c = C(); del c'
+    same -W default -c 'import warnings; warnings.warn("a text", DeprecationWarning); warnings.warn("other")'
+    same -c 'def f(): f()
+f()'
+}
+
+@test "atexit, excepthook, finalisation: order and words" {
+    same -c 'import atexit, sys, threading, weakref
+atexit.register(print, "first registered"); atexit.register(print, "last registered")
+sys.excepthook = lambda *a: print("hook", a[0].__name__)
+class Last:
+    def __del__(self): print("deleted", sys.is_finalizing())
+last = Last()
+threading._register_atexit(print, "threads")
+weakref.finalize(last, print, "finalized")
+raise ValueError'
+}
+
+@test "environment: os.environ, its order, and libc agree" {
+    configure 'process["env"] = ["PATH=/usr/bin:/bin", "B=2", "A=1", "EMPTY=", "UTF=\u00fc", "B=again"]'
+    same -c 'import ctypes, os
+print(list(os.environ.items()), os.environb.get(b"UTF"))
+getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p
+print([getenv(n) for n in (b"PATH", b"A", b"B", b"EMPTY", b"UTF", b"NOT")])
+os.environ["NEW"] = "1"; del os.environ["A"]; os.putenv("PUT", "2")
+print(getenv(b"NEW"), getenv(b"A"), getenv(b"PUT"))
+os.execv("/bin/sh", ["sh", "-c", "echo $NEW $PUT $B; export -p | sort"])'
+}
+
+@test "memory: the heap grows, deep recursion, threads with stacks of their own" {
+    same -c 'import ctypes, sys, threading
+libc = ctypes.CDLL(None); libc.sbrk.restype = ctypes.c_void_p
+a = libc.sbrk(ctypes.c_long(1 << 20)); b = libc.sbrk(0); print(b - a >= 1 << 20)
+blocks = [bytearray(1 << 20) for _ in range(64)]; print(sum(map(len, blocks)))
+sys.setrecursionlimit(20000)
+def deep(n): return 0 if n == 0 else 1 + deep(n - 1)
+print(deep(9000))
+threading.stack_size(8 << 20)
+done = []
+threads = [threading.Thread(target=lambda: done.append(deep(5000))) for _ in range(20)]
+[t.start() for t in threads]; [t.join() for t in threads]; print(done)'
+}
+
+@test "fork, exec, subprocess, pty" {
+    same -c 'import os, pty, subprocess, sys
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    print("child", os.getppid(), flush=True); os._exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(subprocess.run([sys.executable, "-c", "import sys; print(sys.argv, sys.flags.isolated)", "x"], capture_output=True, text=True))
+print(subprocess.run("echo $0; exit 3", shell=True, capture_output=True))
+print(os.posix_spawn("/bin/sh", ["sh", "-c", "exit 4"], os.environ) > 0, os.wait()[1])'
+    same -c 'import os; os.execv("/proc/self/exe", ["python3", "-c", "print(6 * 7)"])'
+    output_is 42
+}
+
+@test "multiprocessing: fork, spawn, forkserver" {
+    mkdir work
+    configure 'mount("/work", arguments[0]); mount("/tmp", "tmpfs", kind="tmpfs")' "$PWD/work"
+    cat >work/pool.py <<'PYTHON'
+import multiprocessing
+import sys
+
+def square(x):
+    return x * x, __name__ in ("__main__", "__mp_main__")
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with context.Pool(2) as pool:
+        print(sorted(pool.map(square, range(5))))
+    q = context.Queue()
+    p = context.Process(target=q.put, args=("through a queue",)); p.start(); print(q.get()); p.join(); print(p.exitcode)
+PYTHON
+    local method
+    for method in fork spawn forkserver; do
+        same /work/pool.py "$method"
+        output_has "through a queue"
+    done
+}
+
+@test "asyncio, threads, executors" {
+    same -X dev -c 'import asyncio, concurrent.futures, sys
+async def child():
+    p = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(1)", stdout=asyncio.subprocess.PIPE)
+    return (await p.communicate())[0]
+async def main():
+    async def wait(n): await asyncio.sleep(n / 100); return n
+    print(await asyncio.gather(*map(wait, (3, 1, 2))), await child(), await asyncio.to_thread(lambda: "thread"))
+    server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0); server.close()
+asyncio.run(main())
+with concurrent.futures.ThreadPoolExecutor(4) as pool: print(list(pool.map(abs, (-1, -2))))
+with concurrent.futures.ProcessPoolExecutor(2) as pool: print(list(pool.map(abs, (-1, -2))))'
+}
+
+@test "floating point, vector registers and libc's state" {
+    same -c 'import ctypes, math, struct
+print(math.sin(1e22), 0.1 + 0.2, math.fma(2.0, 3.0, 4.0) if hasattr(math, "fma") else 10.0, float("1e308") * 10)
+m = ctypes.CDLL("libm.so.6"); print(m.fegetround(), hex(m.fetestexcept(0x3d) & 0))
+libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno())'
+}
+
+@test "the working directory and its modules" {
+    mkdir work
+    echo 'text = "local"' >work/local.py
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"; process["user"]["umask"] = 0o27' "$PWD/work"
+    same -c 'import os, sys, local; print(os.getcwd(), sys.path[0], local.text, local.__file__, oct(os.umask(0)))'
+    output_is "/work  local /work/local.py 0o27"
+    same -I -c 'import local'
+    same -E -s -c 'import sys, local; print(sys.path, sys.flags)'
+}
+
+@test "an import that leaves something open: no snapshot, and the thing is named" {
+    local name
+    declare -A modules=(
+        [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'
+        [descriptor]='import os; f = os.open("/etc/passwd", os.O_RDONLY)'
+        [socket]='import socket; s = socket.socket()'
+        [timer]='import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); signal.setitimer(signal.ITIMER_REAL, 1000)'
+        [shared]='import mmap; m = mmap.mmap(-1, 4096)'
+    )
+    for name in "${!modules[@]}"; do
+        [[ $name == thread || $name == timer ]] && continue
+        module "holds_$name.py" <<<"${modules[$name]}"
+        preload "holds_$name"
+        expect 1 warm -c 'print("ran")'
+        stderr_has "$name"
+        expect 0 either -c 'print("ran")'
+        output_is ran
+    done
+    # fork(2) leaves other threads and timers behind: what depends on them has to run cold.
+    local show='import signal, threading; print(threading.active_count(), signal.getitimer(signal.ITIMER_REAL)[0] > 1)'
+    for name in thread timer; do
+        module "holds_$name.py" <<<"${modules[$name]}"
+        preload "holds_$name"
+        expect 0 cold -c "import holds_$name; $show"
+        local fresh=$output
+        expect 0 either -c "import holds_$name; $show"
+        output_is "$fresh"
+    done
+}
+
+@test "numpy and pandas: a computation, threads of the library, this distribution" {
+    use_image pandas
+    preload numpy,pandas
+    same -c 'import numpy, pandas, threading
+frame = pandas.DataFrame({"key": [1, 2, 1, 3] * 1000, "value": range(4000)})
+print(frame.groupby("key").value.agg(["sum", "mean", "count"]))
+a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.det(numpy.eye(50) * 2))
+print(threading.active_count(), len(__import__("os").listdir("/proc/self/task")) >= 1)'
+}
+
+@test "numpy and pandas: a computation, threads of the library, Debian 13" {
+    use_image pandas-trixie
+    preload numpy,pandas
+    same -c 'import numpy, pandas
+frame = pandas.DataFrame({"key": [1, 2, 1, 3] * 1000, "value": range(4000)})
+print(frame.groupby("key").value.agg(["sum", "mean", "count"]))
+a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.det(numpy.eye(50) * 2))'
+}
+
+@test "limits too small for numpy: it ends with an error, and nothing of it has run" {
+    use_image pandas
+    preload numpy,pandas
+    expect 0 warm -c 'pass'
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 60 << 20, "hard": 60 << 20}]'
+    expect '[1-9]*' either -c 'import pandas; print("ran")'
+    output_is ""
+    [[ $stderr ]]
+}
+
+@test "without /proc: warm if it can be, else cold, and the program runs" {
+    configure 'unmount("/proc"); linux.pop("maskedPaths", None); linux.pop("readonlyPaths", None)'
+    expect 0 either -c 'import os; print(os.path.exists("/proc/self"))'
+    output_is False
+    expect 0 either -c 'import os; print(os.getpid())'
+    output_is 1
+}

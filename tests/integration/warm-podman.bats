@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# Warm starts through Podman: run, exec, terminals, users, user namespaces, volumes, the default seccomp profile.
+# images: python pandas
+
+load ../lib/podman.bash
+load ../lib/warm-config.bash
+
+PTY=$TESTS/lib/pty
+
+setup_file() {
+    configure_warm
+    import_python
+}
+
+# Runs the Python image warm or not at all.
+warm() {
+    podman run --rm --network none --annotation run.pysbx.warm=require "$@"
+}
+
+@test "podman run: pandas is imported already" {
+    import_image pandas --change 'ENV PATH=/usr/bin:/bin'
+    expect 0 warm --annotation "run.pysbx.preload=numpy pandas" localhost/pandas:latest python3 -c '
+import sys
+print("pandas" in sys.modules)
+import pandas
+print(pandas.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k").v.sum().to_dict())'
+    output_is $'True\n{1: 3, 2: 3}'
+    stderr_is_empty
+}
+
+@test "podman run: a restored interpreter, run after run" {
+    local program='print(hash("text"))' seed
+    expect 0 warm "$PYTHON" python3 -c "$program"
+    seed=$output
+    for _ in 1 2 3; do
+        expect 0 warm "$PYTHON" python3 -c "$program"
+        output_is "$seed"
+    done
+    expect 0 podman run --rm --network none --annotation run.pysbx.warm=off "$PYTHON" python3 -c "$program"
+    [[ $output != "$seed" ]]
+}
+
+@test "podman run: -c, -m, a script of a volume, standard input, exit code" {
+    mkdir work
+    echo 'import sys; print("script", sys.argv[1:])' >work/script.py
+    expect 0 warm "$PYTHON" python3 -c 'import sys; print(sys.argv)' one two
+    output_is "['-c', 'one', 'two']"
+    expect 0 warm -v "$PWD/work:/work" "$PYTHON" python3 /work/script.py one
+    output_is "script ['one']"
+    expect 0 warm -v "$PWD/work:/work" -w /work "$PYTHON" python3 -m script two
+    output_is "script ['two']"
+    expect 0 warm -i "$PYTHON" python3 - three <work/script.py
+    output_is "script ['three']"
+    expect 7 warm "$PYTHON" python3 -c 'raise SystemExit(7)'
+    expect 1 warm "$PYTHON" python3 -c '1 / 0'
+    stderr_has "ZeroDivisionError"
+}
+
+@test "podman run -i: standard input reaches the program to its end" {
+    head -c 1000000 /dev/zero >input
+    expect 0 warm -i "$PYTHON" python3 -c 'import sys; print(len(sys.stdin.buffer.read()))' <input
+    output_is 1000000
+}
+
+@test "podman run -it: the terminal, its size, control-C" {
+    # Podman sets the size when the container has started: a program that is there at once may see none yet.
+    expect 0 "$PTY" --size 33x99 -- podman run -it --rm --network none --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c 'import os, sys, time
+while os.get_terminal_size().columns == 0: time.sleep(0.01)
+print(os.ttyname(1), sys.stdout.line_buffering, os.get_terminal_size())'
+    output_has "/dev/pts/0 True os.terminal_size(columns=99, lines=33)"
+    expect 130 "$PTY" --expect ready --send '\x03' -- podman run -it --rm --network none --annotation run.pysbx.warm=require \
+        "$PYTHON" python3 -c 'import time; print("ready"); time.sleep(60)'
+    output_has KeyboardInterrupt
+}
+
+@test "podman run -it: an interactive interpreter is cold, and works" {
+    expect 0 "$PTY" --expect '>>> ' --send '6 * 7\n' --expect 42 --send 'exit()\n' -- \
+        podman run -it --rm --network none "$PYTHON" python3
+}
+
+@test "podman run -d, logs, stop: the program runs on by itself" {
+    podman run -d --name box --network none --annotation run.pysbx.warm=require "$PYTHON" python3 -c '
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+print("up", flush=True)
+time.sleep(1000)' >/dev/null
+    wait_for sh -c "podman --runtime '$RUNTIME' logs box 2>&1 | grep -q up"
+    expect 0 podman top box args
+    output_has "python3 -c"
+    podman stop --time 5 box
+    expect 0 podman inspect --format '{{.State.ExitCode}}' box
+    output_is 3
+}
+
+@test "podman exec: a warm interpreter beside another process" {
+    podman run -d --name box --network none --annotation run.pysbx.preload=json "$PYTHON" sh -c 'read line </dev/zero' >/dev/null
+    for _ in 1 2 3; do
+        expect 0 podman exec box python3 -c 'import os, threading
+print(os.getpid() > 1, threading.main_thread().native_id == os.getpid(), os.getppid())'
+        output_is "True True 0"
+    done
+    expect 4 podman exec -i box python3 - <<<'raise SystemExit(4)'
+    expect 0 podman exec --user 1000 box python3 -c 'import os; print(os.getuid())'
+    output_is 1000
+}
+
+@test "podman run --user, --workdir, --env, --hostname, --umask" {
+    expect 0 warm --user 1000:1000 -w /home/user -e NAME=value --hostname given --umask 0077 "$PYTHON" python3 -c '
+import os, socket
+print(os.getuid(), os.getgid(), os.getcwd(), os.environ["NAME"], os.environ["HOME"], socket.gethostname(), oct(os.umask(0)))'
+    output_is "1000 1000 /home/user value /home/user given 0o77"
+}
+
+@test "podman run: read-only, no capabilities, no new privileges, the default profile" {
+    expect 0 warm --read-only --tmpfs /tmp --user 1000:1000 --cap-drop ALL --security-opt no-new-privileges "$PYTHON" python3 -c '
+import re
+text = open("/proc/self/status").read()
+print(*re.findall(r"(?:CapEff|CapBnd|NoNewPrivs|Seccomp):\s(\S+)", text))
+try: open("/x", "w")
+except OSError as error: print(error.strerror)
+open("/tmp/x", "w")'
+    output_is $'0000000000000000 0000000000000000 1 2\nRead-only file system'
+}
+
+@test "podman run: namespaces of the host, shared ones, init" {
+    expect 0 warm --pid host "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
+    output_is True
+    expect 0 warm --ipc host --uts host "$PYTHON" python3 -c 'print("ran")'
+    output_is ran
+    expect 0 podman run --rm --network none --init "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
+    output_is True
+}
+
+@test "podman run --uidmap, --userns auto: ids are mapped" {
+    needs_root "rootless maps are of Podman's user namespace"
+    expect 0 warm --uidmap 0:300000:5000 --gidmap 0:310000:5000 "$PYTHON" python3 -c 'import os; print(os.getuid(), open("/proc/self/uid_map").read().split())'
+    output_is "0 ['0', '300000', '5000']"
+    expect 0 warm --userns auto "$PYTHON" python3 -c 'import os; print(os.getuid())'
+    output_is 0
+}
+
+@test "podman run --userns keep-id, nomap" {
+    needs_rootless
+    expect 0 warm --userns keep-id "$PYTHON" python3 -c 'import os; print(os.getuid())'
+    output_is "$(id -u)"
+    expect 0 warm --userns nomap "$PYTHON" python3 -c 'import os; print(os.getuid())'
+    output_is 0
+}
+
+@test "podman run -v: modules of a volume are preloaded, and seen when they change" {
+    mkdir modules
+    echo 'text = "old"' >modules/greeting.py
+    local -a options=(--annotation run.pysbx.preload=greeting -v "$PWD/modules:/modules:ro" -e PYTHONPATH=/modules)
+    expect 0 warm "${options[@]}" "$PYTHON" python3 -c 'import sys; assert "greeting" in sys.modules; import greeting; print(greeting.text)'
+    output_is old
+    echo 'text = "new"' >modules/greeting.py
+    expect 0 podman run --rm --network none "${options[@]}" "$PYTHON" python3 -c 'import greeting; print(greeting.text)'
+    output_is new
+}
+
+@test "podman run: a layer that changes a module is another image" {
+    expect 0 warm --annotation run.pysbx.preload=colorsys "$PYTHON" python3 -c 'import colorsys; print(colorsys.ONE_THIRD < 1)'
+    podman run --name changed --network none "$PYTHON" sh -c 'for f in /usr/lib/python3.*/colorsys.py; do echo "ONE_THIRD = 33" >$f; done'
+    podman commit --quiet changed localhost/changed >/dev/null
+    expect 0 podman run --rm --network none --annotation run.pysbx.preload=colorsys localhost/changed python3 -c 'import colorsys; print(colorsys.ONE_THIRD)'
+    output_is 33
+    podman rmi --force localhost/changed >/dev/null
+}
+
+@test "podman run: a container that changes its own modules sees the change when it starts again" {
+    podman create --name box --network none --annotation run.pysbx.preload=colorsys "$PYTHON" python3 -c '
+import colorsys
+print(colorsys.ONE_THIRD)
+with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev/null
+    expect 0 podman start --attach box
+    local first=$output
+    expect 0 podman start --attach box
+    [[ ${output%%.*} == $((${first%%.*} + 1)) ]]
+}
+
+@test "podman run: twenty at once, all warm" {
+    expect 0 warm "$PYTHON" python3 -c pass
+    local number
+    local -a pids=()
+    for number in {1..20}; do
+        warm "$PYTHON" python3 -c "raise SystemExit($number)" &
+        pids+=($!)
+    done
+    for number in {1..20}; do
+        local code=0
+        wait "${pids[number - 1]}" || code=$?
+        [[ $code == "$number" ]]
+    done
+}
+
+@test "podman run: the reason when warm is required and cannot be" {
+    expect 126 warm "$PYTHON" sh -c true
+    stderr_has "run.pysbx.warm=require"
+    expect 126 warm --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c pass
+    stderr_has nowhere
+    expect 0 podman run --rm --network none --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c 'print("ran")'
+    output_is ran
+    stderr_is_empty
+}

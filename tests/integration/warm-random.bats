@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# Randomness: two restores of one snapshot never agree on what must differ between two processes; random(7), getrandom(2).
+# images: pandas pandas-trixie
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Runs a program that prints lines "NAME VALUE" in three restores and asserts that no value comes twice. So that a line
+# which is missing in all is noticed, the names are given.
+differ() {
+    local program=$1
+    shift
+    for _ in 1 2 3; do
+        expect 0 warm -c "$program"
+        [[ $(cut -d ' ' -f 1 <<<"$output" | xargs) == "$*" ]]
+        printf '%s\n' "$output" >>values
+    done
+    [[ -z $(sort values | uniq -d) ]] || { echo "the same in two restores:" && sort values | uniq -d && return 1; }
+    rm values
+}
+
+STANDARD='import multiprocessing, os, random, secrets, ssl, tempfile, uuid
+print("urandom", os.urandom(8).hex())
+print("getrandom", os.getrandom(8).hex())
+print("random", random.getrandbits(64))
+print("instance", random.Random().getrandbits(64))
+print("system", random.SystemRandom().getrandbits(64))
+print("secrets", secrets.token_hex(8))
+print("uuid4", uuid.uuid4())
+print("uuid1", uuid.uuid1())
+print("tempfile", os.path.basename(tempfile.mktemp()))
+print("RAND_bytes", ssl.RAND_bytes(8).hex())
+print("authkey", bytes(multiprocessing.current_process().authkey).hex())'
+NAMES='urandom getrandom random instance system secrets uuid4 uuid1 tempfile RAND_bytes authkey'
+
+# The sources of the standard library: never used in the template, and used there.
+standard_library() {
+    use_image "$1"
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    local used=modules_that_used_them
+    preload multiprocessing,random,secrets,ssl,tempfile,uuid
+    # shellcheck disable=SC2086 # names
+    differ "$STANDARD" $NAMES
+    module $used.py <<<"import io, contextlib
+with contextlib.redirect_stdout(io.StringIO()):
+    exec('''${STANDARD}''')"
+    preload $used
+    # shellcheck disable=SC2086
+    differ "$STANDARD" $NAMES
+}
+
+@test "the standard library, glibc of this distribution" {
+    standard_library pandas
+}
+
+@test "the standard library, glibc 2.41 (Debian 13)" {
+    standard_library pandas-trixie
+}
+
+NUMPY='import numpy
+print("legacy", numpy.random.randint(1 << 62))
+print("default_rng", numpy.random.default_rng().integers(1 << 62))
+print("RandomState", numpy.random.RandomState().randint(1 << 62))'
+
+numpy_sources() {
+    use_image "$1"
+    preload numpy
+    differ "$NUMPY" legacy default_rng RandomState
+    module made.py <<<'import numpy
+numpy.random.randint(10)
+generator = numpy.random.default_rng()
+state = numpy.random.RandomState()'
+    preload made
+    differ "$NUMPY"'
+import made
+print("generator", made.generator.integers(1 << 62))
+print("state", made.state.randint(1 << 62))' legacy default_rng RandomState generator state
+}
+
+@test "numpy: its global generator, and generators made by an import; this distribution" {
+    numpy_sources pandas
+}
+
+@test "numpy: its global generator, and generators made by an import; numpy 2 (Debian 13)" {
+    numpy_sources pandas-trixie
+}
+
+@test "a generator that was seeded on purpose keeps its numbers" {
+    use_image pandas
+    module seeded.py <<<'import random
+generator = random.Random(42)'
+    preload seeded
+    same -c 'import random, seeded; print(seeded.generator.random()); random.seed(7); print(random.random())'
+}
+
+@test "numpy.random.seed in a program is obeyed" {
+    use_image pandas
+    preload numpy
+    same -c 'import numpy; numpy.random.seed(1); print(numpy.random.rand(3)); print(numpy.random.default_rng(1).random(3))'
+}
+
+@test "threads and forked processes draw numbers of their own" {
+    use_image pandas-trixie
+    preload random,ssl,uuid
+    expect 0 warm -c 'import os, random, ssl, threading, uuid
+def draw(into): into += [os.urandom(8), uuid.uuid4().bytes, ssl.RAND_bytes(8)]
+seen = []
+for _ in range(4):
+    thread = threading.Thread(target=draw, args=(seen,)); thread.start(); thread.join()
+draw(seen)
+for _ in range(3):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        mine = []; draw(mine); os.write(w, b"".join(m.ljust(16, b"-") for m in mine)); os._exit(0)
+    data = os.read(r, 48); seen += [data[:16], data[16:32], data[32:48]]; os.wait()
+print(len(seen), len(set(seen)))'
+    output_is "24 24"
+}
+
+@test "an import that makes an SSL context: no snapshot, and the reason" {
+    use_image python
+    module context.py <<<'import ssl; context = ssl.create_default_context()'
+    preload context
+    is_cold_because SSL
+}

@@ -1,0 +1,342 @@
+#!/usr/bin/env bats
+# A snapshot is true to what it was made from: whatever an import depended on and has changed since, the program sees
+# what a fresh interpreter would see.
+# images: python
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    use_image python
+    rm -rf "$(warm_store)" # what is stale for one test is fresh for the next
+}
+
+# Makes the snapshot and asserts what the program says of it.
+warm_says() {
+    local text=$1
+    shift
+    expect 0 warm "$@"
+    output_is "$text"
+}
+
+# After a change: the program says this at once, whether it starts warm or cold, and warm in the end.
+now_says() {
+    local text=$1
+    shift
+    for _ in 1 2 3; do
+        expect 0 either "$@"
+        output_is "$text"
+    done
+    warm_says "$text" "$@"
+}
+
+SAY='import greeting; print(greeting.text)'
+
+@test "a module was replaced" {
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    warm_says old -c "$SAY"
+    module greeting.py <<<'text = "new"'
+    now_says new -c "$SAY"
+}
+
+@test "a module was written to, with size and time of change as before" {
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    warm_says old -c "$SAY"
+    touch -r modules/greeting.py stamp
+    printf 'text = "new"\n' | dd of=modules/greeting.py conv=notrunc status=none
+    touch -r stamp modules/greeting.py
+    now_says new -c "$SAY"
+}
+
+@test "a module imported by a preloaded one was replaced" {
+    module inner.py <<<'text = "old"'
+    module greeting.py <<<'from inner import text'
+    preload greeting
+    warm_says old -c "$SAY"
+    module inner.py <<<'text = "new"'
+    now_says new -c "$SAY"
+}
+
+@test "a module's compiled form was replaced" {
+    local form=modules/__pycache__
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    cold -c 'import py_compile; py_compile.compile("/modules/greeting.py")'
+    warm_says old -c "$SAY"
+    mkdir other
+    cp -p modules/greeting.py other/
+    # Taken by the interpreter, for it names the source's time and size.
+    cold -c 'import importlib.util, marshal, sys
+[name] = __import__("glob").glob("/modules/__pycache__/greeting.*")
+with open(name, "r+b") as file:
+    head = file.read(16)
+    file.seek(0)
+    file.write(head + marshal.dumps(compile("text = \"compiled\"", "greeting.py", "exec")))
+    file.truncate()'
+    [[ -d $form ]]
+    now_says compiled -c "$SAY"
+}
+
+@test "a module went away" {
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    warm_says old -c "$SAY"
+    rm -r modules/greeting.py
+    expect 1 either -c "$SAY"
+    stderr_has "No module named 'greeting'"
+    expect 1 warm -c "$SAY"
+    stderr_has greeting
+}
+
+@test "a module of the name appeared earlier in the path" {
+    mkdir first
+    configure 'mount("/first", arguments[0])' "$PWD/first"
+    module greeting.py <<<'text = "old"'
+    environment PYTHONPATH=/first:/modules
+    preload greeting
+    warm_says old -c "$SAY"
+    echo 'text = "new"' >first/greeting.py
+    now_says new -c "$SAY"
+}
+
+@test "a directory of the path that was not there appeared" {
+    module greeting.py <<<'text = "old"'
+    environment PYTHONPATH=/modules/first:/modules
+    preload greeting
+    warm_says old -c "$SAY"
+    module first/greeting.py <<<'text = "new"'
+    now_says new -c "$SAY"
+}
+
+@test "an optional module that an import looked for in vain appeared" {
+    module package/__init__.py <<<'text = "slow"
+try:
+    from package.fast import text
+except ImportError:
+    pass'
+    preload package
+    warm_says slow -c 'import package; print(package.text)'
+    module package/fast.py <<<'text = "fast"'
+    now_says fast -c 'import package; print(package.text)'
+}
+
+@test "the volume that holds the modules is another one" {
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    warm_says old -c "$SAY"
+    mkdir other
+    echo 'text = "new"' >other/greeting.py
+    configure 'unmount("/modules"); mount("/modules", arguments[0])' "$PWD/other"
+    now_says new -c "$SAY"
+}
+
+@test "a volume hides a module of the image" {
+    local path
+    preload colorsys
+    path=$(cold -c 'import colorsys; print(colorsys.__file__)')
+    echo 'text = "hidden"' >stand-in.py
+    warm_says True -c 'import colorsys; print(hasattr(colorsys, "rgb_to_hsv"))'
+    configure 'mount(arguments[1], arguments[0])' "$PWD/stand-in.py" "$path"
+    now_says hidden -c 'import colorsys; print(colorsys.text)'
+}
+
+@test "a module of the name lies in the working directory" {
+    mkdir work
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    preload json
+    warm_says json -c 'import json; print(json.__name__)'
+    echo '__name__ = "shadow"' >work/json.py
+    expect 0 either -c 'import json; print(json.__name__)'
+    output_is shadow
+    expect 1 warm -c 'import json'
+    stderr_has /work/json.py
+    # Flags that keep the working directory out of the path keep its modules out as well.
+    warm_says json -I -c 'import json; print(json.__name__)'
+}
+
+@test "a module of the name lies beside the script" {
+    mkdir work
+    echo 'import json; print(json.__name__)' >work/script.py
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    preload json
+    warm_says json /work/script.py
+    mkdir work/json
+    echo '__name__ = "shadow"' >work/json/__init__.py
+    expect 0 either /work/script.py
+    output_is shadow
+    expect 1 warm /work/script.py
+}
+
+@test "an extension module was replaced" {
+    own_root python
+    preload _bz2
+    local path show='import _bz2, os
+inode = os.stat(_bz2.__file__).st_ino
+print([line.split()[4] == str(inode) for line in open("/proc/self/maps") if "_bz2" in line][0], os.stat(_bz2.__file__).st_size)'
+    path=root$(cold -c 'import _bz2; print(_bz2.__file__)')
+    local size
+    size=$(stat -c %s "$path")
+    warm_says "True $size" -c "$show"
+    cp "$path" copy && printf x >>copy && mv copy "$path"
+    now_says "True $((size + 1))" -c "$show"
+}
+
+@test "a library was replaced" {
+    own_root python
+    preload _bz2
+    local path show='import _bz2, os, sys
+path = os.path.realpath(sys.argv[1])
+print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {str(os.stat(path).st_ino)}, os.stat(path).st_size)'
+    path=$(cold -c 'import _bz2; print([line.split()[5] for line in open("/proc/self/maps") if "libbz2" in line][0])')
+    local size
+    size=$(stat -c %s "root$path")
+    warm_says "True $size" -c "$show" "$path"
+    cp "root$path" copy && printf x >>copy && mv copy "root$path"
+    now_says "True $((size + 1))" -c "$show" "$path"
+}
+
+@test "the C library is another copy" {
+    own_root python
+    local path show='import os, sys
+path = os.path.realpath(sys.argv[1])
+print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {str(os.stat(path).st_ino)})'
+    path=$(cold -c 'print([line.split()[5] for line in open("/proc/self/maps") if "libc.so" in line][0])')
+    warm_says True -c "$show" "$path"
+    cp -p "root$path" copy && mv copy "root$path"
+    now_says True -c "$show" "$path"
+}
+
+@test "the interpreter was replaced" {
+    own_root python
+    local path size
+    path=root$(cold -c 'import os, sys; print(os.path.realpath(sys.executable))')
+    size=$(stat -c %s "$path")
+    warm_says "$size" -c 'import os; print(os.stat("/proc/self/exe").st_size)'
+    cp -p "$path" copy && printf x >>copy && mv copy "$path"
+    now_says "$((size + 1))" -c 'import os; print(os.stat("/proc/self/exe").st_size)'
+}
+
+@test "pyvenv.cfg, .pth files and sitecustomize appeared" {
+    own_root python
+    local show='import builtins, sys; print("/added" in sys.path, getattr(builtins, "customized", False))' directory
+    warm_says "False False" -c "$show"
+    mkdir root/added
+    directory=root$(cold -c 'import site; print(site.getsitepackages()[-1])')
+    mkdir -p "$directory"
+    echo /added >"$directory/added.pth"
+    now_says "True False" -c "$show"
+    directory=root$(cold -c 'import os; print(os.path.dirname(os.__file__))')
+    rm -f "$directory/sitecustomize.py" # Debian has one, a link to /etc
+    echo 'import builtins; builtins.customized = True' >"$directory/sitecustomize.py"
+    now_says "True True" -c "$show"
+    show='import sys; print(getattr(sys, "_home", None))'
+    warm_says None -c "$show"
+    echo 'home = /usr/bin' >root/usr/bin/pyvenv.cfg
+    now_says /usr/bin -c "$show"
+}
+
+@test "a variable that an import reads has another value, or none" {
+    module greeting.py <<<'import os; text = os.environ.get("GREETING", "unset")'
+    preload greeting
+    warm_says unset -c "$SAY"
+    environment GREETING=hello
+    now_says hello -c "$SAY"
+    environment GREETING=
+    now_says "" -c "$SAY"
+    environment OTHER=variable
+    now_says "" -c "$SAY"
+}
+
+@test "an import looks at all variables" {
+    module greeting.py <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
+    preload greeting
+    warm_says "[]" -c "$SAY"
+    environment SAY_A=1
+    now_says "['SAY_A']" -c "$SAY"
+}
+
+@test "flags and variables of the interpreter shape what is imported" {
+    module greeting.py <<<'import sys
+text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,
+    sys.flags.dont_write_bytecode, sys.flags.ignore_environment, sys.warnoptions, sys._xoptions, greet.__doc__) if (
+    greet := type("greet", (), {"__doc__": "a text"})) else None'
+    preload greeting
+    local flags
+    for flags in '' -O -OO -B -s '-W error' '-W ignore::DeprecationWarning' '-X utf8' '-X dev' '-b' '-bb' '-q' '-u' '-S'; do
+        # shellcheck disable=SC2086 # words
+        same $flags -c "$SAY"
+    done
+    for flags in PYTHONOPTIMIZE=1 PYTHONUTF8=1 PYTHONWARNINGS=error PYTHONDEVMODE=1 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1; do
+        environment "$flags"
+        same -c "$SAY"
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith(arguments[0])]' "${flags%%=*}"
+    done
+}
+
+@test "PYTHONHASHSEED: the seed asked for" {
+    environment PYTHONHASHSEED=42
+    same -c 'print(hash("text"), sorted({"a", "b", "c"}), list({"a", "b", "c", "d"}))'
+    environment PYTHONHASHSEED=43
+    same -c 'print(hash("text"))'
+    environment PYTHONHASHSEED=0
+    same -c 'print(hash("text"), __import__("sys").flags.hash_randomization)'
+}
+
+@test "the locale is another one" {
+    local variable
+    for variable in LC_ALL=C LC_ALL=C.UTF-8 LC_ALL=POSIX LANG=C.UTF-8 LC_CTYPE=C PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=latin-1:replace; do
+        environment "$variable"
+        same -c 'import locale, sys
+print(sys.stdout.encoding, sys.stdout.errors, sys.stdin.encoding, sys.stderr.errors, sys.getfilesystemencoding(),
+    sys.getfilesystemencodeerrors(), locale.setlocale(locale.LC_CTYPE), locale.getpreferredencoding(), sys.flags.utf8_mode)
+print(ascii(sys.argv))' $'\xe4' 'ü'
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith(arguments[0])]' "${variable%%=*}"
+    done
+}
+
+@test "the time zone is another one" {
+    local zone
+    for zone in '' UTC ABC-3 XYZ+5DEF; do
+        environment "TZ=$zone"
+        same -c 'import time; print(time.tzname, time.timezone, time.localtime(0).tm_hour)'
+    done
+}
+
+@test "limits: the stack of threads, a small address space" {
+    configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 1 << 20, "hard": 1 << 20}]'
+    same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_STACK))'
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 33, "hard": 44}]'
+    same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))'
+    # Too small for an interpreter: it ends as a fresh one does, and nothing of it has run.
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
+    expect '[1-9]*' cold -c 'print("ran")'
+    output_is ""
+    expect "$status" either -c 'print("ran")'
+    output_is ""
+}
+
+@test "another user's snapshot is not taken" {
+    needs_root "has other ids than its own"
+    module greeting.py <<<'import os; text = os.getuid()'
+    preload greeting
+    warm_says 0 -c "$SAY"
+    configure 'process["user"] = {"uid": 1000, "gid": 1000}'
+    now_says 1000 -c "$SAY"
+}
+
+@test "two roots of the same content have snapshots of their own" {
+    own_root python
+    preload json
+    local show='import os; import json; print(os.stat(json.__file__).st_ino)'
+    warm_says "$(stat -c %i root/usr/lib/python3*/json/__init__.py)" -c "$show"
+    cp -a root second
+    configure 'config["root"]["path"] = arguments[0]' "$PWD/second"
+    now_says "$(stat -c %i second/usr/lib/python3*/json/__init__.py)" -c "$show"
+}

@@ -1,0 +1,342 @@
+#!/usr/bin/env bats
+# Warm starts: what asks for one, what the program gets, what is said when there is none; pysbx-runtime(8), "WARM START".
+# images: python
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    use_image python
+}
+
+@test "run.pysbx.preload: the modules named are imported already" {
+    preload json,decimal
+    expect 0 warm -c 'import sys; print("json" in sys.modules, "decimal" in sys.modules, "csv" in sys.modules)'
+    output_is "True True False"
+    stderr_is_empty
+}
+
+@test "every kind of program is a restored interpreter: two runs have the hash seed of one snapshot" {
+    mkdir -p work/directory
+    echo 'print(hash("text"))' | tee work/script.py >work/directory/__main__.py
+    (cd work/directory && python3 -m zipfile -c ../app.pyz __main__.py)
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    local seed arguments
+    expect 0 warm -c 'print(hash("text"))'
+    seed=$output
+    for arguments in '-m script' script.py directory app.pyz - ''; do
+        # shellcheck disable=SC2086 # words
+        expect 0 warm $arguments <work/script.py
+        output_is "$seed"
+    done
+    expect 0 cold -c 'print(hash("text"))'
+    [[ $output != "$seed" ]]
+}
+
+@test "run.pysbx.preload: names out of order, twice and with blanks are the same snapshot" {
+    preload "json, decimal"
+    expect 0 warm -c 'pass'
+    local before
+    before=$(runtime warm list --format json)
+    preload decimal,json,json
+    expect 0 warm -c 'pass'
+    [[ $(runtime warm list --format json | grep -c '"key"') == $(grep -c '"key"' <<<"$before") ]]
+}
+
+@test "run.pysbx.preload: a package's submodule" {
+    preload xml.dom.minidom
+    expect 0 warm -c 'import sys; print("xml.dom.minidom" in sys.modules)'
+    output_is True
+}
+
+@test "run.pysbx.preload: what is no name of a module is refused" {
+    for name in 'a b;c' '../json' 'json.' '1st' "$(printf 'x%.0s' {1..300})"; do
+        preload "$name"
+        expect 1 either -c 'pass'
+        stderr_has "run.pysbx.preload"
+        check_untouched
+    done
+}
+
+@test "run.pysbx.warm: a word it does not know is refused" {
+    expect 1 _run_python sometimes -c 'pass'
+    stderr_has "run.pysbx.warm"
+    stderr_has "sometimes"
+}
+
+@test "run.pysbx.warm=off: the start is cold, and no snapshot is made" {
+    runtime warm prune --all
+    preload json
+    expect 0 cold -c 'import sys; print("decimal" in sys.modules)'
+    output_is False
+    expect 0 runtime warm list --format json
+    output_is "[]"
+}
+
+@test "run.pysbx.warm=require: a program that is no interpreter is refused, with the reason" {
+    configure 'config["annotations"] = {"run.pysbx.warm": "require"}; process["args"] = ["/bin/sh", "-c", "true"]'
+    expect 1 run_box
+    stderr_has "run.pysbx.warm=require"
+    stderr_has "not called like a Python interpreter"
+}
+
+@test "a program that is called python3 and is none starts cold" {
+    own_root python
+    rm root/usr/bin/python3
+    printf '#!/bin/sh\necho "a shell, $*"\n' >root/usr/bin/python3
+    chmod 0755 root/usr/bin/python3
+    expect 0 either -c 'one'
+    output_is "a shell, -c one"
+    expect 1 warm -c 'one'
+    stderr_has "run.pysbx.warm=require"
+}
+
+@test "options for which no snapshot stands: cold, with the reason" {
+    local option
+    for option in -i -x -V '-X importtime'; do
+        # shellcheck disable=SC2086 # two words
+        expect 1 warm $option -c 'pass'
+        stderr_has "run.pysbx.warm=require"
+        # shellcheck disable=SC2086
+        expect 0 either $option -c 'pass'
+    done
+}
+
+@test "without an annotation: the first run of a key is cold, the second makes the snapshot" {
+    local -a seeds=()
+    runtime warm prune --all
+    configure_warm '{"retryAfter": 0}'
+    for _ in 1 2 3; do
+        expect 0 either -c 'print(hash("text"))'
+        seeds+=("$output")
+    done
+    configure_warm
+    [[ ${seeds[0]} != "${seeds[1]}" && ${seeds[1]} == "${seeds[2]}" ]]
+}
+
+@test "plan: says warm or cold, and why" {
+    preload json
+    configure 'process["args"] = ["python3", "-c", "pass"]'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "warm" and it["warm"]["preload"] == ["json"] and it["warm"]["key"]'
+    configure 'process["args"] = ["python3", "-i"]'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "cold" and "interactive" in it["warm"]["reason"]'
+    configure 'config["annotations"]["run.pysbx.warm"] = "off"'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "cold" and "off" in it["warm"]["reason"]'
+}
+
+@test "--debug: the reason of a cold start" {
+    configure 'config["annotations"] = {}; process["args"] = ["python3", "-X", "importtime", "-c", "pass"]'
+    expect 0 runtime --debug run --bundle bundle box
+    stderr_has "cold start"
+}
+
+@test "-c, -m, a script, -, a directory, a zip file: with their arguments" {
+    mkdir -p work/package work/directory
+    echo 'import sys; print("input", sys.argv, __name__)' >work/input.py
+    sed s/input/script/ work/input.py >work/script.py
+    sed s/input/module/ work/input.py >work/package/__main__.py
+    sed s/input/directory/ work/input.py >work/directory/__main__.py
+    (cd work/directory && python3 -m zipfile -c ../app.pyz __main__.py)
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    same -c 'import sys; print("command", sys.argv, __name__)' one --two ''
+    output_is "command ['-c', 'one', '--two', ''] __main__"
+    same -m package one
+    output_has "module ['/work/package/__main__.py', 'one'] __main__"
+    same script.py one
+    output_is "script ['script.py', 'one'] __main__"
+    same directory one
+    output_is "directory ['directory', 'one'] __main__"
+    same app.pyz one
+    output_is "directory ['app.pyz', 'one'] __main__"
+    INPUT=work/input.py same - one
+    output_is "input ['-', 'one'] __main__"
+    INPUT=work/input.py same
+    output_is "input [''] __main__"
+}
+
+@test "what does not exist or cannot be compiled: the same words and exit code" {
+    mkdir work
+    printf 'x = (\n' >work/broken.py
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    same /work/missing.py
+    same -m missing
+    same -m json.missing
+    same /work/broken.py
+    same -c 'x = ('
+    same /work
+}
+
+@test "exit codes: sys.exit, exceptions, os._exit, signals" {
+    same -c 'raise SystemExit(7)'
+    same -c 'raise SystemExit("a text")'
+    same -c 'raise SystemExit(None)'
+    same -c 'raise SystemExit(-1)'
+    same -c 'import os; os._exit(9)'
+    same -c '1 / 0'
+    same -c 'raise KeyboardInterrupt'
+    same -c 'import sys; sys.stdout.close()'
+    configure 'share("pid")' # process 1 of a process namespace ignores what it does not handle
+    same -c 'import os; os.kill(os.getpid(), 15)'
+    same -c 'import os; os.abort()'
+    same -c 'import ctypes; ctypes.string_at(0)'
+}
+
+@test "standard streams: input to its end, a closed one, a full device" {
+    head -c 300000 /dev/urandom >bytes
+    INPUT=bytes same -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+    output_is "$(sha256sum bytes | cut -d ' ' -f 1)"
+    expect 0 warm -c 'import sys; print(sys.stdin)' <&-
+    local with=$output
+    expect 0 cold -c 'import sys; print(sys.stdin)' <&-
+    output_is "$with"
+    local code mode
+    for mode in cold warm; do
+        code=0
+        "$mode" -c 'print("x" * 100)' >/dev/full 2>"$mode.err" || code=$?
+        [[ $code == 120 ]] || { echo "$mode: $code" && cat "$mode.err" && return 1; }
+    done
+    diff cold.err warm.err
+}
+
+@test "a terminal: line buffering, size, control-C" {
+    configure 'process["terminal"] = True'
+    program require 'import os, sys, time
+print(os.ttyname(0), sys.stdin.isatty(), sys.stdout.isatty(), sys.stdout.line_buffering, os.get_terminal_size())
+print("ready")
+time.sleep(60)'
+    # Process 1 has a handler for SIGINT, which Python sets.
+    expect 130 "$TESTS/lib/pty" --size 33x99 --expect ready --send '\x03' -- "$RUNTIME" run --bundle bundle box
+    output_has "True True True os.terminal_size(columns=99, lines=33)"
+    output_has KeyboardInterrupt
+}
+
+@test "run --detach, create and start: the program runs on by itself" {
+    program require 'import time; print("up", flush=True); time.sleep(1000)'
+    start_box
+    wait_for grep -q up out
+    runtime delete --force box
+    create_box
+    [[ ! -s out ]]
+    runtime start box
+    wait_for grep -q up out
+    [[ $(tr '\0' ' ' <"/proc/$(pid_of_box)/cmdline") == "python3 -c import time"* ]]
+}
+
+@test "kill: signals reach the program" {
+    program require 'import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))
+print("up", flush=True)
+time.sleep(1000)'
+    start_box
+    wait_for grep -q up out
+    runtime kill box TERM
+    wait_for grep -q "asked to end" err
+}
+
+@test "users: root, a number without a name, groups, HOME" {
+    local program='import os; print(os.getuid(), os.geteuid(), os.getgid(), sorted(os.getgroups()), os.environ.get("HOME"), os.path.expanduser("~"))'
+    same -c "$program"
+    needs_root "has other ids than its own"
+    configure 'process["user"] = {"uid": 1000, "gid": 1000, "additionalGids": [50]}'
+    same -c "$program"
+    output_has "1000 1000 1000"
+    configure 'process["user"] = {"uid": 4242, "gid": 5}; process["capabilities"] = {}; process["noNewPrivileges"] = True'
+    same -c "$program"
+    output_has "4242 4242 5"
+}
+
+@test "read-only and writable roots" {
+    local program='import os
+try:
+    open("/written", "w").close()
+    os.unlink("/written")
+    print("writable")
+except OSError as error:
+    print(error)'
+    configure 'config["root"]["readonly"] = True'
+    same -c "$program"
+    output_has "Read-only file system"
+    own_root python
+    configure 'config["root"]["readonly"] = False'
+    same -c "$program"
+    output_is writable
+}
+
+@test "volumes: modules that are mounted are preloaded from there" {
+    module greeting.py <<<'text = "from the volume"'
+    preload greeting
+    expect 0 warm -c 'import sys; assert "greeting" in sys.modules; import greeting; print(greeting.text, greeting.__file__)'
+    output_is "from the volume /modules/greeting.py"
+}
+
+@test "user namespace: ids are mapped" {
+    needs_root "chooses the maps"
+    chmod 0755 "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
+    configure 'user_namespace((0, 300000, 65536))'
+    same -c 'import os; print(os.getuid(), open("/proc/self/uid_map").read().split())'
+    output_is "0 ['0', '300000', '65536']"
+}
+
+@test "seccomp: the filter is in force, and need not allow what a restore does" {
+    configure 'seccomp("ALLOW", rule("ERRNO", "rmdir", errnoRet=95), rule("ERRNO", "rseq", "set_robust_list", "mremap", "ptrace",
+    "personality", "kcmp", "process_vm_readv", "madvise"))'
+    same -c 'import os
+print([line for line in open("/proc/self/status") if line.startswith(("Seccomp", "NoNewPrivs"))])
+try:
+    os.rmdir("/nowhere")
+except OSError as error:
+    print(error)'
+    output_has "Operation not supported"
+    output_has 'Seccomp:\t2'
+}
+
+@test "seccomp: a filter under which no snapshot can be made or woken means cold" {
+    local call
+    for call in getcwd prctl capset memfd_create; do
+        use_image python
+        configure 'seccomp("ALLOW", rule("ERRNO", arguments[0]))' "$call"
+        expect 0 either -c 'print("ran")'
+        output_is ran
+        expect 0 either -c 'print("ran")'
+        output_is ran
+    done
+}
+
+@test "exec: a warm interpreter in a running container" {
+    configure 'process["args"] = ["/bin/sh", "-c", "read line </dev/zero"]; config["annotations"] = {"run.pysbx.preload": "json"}'
+    create_box
+    runtime start box
+    expect 0 runtime exec box python3 -c 'import os, sys, threading
+print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.argv)' one
+    output_is "True True ['-c', 'one']"
+    expect 7 runtime exec box python3 -c 'raise SystemExit(7)'
+}
+
+@test "a module that cannot be imported is named, and the program runs cold" {
+    module broken.py <<<'raise ValueError("not today")'
+    preload json,broken
+    is_cold_because broken
+    stderr_is_empty
+    expect 1 warm -c 'pass'
+    stderr_has "not today"
+    preload json,nowhere
+    is_cold_because nowhere
+}
+
+@test "an import that prints: no snapshot, and the text comes once" {
+    module noisy.py <<<'print("printed by an import")'
+    preload noisy
+    expect 1 warm -c 'pass'
+    stderr_has "standard output"
+    expect 0 either -c 'import noisy; print("the program")'
+    output_is $'printed by an import\nthe program'
+    stderr_is_empty
+}

@@ -1,0 +1,104 @@
+# Helpers for tests of warm starts, beside those of bundle.bash: ./bundle around the root of an image, and python3 in it,
+# warm or cold.
+# shellcheck source-path=SCRIPTDIR source=bundle.bash
+source "${BASH_SOURCE[0]%/*}/bundle.bash"
+# shellcheck source-path=SCRIPTDIR source=warm-config.bash
+source "${BASH_SOURCE[0]%/*}/warm-config.bash"
+
+# Makes ./bundle around the root of an image, which the tests of a file share and none may change. An image that cannot
+# be made on this machine is a reason to skip.
+use_image() {
+    local image=$1 root=$BATS_FILE_TMPDIR/$1
+    if [[ ! -d $root ]]; then
+        "$TESTS/lib/image" "$image" >"$BATS_TEST_TMPDIR/archive" || skip "there is no image '$image' here"
+        mkdir "$root"
+        tar --extract --file "$(<"$BATS_TEST_TMPDIR/archive")" -C "$root" --no-same-owner --preserve-permissions \
+            --exclude './dev/*' # a user makes no devices
+    fi
+    mkdir -p bundle/rootfs
+    make_bundle true
+    configure 'config["root"]["path"] = arguments[0]' "$root"
+}
+
+# Gives ./bundle a copy of the root of its own, in ./root.
+own_root() {
+    cp -a "$BATS_FILE_TMPDIR/$1" root
+    configure 'config["root"]["path"] = arguments[0]' "$PWD/root"
+}
+
+# Sets variables of the program: NAME=VALUE replaces, NAME= empties.
+environment() {
+    configure 'for word in arguments:
+    process["env"] = [e for e in process["env"] if e.split("=")[0] != word.split("=")[0]] + [word]' "$@"
+}
+
+# Names the modules that are imported beforehand.
+preload() {
+    configure 'config.setdefault("annotations", {})["run.pysbx.preload"] = arguments[0]' "$1"
+}
+
+# Writes a module of the test's own, from standard input, to ./modules: the volume /modules, which is in PYTHONPATH.
+module() {
+    if [[ ! -d modules ]]; then
+        mkdir modules
+        configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
+    fi
+    mkdir -p "$(dirname "modules/$1")"
+    cat >"modules/$1.new"
+    mv "modules/$1.new" "modules/$1"
+}
+
+# Makes `python3 -c TEXT` the bundle's program, in a mode of run.pysbx.warm.
+program() {
+    configure 'config.setdefault("annotations", {})["run.pysbx.warm"] = arguments[0]
+process["args"] = ["python3", "-c", arguments[1]]' "$@"
+}
+
+# Runs python3 with these arguments as the container's program: warm or not at all, cold, or as it comes.
+warm() {
+    _run_python require "$@"
+}
+
+cold() {
+    _run_python off "$@"
+}
+
+either() {
+    _run_python auto "$@"
+}
+
+_run_python() {
+    configure 'config.setdefault("annotations", {})["run.pysbx.warm"] = arguments[0]
+process["args"] = ["python3", *arguments[1:]]' "$@"
+    runtime run --bundle bundle box
+}
+
+# Asserts that a program does the same cold and warm: exit code, standard error, standard output. INPUT names the file
+# for standard input.
+same() {
+    local mode part code
+    for mode in cold warm; do
+        code=0
+        "$mode" "$@" >"$mode.out" 2>"$mode.err" <"${INPUT:-/dev/null}" || code=$?
+        echo "$code" >"$mode.code"
+    done
+    for part in code err out; do
+        diff -u "cold.$part" "warm.$part" || { cat warm.err && return 1; }
+    done
+    output=$(<warm.out)
+}
+
+# Asserts that no snapshot can be made of the bundle, with this reason, and that the program runs all the same.
+is_cold_because() {
+    expect 1 warm -c 'print("ran")'
+    stderr_has "$1"
+    expect 0 either -c 'print("ran")'
+    output_is ran
+}
+
+# Prints a property of the store's only snapshot as JSON.
+snapshot() {
+    runtime warm list --format json | python3 -c 'import json, sys
+[entry] = json.load(sys.stdin)
+print(entry[sys.argv[1]])' "$1"
+}
