@@ -108,7 +108,7 @@ demo: all
 	contrib/demo/demo.sh
 
 check: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-integration check-conformance
+	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-integration check-conformance check-python
 
 check-unit: $(UNIT_TESTS)
 	@tests/run $^
@@ -127,6 +127,11 @@ check-conformance: all
 	@tests/setup/install.sh test conformance
 	@tests/conformance/run
 
+# The package pysbx: linters, and its tests with the real runtime.
+check-python: all
+	@tests/setup/install.sh test python
+	@BUILD='$(abspath $(BUILD))' contrib/python/check
+
 # In a machine of their own, whose kernel enforces limits, labels and profiles.
 check-vm: all
 	@tests/setup/install.sh test vm
@@ -139,7 +144,7 @@ check-sanitize:
 	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
 
 check-sanitized: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-integration
+	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-python check-integration
 
 bench: all
 	@tests/setup/install.sh bench
@@ -154,5 +159,5 @@ clean:
 
 FORCE:
 
-.PHONY: all install uninstall demo check check-unit check-agent check-integration check-conformance check-vm check-sanitize check-sanitized \
+.PHONY: all install uninstall demo check check-unit check-agent check-python check-integration check-conformance check-vm check-sanitize check-sanitized \
         fuzz bench lint clean FORCE

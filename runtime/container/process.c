@@ -357,13 +357,12 @@ int process_execute(const struct process_plan *plan, const char *program, struct
 int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                   int channel, struct error *err)
 {
-    int ret = 0;
-    if (plan->warm != NULL && (ret = warm_start_enter(plan, program, channel, err)) < 0) {
+    if (plan->warm != NULL && warm_start_enter(plan, program, channel, err) < 0) {
         if (plan->warm->decision.mode == WARM_REQUIRE)
             return error_wrap(err, WARM_ANNOTATION_MODE "=require");
         sync_send_reason(channel, SYNC_COLD, err);
     }
-    ret = process_confine(plan, handover, err);
+    int ret = process_confine(plan, handover, err);
     return ret < 0 ? ret : process_execute(plan, program, err);
 }
 

@@ -143,7 +143,7 @@ static uint64_t now_ms(void)
 
 /* One piece of the report; *pid is the sender's, as the kernel says. Its size, 0 at the end, or negative
  * errno. */
-static ssize_t receive_piece(int fd, char *buf, size_t size, pid_t *pid)
+static ssize_t receive_piece(int fd, void *buf, size_t size, pid_t *pid)
 {
     union {
         struct cmsghdr header;

@@ -1,0 +1,45 @@
+"""Run Python nobody has read, each call in a fresh container of pysbx-runtime."""
+
+from pysbx.decorator import sandbox, sandbox_async
+from pysbx.errors import (
+    DependencyInstallError,
+    LimitsNotEnforceableError,
+    PlatformNotSupportedError,
+    PodmanNotInstalledError,
+    PolicyViolationError,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxStartupError,
+    SandboxTimeoutError,
+    SerializationError,
+    Violation,
+)
+from pysbx.execution import Execution, ExecutionError, run_code
+from pysbx.hints import ErrorReport, explain
+from pysbx.interpreter import Mount
+from pysbx.session import Sandbox
+
+__all__ = [
+    "DependencyInstallError",
+    "ErrorReport",
+    "Execution",
+    "ExecutionError",
+    "LimitsNotEnforceableError",
+    "Mount",
+    "PlatformNotSupportedError",
+    "PodmanNotInstalledError",
+    "PolicyViolationError",
+    "Sandbox",
+    "SandboxError",
+    "SandboxExecutionError",
+    "SandboxMemoryError",
+    "SandboxStartupError",
+    "SandboxTimeoutError",
+    "SerializationError",
+    "Violation",
+    "explain",
+    "run_code",
+    "sandbox",
+    "sandbox_async",
+]

@@ -1,0 +1,308 @@
+"""Bundles of the OCI specification: a root that is empty but for mount points, and a config.json.
+
+A bundle depends on nothing but the policy and the interpreter, so that one is made for each such pair and used by
+every call with it, at the same time too. What differs between calls goes in through a socket.
+See https://github.com/opencontainers/runtime-spec/blob/main/config.md and config-linux.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pysbx import limits, payload, profiles, proxy
+from pysbx.inside.wire import RELAY_PORT
+from pysbx.interpreter import Interpreter, Mount, certificates
+from pysbx.places import private_directory, run_directory
+from pysbx.policy import MIB, Policy
+
+Json = dict[str, Any]
+
+# The only user of a sandbox: number 0, for a user namespace of one user is set up by its root, and without a single
+# capability, not even as a bound. For root's sandboxes it is a user of the host that nobody else is: systemd gives
+# none from this range to anybody (https://systemd.io/UIDS-GIDS).
+SANDBOX_ID = 0
+FIRST_HOST_ID, HOST_IDS = 1_900_000_000, 100_000_000
+
+UNUSED_SEC = 30 * 86400
+HIDDEN = ("nosuid", "nodev")
+TEMPORARY = ("/tmp", "/work", "/output")
+MASKED = tuple(
+    f"/proc/{name}"
+    for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
+)
+READONLY = tuple(f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-trigger"))
+# clone(2) with any CLONE_NEW* flag; where clone3(2) is absent the C library falls back to clone.
+NEW_NAMESPACES = 0x7E020000
+ENOSYS, EAFNOSUPPORT = 38, 97
+AF_UNIX = 1
+# Besides the mounts, a second wall that mounts cannot move; best effort, for older kernels know less of it.
+LANDLOCK: Json = {
+    "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
+    "scope": ["abstract-unix-socket", "signal"],
+    "enforcement": "best-effort",
+}
+FILES = {
+    "etc/passwd": f"sandbox:x:{SANDBOX_ID}:{SANDBOX_ID}::/work:/bin/sh\n",
+    "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
+    "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk.
+
+    Attributes:
+        path: its directory.
+        policy: what it was made for.
+        enforcement: what stands behind its limits.
+    """
+
+    path: Path
+    policy: Policy
+    enforcement: limits.Enforcement
+
+
+def _tmpfs(target: str, size_mb: int, *options: str) -> Json:
+    return {
+        "destination": target,
+        "type": "tmpfs",
+        "source": "tmpfs",
+        "options": [*HIDDEN, *options, f"size={size_mb * MIB}", "mode=1777"],
+    }
+
+
+def _bind(mount: Mount) -> Json:
+    access = ["rro"] if mount.readonly else ["rw"]
+    return {
+        "destination": mount.target,
+        "type": "bind",
+        "source": mount.source,
+        "options": ["rbind", "rprivate", *HIDDEN, *access],
+    }
+
+
+def _shared(mount: Mount, ids: Json | None) -> Json:
+    """Return a mount of the caller's: what belongs to the caller's user belongs to the sandbox's in there."""
+    entry = _bind(mount)
+    if ids:
+        entry["uidMappings"] = [ids | {"containerID": os.geteuid()}]
+        entry["gidMappings"] = [ids | {"containerID": os.getegid()}]
+        entry["options"][0] = "bind"
+    return entry
+
+
+def _seccomp(policy: Policy) -> Json:
+    rules: list[Json] = [
+        {"names": list(profiles.allowed_calls(policy.seccomp)), "action": "SCMP_ACT_ALLOW"},
+        {
+            "names": ["clone"],
+            "action": "SCMP_ACT_ALLOW",
+            "args": [{"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
+        },
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
+    ]
+    if policy.network == "none":
+        local = [{"index": 0, "value": AF_UNIX, "op": "SCMP_CMP_EQ"}]
+        other = [{"index": 0, "value": AF_UNIX, "op": "SCMP_CMP_NE"}]
+        rules.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": local})
+        rules.append({"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errnoRet": EAFNOSUPPORT, "args": other})
+    else:
+        rules.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW"})
+    return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
+
+
+def _environment(policy: Policy, paths: Iterable[str]) -> list[str]:
+    variables = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/work",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONPATH": ":".join([payload.LIBRARY, *paths]),
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),
+        "OPENBLAS_NUM_THREADS": str(max(1, round(policy.cpus))),
+    }
+    if isinstance(policy.network, tuple):
+        address = f"127.0.0.1:{RELAY_PORT}"
+        for name in ("http_proxy", "https_proxy"):
+            variables[name] = variables[name.upper()] = f"http://{address}"
+        variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
+    variables.update(policy.env)
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _landlock(policy: Policy) -> str:
+    """Return the ruleset: that of the policy, with the mounts that the caller wants to be written to."""
+    rules: Json = json.loads(policy.landlock) if policy.landlock else copy.deepcopy(LANDLOCK)
+    writable = rules.get("filesystem", {}).get("write")
+    if writable is not None:
+        writable += [mount.target for mount in policy.mounts if not mount.readonly]
+    if policy.network != "none":
+        # Where it may connect to is the network's business, and the proxy's.
+        rules.setdefault("network", {"bind": "any", "connect": "any"})
+    return json.dumps(rules)
+
+
+def _annotations(policy: Policy) -> dict[str, str]:
+    modules = [*payload.PRELOAD, *policy.preload]
+    found = {"run.pysbx.warm": policy.warm, "run.pysbx.preload": ",".join(modules)}
+    found["run.pysbx.landlock"] = _landlock(policy)
+    return found
+
+
+def _namespaces(policy: Policy) -> list[Json]:
+    kinds = ["pid", "ipc", "uts", "mount", "cgroup", "user"]
+    if policy.network != "host":
+        kinds.append("network")
+    return [{"type": kind} for kind in kinds]
+
+
+def _idmaps(content: Json) -> tuple[Json, Json]:
+    """Return the maps of a container: the caller's own ids, or, for root, ids of which the host knows nothing."""
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        name = json.dumps(content, sort_keys=True).encode()
+        user = group = FIRST_HOST_ID + zlib.crc32(name) % HOST_IDS
+    return (
+        {"containerID": SANDBOX_ID, "hostID": user, "size": 1},
+        {"containerID": SANDBOX_ID, "hostID": group, "size": 1},
+    )
+
+
+def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
+    """Return config.json.
+
+    Args:
+        policy: what the sandbox may do.
+        interpreter: what it sees of a file system.
+        extra: mounts of the package itself: its payload, dependencies, the proxy's socket.
+        paths: directories in the sandbox where modules are looked for.
+    """
+    found = limits.enforcement()
+    controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
+    shown = [*interpreter.mounts, *extra]
+    if policy.network != "none":
+        shown += certificates()
+    if policy.network == "host" and os.path.exists("/etc/resolv.conf"):
+        shown.append(Mount(os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"))
+    linux: Json = {
+        "namespaces": _namespaces(policy),
+        "maskedPaths": list(MASKED),
+        "readonlyPaths": list(READONLY),
+        "seccomp": _seccomp(policy),
+        "resources": limits.resources(policy, controllers),
+    }
+    content: Json = {
+        "ociVersion": "1.0.2",
+        "hostname": "sandbox",
+        "root": {"path": "rootfs", "readonly": True},
+        "process": {
+            "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
+            "args": [interpreter.program, "-s", payload.PROGRAM],
+            "env": _environment(policy, paths),
+            "cwd": policy.workdir,
+            "noNewPrivileges": True,
+            "rlimits": limits.rlimits(policy, found),
+        },
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "nodev", "noexec"]},
+            {
+                "destination": "/dev",
+                "type": "tmpfs",
+                "source": "tmpfs",
+                "options": ["nosuid", "noexec", "mode=755", "size=65536"],
+            },
+            _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
+            *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
+            # After those: what is shown may lie below one of them.
+            *(_bind(mount) for mount in shown),
+        ],
+        "linux": linux,
+        "annotations": _annotations(policy),
+    }
+    users, groups = _idmaps(content | {"shared": [str(mount) for mount in policy.mounts]})
+    linux["uidMappings"], linux["gidMappings"] = [users], [groups]
+    content["mounts"] += [_shared(mount, users if os.geteuid() == 0 else None) for mount in policy.mounts]
+    return content
+
+
+def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
+    """Write a bundle into an empty directory."""
+    rootfs = bundle / "rootfs"
+    rootfs.mkdir(mode=0o755)
+    for name, text in FILES.items():
+        (rootfs / name).parent.mkdir(exist_ok=True)
+        (rootfs / name).write_text(text)
+    for name, target in links:
+        (rootfs / name[1:]).symlink_to(target)
+    for mount in config["mounts"]:
+        point = rootfs / mount["destination"][1:]
+        if mount["type"] == "bind" and not os.path.isdir(mount["source"]):
+            point.parent.mkdir(parents=True, exist_ok=True)
+            point.touch()
+        else:
+            point.mkdir(parents=True, exist_ok=True)
+    (bundle / "config.json").write_text(json.dumps(config))
+
+
+def _forget_unused(top: Path) -> None:
+    """Remove the bundles that no program has begun to use for long; one that still does makes its own again."""
+    for path in top.iterdir():
+        if path.stat().st_mtime < time.time() - UNUSED_SEC:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def prepare(
+    policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+) -> Bundle:
+    """Return the bundle for a policy and an interpreter, making it if there is none yet.
+
+    Args:
+        policy: what the sandbox may do.
+        interpreter: what it sees of a file system.
+        extra: mounts besides those of the policy, such as installed dependencies.
+        paths: directories in the sandbox where modules are looked for.
+
+    Raises:
+        LimitsNotEnforceableError: limits="strict", and a controller is missing.
+        SandboxStartupError: the directories of the package are not safe to use.
+    """
+    found = limits.enforcement()
+    if policy.limits == "strict":
+        limits.require_cgroups(found)
+    if isinstance(policy.network, tuple):
+        proxies = proxy.directory_for(policy.network, private=policy.private_hosts)
+        extra = (Mount(str(proxies), payload.PROXIES), *extra)
+    extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
+    config = configuration(policy, interpreter, extra, paths)
+    key = hashlib.sha256(json.dumps([config, interpreter.links], sort_keys=True).encode()).hexdigest()[:24]
+    path = private_directory(run_directory() / "bundles") / key
+    if (path / "config.json").is_file():
+        os.utime(path)
+    else:
+        _forget_unused(path.parent)
+        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
+        made.chmod(0o755)
+        try:
+            _write(made, config, interpreter.links)
+            made.rename(path)
+        except OSError:
+            # Somebody else was first: theirs is the same, for its name says so.
+            shutil.rmtree(made, ignore_errors=True)
+            if not (path / "config.json").is_file():
+                raise
+    return Bundle(path, policy, found)

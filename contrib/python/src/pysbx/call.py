@@ -1,0 +1,138 @@
+"""A call of a function in a fresh container."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+import sys
+import textwrap
+import weakref
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import Any, Literal
+
+from pysbx.container import Container, Message, OutputCallback
+from pysbx.decode import FindClass, decode
+from pysbx.errors import PolicyViolationError, SandboxError, SerializationError
+from pysbx.options import Options, prepare
+from pysbx.outcome import MAX_NAME, exchange, execution_error, violations_of
+from pysbx.pack import pack
+from pysbx.policy import Policy
+
+Result = Literal["typed", "pickle"]
+
+_sources: weakref.WeakKeyDictionary[CodeType, tuple[str, int, str]] = weakref.WeakKeyDictionary()
+
+
+def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindClass:
+    """Return a finder of the classes that an answer of the function may be of.
+
+    These are the ones in `types`, and those to which a name of the function's module or closure refers.
+    """
+    plain = getattr(function, "__func__", function)
+
+    def find(module: str, name: str) -> type | None:
+        closure = getattr(plain, "__closure__", None) or ()
+        candidates = [*types, *getattr(plain, "__globals__", {}).values()]
+        for cell in closure:
+            try:
+                candidates.append(cell.cell_contents)
+            except ValueError:  # not assigned yet
+                continue
+        for candidate in candidates:
+            if isinstance(candidate, type) and (candidate.__module__, candidate.__qualname__) == (module, name):
+                return candidate
+        return None
+
+    return find
+
+
+def open_answer(answer: Message, policy: Policy, result: Result, find_class: FindClass) -> Any:
+    """Return the value in the answer to a request "call", or raise what it tells."""
+    violations = violations_of(answer)
+    if violations and "value" not in answer:
+        raise PolicyViolationError(violations)
+    if "error" in answer:
+        raise execution_error(answer["error"], policy)
+    refused = answer.get("unserializable")
+    if isinstance(refused, list) and len(refused) == 3:
+        reason, kind, path = (str(part)[:MAX_NAME] for part in refused)
+        raise SerializationError(f"{path}: {reason}", kind, path)
+    if result == "pickle" and isinstance(answer.get("pickle"), bytes):
+        try:
+            return pickle.loads(answer["pickle"])
+        except Exception as error:  # whatever the classes in it raise
+            raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
+    if result == "typed" and isinstance(answer.get("value"), bytes):
+        return decode(answer["value"], find_class)
+    raise SandboxError("the sandbox gave a malformed answer")
+
+
+def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:
+    """Return the file of a function, the line where it begins, and its text, if there is any."""
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        return None
+    found = _sources.get(code)
+    if found is None:
+        try:
+            lines, first = inspect.getsourcelines(code)
+        except (OSError, TypeError):
+            lines, first = [], 0
+        # Code compares by content, its place included: the same code has the same text.
+        found = _sources[code] = (code.co_filename, first, "".join(lines))
+    return found if found[2] else None
+
+
+def request_for(
+    options: Options, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], result: Result
+) -> Message:
+    """Return the request for a call of a function: with its source, for tracebacks and the static analysis."""
+    request: Message = {
+        "op": "call",
+        "payload": pack(function, arguments, named),
+        "result": result,
+        "python": list(sys.version_info[:2]),
+    }
+    source = source_of(function)
+    if source is not None:
+        request["lines"] = source
+        if options.analysis:
+            request["source"] = "\n" * (source[1] - 1) + textwrap.dedent(source[2])
+            request["analysis"] = json.loads(options.analysis)
+    return request
+
+
+def call(
+    options: Options,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    *,
+    result: Result = "typed",
+    types: Iterable[type] = (),
+    on_output: OutputCallback | None = None,
+    cancel: int = -1,
+) -> Any:
+    """Call a function in a fresh sandbox and return what it returns.
+
+    Args:
+        options: the sandbox.
+        function: any callable that cloudpickle can pack.
+        arguments: its positional arguments.
+        named: its keyword arguments.
+        result: "typed", or "pickle": then the answer is unpickled here, which lets the sandbox run code here.
+        types: enumerations and dataclasses that may be returned, besides those of the function's module.
+        on_output: see Container.
+        cancel: see Container.
+
+    Raises:
+        SandboxError: one of its subclasses; see errors.py.
+    """
+    request = request_for(options, function, arguments, named, result)
+    bundle = prepare(options)
+    with Container(bundle, on_output, cancel) as container:
+        answer = exchange(container, bundle, request, last=True)
+    return open_answer(answer, options.policy, result, find_class_for(function, types))

@@ -1,0 +1,5 @@
+"""The command pysbx: options in, one call of the package, its outcome out."""
+
+from pysbx.command.main import main
+
+__all__ = ["main"]

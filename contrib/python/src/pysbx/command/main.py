@@ -1,0 +1,131 @@
+"""The table of commands, and what all of them have in common: errors, exit codes, completion."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from pysbx.command import options, run, show
+from pysbx.errors import DependencyInstallError, SandboxError
+
+# The runtime's own failures, as Podman has them.
+FAILURE = 125
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pysbx", description="Run Python nobody has read, in a sandbox.")
+    parser.add_argument("--version", action="version", version=f"pysbx {version('pysbx')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    one = commands.add_parser("run", help="run a program", description="Run a program, and exit as it does.")
+    what = one.add_mutually_exclusive_group()
+    what.add_argument("-c", dest="code", metavar="CODE", help="source text")
+    what.add_argument("-m", dest="module", metavar="MODULE", help="a module of the sandbox")
+    one.add_argument("--file", action="append", metavar="PATH", help="put this file into its working directory")
+    one.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
+    one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    one.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    options.add(one)
+    one.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="[FILE] ARGUMENT", help="a file, or - for standard input"
+    )
+    one.set_defaults(function=run.run)
+
+    one = commands.add_parser("shell", help="type statements into a session")
+    one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    options.add(one)
+    one.set_defaults(function=run.shell)
+
+    one = commands.add_parser("warm", help="make what a first call would have to make")
+    one.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    options.add(one)
+    one.set_defaults(function=show.warm)
+
+    one = commands.add_parser("deps", help="installed sets of dependencies")
+    actions = one.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text in (("list", "show them"), ("prune", "remove them"), ("install", "make one")):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--json", action="store_true", help="print JSON")
+        if name == "prune":
+            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only those not used for so long")
+        if name == "install":
+            options.add_source(action)
+            action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="such as 'pandas>=2'")
+        action.set_defaults(function=show.deps)
+
+    one = commands.add_parser("profiles", help="show the profiles, or one of them")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.add_argument("name", nargs="?", metavar="NAME", help="of a profile, or the path of its file")
+    one.set_defaults(function=show.show_profiles)
+
+    one = commands.add_parser("doctor", help="say what this machine lacks, and what to do about it")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.set_defaults(function=show.show_doctor)
+
+    one = commands.add_parser("completion", help="print the completion for a shell")
+    one.add_argument("shell", choices=("bash", "zsh", "fish"))
+    one.set_defaults(function=lambda arguments: _completion(parser, arguments.shell))
+    return parser
+
+
+def _words(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """Return the words that may follow each command: "" for the program itself."""
+    found: dict[str, list[str]] = {"": []}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, sub in action.choices.items():
+                found[""].append(name)
+                found[name] = _words(sub)[""]
+        else:
+            found[""] += [option for option in action.option_strings if option.startswith("--")]
+    return found
+
+
+def _completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    words = _words(parser)
+    if shell == "fish":
+        print("complete -c pysbx -n __fish_use_subcommand -a '" + " ".join(words.pop("")) + "'")
+        for name, found in words.items():
+            for word in found:
+                kind = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
+                print(f"complete -c pysbx -n '__fish_seen_subcommand_from {name}' {kind}")
+        return 0
+    if shell == "zsh":
+        print("autoload -U +X bashcompinit && bashcompinit")
+    print("_pysbx() {\n    local words\n    case ${COMP_WORDS[1]} in")
+    for name, found in words.items():
+        if name:
+            print(f"        {name}) words='{' '.join(found)}' ;;")
+    print(f"        *) words='{' '.join(words[''])}' ;;\n    esac")
+    print("    ((COMP_CWORD > 1)) || words='" + " ".join(words[""]) + "'")
+    print('    mapfile -t COMPREPLY < <(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}")')
+    print("}\ncomplete -o default -F _pysbx pysbx")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: its arguments; by default those of this program.
+
+    Returns:
+        The exit code: the sandboxed program's, 125 when there could be no sandbox, 2 for wrong arguments.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        code = arguments.function(arguments)
+        return int(code)
+    except DependencyInstallError as error:
+        print(f"{error.output}\npysbx: {error}", file=sys.stderr)
+    except SandboxError as error:
+        print(f"pysbx: {error}", file=sys.stderr)
+    except (ValueError, TypeError, OSError) as error:
+        print(f"pysbx: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return FAILURE

@@ -1,0 +1,120 @@
+"""`pysbx run` and `pysbx shell`."""
+
+from __future__ import annotations
+
+import argparse
+import codeop
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from pysbx.command.options import given
+from pysbx.execution import Execution, run_code
+from pysbx.places import write_whole
+from pysbx.session import Sandbox
+
+# What can move the cursor, set a title or answer for the user is for the eyes of a terminal only.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
+    """Return what writes a sandbox's text to one of our streams; on a terminal without control characters."""
+
+    def write(text: str) -> None:
+        stream.write(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() and not raw else text)
+        stream.flush()
+
+    return write
+
+
+def _source(arguments: argparse.Namespace) -> tuple[str, tuple[str, ...]]:
+    rest = list(arguments.arguments)
+    if arguments.code is not None:
+        return arguments.code, tuple(rest)
+    if arguments.module is not None:
+        return "", tuple(rest)
+    if not rest or rest[0] == "-":
+        return sys.stdin.read(), tuple(rest[1:])
+    return Path(rest[0]).read_text(encoding="utf-8"), tuple(rest[1:])
+
+
+def as_json(done: Execution) -> str:
+    """Return an Execution as JSON; artifacts by their sizes."""
+    content = dataclasses.asdict(done)
+    content["artifacts"] = {name: len(data) for name, data in done.artifacts.items()}
+    return json.dumps(content, indent=2)
+
+
+def save(done: Execution, directory: str) -> None:
+    """Write the artifacts below a directory of the host; their names have been checked."""
+    top = Path(directory)
+    for name, data in done.artifacts.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx run` and exit as the program did."""
+    source, argv = _source(arguments)
+    files = {Path(name).name: Path(name).read_bytes() for name in arguments.file or ()}
+    callbacks: dict[str, Any] = {}
+    if not arguments.json:
+        callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
+        callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
+    done = run_code(source, files=files, argv=argv, module=arguments.module or "", **callbacks, **given(arguments))
+    if arguments.output:
+        save(done, arguments.output)
+    if arguments.json:
+        print(as_json(done))
+        return done.exit_code
+    say = writer(sys.stderr, raw=arguments.raw)
+    if done.error is not None:
+        say(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
+        if done.error.hint:
+            say(f"hint: {done.error.hint}\n")
+    for violation in done.violations:
+        say(f"{violation}\n")
+    if done.truncated:
+        say("output was cut: --output-limit\n")
+    return done.exit_code
+
+
+def shell(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx shell`: a prompt whose statements run in one session."""
+    import readline  # noqa: F401, PLC0415 (gives input() its line editing)
+
+    write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
+    pending: list[str] = []
+    with Sandbox(on_stdout=write, on_stderr=complain, **given(arguments)) as session:
+        while True:
+            try:
+                line = input("... " if pending else ">>> ")
+            except EOFError:
+                print()
+                return 0
+            except KeyboardInterrupt:
+                print()
+                pending.clear()
+                continue
+            pending.append(line)
+            source = "\n".join(pending)
+            try:
+                if codeop.compile_command(source, symbol="single") is None:
+                    continue
+            except (SyntaxError, ValueError, OverflowError):
+                pass  # the sandbox says what is wrong
+            pending.clear()
+            done = session.run(source)
+            if done.value is not None:
+                write(f"{done.value}\n")
+            if done.error is not None:
+                complain(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
+                if done.error.hint:
+                    complain(f"hint: {done.error.hint}\n")
+            if done.timed_out or (done.error is None and done.exit_code):
+                return done.exit_code

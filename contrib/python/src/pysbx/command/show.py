@@ -1,0 +1,109 @@
+"""`pysbx deps`, `profiles`, `doctor`, `warm`: what there is, as a table or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pysbx import dependencies, doctor, profiles
+from pysbx.command.options import given
+from pysbx.execution import run_code
+from pysbx.options import make_options, prepare
+from pysbx.runtime import build_snapshot
+
+COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
+MARKS = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(*columns, box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    Console().print(table)
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2))
+
+
+def deps(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx deps list|prune|install`."""
+    if arguments.action == "install":
+        prepare(make_options(**given(arguments), dependencies=arguments.requirements))
+    found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
+    if arguments.json:
+        _print_json([dataclasses.asdict(item) for item in found])
+        return 0
+    rows = [
+        (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", _ago(item.used))
+        for item in found
+    ]
+    _print_table(("removed" if arguments.action == "prune" else "set", "requirements", "python", "size", "used"), rows)
+    return 0
+
+
+def _ago(when: float) -> str:
+    seconds = time.time() - when
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            number = int(seconds // size)
+            return f"{number} {name}{'s' if number > 1 else ''} ago"
+    return "just now"
+
+
+def show_profiles(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx profiles [NAME]`."""
+    found = [profiles.load(name) for name in ([arguments.name] if arguments.name else profiles.names())]
+    if arguments.json or arguments.name:
+        content = [
+            {
+                **dataclasses.asdict(item),
+                "analysis": json.loads(item.analysis or "{}"),
+                "landlock": json.loads(item.landlock or "{}"),
+            }
+            for item in found
+        ]
+        _print_json(content[0] if arguments.name else content)
+        return 0
+    rows = [(item.name, item.description, f"{item.limits.get('memory_mb', '')} MiB") for item in found]
+    _print_table(("profile", "for", "memory"), rows)
+    return 0
+
+
+def show_doctor(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx doctor`; the exit code is 1 when no sandbox can be had."""
+    found = doctor.examine()
+    if arguments.json:
+        _print_json([dataclasses.asdict(check) for check in found])
+    else:
+        console = Console()
+        for check in found:
+            mark = f"[{COLOURS[check.status]}]{MARKS[check.status]:8}[/]"
+            console.print(f"{mark} [bold]{escape(check.name)}[/]: {escape(check.found)}")
+            if check.remedy and check.status != "ok":
+                console.print(f"         [dim]do:[/] {escape(check.remedy)}")
+    return int(any(check.status == "failure" for check in found))
+
+
+def warm(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx warm`: make everything that a first call would have to make."""
+    options = make_options(**given(arguments))
+    began = time.monotonic()
+    reason = build_snapshot(str(prepare(options).path))
+    prepared = time.monotonic() - began
+    done = run_code("", options=options)
+    content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}
+    if arguments.json:
+        _print_json(content)
+    else:
+        state = "warm" if done.warm else f"cold: {reason}" if reason else "cold"
+        print(f"prepared in {prepared:.2f} s; a run takes {done.usage.wall_sec * 1000:.0f} ms, {state}")
+    return 0

@@ -1,0 +1,371 @@
+"""One container from start to end: the runtime's process, its three streams, its deadline, what it has used.
+
+No thread and no process besides the runtime's: the caller's thread waits for everything at once in poll(2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from pysbx import proxy, reaper, runtime
+from pysbx.bundle import Bundle
+from pysbx.errors import SandboxStartupError
+from pysbx.inside.wire import HEADER
+
+Message = dict[str, Any]
+OutputCallback = Callable[[str, bytes], None]
+
+CHUNK = 1 << 16
+# After its first process has answered and ended, a container goes in a few milliseconds.
+GRACE_SEC = 10.0
+# Python ignores these two; what it starts should not.
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+NAMES = {1: "stdout", 2: "stderr"}
+READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a sandbox has used.
+
+    Attributes:
+        wall_sec: time by the clock, from its start to its end.
+        cpu_sec: processor time of all its processes, and of the runtime for it.
+        peak_memory_mb: most memory that one of its processes has held, in MiB, at the time of the last answer; the
+            sandbox's own word, 0 if it gave none. From outside it cannot be told: what a process has held counts on
+            after execve(2), and the runtime begins as a copy of this program.
+    """
+
+    wall_sec: float = 0.0
+    cpu_sec: float = 0.0
+    peak_memory_mb: float = 0.0
+
+
+class Deadline(Exception):
+    """The time is over. The container has been killed."""
+
+
+class Ended(Exception):
+    """The container ended without an answer. It is gone; `code` is its exit code."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(f"exit code {code}")
+
+
+class Cancelled(Exception):
+    """The caller has changed its mind. The container has been killed."""
+
+
+class TooLarge(Exception):
+    """The answer is larger than allowed. The container has been killed."""
+
+
+class Output:
+    """What came through one stream, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._content = bytearray()
+        self.truncated = False
+
+    def add(self, data: bytes) -> bytes:
+        """Keep what there is room for, and return that."""
+        kept = data[: max(0, self._limit - len(self._content))]
+        self.truncated |= len(kept) < len(data)
+        self._content += kept
+        return kept
+
+    def take(self) -> tuple[str, bool]:
+        """Return the text since the last call, with a mark where it was cut, and whether it was."""
+        text, cut = self._content.decode("utf-8", "replace"), self.truncated
+        self._content.clear()
+        self.truncated = False
+        return (f"{text}\n[truncated: more than {self._limit} bytes]\n" if cut else text), cut
+
+
+class Container:
+    """A container of a bundle, running; use it in a with statement, which ends it."""
+
+    def __init__(self, bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> None:
+        """Start it.
+
+        Args:
+            bundle: what it is made from.
+            on_output: called with "stdout" or "stderr" and what has just come through it, up to the limit.
+            cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
+        """
+        self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
+        self.warm = False
+        self.version: tuple[int, int] | None = None
+        self._answer_limit = bundle.policy.answer_limit
+        self._on_output = on_output
+        self._cancel = cancel
+        self._incoming = bytearray()
+        self._usage: Usage | None = None
+        self._code = -1
+        self._peak = 0.0
+        self._began = time.monotonic()
+        self.name = f"{reaper.prefix()}{next(_numbers)}"
+        self._proxy = proxy.ensure(bundle.policy)
+        self._start(bundle)
+
+    def __enter__(self) -> Container:
+        """Return the container itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the container, whatever it is doing."""
+        self.kill()
+
+    def _start(self, bundle: Bundle) -> None:
+        arguments = runtime.command("run", "--bundle", str(bundle.path), self.name)
+        ours, theirs = socket.socketpair()
+        pipes = {1: os.pipe(), 2: os.pipe()}
+        ends = {0: theirs.fileno(), 1: pipes[1][1], 2: pipes[2][1]}
+        # The copies get no close-on-exec flag; everything else the child would inherit has it (PEP 446). A number
+        # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
+        safe = {number: os.dup(end) if end < 3 else end for number, end in ends.items()}
+        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
+        try:
+            self._pid = os.posix_spawn(
+                arguments[0],
+                arguments,
+                runtime.environment(),
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=(),
+                setsigdef=IGNORED,
+            )
+        except OSError as error:
+            for descriptor in (*pipes[1], *pipes[2]):
+                os.close(descriptor)
+            ours.close()
+            raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
+        finally:
+            for number, end in safe.items():
+                if end != ends[number]:
+                    os.close(end)
+            theirs.close()
+        for _, end in pipes.values():
+            os.close(end)
+        ours.setblocking(False)
+        self._socket: socket.socket | None = ours
+        self._streams = {pipe[0]: number for number, pipe in pipes.items()}
+        for descriptor in self._streams:
+            os.set_blocking(descriptor, False)
+        self._pidfd = os.pidfd_open(self._pid)
+        self._poll = select.poll()
+        for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
+            self._poll.register(descriptor, READABLE)
+
+    def exchange(self, request: Message, timeout: float, *, last: bool) -> Message:
+        """Send a request and return the answer.
+
+        Args:
+            request: what the worker in the sandbox understands.
+            timeout: seconds from now until the container is killed.
+            last: no further request will come, so that the container ends after its answer.
+
+        Raises:
+            SandboxStartupError: the container did not come to life; the runtime's words.
+            Deadline, Cancelled, Ended, TooLarge: see there.
+        """
+        if self._proxy:
+            request = {**request, "proxy": self._proxy}
+        content = msgpack.packb(request, unicode_errors="surrogatepass")
+        outgoing = memoryview(HEADER.pack(len(content)) + content)
+        deadline = time.monotonic() + timeout
+        while True:
+            message = self._message()
+            if message is not None:
+                if "hello" not in message:
+                    break
+                self._greet(message)
+                continue
+            self._wait(deadline, sending=bool(outgoing))
+            if self._socket is None:
+                self._end_without_answer(deadline)
+            if outgoing:
+                outgoing = self._send(outgoing, last=last)
+        peak = message.pop("peak_kib", 0)
+        self._peak = peak / 1024 if isinstance(peak, int) else 0.0
+        if last:
+            self._finish(min(deadline, time.monotonic() + GRACE_SEC))
+        else:
+            self._drain()
+        return message
+
+    def _greet(self, message: Message) -> None:
+        self.warm = message.get("warm") is True
+        try:
+            major, minor = message["hello"]
+            self.version = (int(major), int(minor))
+        except (TypeError, ValueError) as error:
+            raise Ended(-1) from error
+
+    def _message(self) -> Message | None:
+        """Take a whole message off what has come in."""
+        if len(self._incoming) < HEADER.size:
+            return None
+        (size,) = HEADER.unpack_from(self._incoming)
+        if size > self._answer_limit:
+            self.kill()
+            raise TooLarge
+        if len(self._incoming) < HEADER.size + size:
+            return None
+        content = bytes(memoryview(self._incoming)[HEADER.size : HEADER.size + size])
+        del self._incoming[: HEADER.size + size]
+        try:
+            message = msgpack.unpackb(content, raw=False, unicode_errors="surrogatepass", strict_map_key=True)
+        except Exception:  # whatever hostile bytes make the library raise
+            message = None
+        if not isinstance(message, dict):
+            self.kill()
+            raise Ended(self._code)
+        return message
+
+    def _send(self, outgoing: memoryview, *, last: bool) -> memoryview:
+        assert self._socket is not None
+        try:
+            outgoing = outgoing[self._socket.send(outgoing) :]
+            if not outgoing and last:
+                self._socket.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            return memoryview(b"")  # it has ended; the reading side will tell
+        return outgoing
+
+    def _wait(self, deadline: float, *, sending: bool = False) -> None:
+        """Wait until something can be read, or written, and read it."""
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            self.kill()
+            raise Deadline
+        if self._socket is not None:
+            self._poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
+        for descriptor, events in self._poll.poll(remaining * 1000 + 1):
+            if events & READABLE:
+                self._read(descriptor)
+
+    def _read(self, descriptor: int) -> None:
+        number = self._streams.get(descriptor)
+        if number is not None:
+            self._read_stream(descriptor, number)
+        elif descriptor == self._cancel:
+            self.kill()
+            raise Cancelled
+        elif descriptor == self._pidfd:
+            self._poll.unregister(descriptor)
+        elif self._socket is not None:
+            try:
+                data = self._socket.recv(CHUNK * 16)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if data:
+                self._incoming += data
+            else:
+                self._close_socket()
+
+    def _read_stream(self, descriptor: int, number: int) -> bool:
+        """Read once from a stream and tell whether there may be more."""
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(descriptor)
+            del self._streams[descriptor]
+            os.close(descriptor)
+            return False
+        kept = self.outputs[number].add(data)
+        if kept and self._on_output is not None:
+            self._on_output(NAMES[number], kept)
+        return True
+
+    def _drain(self) -> None:
+        """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""
+        for descriptor, number in list(self._streams.items()):
+            for _ in range(32):
+                if not self._read_stream(descriptor, number):
+                    break
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._poll.unregister(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def _end_without_answer(self, deadline: float) -> None:
+        self._finish(deadline)
+        if self.version is None:
+            # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
+            said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
+            raise SandboxStartupError(said.removeprefix("pysbx-runtime: "))
+        raise Ended(self._code)
+
+    def _finish(self, deadline: float) -> None:
+        """Wait for the end of the runtime's process, and take what is left in the streams."""
+        while self._usage is None:
+            if self._has_ended(0.0):
+                self._reap()
+                break
+            self._wait(deadline)
+        self._drain()
+        self._close()
+
+    def _has_ended(self, timeout: float) -> bool:
+        """Wait for the end of the runtime's process; not by select(2), which knows descriptors below 1024 only."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+
+    def _reap(self) -> None:
+        try:
+            _, status, used = os.wait4(self._pid, 0)
+            self._code = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            # Somebody else in this program waits for all children, or ignores SIGCHLD.
+            used = resource.struct_rusage((0.0,) * 16)
+        self._usage = Usage(time.monotonic() - self._began, used.ru_utime + used.ru_stime, self._peak)
+
+    def _close(self) -> None:
+        self._close_socket()
+        for descriptor in (*self._streams, self._pidfd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._streams = {}
+        self._pidfd = -1
+
+    def kill(self) -> None:
+        """End the container, if it has not ended, and take it away."""
+        if self._usage is None:
+            runtime.kill(self.name)
+            # A runtime that was still at work on the container finds it gone, and ends by itself.
+            if not self._has_ended(GRACE_SEC):
+                os.kill(self._pid, signal.SIGKILL)
+                runtime.kill(self.name)
+            self._reap()
+            self._drain()
+        if self._pidfd >= 0:
+            self._close()
+
+    @property
+    def usage(self) -> Usage:
+        """What it has used, once it has ended; before, only the time by the clock is known."""
+        return self._usage or Usage(time.monotonic() - self._began, 0.0, self._peak)

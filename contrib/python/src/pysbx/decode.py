@@ -1,0 +1,245 @@
+"""Reads what comes out of a sandbox. The bytes may be anything: nothing here unpickles, imports or runs what they name.
+
+Classes (of enumerations and dataclasses) are those the caller expects; members and fields are set without calling the
+class's own code. Sizes and the number of elements are bounded; nesting is, by
+MessagePack's own reader, which does not recurse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import importlib
+import pathlib
+import re
+import struct
+import uuid
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+from pysbx.errors import SerializationError
+from pysbx.inside.wire import Code
+
+# An empty list is one byte in an answer, and 64 in memory.
+MAX_ELEMENTS = 10_000_000
+# The greatest common divisor of a fraction takes time quadratic in its length.
+MAX_FRACTION_BITS = 1 << 16
+# ZoneInfo looks a key up as a file, and as a part of the package tzdata.
+ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
+
+# Returns the class of this side that a (module, qualified name) of an answer stands for, if there is to be one.
+FindClass = Callable[[str, str], type | None]
+
+
+def decode(data: bytes, find_class: FindClass | None = None) -> Any:
+    """Return the value of an answer.
+
+    Args:
+        data: bytes from a sandbox.
+        find_class: finds the enumerations and dataclasses that may occur.
+
+    Raises:
+        SerializationError: it is not what the encoder makes, too large, or of a class that is not expected.
+    """
+    return _Decoder(find_class).decode(data)
+
+
+def _library(name: str, what: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise SerializationError(f"the answer holds {what}, and {name} is not installed on this side", what) from None
+
+
+class _Mark:
+    """The first element of an array that stands for something else."""
+
+    __slots__ = ("code",)
+    __hash__ = None  # type: ignore[assignment] # never a key
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+class _Decoder:
+    """One answer: counts its elements, and its marks, which must all have been where they belong."""
+
+    def __init__(self, find_class: FindClass | None) -> None:
+        self.find_class = find_class
+        self.elements = 0
+        self.marks = 0
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            value = msgpack.unpackb(
+                data,
+                raw=False,
+                unicode_errors="surrogatepass",
+                strict_map_key=False,
+                ext_hook=self.extension,
+                list_hook=self.array,
+                object_pairs_hook=self.mapping,
+                max_array_len=MAX_ELEMENTS,
+                max_map_len=MAX_ELEMENTS,
+            )
+        except SerializationError:
+            raise
+        except Exception as error:  # whatever hostile bytes make the libraries raise
+            raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error}") from None
+        if self.marks:
+            raise SerializationError("the answer has a malformed value")
+        return value
+
+    def count(self, number: int) -> None:
+        self.elements += number + 1
+        if self.elements > MAX_ELEMENTS:
+            raise SerializationError(f"the answer has more than {MAX_ELEMENTS} elements: return an array or a table")
+
+    def mapping(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self.count(2 * len(pairs))
+        return dict(pairs)
+
+    def array(self, items: list[Any]) -> Any:
+        self.count(len(items))
+        if not items or type(items[0]) is not _Mark:
+            return items
+        self.marks -= 1
+        return ARRAYS[items[0].code](self, items[1:])
+
+    def extension(self, code: int, data: bytes) -> Any:
+        self.count(0)
+        if code in ARRAYS and not data:
+            self.marks += 1
+            return _Mark(code)
+        reader = BYTES.get(code)
+        if reader is None:
+            raise SerializationError(f"the answer has a value of the unknown type {code}")
+        return reader(self, data)
+
+    def known(self, module: Any, name: Any) -> type:
+        found = self.find_class(module, name) if self.find_class and isinstance(name, str) else None
+        if found is None:
+            raise SerializationError(
+                f"the answer is of class '{module}.{name}', which this side does not expect: "
+                "define or import it in the function's module, or name it in types=",
+                f"{module}.{name}",
+            )
+        return found
+
+    def read_zone(self, items: list[Any]) -> datetime.tzinfo:
+        if len(items) == 1:
+            if not isinstance(items[0], str) or not ZONE.fullmatch(items[0]):
+                raise SerializationError(f"the answer has the unknown time zone {items[0]!r:.40}")
+            return zoneinfo.ZoneInfo(items[0])
+        offset, name = items
+        delta = datetime.timedelta(microseconds=offset)
+        return datetime.timezone(delta) if name is None else datetime.timezone(delta, name)
+
+    def read_fraction(self, items: list[Any]) -> fractions.Fraction:
+        numerator, denominator = items
+        if max(abs(numerator), abs(denominator)).bit_length() > MAX_FRACTION_BITS:
+            raise SerializationError("the answer has a fraction of too many digits")
+        return fractions.Fraction(numerator, denominator)
+
+    def read_enum(self, items: list[Any]) -> enum.Enum:
+        module, name, member = items
+        kind = self.known(module, name)
+        if not issubclass(kind, enum.Enum):
+            raise SerializationError(f"'{name}' is not an enumeration on this side")
+        return kind.__members__[member]
+
+    def read_dataclass(self, items: list[Any]) -> Any:
+        module, name, content = items
+        kind = self.known(module, name)
+        if not dataclasses.is_dataclass(kind):
+            raise SerializationError(f"'{name}' is not a dataclass on this side")
+        if {field.name for field in dataclasses.fields(kind)} != set(content):
+            raise SerializationError(f"the answer's '{name}' has other fields than this side's")
+        value = object.__new__(kind)
+        for key, item in content.items():
+            object.__setattr__(value, key, item)
+        return value
+
+    def read_array(self, items: list[Any]) -> Any:
+        dtype, shape, content = items
+        numpy = _library("numpy", "a numpy array")
+        return numpy.frombuffer(content, dtype=self.dtype(dtype)).reshape(shape).copy()
+
+    def read_scalar(self, items: list[Any]) -> Any:
+        dtype, content = items
+        numpy = _library("numpy", "a numpy number")
+        return numpy.frombuffer(content, dtype=self.dtype(dtype), count=1)[0]
+
+    @staticmethod
+    def dtype(text: Any) -> Any:
+        if not isinstance(text, str) or not DTYPE.fullmatch(text):
+            raise SerializationError(f"the answer has an array of the unknown dtype {text!r:.40}")
+        return _library("numpy", "a numpy array").dtype(text)
+
+    def read_table(self, data: Any) -> Any:
+        pyarrow = _library("pyarrow", "a table")
+        # Up to 14.0.0 an extension type in a schema was unpickled: CVE-2023-47248.
+        if tuple(int(part) for part in pyarrow.__version__.split(".")[:2]) < (14, 1):
+            raise SerializationError(f"pyarrow {pyarrow.__version__} is not safe for tables of others: upgrade to 15")
+        table = pyarrow.ipc.open_stream(data).read_all()
+        table.validate(full=True)
+        return table
+
+    def read_frame(self, data: Any) -> Any:
+        _library("pandas", "a pandas table")
+        return self.read_table(data).to_pandas()
+
+    def read_series(self, items: list[Any]) -> Any:
+        name, content = items
+        frame = self.read_frame(content)
+        if len(frame.columns) != 1:
+            raise SerializationError("the answer has a malformed series")
+        series = frame[frame.columns[0]]
+        series.name = name
+        return series
+
+
+def _datetime(items: list[Any]) -> datetime.datetime:
+    year, month, day, hour, minute, second, microsecond, fold, zone = items
+    return datetime.datetime(year, month, day, hour, minute, second, microsecond, zone, fold=fold)
+
+
+def _time(items: list[Any]) -> datetime.time:
+    hour, minute, second, microsecond, fold, zone = items
+    return datetime.time(hour, minute, second, microsecond, zone, fold=fold)
+
+
+BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
+    Code.INTEGER: lambda self, data: int.from_bytes(data, "little", signed=True),
+    Code.COMPLEX: lambda self, data: complex(*struct.unpack("<dd", data)),
+    Code.DECIMAL: lambda self, data: decimal.Decimal(data.decode("ascii")),
+    Code.UUID: lambda self, data: uuid.UUID(bytes=data),
+    Code.BYTEARRAY: lambda self, data: bytearray(data),
+    Code.DATAFRAME: _Decoder.read_frame,
+    Code.TABLE: _Decoder.read_table,
+}
+ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
+    Code.TUPLE: lambda self, items: tuple(items),
+    Code.SET: lambda self, items: set(items),
+    Code.FROZENSET: lambda self, items: frozenset(items),
+    Code.DATETIME: lambda self, items: _datetime(items),
+    Code.DATE: lambda self, items: datetime.date(*items),
+    Code.TIME: lambda self, items: _time(items),
+    Code.TIMEDELTA: lambda self, items: datetime.timedelta(*items),
+    Code.TIMEZONE: _Decoder.read_zone,
+    Code.FRACTION: _Decoder.read_fraction,
+    Code.PATH: lambda self, items: pathlib.Path(*items),
+    Code.ENUM: _Decoder.read_enum,
+    Code.DATACLASS: _Decoder.read_dataclass,
+    Code.ARRAY: _Decoder.read_array,
+    Code.SCALAR: _Decoder.read_scalar,
+    Code.DICT: lambda self, items: dict(zip(items[::2], items[1::2], strict=True)),
+    Code.SERIES: _Decoder.read_series,
+}

@@ -1,0 +1,117 @@
+"""The decorators: a call of the function becomes a call in a fresh sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from pysbx.call import Result, call
+from pysbx.container import Cancelled
+from pysbx.options import Options, make_options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def sandbox(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def sandbox(
+    *, result: Result = "typed", types: Iterable[type] = (), **options: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def sandbox(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    result: Result = "typed",
+    types: Iterable[type] = (),
+    **options: Any,
+) -> Any:
+    """Decorate a function, coroutine function or method, so that each call runs in a fresh sandbox.
+
+    Args:
+        function: given when the decorator is used without parentheses.
+        result: "typed", or "pickle", which trusts the sandbox: see call.call.
+        types: enumerations and dataclasses that may be returned, besides those of the function's module.
+        options: dependencies, memory_mb, timeout_sec, cpus, allow_network, … : the fields of Options and Policy.
+
+    Returns:
+        The decorated function, with _is_sandboxed and _sandbox_config; a coroutine function stays one.
+    """
+    config = make_options(**options)
+
+    def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(plain):
+            return _asynchronous(plain, config, result, tuple(types))
+        return _synchronous(plain, config, result, tuple(types))
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def sandbox_async(function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+@overload
+def sandbox_async(function: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+@overload
+def sandbox_async(
+    *, result: Result = "typed", types: Iterable[type] = (), **options: Any
+) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]: ...
+def sandbox_async(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    result: Result = "typed",
+    types: Iterable[type] = (),
+    **options: Any,
+) -> Any:
+    """Decorate as sandbox does; the decorated function is a coroutine function, whatever the plain one is."""
+    config = make_options(**options)
+
+    def decorate(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return _asynchronous(plain, config, result, tuple(types))
+
+    return decorate if function is None else decorate(function)
+
+
+def _mark(wrapper: Callable[..., Any], config: Options) -> Callable[..., Any]:
+    marked = cast(Any, wrapper)
+    marked._is_sandboxed = True
+    marked._sandbox_config = config
+    return wrapper
+
+
+def _synchronous(
+    plain: Callable[..., Any], config: Options, result: Result, types: tuple[type, ...]
+) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        return call(config, plain, arguments, named, result=result, types=types)
+
+    return _mark(wrapper, config)
+
+
+def _asynchronous(
+    plain: Callable[..., Any], config: Options, result: Result, types: tuple[type, ...]
+) -> Callable[..., Coroutine[Any, Any, Any]]:
+    @functools.wraps(plain)
+    async def wrapper(*arguments: Any, **named: Any) -> Any:
+        # The thread that waits for the container waits for this as well: a cancelled task leaves nothing running.
+        cancel = os.eventfd(0, os.EFD_CLOEXEC)
+        work = functools.partial(call, config, plain, arguments, named, result=result, types=types, cancel=cancel)
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            os.eventfd_write(cancel, 1)
+            await asyncio.wait([task])
+            if not task.cancelled() and isinstance(task.exception(), Cancelled):
+                pass  # seen, so that asyncio does not complain about it
+            raise
+        finally:
+            os.close(cancel)
+
+    return _mark(wrapper, config)

@@ -1,0 +1,203 @@
+"""What this machine offers to sandboxes, what it lacks, and what to do about it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import pwd
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pysbx import interpreter, limits, runtime
+from pysbx.errors import SandboxError
+from pysbx.execution import run_code
+from pysbx.options import make_options, prepare
+
+Status = Literal["ok", "warning", "failure"]
+
+OLDEST_KERNEL = (5, 12)
+# The same number on every architecture: syscalls(2).
+LANDLOCK_CREATE_RULESET, LANDLOCK_CREATE_RULESET_VERSION = 444, 1
+LANDLOCK_SCOPES_ABI = 6
+# setting, the value with which there are none, what to do, and whether root is concerned, too
+USER_NAMESPACES = (
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000", True),
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1", False),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what it is.
+        status: "failure" when no sandbox can be had without it, "warning" when something is less than it could be.
+        found: how it is here.
+        remedy: what to do, or "".
+    """
+
+    name: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _kernel() -> Check:
+    release = platform.release()
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    if platform.system() != "Linux" or version < OLDEST_KERNEL:
+        return Check("kernel", "failure", f"{platform.system()} {release}", "boot Linux 5.12 or later")
+    return Check("kernel", "ok", release)
+
+
+def _runtime() -> Check:
+    try:
+        path = runtime.find_runtime()
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
+    except SandboxError as error:
+        return Check("runtime", "failure", str(error), "make && sudo make install, in a clone of pysbx-runtime")
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("runtime", "failure", f"{error}", "install the runtime again: make && sudo make install")
+    return Check("runtime", "ok", f"{path}: {said.splitlines()[0] if said else 'no version'}")
+
+
+def _namespaces() -> Check:
+    for path, wrong, remedy, everybody in USER_NAMESPACES:
+        if _read(path) == wrong and (everybody or os.geteuid() != 0):
+            return Check("user namespaces", "failure", f"{path} is {wrong}", remedy)
+    return Check("user namespaces", "ok", "allowed")
+
+
+def _start() -> Check:
+    try:
+        done = run_code("1 + 1", timeout_sec=60)
+    except SandboxError as error:
+        return Check("a sandbox", "failure", str(error), "see Troubleshooting in the README of pysbx-runtime")
+    if done.value != "2":
+        return Check("a sandbox", "failure", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
+    return Check("a sandbox", "ok", f"starts and ends in {done.usage.wall_sec * 1000:.0f} ms")
+
+
+def _warm() -> Check:
+    try:
+        options = make_options(timeout_sec=60)
+        reason = runtime.build_snapshot(str(prepare(options).path))
+        done = run_code("1", options=options)
+    except SandboxError as error:
+        return Check("warm start", "warning", str(error))
+    if done.warm:
+        return Check("warm start", "ok", f"from a prewarmed interpreter, in {done.usage.wall_sec * 1000:.0f} ms")
+    found = f"every sandbox starts its interpreter anew: {reason}" if reason else "every sandbox starts it anew"
+    return Check("warm start", "warning", found, "see pysbx-runtime(8) on warm")
+
+
+def _cgroups() -> Check:
+    try:
+        found = limits.enforcement()
+    except SandboxError as error:
+        return Check("limits", "failure", str(error))
+    missing = [name for name, by in found.by.items() if by != "cgroup"]
+    if not missing:
+        return Check("limits", "ok", "memory, processor and processes by cgroup")
+    remedy = "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
+    if os.geteuid() != 0:
+        remedy = (
+            "in /etc/systemd/system/user@.service.d/delegate.conf: [Service] Delegate=cpu cpuset io memory pids; "
+            "then systemctl daemon-reload, and log in again"
+        )
+    return Check("limits", "warning", f"rlimits stand in for {', '.join(missing)}: {found.reason}", remedy)
+
+
+def _subordinate_ids() -> Check:
+    if os.geteuid() == 0:
+        return Check("subordinate ids", "ok", "not needed by root")
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    for path in ("/etc/subuid", "/etc/subgid"):
+        if not re.search(rf"^({re.escape(name)}|{os.geteuid()}):", _read(path), re.MULTILINE):
+            remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {name}"
+            return Check(
+                "subordinate ids", "warning", f"none for {name} in {path}: Podman needs them, sandboxes do not", remedy
+            )
+    return Check("subordinate ids", "ok", "there")
+
+
+def _landlock() -> Check:
+    flags = ctypes.c_uint32(LANDLOCK_CREATE_RULESET_VERSION)
+    abi = ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), flags)
+    if abi < 1:
+        return Check(
+            "Landlock",
+            "warning",
+            "not in this kernel, or not switched on",
+            "boot with lsm=landlock,… (CONFIG_LANDLOCK)",
+        )
+    if abi < LANDLOCK_SCOPES_ABI:
+        return Check("Landlock", "warning", f"ABI {abi}: without scopes of signals and sockets", "Linux 6.12 or later")
+    return Check("Landlock", "ok", f"ABI {abi}")
+
+
+def _selinux() -> Check:
+    enforce = _read("/sys/fs/selinux/enforce")
+    if not enforce:
+        return Check("SELinux", "ok", "not on this machine")
+    return Check("SELinux", "ok" if enforce == "1" else "warning", "enforcing" if enforce == "1" else "permissive")
+
+
+def _interpreter() -> Check:
+    try:
+        found = interpreter.host_interpreter()
+    except SandboxError as error:
+        return Check("interpreter", "failure", str(error))
+    try:
+        others = os.stat(found.program).st_mode & 0o005 == 0o005
+    except OSError as error:
+        return Check("interpreter", "failure", f"{found.program}: {error.strerror}")
+    if os.geteuid() == 0 and not others:
+        return Check("interpreter", "failure", f"{found.program}: others cannot run it", f"chmod o+rx {found.program}")
+    return Check("interpreter", "ok", found.program)
+
+
+def _pip() -> Check:
+    if importlib.util.find_spec("pip") is None:
+        return Check("pip", "warning", "not installed: dependencies cannot be", "python -m ensurepip")
+    return Check("pip", "ok", "there")
+
+
+def _podman() -> Check:
+    path = shutil.which("podman")
+    if path is None:
+        return Check("Podman", "warning", "not installed: needed for image= only", "install the package podman")
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    return Check("Podman", "ok", said or path)
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _kernel, _runtime, _namespaces, _interpreter, _start, _warm, _cgroups, _landlock, _selinux, _pip,
+    _subordinate_ids, _podman,
+)  # fmt: skip
+
+
+def examine() -> list[Check]:
+    """Look at everything, in the order in which it matters."""
+    return [check() for check in CHECKS]

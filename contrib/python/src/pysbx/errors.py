@@ -1,0 +1,115 @@
+"""The exceptions of the package. All are SandboxError, so that one except clause is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class SandboxError(Exception):
+    """Whatever goes wrong on the way into a sandbox, in it, or out of it."""
+
+
+class SandboxStartupError(SandboxError):
+    """No sandbox could be made: the runtime is missing, or said why it cannot start one."""
+
+
+class PlatformNotSupportedError(SandboxStartupError):
+    """This machine is not Linux, or its kernel lacks what a sandbox is made of."""
+
+
+class PodmanNotInstalledError(SandboxStartupError):
+    """An image was asked for, and Podman, which would fetch and mount it, is not here."""
+
+
+class LimitsNotEnforceableError(SandboxStartupError):
+    """With limits="strict": a limit cannot be set by cgroup here; the text names the remedy."""
+
+
+class SandboxExecutionError(SandboxError):
+    """The code in the sandbox raised, or ended its process.
+
+    Attributes:
+        error_type: name of the exception's class inside, such as "ValueError".
+        error_message: its text.
+        traceback_str: the traceback as Python prints it, of the sandboxed frames only.
+        hint: what to try, or None.
+    """
+
+    def __init__(self, error_type: str, error_message: str, traceback_str: str = "", hint: str | None = None) -> None:
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback_str = traceback_str
+        self.hint = hint
+        text = f"{error_type}: {error_message}" if error_message else error_type
+        super().__init__(f"{text} (hint: {hint})" if hint else text)
+
+
+class SandboxTimeoutError(SandboxError):
+    """The time allowed is over, by the clock or in processor time; the sandbox was killed.
+
+    Attributes:
+        timeout_sec: the limit that was passed, in seconds.
+    """
+
+    def __init__(self, message: str, timeout_sec: float) -> None:
+        self.timeout_sec = timeout_sec
+        super().__init__(message)
+
+
+class SandboxMemoryError(SandboxError):
+    """The code wanted more memory than it was given.
+
+    Attributes:
+        memory_mb: the limit, in MiB.
+    """
+
+    def __init__(self, message: str, memory_mb: int) -> None:
+        self.memory_mb = memory_mb
+        super().__init__(message)
+
+
+class SerializationError(SandboxError):
+    """A value cannot cross the border of the sandbox.
+
+    Attributes:
+        type_name: the type in question, such as "socket.socket".
+        path: where in the value it was found, such as "result['rows'][3]".
+    """
+
+    def __init__(self, message: str, type_name: str = "", path: str = "") -> None:
+        self.type_name = type_name
+        self.path = path
+        super().__init__(message)
+
+
+class DependencyInstallError(SandboxError):
+    """The requirements could not be installed.
+
+    Attributes:
+        output: the installer's own words.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        self.output = output
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A place in the source that a rule of the static analysis objects to."""
+
+    rule: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        """Return the violation as one line of a report."""
+        return f"line {self.line}: {self.message} [{self.rule}]"
+
+
+class PolicyViolationError(SandboxError):
+    """The static analysis, in a stage set to enforce, objects to the code; nothing was run."""
+
+    def __init__(self, violations: tuple[Violation, ...]) -> None:
+        self.violations = violations
+        super().__init__("; ".join(map(str, violations)))

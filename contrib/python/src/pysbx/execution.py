@@ -1,0 +1,247 @@
+"""run_code: source text in a fresh sandbox, and everything there is to say about how it went."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from pysbx import hints
+from pysbx.bundle import Bundle
+from pysbx.container import Container, Message, OutputCallback, Usage
+from pysbx.errors import SandboxError, SandboxExecutionError, SandboxMemoryError, SandboxTimeoutError, Violation
+from pysbx.options import Options, make_options, prepare
+from pysbx.outcome import exchange, names_of, text, violations_of
+
+NAME = "<sandbox>"
+TIMED_OUT = 124  # as timeout(1) has it
+KILLED = 137
+MAX_NAME = 4096
+# A request is held in memory by both sides.
+MAX_FILES = 256 * 1024 * 1024
+
+Files = Mapping[str, bytes | str]
+
+
+@dataclass(frozen=True)
+class ExecutionError:
+    """The exception with which code ended.
+
+    Attributes:
+        type: name of its class.
+        message: its text.
+        line: line of the source where it happened, or None.
+        traceback: as Python prints it.
+        hint: what to try, or None.
+    """
+
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How code went.
+
+    Attributes:
+        stdout: what it wrote, up to output_limit, with a mark where it was cut.
+        stderr: the same.
+        exit_code: 0, 1 after an exception, what it exited with, 124 after a timeout, 137 when killed.
+        value: repr of a last expression that is not None.
+        error: the exception that ended it, or None.
+        timed_out: whether a limit of time has ended it.
+        truncated: whether output was cut, or a file was left out of the artifacts.
+        artifacts: content of the files it wrote to /output, by relative path.
+        usage: time and memory; in a session, the time of this run alone.
+        limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
+        violations: what the static analysis observed.
+        warm: whether a prewarmed interpreter ran it; the sandbox's own word.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int = 0
+    value: str | None = None
+    error: ExecutionError | None = None
+    timed_out: bool = False
+    truncated: bool = False
+    artifacts: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    usage: Usage = field(default_factory=Usage)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    warm: bool = False
+
+
+def safe_name(name: object) -> str | None:
+    """Return a relative path below a folder in normal form, or None if it is not one."""
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME or "\0" in name:
+        return None
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or str(path) == ".":
+        return None
+    return str(path)
+
+
+def checked_files(files: Files) -> dict[str, bytes]:
+    """Return files to put into /work, as bytes.
+
+    Raises:
+        ValueError: a name leads out of /work, or all of it is too large.
+    """
+    found = {}
+    for name, content in files.items():
+        path = safe_name(name)
+        if path is None:
+            raise ValueError(f"file '{name}': must be a relative path without '..'")
+        found[path] = content.encode() if isinstance(content, str) else bytes(content)
+    if sum(map(len, found.values())) > MAX_FILES:
+        raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")
+    return found
+
+
+def check_put(answer: Message) -> None:
+    """Raise what the answer to a request "put" complains about."""
+    if isinstance(answer.get("error"), dict):
+        raise SandboxError(f"files: {text(answer['error'], 'message')}")
+
+
+def run_request(source: str, options: Options, *, last: bool, argv: list[str], module: str = "") -> Message:
+    """Return the request for source text, or for a module to be run as a program."""
+    return {
+        "op": "run",
+        "source": source,
+        "analysis": json.loads(options.analysis or "{}"),
+        "name": NAME,
+        "argv": argv,
+        "module": module,
+        "last": last,
+        "collect": True,
+        "artifact_limit": options.policy.answer_limit // 2,
+    }
+
+
+def _error(answer: Message) -> ExecutionError | None:
+    described = answer.get("error")
+    if not isinstance(described, dict):
+        return None
+    line = described.get("line")
+    kind, message = text(described, "type"), text(described, "message")
+    return ExecutionError(
+        kind,
+        message,
+        line if isinstance(line, int) else None,
+        text(described, "traceback"),
+        hints.hint(kind, message, names_of(described)),
+    )
+
+
+def outcome(answer: Message) -> dict[str, Any]:
+    """Return the fields of an Execution that the sandbox's answer has, as far as they are what they should be."""
+    violations = violations_of(answer)
+    if violations and "exit_code" not in answer:
+        reasons = "; ".join(map(str, violations))
+        error = ExecutionError("PolicyViolation", reasons, violations[0].line)
+        return {"exit_code": 1, "error": error, "violations": violations}
+    code, value, artifacts = answer.get("exit_code"), answer.get("value"), answer.get("artifacts")
+    found = artifacts if isinstance(artifacts, dict) else {}
+    return {
+        "exit_code": code & 0xFF if isinstance(code, int) else 1,
+        "value": text(answer, "value") if isinstance(value, str) else None,
+        "error": _error(answer),
+        "artifacts": {
+            name: data for name, data in found.items() if safe_name(name) == name and isinstance(data, bytes)
+        },
+        "truncated": bool(answer.get("left_out")),
+        "violations": violations,
+    }
+
+
+def failure(error: SandboxError) -> dict[str, Any]:
+    """Return the fields of an Execution that ended without an answer; raise what is no outcome of the code."""
+    if isinstance(error, SandboxTimeoutError):
+        return {"exit_code": TIMED_OUT, "timed_out": True, "error": ExecutionError("Timeout", str(error))}
+    if isinstance(error, SandboxMemoryError):
+        return {"exit_code": KILLED, "error": ExecutionError("MemoryError", str(error))}
+    if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
+        code = re.search(r"code (\d+)", error.error_message)
+        return {"exit_code": int(code[1]) & 0xFF if code else 1}
+    raise error
+
+
+def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage) -> Execution:
+    """Return the Execution for the outcome of a run in a container."""
+    stdout, stdout_cut = container.outputs[1].take()
+    stderr, stderr_cut = container.outputs[2].take()
+    truncated = bool(fields.pop("truncated", False)) or stdout_cut or stderr_cut
+    return Execution(
+        stdout=stdout,
+        stderr=stderr,
+        truncated=truncated,
+        usage=usage,
+        limits=dict(bundle.enforcement.by),
+        warm=container.warm,
+        **fields,
+    )
+
+
+def output_callback(on_stdout: Callable[[str], None] | None, on_stderr: Callable[[str], None] | None) -> OutputCallback:
+    """Return a callback for containers that hands text on; bytes of a character that is not whole are replaced."""
+    targets = {"stdout": on_stdout, "stderr": on_stderr}
+
+    def hand_on(stream: str, data: bytes) -> None:
+        target = targets[stream]
+        if target is not None:
+            target(data.decode("utf-8", "replace"))
+
+    return hand_on
+
+
+def run_code(
+    source: str,
+    *,
+    files: Files | None = None,
+    argv: tuple[str, ...] = (),
+    module: str = "",
+    on_stdout: Callable[[str], None] | None = None,
+    on_stderr: Callable[[str], None] | None = None,
+    options: Options | None = None,
+    **changes: Any,
+) -> Execution:
+    """Run source text as a program in a fresh sandbox.
+
+    Args:
+        source: the program.
+        files: put into its working directory, /work, by relative path.
+        argv: its arguments.
+        module: the name of a module to run instead, as `python -m` does.
+        on_stdout: called with text as it comes.
+        on_stderr: the same.
+        options: the sandbox; by default the default one.
+        changes: options of the sandbox by name, as of the decorator.
+
+    Returns:
+        How it went. What the code does is never an exception here.
+
+    Raises:
+        SandboxError: the sandbox could not be made, or gave an answer that cannot be read.
+        ValueError: an argument cannot be meant.
+    """
+    chosen = make_options(options, **changes)
+    named = checked_files(files or {})
+    bundle = prepare(chosen)
+    with Container(bundle, output_callback(on_stdout, on_stderr)) as container:
+        try:
+            if named:
+                check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
+            request = run_request(source, chosen, last=True, argv=[module or "-c", *argv], module=module)
+            fields = outcome(exchange(container, bundle, request, last=True))
+        except SandboxError as error:
+            container.kill()
+            fields = failure(error)
+        return execution(fields, container, bundle, container.usage)

@@ -1,0 +1,157 @@
+"""From an error of somebody's code to a sentence about what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+# Modules that are installed under another name.
+PACKAGES = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+    "bs4": "beautifulsoup4",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "Crypto": "pycryptodome",
+    "OpenSSL": "pyopenssl",
+    "serial": "pyserial",
+    "usb": "pyusb",
+    "jwt": "pyjwt",
+    "git": "gitpython",
+    "attr": "attrs",
+    "docx": "python-docx",
+    "pptx": "python-pptx",
+    "fitz": "pymupdf",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "zmq": "pyzmq",
+    "magic": "python-magic",
+    "google.protobuf": "protobuf",
+    "pkg_resources": "setuptools",
+}
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+LAST_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
+PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:Cell In\[\d+\], )line (?P<cell>\d+))')
+ARROW = re.compile(r"^-+> (\d+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """What a traceback says.
+
+    Attributes:
+        type: name of the exception's class.
+        message: its text.
+        line: line of the innermost place named, or None.
+        hint: what to try, or None.
+    """
+
+    type: str
+    message: str
+    line: int | None
+    hint: str | None
+
+
+def _closest(name: str, names: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, [other for other in names if other != name], n=1, cutoff=0.6)
+    return f"did you mean '{found[0]}'?" if found else ""
+
+
+def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
+    return _closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
+
+
+def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
+    if match["object"] == "NoneType":
+        return "the value is None: a call before has returned nothing"
+    return _closest(match["name"], names)
+
+
+def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
+    module = match["name"]
+    package = (
+        PACKAGES.get(module) or PACKAGES.get(module.partition(".")[0]) or module.partition(".")[0].replace("_", "-")
+    )
+    return f"module '{module}' is not in the sandbox: add dependencies=[\"{package}\"]"
+
+
+Advice = Callable[[re.Match[str], Iterable[str]], str]
+
+
+def _say(sentence: str) -> Advice:
+    return lambda match, names: sentence
+
+
+# By type, a pattern of the message, and what to say; the first that fits.
+RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
+    (kind, re.compile(pattern, re.DOTALL), advice)
+    for kind, pattern, advice in (
+        ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
+        ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _say("assign it on every path, or declare it global")),
+        ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
+        ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
+        ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
+        ("KeyError", r"", _say("test with `in`, or use .get(key)")),
+        ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
+        ("FileNotFoundError", r"", _say("a sandbox has files of its own: put files into it, or mount them")),
+        ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
+        ("OSError", r".*\[Errno 97\]", _say('the sandbox has no network: allow_network=["host.example"] names hosts')),
+        ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
+        ("OSError", r".*\[Errno 27\]", _say("the file is larger than file_size_mb")),
+        ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
+        ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
+        ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
+        ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
+        ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
+        ("IndentationError", r"", _say("indent with four spaces throughout")),
+        ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
+        ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
+        ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),
+        ("JSONDecodeError", r"", _say("the text is not JSON: print its beginning")),
+        ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
+    )
+)
+
+
+def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
+    """Return what to try about an error, or None if there is nothing useful to say.
+
+    Args:
+        kind: name of the exception's class.
+        message: its text.
+        names: names that were in scope, or attributes of the object.
+    """
+    known = [name for name in names if isinstance(name, str)]
+    short = kind.rpartition(".")[2]
+    for rule, pattern, advice in RULES:
+        match = pattern.match(message) if rule == short else None
+        if match is not None:
+            return advice(match, known) or None
+    return None
+
+
+def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
+    """Return what the last traceback in some output says; of a terminal or a notebook, with colours or without.
+
+    Args:
+        output: what Python or a notebook has printed.
+        names: names to look for a closest one among.
+    """
+    lines = COLOUR.sub("", output).rstrip().splitlines()
+    text = "\n".join(lines)
+    for index in range(len(lines) - 1, -1, -1):
+        match = LAST_LINE.match(lines[index])
+        if match is None or not re.search(r"(Error|Exception|Warning|Interrupt|Exit|StopIteration)$", match["type"]):
+            continue
+        message = "\n".join([match["message"] or "", *lines[index + 1 :]]).strip()
+        before = "\n".join(lines[:index])
+        places = [int(found["line"] or found["cell"]) for found in PLACE.finditer(before)]
+        arrows = [int(number) for number in ARROW.findall(text)]
+        line = (arrows or places or [None])[-1]  # type: ignore[list-item]
+        return ErrorReport(match["type"], message, line, hint(match["type"], message, names))
+    return None

@@ -1,0 +1,85 @@
+"""Root file systems of images: fetched by Podman, unpacked once, named by the image's id.
+
+Podman only fetches and unpacks. The sandbox is made as every other is; of the image's configuration nothing is used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pysbx.errors import PodmanNotInstalledError, SandboxStartupError
+from pysbx.places import cache_directory, private_directory
+
+IMAGE_ID = re.compile(r"[0-9a-f]{64}")
+
+
+def _podman(*arguments: str) -> str:
+    """Run Podman and return what it prints.
+
+    Raises:
+        PodmanNotInstalledError: it is not here.
+        SandboxStartupError: it failed; its words.
+    """
+    program = shutil.which("podman")
+    if program is None:
+        raise PodmanNotInstalledError("image=: Podman is not installed: install the package podman, or use rootfs=")
+    done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SandboxStartupError(f"podman {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def rootfs_of(name: str) -> str:
+    """Return the directory of an image's root file system.
+
+    Args:
+        name: as `podman pull` takes it; an image that is here already is not fetched again.
+
+    Raises:
+        PodmanNotInstalledError, SandboxStartupError: see _podman.
+    """
+    if name.startswith("-"):
+        raise ValueError(f"image: '{name}' is not the name of an image")
+    try:
+        image = _podman("image", "inspect", "--format", "{{.Id}}", name)
+    except PodmanNotInstalledError:
+        raise
+    except SandboxStartupError:
+        image = _podman("pull", "--quiet", name).splitlines()[-1]
+    if not IMAGE_ID.fullmatch(image):
+        raise SandboxStartupError(f"image '{name}': podman says '{image}', which is no id")
+    top = private_directory(cache_directory() / "images")
+    path = top / image
+    with (top / f".{image}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.is_dir():
+            made = Path(tempfile.mkdtemp(dir=top, prefix=".new-"))
+            try:
+                _unpack(image, made)
+                made.chmod(0o755)
+                made.rename(path)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+    return str(path)
+
+
+def _unpack(image: str, target: Path) -> None:
+    """Unpack an image: a container that never runs is exported."""
+    container = _podman("create", "--network", "none", image, "true").splitlines()[-1]
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
+            _podman("export", "--output", f"{folder}/rootfs.tar", container)
+            # GNU tar makes links last, so that none of them can lead what follows out of the directory.
+            command = ["tar", "--extract", f"--file={folder}/rootfs.tar", f"--directory={target}", "--no-same-owner"]
+            done = subprocess.run(
+                [*command, "--exclude=./dev/*", "--exclude=dev/*"], capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                raise SandboxStartupError(f"image '{image}' cannot be unpacked: {done.stderr.strip()}")
+    finally:
+        _podman("rm", "--force", container)

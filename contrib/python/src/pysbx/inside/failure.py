@@ -1,0 +1,70 @@
+"""Describes an exception of the user's code: without our own frames, and with the names that were in scope."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import traceback
+from types import TracebackType
+from typing import Any
+
+OURS = __file__.rpartition("/")[0] + "/"
+MAX_TEXT = 64 * 1024
+MAX_NAMES = 2000
+
+
+def _skip_ours(tb: TracebackType | None) -> TracebackType | None:
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(OURS):
+        tb = tb.tb_next
+    return tb
+
+
+def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
+    """Return what the missing name of a NameError, AttributeError or KeyError could have been meant for."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if isinstance(error, NameError) and tb is not None:
+        frame = tb.tb_frame
+        return [*frame.f_locals, *frame.f_globals, *vars(builtins)]
+    if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
+        return dir(error.obj)
+    return []
+
+
+def _line(error: BaseException, tb: TracebackType | None, source: str) -> int | None:
+    """Return the innermost line of the user's source."""
+    if isinstance(error, SyntaxError) and error.filename == source:
+        return error.lineno
+    line = None
+    while tb is not None:
+        if tb.tb_frame.f_code.co_filename == source:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line
+
+
+def describe(error: BaseException, source: str = "") -> dict[str, Any]:
+    """Return an exception as a message: type, message, traceback, line, names, and whether memory ran out."""
+    try:
+        message = str(error)
+    except Exception as second:  # a __str__ of the user's
+        message = f"<{type(second).__name__} in __str__>"
+    tb = _skip_ours(error.__traceback__)
+    try:
+        text = "".join(traceback.format_exception(type(error), error, tb))
+    except Exception as second:
+        text = f"{type(error).__name__}: <the traceback cannot be printed: {type(second).__name__}>\n"
+    try:
+        names = sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
+    except Exception:  # a __dir__ of the user's
+        names = []
+    # Frames of ours that are left are those of chained exceptions.
+    text = re.sub(rf'  File "{re.escape(OURS)}.*\n(?:    .*\n)*', "", text)
+    return {
+        "type": type(error).__qualname__,
+        "message": message[:MAX_TEXT],
+        "traceback": text[-MAX_TEXT:],
+        "line": _line(error, tb, source),
+        "names": names,
+        "memory": isinstance(error, MemoryError),
+    }

@@ -1,0 +1,102 @@
+"""Runs source text as `python` would run a script, in a __main__ that lasts as long as the sandbox."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import linecache
+import os
+import runpy
+import sys
+import types
+from typing import Any
+
+from .failure import describe
+
+OUTPUT = "/output"
+MAX_VALUE = 64 * 1024
+
+
+def fresh_main() -> dict[str, Any]:
+    """Put an empty module __main__ in place and return its names."""
+    module = types.ModuleType("__main__")
+    vars(module).update({"__builtins__": __builtins__, "__annotations__": {}})
+    sys.modules["__main__"] = module
+    return vars(module)
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the code with which Python would end; a text is printed, as Python does."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
+    """Execute source text and return the repr of its last expression, if it ends with one that is not None."""
+    tree = ast.parse(source, name)
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec", dont_inherit=True), scope)
+    if not isinstance(last, ast.Expr):
+        return None
+    value = eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), scope)
+    return None if value is None else repr(value)[:MAX_VALUE]
+
+
+def save_figures() -> None:
+    """Write what matplotlib has drawn and nobody saved to the output folder."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in pyplot.get_fignums():
+        path = f"{OUTPUT}/figure-{number}.png"
+        if not os.path.exists(path):
+            pyplot.figure(number).savefig(path)
+    pyplot.close("all")
+
+
+def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
+    """Return the regular files of the output folder by relative path, and the names of those beyond the limit."""
+    found: dict[str, bytes] = {}
+    left_out = []
+    for top, _, names in os.walk(OUTPUT):
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            relative = os.path.relpath(path, OUTPUT)
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            size = os.path.getsize(path)
+            if size > limit:
+                left_out.append(relative)
+                continue
+            with open(path, "rb") as file:
+                found[relative] = file.read()
+            limit -= len(found[relative])
+    return found, left_out
+
+
+def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
+    """Carry out a request "run" and return the answer: exit code, value, error, artifacts."""
+    name = request["name"]
+    sys.argv[:] = request["argv"]
+    answer: dict[str, Any] = {"exit_code": 0, "value": None, "error": None}
+    try:
+        if request["module"]:
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        else:
+            answer["value"] = execute(request["source"], name, scope)
+        save_figures()
+    except SystemExit as error:
+        answer["exit_code"] = exit_code(error)
+    except BaseException as error:
+        answer["exit_code"] = 1
+        answer["error"] = describe(error, name)
+    if request["last"]:
+        atexit._run_exitfuncs()
+    answer["artifacts"], answer["left_out"] = collect(request["artifact_limit"]) if request["collect"] else ({}, [])
+    return answer

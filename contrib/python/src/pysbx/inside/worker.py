@@ -1,0 +1,166 @@
+"""The first process of a sandbox: carries out requests until there are no more.
+
+Importing this module imports all that a request needs, so that a prewarmed interpreter has it already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import linecache
+import os
+import pickle
+import resource
+import sys
+import time
+from typing import Any
+
+import cloudpickle  # what the host sends refers to it
+
+from . import script
+from .channel import Channel, Message
+from .encode import Unserializable, encode
+from .failure import describe
+
+# A prewarmed interpreter has been through here before the process that it became was started.
+IMPORTED = time.clock_gettime(time.CLOCK_BOOTTIME)
+PROXIES = "/run/pysbx-proxies"
+DIRECTORIES = ("/work", "/output")
+
+
+def is_warm() -> bool:
+    """Tell whether this process is younger than what it has imported."""
+    with open("/proc/self/stat", "rb") as file:
+        started = int(file.read().rpartition(b")")[2].split()[19])
+    return started / os.sysconf("SC_CLK_TCK") > IMPORTED
+
+
+def call(request: Message) -> Message:
+    """Carry out a request "call": a function with its arguments, by cloudpickle."""
+    found = inspect_source(request)
+    if any(stage == "enforce" for stage, *_ in found):
+        return {"violations": found}
+    here, there = list(sys.version_info[:2]), request["python"]
+    if here != there:
+        reason = "a function cannot go from Python {}.{} to {}.{}: its bytecode differs".format(*there, *here)
+        return {"unserializable": [reason, "function", "the function"]}
+    if request.get("lines"):
+        name, first, text = request["lines"]
+        lines = ["\n"] * (first - 1) + text.splitlines(keepends=True)
+        linecache.cache[name] = (len(text), None, lines, name)
+    try:
+        function, arguments, named = pickle.loads(request["payload"])
+        value = function(*arguments, **named)
+        if inspect.iscoroutine(value):
+            import asyncio
+
+            value = asyncio.run(value)
+        if request["result"] == "pickle":
+            return {"pickle": cloudpickle.dumps(value)}
+        return {"value": encode(value)}
+    except Unserializable as error:
+        return {"unserializable": [error.reason, error.type_name, error.path]}
+    except BaseException as error:  # SystemExit too: a call has no exit code
+        return {"error": describe(error)}
+
+
+def inspect_source(request: Message) -> list[list[Any]]:
+    """Return what the static analysis objects to, as [stage, rule, line, message]."""
+    if not request.get("analysis"):
+        return []
+    from .analysis import analyse
+
+    found: list[list[Any]] = analyse(request["source"], request["analysis"])
+    return found
+
+
+def run(request: Message, scope: dict[str, Any]) -> Message:
+    """Carry out a request "run", unless the static analysis, where it is to be enforced, objects."""
+    found = inspect_source(request)
+    if any(stage == "enforce" for stage, *_ in found):
+        return {"violations": found}
+    return script.run(request, scope) | {"violations": found}
+
+
+def beneath(path: str) -> str:
+    """Return an absolute path for a name relative to /work; the host has checked it, this is for clear errors."""
+    return os.path.join("/work", path)
+
+
+def put(request: Message) -> Message:
+    """Write files."""
+    try:
+        for name, content in request["files"].items():
+            path = beneath(name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+    except OSError as error:
+        return {"error": describe(error)}
+    return {}
+
+
+def get(request: Message) -> Message:
+    """Read a file."""
+    try:
+        path = beneath(request["path"])
+        if os.path.getsize(path) > request["limit"]:
+            return {"too_large": os.path.getsize(path)}
+        with open(path, "rb") as file:
+            return {"content": file.read()}
+    except OSError as error:
+        return {"error": describe(error)}
+
+
+def listing(request: Message) -> Message:
+    """Return the files of /work and /output with their sizes."""
+    found = {}
+    for directory in DIRECTORIES:
+        for top, _, names in os.walk(directory):
+            for name in names:
+                path = os.path.join(top, name)
+                if os.path.isfile(path) and not os.path.islink(path):
+                    found[os.path.relpath(path, "/work") if directory == "/work" else path] = os.path.getsize(path)
+    return {"files": found}
+
+
+def answer(request: Message, scope: dict[str, Any]) -> Message:
+    """Carry out a request."""
+    if request["op"] == "run":
+        return run(request, scope)
+    simple = {"call": call, "put": put, "get": get, "list": listing}
+    return simple[request["op"]](request)
+
+
+def peak() -> int:
+    """Return the most memory that this process, or one that it has waited for, has held, in KiB."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def flush() -> None:
+    """Write out what the user's code has printed, whatever it has made of its streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, replaced, or full
+            stream.flush()
+
+
+def main() -> None:
+    """Read requests until the host closes its end, and answer them."""
+    channel = Channel()
+    sys.path[0] = ""
+    sys.argv[:] = [""]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    scope = script.fresh_main()
+    channel.write({"hello": list(sys.version_info[:2]), "warm": is_warm()})
+    relayed = False
+    while (request := channel.read()) is not None:
+        if request.get("proxy") and not relayed:
+            from .relay import start
+
+            start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
+            relayed = True
+        reply = answer(request, scope) | {"peak_kib": peak()}
+        flush()
+        channel.write(reply)
+    os._exit(0)

@@ -1,0 +1,188 @@
+"""What of a file system a sandbox gets to see: an interpreter, the libraries it needs, and nothing else.
+
+Three sources: the host's own interpreter (that of a virtualenv's base, too), a virtualenv, and a root file system
+that is somebody else's. All of it is mounted read-only into a root that is otherwise empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pysbx.errors import SandboxStartupError
+
+# Of the host's system: programs, libraries, time zones, and of /etc what the dynamic linker follows.
+SYSTEM = (
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib32",
+    "/usr/share/zoneinfo",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+)
+# Directories that are links into /usr on today's systems, and directories of their own on others.
+MERGED = ("/bin", "/lib", "/lib64", "/lib32")
+# Certificates: only for a sandbox that has a network.
+CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
+# Of somebody else's root, these are the sandbox's own.
+OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"})
+QUERY = "import json,sys;print(json.dumps([sys.base_prefix,sys._base_executable,sys.version_info[:2]]))"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or directory of the host in the sandbox.
+
+    Attributes:
+        source: absolute path on the host.
+        target: absolute path in the sandbox; by default the same.
+        readonly: whether the sandbox may only read it.
+    """
+
+    source: str
+    target: str = ""
+    readonly: bool = True
+
+    def __post_init__(self) -> None:
+        """Check both paths, and fill in the target."""
+        target = self.target or self.source
+        for path in (self.source, target):
+            if not path.startswith("/") or ".." in Path(path).parts:
+                raise ValueError(f"mount '{path}': must be an absolute path without '..'")
+        object.__setattr__(self, "target", target)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python and what it needs.
+
+    Attributes:
+        program: its path in the sandbox.
+        mounts: what has to be there.
+        links: symbolic links of the root directory, as (path, target).
+        version: (major, minor), or None where that is known only inside.
+    """
+
+    program: str
+    mounts: tuple[Mount, ...]
+    links: tuple[tuple[str, str], ...]
+    version: tuple[int, int] | None
+
+
+def _existing(paths: tuple[str, ...]) -> list[Mount]:
+    return [Mount(path) for path in paths if os.path.exists(path)]
+
+
+def _system() -> tuple[list[Mount], list[tuple[str, str]]]:
+    mounts = _existing(tuple(path for path in SYSTEM if not os.path.islink(path)))
+    links = []
+    for path in MERGED:
+        if os.path.islink(path):
+            links.append((path, os.readlink(path)))
+        elif os.path.isdir(path):
+            mounts.append(Mount(path))
+    return mounts, links
+
+
+def _prefix(prefix: str) -> list[Mount]:
+    """Return the mounts of an installation; a prefix that holds more than Python is taken in parts."""
+    if prefix == "/usr":
+        return []
+    if prefix == "/usr/local":
+        return _existing(("/usr/local/bin", "/usr/local/lib"))
+    if Path(prefix) in (Path("/"), Path.home(), *Path.home().parents):
+        raise SandboxStartupError(
+            f"interpreter prefix '{prefix}': holds more than Python, and is not shown to a sandbox"
+        )
+    return [Mount(prefix)]
+
+
+def _below(path: str, mounts: list[Mount]) -> bool:
+    return any(Path(path).is_relative_to(mount.target) for mount in mounts)
+
+
+def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interpreter:
+    program = os.path.realpath(executable)
+    mounts, links = _system()
+    mounts += _prefix(os.path.realpath(prefix))
+    if not _below(program, mounts):
+        mounts.append(Mount(program))
+    return Interpreter(program, tuple(mounts), tuple(links), version)
+
+
+@cache
+def host_interpreter() -> Interpreter:
+    """Return the interpreter that runs this very program, or the one its virtualenv was made from."""
+    if platform.python_implementation() != "CPython":
+        raise SandboxStartupError(
+            f"{platform.python_implementation()} is not CPython: use rootfs=, image= or virtualenv="
+        )
+    executable = getattr(sys, "_base_executable", None) or sys.executable
+    return _installed(sys.base_prefix, executable, sys.version_info[:2])
+
+
+@cache
+def virtualenv_interpreter(directory: str) -> Interpreter:
+    """Return the interpreter of a virtualenv, with the packages installed there.
+
+    Raises:
+        SandboxStartupError: the directory holds none, or its Python cannot be run.
+    """
+    root = Path(directory).absolute()
+    python = root / "bin" / "python"
+    if not (root / "pyvenv.cfg").is_file():
+        raise SandboxStartupError(f"virtualenv '{root}': no pyvenv.cfg there")
+    try:
+        answer = subprocess.run([python, "-I", "-c", QUERY], capture_output=True, check=True, timeout=30).stdout
+        prefix, executable, version = json.loads(answer)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise SandboxStartupError(f"virtualenv '{root}': its Python does not run: {error}") from error
+    base = _installed(prefix, executable, (version[0], version[1]))
+    # The link bin/python may pass through directories that are not shown; the whole chain is, a file each.
+    mounts = [*base.mounts, Mount(str(root))]
+    link = os.readlink(python) if python.is_symlink() else str(python)
+    step = os.path.normpath(root / "bin" / link)
+    while not _below(step, mounts):
+        mounts.append(Mount(os.path.realpath(step), step))
+        step = (
+            os.path.normpath(os.path.join(os.path.dirname(step), os.readlink(step))) if os.path.islink(step) else step
+        )
+    return Interpreter(str(python), tuple(mounts), base.links, base.version)
+
+
+def rootfs_interpreter(directory: str) -> Interpreter:
+    """Return the Python of a root file system, whose top-level directories are mounted into the sandbox's own root.
+
+    Raises:
+        SandboxStartupError: there is no Python in it.
+    """
+    root = Path(directory).absolute()
+    mounts, links = [], []
+    try:
+        entries = sorted(root.iterdir())
+    except OSError as error:
+        raise SandboxStartupError(f"rootfs '{root}': {error.strerror}") from error
+    for entry in entries:
+        if entry.name in OWN:
+            continue
+        if entry.is_symlink():
+            links.append((f"/{entry.name}", os.readlink(entry)))
+        elif entry.is_dir():
+            mounts.append(Mount(str(entry), f"/{entry.name}"))
+    for program in ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"):
+        if os.path.lexists(root / program[1:]):
+            return Interpreter(program, tuple(mounts), tuple(links), None)
+    raise SandboxStartupError(f"rootfs '{root}': no python3 in /usr/local/bin or /usr/bin")
+
+
+def certificates() -> tuple[Mount, ...]:
+    """Return the mounts by which programs in the sandbox find the host's certificate authorities."""
+    system = _system()[0]
+    return tuple(mount for mount in _existing(CERTIFICATES) if not _below(mount.target, system))

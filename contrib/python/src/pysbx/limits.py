@@ -1,0 +1,144 @@
+"""How the limits of a policy are enforced here: by cgroup where the runtime can, else by rlimits that stand in.
+
+An rlimit counts for each process or address space, a cgroup for all of them together: a sandbox with eight processes
+may use eight times the memory under rlimits. So the result of a call says which it was.
+See cgroup-v2.rst in the kernel's documentation, setrlimit(2).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pysbx.errors import LimitsNotEnforceableError
+from pysbx.places import run_directory
+from pysbx.policy import MIB, Policy
+from pysbx.runtime import kill, try_to_create
+
+Json = dict[str, Any]
+
+CPU_PERIOD_USEC = 100_000
+OPEN_FILES = 1024
+# Address space that an interpreter maps and never touches: shared libraries, arenas of threads.
+ADDRESS_SPACE_SPARE = 1024 * MIB
+CONTROLLERS = ("memory", "cpu", "pids")
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """What stands behind each limit.
+
+    Attributes:
+        by: "cgroup" or "rlimit" for memory, cpu and pids.
+        reason: the runtime's words on the first controller that is not available, or "".
+    """
+
+    by: Mapping[str, str]
+    reason: str
+
+
+def resources(policy: Policy, controllers: tuple[str, ...]) -> Json:
+    """Return linux.resources of the OCI configuration for the controllers that are available."""
+    bytes_allowed = policy.memory_mb * MIB
+    everything: Json = {
+        "memory": {"limit": bytes_allowed},
+        "cpu": {"quota": max(1000, int(policy.cpus * CPU_PERIOD_USEC)), "period": CPU_PERIOD_USEC},
+        "pids": {"limit": policy.max_processes},
+    }
+    if _swap_is_on():
+        everything["memory"]["swap"] = bytes_allowed
+    return {name: everything[name] for name in controllers}
+
+
+@cache
+def _swap_is_on() -> bool:
+    with open("/proc/swaps", encoding="ascii", errors="replace") as file:
+        return len(file.readlines()) > 1
+
+
+def _complaint(controllers: tuple[str, ...]) -> str:
+    """Return what the runtime says about a container with these limits: "" if it would make one."""
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {"user": {"uid": 0, "gid": 0}, "args": ["/none"], "cwd": "/"},
+        "root": {"path": "rootfs"},
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("mount", "pid", "cgroup", "user")],
+            "uidMappings": [{"containerID": 0, "hostID": os.geteuid(), "size": 1}],
+            "gidMappings": [{"containerID": 0, "hostID": os.getegid(), "size": 1}],
+            "resources": resources(Policy(), controllers),
+        },
+    }
+    with tempfile.TemporaryDirectory(dir=run_directory()) as name:
+        bundle = Path(name)
+        (bundle / "rootfs").mkdir()
+        (bundle / "config.json").write_text(json.dumps(config))
+        container = f"probe-{os.getpid()}-{bundle.name}"
+        # Only making one shows it: whether a controller can be had depends on the cgroup that it gets.
+        complaint = try_to_create(container, name)
+        if not complaint:
+            kill(container)
+    return complaint
+
+
+@cache
+def enforcement() -> Enforcement:
+    """Find out, once, which controllers the runtime can use for the caller."""
+    reason = _complaint(CONTROLLERS)
+    if not reason:
+        return Enforcement(dict.fromkeys(CONTROLLERS, "cgroup"), "")
+    complaints = {name: _complaint((name,)) for name in CONTROLLERS}
+    return Enforcement(
+        {name: "rlimit" if complaint else "cgroup" for name, complaint in complaints.items()},
+        next((complaint for complaint in complaints.values() if complaint), reason),
+    )
+
+
+def require_cgroups(found: Enforcement) -> None:
+    """Refuse when limits="strict" and a controller is missing.
+
+    Raises:
+        LimitsNotEnforceableError: with the runtime's own words, which name the remedy.
+    """
+    missing = [name for name, by in found.by.items() if by != "cgroup"]
+    if missing:
+        raise LimitsNotEnforceableError(
+            f"limits='strict', but no cgroup controller for {', '.join(missing)}: {found.reason}"
+        )
+
+
+def cpu_seconds(policy: Policy) -> int:
+    """Return the processor time a process may use where no controller shares it out."""
+    return max(1, math.ceil(policy.timeout_sec * policy.cpus))
+
+
+def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
+    """Return process.rlimits of the OCI configuration: what holds always, and what stands in for a controller."""
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": policy.file_size_mb * MIB,
+        "RLIMIT_NOFILE": OPEN_FILES,
+        "RLIMIT_MEMLOCK": 64 * 1024,
+        "RLIMIT_MSGQUEUE": 0,
+    }
+    if found.by["memory"] == "rlimit":
+        wanted["RLIMIT_DATA"] = policy.memory_mb * MIB
+        wanted["RLIMIT_AS"] = 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
+    if found.by["cpu"] == "rlimit" and not policy.session:
+        wanted["RLIMIT_CPU"] = cpu_seconds(policy)
+    if found.by["pids"] == "rlimit":
+        wanted["RLIMIT_NPROC"] = policy.max_processes
+    result = []
+    for name, value in wanted.items():
+        hard = resource.getrlimit(getattr(resource, name))[1] if hasattr(resource, name) else resource.RLIM_INFINITY
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        result.append({"type": name, "soft": allowed, "hard": allowed})
+    return result

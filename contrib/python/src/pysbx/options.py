@@ -1,0 +1,108 @@
+"""All that a caller says about a sandbox, and the way from there to a bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pysbx import bundle, dependencies, images, interpreter, payload, profiles
+from pysbx.interpreter import Interpreter, Mount
+from pysbx.policy import Policy, make_policy
+from pysbx.profiles import Profile
+from pysbx.progress import installing
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run in: see Policy for the limits.
+
+    Attributes:
+        policy: limits and surroundings.
+        dependencies: requirements to be installed, as in a requirements file, with hashes if wanted.
+        index_url: of the index they come from; by default the one that pip is configured to use.
+        wheels: directory of wheels that they come from, instead of an index.
+        disable_cache: install them anew for this program.
+        virtualenv: directory of a virtualenv whose Python and packages are used.
+        rootfs: directory of a root file system whose Python is used.
+        image: name of an image whose Python is used; Podman fetches it.
+        profile: name or path of a profile: its limits hold where nothing else is said.
+        analysis: the stages of the static analysis, as JSON; a profile brings it.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    dependencies: tuple[str, ...] = ()
+    index_url: str = ""
+    wheels: str = ""
+    disable_cache: bool = False
+    virtualenv: str = ""
+    rootfs: str = ""
+    image: str = ""
+    profile: str = ""
+    analysis: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse two roots at once."""
+        if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
+            raise ValueError("virtualenv=, rootfs= and image= exclude each other")
+
+    def interpreter(self) -> Interpreter:
+        """Return the interpreter that is meant."""
+        if self.virtualenv:
+            return interpreter.virtualenv_interpreter(self.virtualenv)
+        if self.rootfs:
+            return interpreter.rootfs_interpreter(self.rootfs)
+        if self.image:
+            return interpreter.rootfs_interpreter(images.rootfs_of(self.image))
+        return interpreter.host_interpreter()
+
+
+def _with_profile(base: Options, profile: Profile) -> Options:
+    changes = {**profile.limits, "preload": profile.preload, "seccomp": profile.seccomp, "landlock": profile.landlock}
+    try:
+        policy = make_policy(base.policy, **changes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"profile '{profile.name}': limits: {error}") from error
+    return replace(base, policy=policy, analysis=profile.analysis)
+
+
+def make_options(base: Options | None = None, **given: Any) -> Options:
+    """Return options from keyword arguments: the fields of Options, and those make_policy takes."""
+    base = base or Options()
+    if given.get("profile"):
+        base = _with_profile(base, profiles.load(str(given["profile"])))
+    own = {item.name for item in fields(Options)} - {"policy"}
+    mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in own}
+    for name in ("virtualenv", "rootfs", "wheels"):
+        if mine.get(name):
+            mine[name] = str(Path(mine[name]).absolute())
+    if "dependencies" in mine:
+        mine["dependencies"] = dependencies.normalise_all(mine["dependencies"] or ())
+    kept = {name: getattr(base, name) for name in own}
+    return Options(policy=make_policy(base.policy, **given), **{**kept, **mine})
+
+
+@lru_cache(maxsize=256)
+def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
+    found, policy = options.interpreter(), options.policy
+    if not options.dependencies:
+        return bundle.prepare(policy, found), ()
+    wanted = dependencies.Wanted(options.dependencies, options.index_url, options.wheels)
+    with installing(", ".join(options.dependencies)) as progress:
+        site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)
+    if not policy.preload:
+        policy = replace(policy, preload=dependencies.modules(site, wanted))
+    extra = (Mount(str(site), dependencies.TARGET),)
+    return bundle.prepare(policy, found, extra, (dependencies.TARGET,)), extra
+
+
+def prepare(options: Options) -> bundle.Bundle:
+    """Return the bundle for these options; made once, and again if somebody has cleaned up."""
+    made, extra = _prepared(options)
+    needed = (made.path / "config.json", payload.directory(), *(Path(mount.source) for mount in extra))
+    if not all(path.exists() for path in needed):
+        _prepared.cache_clear()
+        payload.directory.cache_clear()
+        made, extra = _prepared(options)
+    return made

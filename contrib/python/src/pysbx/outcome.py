@@ -1,0 +1,88 @@
+"""What the outcome of a request means: from the answer of a sandbox, or its absence, to an exception."""
+
+from __future__ import annotations
+
+from pysbx import hints, limits
+from pysbx.bundle import Bundle
+from pysbx.container import Container, Deadline, Ended, Message, TooLarge
+from pysbx.errors import (
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SerializationError,
+    Violation,
+)
+from pysbx.policy import Policy
+
+KILLED = 128 + 9
+MAX_TEXT = 64 * 1024
+MAX_NAMES, MAX_NAME = 2000, 200
+
+
+def text(message: Message, key: str) -> str:
+    """Return a text of an answer, of a length that can be searched; whatever else stands there is not believed."""
+    value = message.get(key)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def names_of(described: Message) -> list[str]:
+    """Return the names that were in scope, according to a described error: as many as can be compared quickly."""
+    names = described.get("names")
+    found = names[:MAX_NAMES] if isinstance(names, list) else []
+    return [name for name in found if isinstance(name, str) and len(name) <= MAX_NAME]
+
+
+def violations_of(answer: Message) -> tuple[Violation, ...]:
+    """Return what the static analysis has found, according to an answer."""
+    found = answer.get("violations")
+    items = found if isinstance(found, list) else []
+    return tuple(
+        Violation(str(item[1])[:MAX_NAME], item[2] if isinstance(item[2], int) else 0, str(item[3])[:MAX_NAME])
+        for item in items[:1000]
+        if isinstance(item, list) and len(item) == 4
+    )
+
+
+def execution_error(described: object, policy: Policy) -> SandboxError:
+    """Return the exception for an error as the sandbox describes it."""
+    if not isinstance(described, dict):
+        return SandboxError("the sandbox gave a malformed answer")
+    kind, message = text(described, "type"), text(described, "message")
+    if described.get("memory") is True:
+        return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed ({message})", policy.memory_mb)
+    hint = hints.hint(kind, message, names_of(described))
+    return SandboxExecutionError(kind or "Exception", message, text(described, "traceback"), hint)
+
+
+def timeout_error(policy: Policy) -> SandboxTimeoutError:
+    """Return the exception for a deadline that has passed."""
+    return SandboxTimeoutError(f"not done after {policy.timeout_sec:g} seconds: killed", policy.timeout_sec)
+
+
+def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
+    """Return the exception for a container that ended without an answer."""
+    policy, by = bundle.policy, bundle.enforcement.by
+    # The limit counts by the tick, the usage exactly: on a busy machine the two may be far apart.
+    spent = container.usage.cpu_sec >= limits.cpu_seconds(policy) / 2 and not policy.session
+    if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
+        said = f"{limits.cpu_seconds(policy)} seconds of processor time are spent: killed"
+        return SandboxTimeoutError(said, policy.timeout_sec)
+    if ended.code == KILLED:
+        # Its first process cannot be killed from inside: it was the kernel, for want of memory.
+        return SandboxMemoryError(f"killed for want of memory: {policy.memory_mb} MiB allowed", policy.memory_mb)
+    said = container.outputs[2].take()[0]
+    return SandboxExecutionError("ProcessExit", f"the process ended with code {ended.code} before it answered", said)
+
+
+def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
+    """Send a request and return the answer, or raise what its absence means."""
+    try:
+        return container.exchange(request, bundle.policy.timeout_sec, last=last)
+    except Deadline:
+        raise timeout_error(bundle.policy) from None
+    except TooLarge:
+        limit = bundle.policy.answer_limit
+        raise SerializationError(f"the answer is larger than answer_limit, {limit} bytes") from None
+    except Ended as ended:
+        raise ended_error(ended, container, bundle) from None

@@ -1,0 +1,91 @@
+"""Packs a function and its arguments for the way into a sandbox, by cloudpickle.
+
+Code that the sandbox cannot import travels by value: that of __main__, and of modules that are neither the standard
+library's nor installed. Only the way in is by pickle: what comes back is decode.py's.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle
+
+from pysbx.errors import SerializationError
+
+INSTALLED = ("site-packages", "dist-packages")
+
+_lock = threading.Lock()
+_local: tuple[int, list[ModuleType]] = (0, [])
+
+
+def _is_local(name: str, module: object) -> bool:
+    file = getattr(module, "__file__", None)
+    if (
+        not isinstance(module, ModuleType)
+        or not isinstance(file, str)
+        or name.partition(".")[0] in ("pysbx", "__main__")
+    ):
+        return False
+    if any(part in file.split("/") for part in INSTALLED):
+        return False
+    return not file.startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
+
+
+def _local_modules() -> list[ModuleType]:
+    """Return the modules of the caller's own project; called with the lock held."""
+    global _local  # noqa: PLW0603 (looked through again only when something has been imported)
+    if _local[0] != len(sys.modules):
+        found = [module for name, module in list(sys.modules.items()) if _is_local(name, module)]
+        _local = (len(sys.modules), found)
+    return _local[1]
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotations
+    """Inside, a sandboxed function is the plain one: it is where it should be already."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, FunctionType) and getattr(obj, "_is_sandboxed", False):
+            return copy.copy, (obj.__wrapped__,)  # type: ignore[attr-defined]
+        return super().reducer_override(obj)
+
+
+def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
+    """Return a call as bytes.
+
+    Raises:
+        SerializationError: the function, something it refers to, or an argument cannot be pickled.
+    """
+    buffer = io.BytesIO()
+    with _lock:
+        modules = [module for module in _local_modules() if module.__name__ in sys.modules]
+        ours = [module for module in modules if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+        for module in ours:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            _Pickler(buffer).dump((function, arguments, named))
+        except Exception as error:  # pickling calls code of every type it meets
+            name = _culprit(function, arguments, named)
+            raise SerializationError(f"{name[1]} cannot go into a sandbox: {error}", *name) from error
+        finally:
+            for module in ours:
+                cloudpickle.unregister_pickle_by_value(module)
+    return buffer.getvalue()
+
+
+def _culprit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, str]:
+    """Return type and path of what cannot be pickled."""
+    places = [(f"argument {index}", value) for index, value in enumerate(arguments)]
+    places += [(f"argument '{name}'", value) for name, value in named.items()]
+    for path, value in places:
+        try:
+            cloudpickle.dumps(value)
+        except Exception:  # that is the question
+            return f"{type(value).__module__}.{type(value).__qualname__}", path
+    return type(function).__qualname__, f"function '{getattr(function, '__qualname__', function)}'"

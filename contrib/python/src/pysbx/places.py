@@ -1,0 +1,71 @@
+"""The directories of the package: one for what lasts as long as the machine runs, one for what is worth keeping.
+
+Both belong to the caller alone: the bundles in them decide what a sandbox may do.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pysbx.errors import SandboxStartupError
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory that only the caller may enter, or check that an existing one is such.
+
+    Raises:
+        SandboxStartupError: it belongs to somebody else, others may write to it or to one above, or it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise SandboxStartupError(f"directory '{path}': {error.strerror}") from error
+    for parent in path.absolute().parents:
+        about = parent.stat()
+        if about.st_uid not in (0, os.geteuid()) or (about.st_mode & 0o022 and not about.st_mode & stat.S_ISVTX):
+            # Whoever may rename it could put another one in its place: sudo with a user's environment leads here.
+            raise SandboxStartupError(
+                f"directory '{path}': others can replace '{parent}' (user {about.st_uid}): "
+                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME for the user who calls"
+            )
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise SandboxStartupError(
+            f"directory '{path}' is not one that only user {os.geteuid()} can write to: remove it"
+        )
+    return path
+
+
+@cache
+def run_directory() -> Path:
+    """Return where bundles and the state of containers are: gone after a restart of the machine."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given and os.access(given, os.W_OK):
+        return private_directory(Path(given) / "pysbx")
+    if os.geteuid() == 0:
+        return private_directory(Path("/run/pysbx"))
+    return private_directory(Path(tempfile.gettempdir()) / f"pysbx-{os.geteuid()}")
+
+
+@cache
+def cache_directory() -> Path:
+    """Return where installed dependencies are kept: may be deleted while nothing runs."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    return private_directory((Path(given) if given else Path.home() / ".cache") / "pysbx")
+
+
+def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file so that others see either nothing or all of it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+        Path(name).rename(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

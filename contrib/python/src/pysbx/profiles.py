@@ -1,0 +1,156 @@
+"""Profiles: named sets of limits and rules, from config/profiles, or from a file of the caller's.
+
+A profile is a JSON object. "extends" names another, whose lists are lengthened and whose other values are replaced.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+STAGES = ("imports", "calls", "attributes", "patterns")
+WORDS = ("enforce", "observe", "off")
+# The lists of each stage, and of which rules there are.
+LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "patterns": "rules"}
+PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
+KEYS = frozenset({"description", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
+SECCOMP = "seccomp"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile, complete.
+
+    Attributes:
+        name: its name, or the path of its file.
+        description: what it is for, in a sentence.
+        limits: options of a sandbox by name.
+        preload: modules that a prewarmed interpreter has imported already.
+        analysis: the stages of the static analysis, as JSON: what the sandbox is sent.
+        seccomp: name of the list of system calls.
+        landlock: the ruleset for the runtime, as JSON, or "".
+    """
+
+    name: str
+    description: str
+    limits: Json
+    preload: tuple[str, ...]
+    analysis: str
+    seccomp: str
+    landlock: str
+
+
+def _shipped() -> Any:
+    return resources.files("pysbx") / "profiles"
+
+
+def names() -> list[str]:
+    """Return the names of the profiles that come with the package."""
+    found = (entry.name for entry in _shipped().iterdir())
+    return sorted(name.removesuffix(".json") for name in found if name.endswith(".json") and name != f"{SECCOMP}.json")
+
+
+def _read(name: str, base: Path | None) -> tuple[Json, Path | None]:
+    """Read a profile by name, or by a path, relative to the one that extends it."""
+    shipped = _shipped() / f"{name}.json"
+    if "/" not in name and shipped.is_file():
+        text, folder = shipped.read_text(encoding="utf-8"), None
+    elif name.endswith(".json"):
+        path = (base / name if base else Path(name)).absolute()
+        try:
+            text, folder = path.read_text(encoding="utf-8"), path.parent
+        except OSError as error:
+            raise ValueError(f"profile '{path}': {error.strerror}") from error
+    else:
+        raise ValueError(f"profile '{name}': not one of {', '.join(names())}, nor a path that ends in .json")
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"profile '{name}': {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"profile '{name}': not a JSON object")
+    return content, folder
+
+
+def _join(below: Json, above: Json) -> Json:
+    joined = {**below}
+    for key, value in above.items():
+        old = below.get(key)
+        if isinstance(old, dict) and isinstance(value, dict) and key != "landlock":
+            joined[key] = _join(old, value)
+        elif isinstance(old, list) and isinstance(value, list):
+            joined[key] = [*old, *(item for item in value if item not in old)]
+        else:
+            joined[key] = value
+    return joined
+
+
+def _complete(name: str, base: Path | None = None, seen: tuple[str, ...] = ()) -> Json:
+    if name in seen:
+        raise ValueError(f"profile '{name}': extends itself: {' > '.join(seen)}")
+    content, folder = _read(name, base)
+    if unknown := sorted(set(content) - KEYS):
+        raise ValueError(f"profile '{name}': '{unknown[0]}' is not a key of a profile: {', '.join(sorted(KEYS))}")
+    if "extends" in content:
+        content = _join(_complete(content.pop("extends"), folder, (*seen, name)), content)
+    return content
+
+
+def _check_stage(profile: str, stage: str, rules: Any) -> Json:
+    place = f"profile '{profile}': {stage}"
+    if not isinstance(rules, dict) or set(rules) - {"stage", LISTS[stage]}:
+        raise ValueError(f"{place}: an object with 'stage' and '{LISTS[stage]}' is expected")
+    if rules.get("stage") not in WORDS:
+        raise ValueError(f"{place}.stage: {rules.get('stage')!r} is not one of {', '.join(WORDS)}")
+    items = rules.get(LISTS[stage], [])
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ValueError(f"{place}.{LISTS[stage]}: a list of texts is expected")
+    if stage == "patterns" and set(items) - set(PATTERNS):
+        raise ValueError(f"{place}.rules: each must be one of {', '.join(PATTERNS)}")
+    return {"stage": rules["stage"], LISTS[stage]: items}
+
+
+@cache
+def load(name: str) -> Profile:
+    """Return a profile.
+
+    Args:
+        name: of one that comes with the package, or the path of a file that ends in ".json".
+
+    Raises:
+        ValueError: there is none, or it is not well-formed; the text names the place.
+    """
+    content = _complete(name)
+    stages = {stage: _check_stage(name, stage, content[stage]) for stage in STAGES if stage in content}
+    limits, preload = content.get("limits", {}), content.get("preload", [])
+    if not isinstance(limits, dict) or not isinstance(preload, list):
+        raise ValueError(f"profile '{name}': limits has to be an object, preload a list")
+    landlock = content.get("landlock")
+    return Profile(
+        name,
+        str(content.get("description", "")),
+        limits,
+        tuple(preload),
+        json.dumps(stages) if stages else "",
+        str(content.get("seccomp", SECCOMP)),
+        json.dumps(landlock) if landlock else "",
+    )
+
+
+@cache
+def allowed_calls(name: str = SECCOMP) -> tuple[str, ...]:
+    """Return the system calls that a sandbox may make without a condition.
+
+    Args:
+        name: of the list that comes with the package, or the path of a file that ends in ".json".
+    """
+    allowed = _read(name, None)[0].get("allow")
+    if not isinstance(allowed, list) or not all(isinstance(call, str) for call in allowed):
+        raise ValueError(f"system calls '{name}': 'allow' has to be a list of names")
+    return tuple(allowed)

@@ -1,0 +1,27 @@
+"""A sign of life on a terminal while dependencies are installed; nothing where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def installing(what: str) -> Iterator[Callable[[str], None] | None]:
+    """Show a bar that moves, and pip's last line; yield what is to be called with pip's words."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[said]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"installing {what}"[:60], total=None, said="")
+
+        def show(text: str) -> None:
+            lines = text.split()
+            bar.update(task, said=" ".join(lines)[:60].replace("[", "("))
+
+        yield show

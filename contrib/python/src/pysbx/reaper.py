@@ -1,0 +1,71 @@
+"""Takes our containers away when this program is gone, even by SIGKILL.
+
+A small process of its own holds one end of a pipe; the other end is ours alone, so that the kernel closes it, whatever
+happened. Then every container whose name begins with our prefix is deleted. The prefix has our process number in it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+
+from pysbx import runtime
+
+# Run by an interpreter without site and without environment. Looks again until nothing has come up for a while:
+# a runtime that was just starting has not written its record yet.
+PROGRAM = """
+import os, subprocess, sys, time
+runtime, root, prefix = sys.argv[1:]
+os.read(0, 1)
+quiet = 0
+while quiet < 10:
+    found = [name for name in os.listdir(root) if name.startswith(prefix)]
+    for name in found:
+        subprocess.run([runtime, "--root", root, "delete", "--force", name],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = 0 if found else quiet + 1
+    time.sleep(0.1)
+"""
+
+_lock = threading.Lock()
+_prefix = ""
+_pipe = -1
+
+
+def prefix() -> str:
+    """Return what the names of this process's containers begin with, starting the watch over them if need be."""
+    if _prefix:
+        return _prefix
+    with _lock:
+        return _prefix or _start()
+
+
+def _start() -> str:
+    global _prefix, _pipe
+    name = f"python-{os.getpid()}-{secrets.token_hex(4)}-"
+    read, write = os.pipe()
+    program = [sys.executable, "-I", "-S", "-c", PROGRAM, runtime.find_runtime(), runtime.state_root(), name]
+    actions = [
+        (os.POSIX_SPAWN_DUP2, read, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        os.posix_spawn(program[0], program, {}, file_actions=actions, setsid=True)
+    finally:
+        os.close(read)
+    _prefix, _pipe = name, write
+    return name
+
+
+def _forget() -> None:
+    """In a fork: the containers are the parent's; the fork's own will have another name, and another watch."""
+    global _prefix, _pipe, _lock
+    if _pipe >= 0:
+        os.close(_pipe)
+    _prefix, _pipe, _lock = "", -1, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

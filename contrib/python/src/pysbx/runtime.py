@@ -1,0 +1,110 @@
+"""The program pysbx-runtime: where it is, and short calls of it. Containers themselves are container.py's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pysbx.errors import PlatformNotSupportedError, SandboxStartupError
+from pysbx.places import private_directory, run_directory
+
+# Besides PATH: where `make install` puts it, which is in nobody's PATH on some systems.
+USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
+# A command that only looks or kills is done in milliseconds; this is for a machine under heavy load.
+COMMAND_TIMEOUT_SEC = 30.0
+# Where it keeps its state and its snapshots, and how it talks to systemd; what else we have is none of its business.
+VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+
+
+@cache
+def find_runtime() -> str:
+    """Return the path of the runtime: $PYSBX_RUNTIME, else by PATH, else where it is usually installed.
+
+    Raises:
+        PlatformNotSupportedError: this is not Linux.
+        SandboxStartupError: it is not there.
+    """
+    if sys.platform != "linux":
+        raise PlatformNotSupportedError(
+            f"sandboxes are made of namespaces, which {sys.platform} has not got: use Linux"
+        )
+    given = os.environ.get("PYSBX_RUNTIME")
+    candidates = [given] if given else [shutil.which("pysbx-runtime"), *USUAL_PLACES]
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK) and Path(candidate).is_file():
+            return str(Path(candidate).absolute())
+    where = f"$PYSBX_RUNTIME is '{given}'" if given else "it is not in PATH"
+    raise SandboxStartupError(
+        f"program pysbx-runtime not found ({where}): install it with `make install`, or set PYSBX_RUNTIME"
+    )
+
+
+@cache
+def state_root() -> str:
+    """Return the directory in which the runtime keeps our containers, apart from those of other engines."""
+    return str(private_directory(run_directory() / "state"))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of the runtime; that of a sandbox is in its bundle."""
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def command(*arguments: str) -> list[str]:
+    """Return the argument vector of a command of the runtime on our containers."""
+    return [find_runtime(), "--root", state_root(), *arguments]
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the runtime to its end and return what it printed; a failure is the caller's to judge."""
+    try:
+        return subprocess.run(
+            command(*arguments),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_TIMEOUT_SEC,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
+
+
+def kill(container: str) -> None:
+    """End every process of a container and take it away; one that is not there is no error."""
+    call("delete", "--force", container)
+
+
+def build_snapshot(bundle: str) -> str:
+    """Make the snapshot of a prewarmed interpreter for a bundle; return "" or why there is none."""
+    done = call("warm", "build", "--bundle", bundle)
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def try_to_create(container: str, bundle: str) -> str:
+    """Make a container that is not started; return "" if there is one now, else the runtime's complaint."""
+    # Not through pipes: the container would hold them open.
+    with tempfile.TemporaryFile() as said:
+        try:
+            subprocess.run(
+                command("create", "--bundle", bundle, container),
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                timeout=COMMAND_TIMEOUT_SEC,
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            said.seek(0)
+            return said.read().decode("utf-8", "replace").strip() or str(error)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SandboxStartupError(f"pysbx-runtime create: {error}") from error
+    return ""

@@ -1,0 +1,176 @@
+"""Sandbox: one container that lasts for several runs and keeps their state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pysbx.bundle import Bundle
+from pysbx.call import Result, find_class_for, open_answer, request_for
+from pysbx.container import Container, Message, Usage
+from pysbx.errors import SandboxError
+from pysbx.execution import (
+    Execution,
+    Files,
+    check_put,
+    checked_files,
+    execution,
+    failure,
+    outcome,
+    output_callback,
+    run_request,
+)
+from pysbx.options import Options, make_options, prepare
+from pysbx.outcome import exchange, text
+from pysbx.places import write_whole
+
+
+class Sandbox:
+    """A session: names, modules and files of one run are there in the next.
+
+    Use it in a with statement. Runs of one session follow each other; sessions are independent. A run that takes too
+    long, or ends the process, ends the session: what comes after raises SandboxError.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        options: Options | None = None,
+        **changes: Any,
+    ) -> None:
+        """Describe the session; it starts at its first use.
+
+        Args:
+            on_stdout: called with text as it comes.
+            on_stderr: the same.
+            options: the sandbox; by default the default one.
+            changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
+        """
+        self.options = make_options(options, **changes, session=True)
+        self._on_output = output_callback(on_stdout, on_stderr)
+        self._container: Container | None = None
+        self._bundle: Bundle | None = None
+        self._ended = ""
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Sandbox:
+        """Start the session."""
+        self._started()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End it, with all that is in it."""
+        self.close()
+
+    def close(self) -> None:
+        """End the session; once more is no error."""
+        with self._lock:
+            if self._container is not None:
+                self._container.kill()
+            self._ended = self._ended or "it has been closed"
+
+    def _started(self) -> tuple[Container, Bundle]:
+        if self._ended:
+            raise SandboxError(f"the session has ended: {self._ended}")
+        if self._container is None or self._bundle is None:
+            self._bundle = prepare(self.options)
+            self._container = Container(self._bundle, self._on_output)
+        return self._container, self._bundle
+
+    def _exchange(self, request: Message) -> Message:
+        container, bundle = self._started()
+        try:
+            return exchange(container, bundle, request, last=False)
+        except BaseException as error:
+            # In the middle of an exchange there is no way back to its beginning.
+            self._ended = str(error) or type(error).__name__
+            container.kill()
+            raise
+
+    def run(self, source: str, argv: tuple[str, ...] = ()) -> Execution:
+        """Run source text in the session.
+
+        Args:
+            source: the program, or the next part of one.
+            argv: arguments for this run.
+
+        Raises:
+            SandboxError: the session has ended, or could not be started.
+        """
+        with self._lock:
+            container, bundle = self._started()
+            began = time.monotonic()
+            request = run_request(source, self.options, last=False, argv=["-c", *argv])
+            try:
+                fields = outcome(self._exchange(request))
+            except SandboxError as error:
+                fields = failure(error)
+            used = container.usage
+            usage = Usage(time.monotonic() - began, used.cpu_sec, used.peak_memory_mb)
+            return execution(fields, container, bundle, usage)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        result: Result = "typed",
+        types: Iterable[type] = (),
+        **named: Any,
+    ) -> Any:
+        """Call a function in the session and return what it returns; see call.call.
+
+        Raises:
+            SandboxError: one of its subclasses.
+        """
+        request = request_for(self.options, function, arguments, named, result)
+        with self._lock:
+            answer = self._exchange(request)
+        return open_answer(answer, self.options.policy, result, find_class_for(function, types))
+
+    def put(self, files: Files) -> None:
+        """Write files, by path relative to /work.
+
+        Raises:
+            ValueError: a name leads out of /work, or all of it is too large.
+            SandboxError: there is no room for them.
+        """
+        named = checked_files(files)
+        with self._lock:
+            answer = self._exchange({"op": "put", "files": named})
+        check_put(answer)
+
+    def get(self, path: str, limit: int | None = None) -> bytes:
+        """Return the content of a file.
+
+        Args:
+            path: relative to /work, or absolute, in the sandbox.
+            limit: bytes accepted at most; by default half of answer_limit.
+
+        Raises:
+            SandboxError: there is no such file, or it is larger.
+        """
+        limit = self.options.policy.answer_limit // 2 if limit is None else limit
+        with self._lock:
+            answer = self._exchange({"op": "get", "path": path, "limit": limit})
+        if isinstance(answer.get("error"), dict):
+            raise SandboxError(f"file '{path}': {text(answer['error'], 'message')}")
+        content = answer.get("content")
+        if not isinstance(content, bytes) or len(content) > limit:
+            raise SandboxError(f"file '{path}': larger than {limit} bytes")
+        return content
+
+    def save(self, path: str, target: Path | str) -> None:
+        """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""
+        write_whole(Path(target).absolute(), self.get(path))
+
+    def files(self) -> dict[str, int]:
+        """Return the files of /work, by relative path, and of /output, with their sizes in bytes."""
+        with self._lock:
+            answer = self._exchange({"op": "list"})
+        found = answer.get("files")
+        return {str(name): int(size) for name, size in found.items()} if isinstance(found, dict) else {}

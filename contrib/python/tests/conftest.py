@@ -1,0 +1,39 @@
+"""What the tests share: a runtime that is there, a virtualenv to look at, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pysbx import runtime
+
+
+def containers() -> list[str]:
+    """Return the names of the containers that the runtime knows below our state root."""
+    listed = subprocess.run(runtime.command("list", "--format", "json"), capture_output=True, check=True)
+    return [entry["id"] for entry in json.loads(listed.stdout) or []]
+
+
+def descriptors() -> int:
+    """Return the number of open descriptors of this process."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """After every test: no container of this process is left."""
+    yield
+    assert [name for name in containers() if f"-{os.getpid()}-" in name] == []
+
+
+@pytest.fixture
+def virtualenv() -> str:
+    """The virtualenv in which the tests run, with numpy, pandas and pyarrow."""
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("the tests do not run in a virtualenv")
+    return sys.prefix

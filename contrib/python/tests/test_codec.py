@@ -1,0 +1,279 @@
+"""What may leave a sandbox, and what happens to bytes that no encoder made."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import os
+import pathlib
+import pickle
+import random
+import uuid
+import zoneinfo
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+import pytest
+
+from pysbx import SerializationError, sandbox
+from pysbx.call import find_class_for
+from pysbx.decode import decode
+from pysbx.inside.encode import Unserializable, encode
+from pysbx.inside.wire import Code
+
+UTC = datetime.timezone.utc
+EAST = datetime.timezone(datetime.timedelta(hours=5, minutes=30), "east")
+
+
+class Colour(enum.Enum):
+    """An enumeration of this module."""
+
+    RED = "r"
+
+
+class Flag(enum.IntFlag):
+    """One whose members are numbers, too."""
+
+    A = 1
+    B = 2
+
+
+@dataclass
+class Point:
+    """A dataclass whose own code must not run when it is read."""
+
+    x: int
+    tags: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Leave a trace."""
+        CREATED.append(self)
+
+
+CREATED: list[Point] = []
+VALUES: list[Any] = [
+    None, True, False, 0, -1, 2**63, -(2**63), 2**64, -(2**64), 10**500, -(10**500), 0.0, -0.0, 1.5, float("inf"),
+    1 + 2j,
+    "", "é\n\0", "\ud800", b"", b"\xff", [], [1, [2, [3]]], (), (1, (2,)), {}, {"a": 1, 2: "b", (1, 2): None}, {1, 2},
+    frozenset({(1, 2), "x"}), bytearray(b"ab"), datetime.date(1, 1, 1), datetime.time(1, 2, 3, 4),
+    datetime.time(1, 2, tzinfo=EAST), datetime.datetime(2024, 2, 29, 12, 0, 0, 1),
+    datetime.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
+    datetime.datetime(2024, 1, 1, tzinfo=EAST), datetime.timedelta(-5, 3, 1), UTC, EAST, decimal.Decimal("1.10"),
+    decimal.Decimal("-Infinity"), fractions.Fraction(-3, 7), uuid.UUID(int=7), pathlib.Path("/a/b"), Colour.RED, Flag.B,
+    Point(1, ["x"]), [Point(2), {Colour.RED: 1, uuid.UUID(int=1): 2}],
+]  # fmt: skip
+
+
+def expected_classes() -> Any:
+    """Return the finder that a function of this module would have."""
+    return find_class_for(expected_classes, ())
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}-{str(value)[:20]!a}")
+def test_there_and_back(value: Any) -> None:
+    found = decode(encode(value), expected_classes())
+    assert found == value
+    assert type(found) is type(value)
+    assert isinstance(value, (set, frozenset)) or repr(found) == repr(value)
+
+
+def test_nan_and_fold_survive() -> None:
+    found = decode(encode([float("nan"), datetime.time(1, fold=1)]))
+    assert found[0] != found[0]
+    assert found[1].fold == 1
+
+
+def test_all_of_it_through_a_sandbox() -> None:
+    @sandbox
+    def echo(values: list[Any]) -> list[Any]:
+        return values
+
+    assert echo(VALUES) == VALUES
+
+
+def test_reading_a_dataclass_runs_none_of_its_code() -> None:
+    data = encode(Point(1))
+    CREATED.clear()
+    assert decode(data, expected_classes()).x == 1
+    assert CREATED == []
+
+
+def test_a_class_that_is_not_expected_is_refused() -> None:
+    with pytest.raises(SerializationError, match="does not expect"):
+        decode(encode(Point(1)))
+
+
+def test_a_class_of_a_module_that_is_merely_loaded_is_refused() -> None:
+    with pytest.raises(SerializationError, match="HTTPStatus"):
+        decode(hostile(Code.ENUM, ["http", "HTTPStatus", "OK"]), expected_classes())
+
+
+class Text(str):
+    """A subclass, which may carry more than its base."""
+
+
+def endless() -> list[Any]:
+    """Return a list that contains itself."""
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (object(), "result"),
+        ([{"a": {1, (2, lambda: None)}}], "result[0]['a'][0][1]"),
+        (Text("x"), "result"),
+        (Point(1, [open]), "result.tags[0]"),  # type: ignore[list-item]
+        (Flag.A | Flag.B, "result"),
+        ({object(): 1}, "key <object"),
+    ],
+)
+def test_what_cannot_leave_is_named_with_its_place(value: Any, path: str) -> None:
+    if path.startswith("result[0]['a']"):  # the order of a set is its own
+        value = [{"a": [(2, lambda: None)]}]
+        path = "result[0]['a'][0][1]"
+    with pytest.raises(Unserializable) as caught:
+        encode(value)
+    assert caught.value.path.startswith(path)
+
+
+def test_a_value_that_contains_itself() -> None:
+    with pytest.raises(Unserializable, match="contains itself"):
+        encode(endless())
+
+
+def test_numpy_arrays(virtualenv: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    for array in (
+        numpy.arange(6).reshape(2, 3).T,
+        numpy.array(1.5),
+        numpy.zeros((0, 3), dtype="f4"),
+        numpy.array(["a", "bé"]),
+        numpy.array(["2024-01-01"], dtype="M8[ns]"),
+        numpy.array([1 + 2j]),
+        numpy.array([True]),
+        numpy.array([1], dtype=">i2"),
+    ):
+        found = decode(encode(array))
+        assert found.dtype == array.dtype
+        assert found.shape == array.shape
+        assert (found == array).all()
+        assert found.flags.writeable
+    assert decode(encode(numpy.float32(1.5))) == numpy.float32(1.5)
+    with pytest.raises(Unserializable, match="dtype object"):
+        encode(numpy.array([object()]))
+
+
+def test_tables_through_a_sandbox(virtualenv: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    pyarrow = pytest.importorskip("pyarrow")
+
+    @sandbox(virtualenv=virtualenv, memory_mb=2048, timeout_sec=120, max_processes=200)
+    def echo(value: Any) -> Any:
+        return value
+
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["p", "q"])
+    pandas.testing.assert_frame_equal(echo(frame), frame)
+    series = pandas.Series([1.5, 2.5], name="s")
+    pandas.testing.assert_series_equal(echo(series), series)
+    table = pyarrow.table({"a": [1, 2, None]})
+    assert echo(table).equals(table)
+
+
+def hostile(code: int, content: Any) -> bytes:
+    """Return a value of an extension type that no encoder makes: with bytes, or with a list for its elements."""
+    if isinstance(content, bytes):
+        return bytes(msgpack.packb(msgpack.ExtType(code, content)))
+    return bytes(msgpack.packb([msgpack.ExtType(code, b""), *content]))
+
+
+def nested(depth: int) -> bytes:
+    """Return tuples within tuples."""
+    return (b"\x92" + msgpack.packb(msgpack.ExtType(Code.TUPLE, b""))) * depth + b"\x01"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\x91",
+        b"\xdd\xff\xff\xff\xff",
+        b"\x01\x01",
+        pickle.dumps([1]),
+        hostile(99, b"x"),
+        hostile(Code.PATH, b""),
+        hostile(Code.TUPLE, b"x"),
+        b"\x92\x01" + hostile(Code.TUPLE, b""),
+        b"\x81" + hostile(Code.TUPLE, b"") + b"\x01",
+        b"\x81" + b"\x90" + b"\x01",
+        hostile(Code.COMPLEX, b"1"),
+        hostile(Code.UUID, b"1"),
+        hostile(Code.DECIMAL, b"x"),
+        hostile(Code.SET, [[1]]),
+        hostile(Code.DATE, [0, 0, 0]),
+        hostile(Code.DATETIME, [1]),
+        hostile(Code.TIMEZONE, ["../../etc/passwd"]),
+        hostile(Code.TIMEZONE, ["/etc/passwd"]),
+        hostile(Code.TIMEZONE, ["os.path/x"]),
+        hostile(Code.TIMEZONE, ["No/Such"]),
+        hostile(Code.TIMEZONE, [1]),
+        hostile(Code.TIMEZONE, [10**18, None]),
+        hostile(Code.FRACTION, [1, 0]),
+        hostile(Code.ENUM, ["tests.test_codec", "Colour", "__class__"]),
+        hostile(Code.ENUM, [[], {}, 1]),
+        hostile(Code.DATACLASS, ["tests.test_codec", "Point", {"x": 1}]),
+        hostile(Code.DATACLASS, ["tests.test_codec", "Point", {"x": 1, "tags": 1, "__class__": 1}]),
+        hostile(Code.DATACLASS, ["tests.test_codec", "Colour", {}]),
+        hostile(Code.ARRAY, ["O", [1], b"12345678"]),
+        hostile(Code.ARRAY, ["<i8", [10**9], b"12345678"]),
+        hostile(Code.ARRAY, [[["a", "O"]], [1], b"12345678"]),
+        hostile(Code.ARRAY, ["U999999999", [0], b""]) + b"x",
+        hostile(Code.DATAFRAME, b"ARROW1"),
+        b"\x91" * 100_000,
+        nested(5000),
+        hostile(Code.DICT, [1]),
+        hostile(Code.DICT, [[], 1]),
+    ],
+)
+def test_hostile_bytes_are_an_error_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(SerializationError):
+        decode(data, expected_classes())
+
+
+def test_an_answer_cannot_grow_without_bound() -> None:
+    many = msgpack.packb([[]] * 1000)
+    bomb = b"\xdd" + (12_000).to_bytes(4, "big") + many * 12_000
+    with pytest.raises(SerializationError, match="elements"):
+        decode(bomb)
+
+
+def test_random_damage_never_escapes_as_another_exception() -> None:
+    source = random.Random(7)
+    whole = encode(VALUES)
+    survived = 0
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(source.randrange(1, 4)):
+            data[source.randrange(len(data))] = source.randrange(256)
+        try:
+            decode(bytes(data[: source.randrange(len(data) // 2, len(data) + 1)]), expected_classes())
+            survived += 1
+        except SerializationError:
+            pass
+    assert survived < 3000
+
+
+def test_an_answer_that_is_a_pickle_is_not_unpickled() -> None:
+    class Attack:
+        def __reduce__(self) -> Any:
+            return os.mkdir, ("/tmp/pysbx-was-unpickled",)
+
+    with pytest.raises(SerializationError):
+        decode(pickle.dumps(Attack()))
+    assert not os.path.exists("/tmp/pysbx-was-unpickled")

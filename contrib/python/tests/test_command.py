@@ -1,0 +1,171 @@
+"""The command line: what it prints, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
+
+
+def pysbx(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    return subprocess.run([*PROGRAM, *arguments], input=text, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys; print(sys.argv[1:])")
+    assert pysbx("run", "-c", "print(6 * 7)").stdout == "42\n"
+    assert pysbx("run", str(script), "a", "--b").stdout == "['a', '--b']\n"
+    assert pysbx("run", "-", "c", text="import sys; print(sys.argv[1:])").stdout == "['c']\n"
+    assert pysbx("run", text="print(1)").stdout == "1\n"
+    assert "usage" in pysbx("run", "-m", "json.tool", "--help").stdout
+
+
+def test_run_exits_as_the_program() -> None:
+    assert pysbx("run", "-c", "import sys; sys.exit(3)").returncode == 3
+    failed = pysbx("run", "-c", "1 / 0")
+    assert failed.returncode == 1
+    assert "ZeroDivisionError" in failed.stderr
+    assert "hint: " in failed.stderr
+    assert pysbx("run", "--timeout", "0.5", "-c", "while True: pass").returncode == 124
+
+
+def test_run_with_files_and_options(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("content")
+    done = pysbx(
+        "run", "--file", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out"), "--env", "A=b", "--memory", "300",
+        "--mount", f"{tmp_path}:/host", "-c",
+        "import os; open('/output/x', 'w').write(open('in.txt').read()); print(os.environ['A'], os.listdir('/host'))",
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("b ['in.txt']\n", "")
+    assert (tmp_path / "out" / "x").read_text() == "content"
+
+
+def test_run_as_json() -> None:
+    content = json.loads(pysbx("run", "--json", "-c", "print('x'); 1 + 1").stdout)
+    assert content["stdout"] == "x\n"
+    assert content["value"] == "2"
+    assert content["usage"]["wall_sec"] > 0
+
+
+def test_run_with_a_profile() -> None:
+    done = pysbx("run", "--profile", "minimal", "-c", "import os")
+    assert done.returncode == 1
+    assert "line 1: module 'os' is not among the allowed ones [import]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "--profile", "none", "-c", "1"], 2, "profile 'none'"),
+        (["run", "--network", "10.0.0.1", "-c", "1"], 2, "not a host name"),
+        (["run", "--memory", "x", "-c", "1"], 2, "invalid int"),
+        (["run", "--mount", "a:b:c:d", "-c", "1"], 2, "SOURCE"),
+        (["run", "--with", "-e .", "-c", "1"], 2, "not a requirement"),
+        (["run", "/nonexistent.py"], 2, "nonexistent"),
+        (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
+        (["nonsense"], 2, "invalid choice"),
+    ],
+)
+def test_errors(arguments: list[str], code: int, said: str) -> None:
+    done = pysbx(*arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSBX_RUNTIME", "/nonexistent")
+    done = pysbx("run", "-c", "1")
+    assert done.returncode == 125
+    assert "make install" in done.stderr
+    assert pysbx("doctor").returncode == 1
+
+
+def test_shell() -> None:
+    typed = "x = 20\ndef f(n):\n    return n + 22\n\nf(x)\nprint('out')\nundefined\nx\n"
+    done = pysbx("shell", text=typed)
+    assert "42" in done.stdout
+    assert "out" in done.stdout
+    assert "NameError" in done.stderr
+    assert done.stdout.rstrip().endswith(">>>")
+    assert done.returncode == 0
+    assert pysbx("shell", text="import os; os._exit(4)\n").returncode == 4
+
+
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    main, terminal = pty.openpty()
+    command = [*PROGRAM, "run", "-c", r"print('a\x1b]0;title\x07b\tc')"]
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=terminal, check=True)
+    os.close(terminal)
+    said = os.read(main, 1000)
+    os.close(main)
+    assert b"\x1b" not in said
+    assert b"b\tc" in said
+    assert "\x1b" in pysbx("run", "-c", r"print('a\x1b]0;title\x07b')").stdout
+
+
+def test_profiles() -> None:
+    assert "data-science" in pysbx("profiles").stdout
+    assert [item["name"] for item in json.loads(pysbx("profiles", "--json").stdout)] == ["data-science", "minimal"]
+    assert json.loads(pysbx("profiles", "minimal").stdout)["analysis"]["imports"]["stage"] == "enforce"
+
+
+def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_dependencies import make_wheel
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
+    done = pysbx("deps", "install", "--wheels", str(tmp_path), "--json", "thing>=1")
+    assert done.stderr == ""
+    assert [item["requirements"] for item in json.loads(done.stdout)] == [["thing>=1"]]
+    assert "thing>=1" in pysbx("deps", "list").stdout
+    assert json.loads(pysbx("deps", "prune", "--days", "1", "--json").stdout) == []
+    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 1
+    done = pysbx("run", "--with", "none-such", "--wheels", str(tmp_path), "-c", "1")
+    assert done.returncode == 125
+    assert "No matching distribution" in done.stderr
+
+
+def test_warm() -> None:
+    content = json.loads(pysbx("warm", "--json").stdout)
+    assert content["warm"] or content["reason"]
+    assert set(content) == {"prepared_sec", "warm", "run_sec", "reason"}
+
+
+def test_doctor() -> None:
+    done = pysbx("doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert found["a sandbox"]["status"] == "ok"
+    assert found["kernel"]["status"] == "ok"
+    assert found["limits"]["status"] in ("ok", "warning")
+    if found["limits"]["status"] == "warning":
+        assert found["limits"]["remedy"]
+    assert done.returncode == 0
+    text = pysbx("doctor").stdout
+    assert all(name in text for name in found)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    script = pysbx("completion", shell).stdout
+    assert "doctor" in script
+    if shell == "bash" or shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_completion_completes() -> None:
+    script = pysbx("completion", "bash").stdout
+    ask = "COMP_WORDS=(pysbx do) COMP_CWORD=1; _pysbx; echo ${COMPREPLY[@]}; "
+    ask += "COMP_WORDS=(pysbx run --mem) COMP_CWORD=2; _pysbx; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "doctor\n--memory\n"

@@ -1,0 +1,321 @@
+"""The decorators: functions, coroutines, methods, closures; every way in which a call can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from pysbx import (
+    Sandbox,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SerializationError,
+    sandbox,
+    sandbox_async,
+)
+from tests.conftest import descriptors
+
+GLOBAL = 40
+
+
+def helper(number: int) -> int:
+    """Stand for a function of the same module."""
+    return number + GLOBAL
+
+
+@sandbox
+def plain(number: int) -> int:
+    """Add through a function and a global of this module."""
+    return helper(number)
+
+
+@sandbox(timeout_sec=20)
+def factorial(number: int) -> int:
+    """Call itself: inside, that is a plain call."""
+    return 1 if number < 2 else number * factorial(number - 1)
+
+
+class Account:
+    """Something with a decorated method."""
+
+    def __init__(self, balance: int) -> None:
+        self.balance = balance
+
+    @sandbox
+    def after(self, amount: int, *, times: int = 1) -> int:
+        """Return what the balance would be."""
+        self.balance += amount * times
+        return self.balance
+
+
+def test_a_function_is_called_in_another_process() -> None:
+    assert plain(2) == 42
+    assert sandbox(os.getpid)() == 1
+
+
+def test_recursion() -> None:
+    assert factorial(30) == 265252859812191058636308480000000
+
+
+def test_a_closure_takes_its_variables_along() -> None:
+    factor = 3
+
+    @sandbox
+    def times(number: int) -> int:
+        return number * factor
+
+    assert times(5) == 15
+    factor = 4
+    assert times(5) == 20
+
+
+def test_a_method_works_on_a_copy() -> None:
+    account = Account(10)
+    assert account.after(5, times=2) == 20
+    assert account.balance == 10
+
+
+def test_the_wrapper_can_be_recognised() -> None:
+    assert vars(plain)["_is_sandboxed"]
+    assert vars(factorial)["_sandbox_config"].policy.timeout_sec == 20
+    assert plain.__name__ == "plain"
+    assert not inspect.iscoroutinefunction(plain)
+
+
+def test_a_coroutine_function_stays_one() -> None:
+    @sandbox
+    async def add(one: int, two: int) -> int:
+        await asyncio.sleep(0)
+        return one + two
+
+    assert inspect.iscoroutinefunction(add)
+    assert asyncio.run(add(1, 2)) == 3
+
+
+def test_sandbox_async_does_not_block_the_loop() -> None:
+    @sandbox_async
+    def nap(number: int) -> int:
+        time.sleep(0.3)
+        return number
+
+    async def several() -> list[int]:
+        return list(await asyncio.gather(*(nap(number) for number in range(3))))
+
+    began = time.monotonic()
+    assert asyncio.run(several()) == [0, 1, 2]
+    assert time.monotonic() - began < 3
+
+
+def test_a_cancelled_task_leaves_no_container() -> None:
+    @sandbox_async(timeout_sec=60)
+    def nap() -> None:
+        time.sleep(60)
+
+    async def cancelled() -> float:
+        task = asyncio.ensure_future(nap())
+        await asyncio.sleep(0.5)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - began
+
+    assert asyncio.run(cancelled()) < 5
+
+
+def test_an_exception_has_type_message_and_traceback() -> None:
+    @sandbox
+    def divide(one: int, two: int) -> float:
+        return one / two
+
+    with pytest.raises(SandboxExecutionError) as caught:
+        divide(1, 0)
+    assert caught.value.error_type == "ZeroDivisionError"
+    assert caught.value.error_message == "division by zero"
+    assert "in divide\n    return one / two\n" in caught.value.traceback_str
+    assert "pysbx_inside" not in caught.value.traceback_str
+    assert caught.value.hint
+
+
+def test_an_exception_with_a_hostile_text() -> None:
+    @sandbox
+    def fail() -> None:
+        class Odd(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+        raise Odd
+
+    with pytest.raises(SandboxExecutionError, match="RuntimeError in __str__"):
+        fail()
+
+
+def test_time_is_limited_by_the_clock() -> None:
+    @sandbox(timeout_sec=0.5)
+    def nap() -> None:
+        time.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(SandboxTimeoutError) as caught:
+        nap()
+    assert caught.value.timeout_sec == 0.5
+    assert time.monotonic() - began < 10
+
+
+def test_memory_is_limited() -> None:
+    @sandbox(memory_mb=128)
+    def hoard() -> int:
+        return len(bytearray(512 << 20))
+
+    with pytest.raises(SandboxMemoryError) as caught:
+        hoard()
+    assert caught.value.memory_mb == 128
+
+
+def test_the_end_of_the_process_is_an_error() -> None:
+    @sandbox
+    def leave() -> None:
+        os._exit(7)
+
+    with pytest.raises(SandboxExecutionError, match="code 7"):
+        leave()
+
+
+def test_sys_exit_is_an_error() -> None:
+    @sandbox
+    def leave() -> None:
+        raise SystemExit(7)
+
+    with pytest.raises(SandboxExecutionError, match="SystemExit: 7"):
+        leave()
+
+
+def test_an_argument_that_cannot_be_packed_is_named() -> None:
+    with pytest.raises(SerializationError) as caught:
+        sandbox(len)(threading.Lock())  # type: ignore[arg-type]
+    assert caught.value.path == "argument 0"
+    assert "lock" in caught.value.type_name
+
+
+def test_a_generator_is_refused_by_name() -> None:
+    @sandbox
+    def count() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(SerializationError) as caught:
+        count()
+    assert caught.value.type_name == "generator"
+    assert caught.value.path == "result"
+
+
+def test_the_path_to_what_cannot_be_returned() -> None:
+    @sandbox
+    def nested() -> object:
+        return {"rows": [1, (2, object())]}
+
+    with pytest.raises(SerializationError) as caught:
+        nested()
+    assert caught.value.path == "result['rows'][1][1]"
+    assert caught.value.type_name == "object"
+
+
+def test_pickle_is_a_choice() -> None:
+    @sandbox(result="pickle")
+    def anything() -> object:
+        return range(3)
+
+    assert anything() == range(3)
+
+
+def test_a_large_argument_and_a_large_answer_pass_each_other() -> None:
+    @sandbox
+    def echo(data: bytes) -> bytes:
+        print("x" * 200_000)
+        return data
+
+    data = os.urandom(1 << 20) * 20
+    assert echo(data) == data
+
+
+def test_an_answer_beyond_the_limit_is_refused() -> None:
+    @sandbox(answer_limit=1000)
+    def large() -> bytes:
+        return bytes(2000)
+
+    with pytest.raises(SerializationError, match="1000 bytes"):
+        large()
+
+
+def test_many_threads_at_once_and_no_descriptor_is_lost() -> None:
+    plain(0)
+    before = descriptors()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(plain, range(24))) == list(range(40, 64))
+    assert descriptors() == before
+
+
+def test_every_call_is_a_fresh_container() -> None:
+    @sandbox
+    def leave_traces() -> list[str]:
+        found = [name for top in ("/tmp", "/work", "/output", "/dev/shm") for name in os.listdir(top)]
+        for top in ("/tmp", "/work", "/output", "/dev/shm"):
+            with open(f"{top}/trace", "w", encoding="ascii") as file:
+                file.write("x")
+        return found
+
+    assert leave_traces() == []
+    assert leave_traces() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"memory_mb": 0}, {"timeout_sec": float("nan")}, {"cpus": -1}, {"allow_network": "10.0.0.1"}, {"warm": "hot"},
+     {"preload": ["os; evil"]}, {"limits": "some"}, {"rootfs": "/", "virtualenv": "/"}],
+)  # fmt: skip
+def test_options_that_cannot_be_meant(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        sandbox(**options)
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(TypeError, match="memory_gb"):
+        sandbox(memory_gb=1)
+
+
+def test_an_environment_is_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "x")
+
+    @sandbox(env={"GIVEN": "yes"})
+    def environment() -> dict[str, str]:
+        return dict(os.environ)
+
+    found = environment()
+    assert found["GIVEN"] == "yes"
+    assert "SECRET" not in found
+
+
+def test_a_fork_of_this_program_has_sandboxes_of_its_own() -> None:
+    assert plain(1) == 41
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if plain(2) == 42 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert plain(3) == 43
+
+
+def test_the_errors_are_one_family() -> None:
+    assert issubclass(SandboxTimeoutError, SandboxError)
+    with pytest.raises(SandboxError, match="has ended"):
+        session = Sandbox()
+        session.close()
+        session.run("1")

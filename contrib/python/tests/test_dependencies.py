@@ -1,0 +1,221 @@
+"""Sets of dependencies: installed once, kept apart, never on the host; with wheels made here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import multiprocessing
+import os
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import DependencyInstallError, dependencies, places, run_code, sandbox
+from pysbx.dependencies import normalise, normalise_all
+
+
+def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "") -> Path:
+    """Write a wheel with one package."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    files = {
+        f"{name}/__init__.py": source,
+        f"{about}/METADATA": metadata,
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = [f"{about}/RECORD,,"]
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            record.append(f"{file},sha256={digest},{len(text)}")
+        wheel.writestr(f"{about}/RECORD", "\n".join(record) + "\n")
+    return path
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of wheels, and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    places.cache_directory.cache_clear()
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    make_wheel(folder, "thing", "1.0", "version = 1\n")
+    make_wheel(folder, "thing", "2.0", "version = 2\n")
+    make_wheel(folder, "user", "1.0", "import thing\nversion = thing.version\n", "thing<2")
+    yield folder
+    places.cache_directory.cache_clear()
+
+
+def version_of(wheels: Path, *requirements: str, **options: Any) -> str:
+    """Return what a program that imports thing prints."""
+    return run_code("import thing; print(thing.version)", dependencies=requirements, wheels=wheels, **options).stdout
+
+
+def test_a_set_is_installed_once_and_kept(wheels: Path) -> None:
+    assert version_of(wheels, "thing>=2") == "2\n"
+    (known,) = dependencies.installed()
+    assert known.requirements == ("thing>=2",)
+    assert known.size > 0
+    began = time.monotonic()
+    assert version_of(wheels, " Thing >= 2 ") == "2\n"
+    assert time.monotonic() - began < 3
+    assert len(dependencies.installed()) == 1
+
+
+def test_sets_that_conflict_live_side_by_side(wheels: Path) -> None:
+    assert version_of(wheels, "thing==1.0") == "1\n"
+    assert version_of(wheels, "thing==2.0") == "2\n"
+    assert version_of(wheels, "user") == "1\n"
+    assert len(dependencies.installed()) == 3
+
+
+def test_the_host_is_unchanged(wheels: Path) -> None:
+    before = {path: sorted(os.listdir(path)) for path in sys.path if os.path.isdir(path)}
+    version_of(wheels, "thing")
+    assert before == {path: sorted(os.listdir(path)) for path in sys.path if os.path.isdir(path)}
+    with pytest.raises(ModuleNotFoundError):
+        __import__("thing")
+
+
+def test_a_set_is_read_only_in_the_job(wheels: Path) -> None:
+    source = "import thing\ntry: open(thing.__file__, 'w')\nexcept OSError as error: print(error.errno)"
+    assert run_code(source, dependencies=["thing"], wheels=wheels).stdout == "30\n"
+    assert version_of(wheels, "thing") == "2\n"
+
+
+def test_with_the_decorator(wheels: Path) -> None:
+    @sandbox(dependencies=["thing<2"], wheels=wheels)
+    def version() -> int:
+        import thing  # type: ignore[import-not-found]
+
+        return int(thing.version)
+
+    assert version() == 1
+    assert vars(version)["_sandbox_config"].dependencies == ("thing<2",)
+
+
+def test_what_fails_says_so_in_pips_words(wheels: Path) -> None:
+    with pytest.raises(DependencyInstallError, match="No matching distribution found for thing==9") as caught:
+        version_of(wheels, "thing==9")
+    assert "ERROR: Could not find a version" in caught.value.output
+    assert dependencies.installed() == []
+    with pytest.raises(DependencyInstallError, match="user"):
+        version_of(wheels, "user", "thing==2.0")
+
+
+def test_two_callers_install_once(wheels: Path) -> None:
+    made: list[str] = []
+    wanted = dependencies.Wanted(("thing",), wheels=str(wheels))
+    interpreter = dependencies_interpreter()
+    threads = [
+        threading.Thread(target=dependencies.ensure, args=(wanted, interpreter), kwargs={"progress": made.append})
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "".join(made).count("Successfully installed") == 1
+
+
+def dependencies_interpreter() -> Any:
+    """Return the interpreter that sets are made for by default."""
+    from pysbx.interpreter import host_interpreter
+
+    return host_interpreter()
+
+
+def in_another_process(wheels: str) -> None:
+    """Ask for a set."""
+    assert version_of(Path(wheels), "thing") == "2\n"
+
+
+def test_two_programs_install_once(wheels: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    programs = [context.Process(target=in_another_process, args=(str(wheels),)) for _ in range(2)]
+    for program in programs:
+        program.start()
+    for program in programs:
+        program.join()
+    assert [program.exitcode for program in programs] == [0, 0]
+    assert len(dependencies.installed()) == 1
+
+
+def test_hashes(wheels: Path) -> None:
+    digest = hashlib.sha256((wheels / "thing-2.0-py3-none-any.whl").read_bytes()).hexdigest()
+    assert version_of(wheels, f"thing==2.0 --hash=sha256:{digest}") == "2\n"
+    with pytest.raises(DependencyInstallError, match=r"HASH|hash"):
+        version_of(wheels, f"thing==2.0 --hash=sha256:{'0' * 64}")
+
+
+def test_disable_cache_installs_anew(wheels: Path) -> None:
+    assert version_of(wheels, "thing") == "2\n"
+    make_wheel(wheels, "thing", "3.0", "version = 3\n")
+    assert version_of(wheels, "thing") == "2\n"
+    assert version_of(wheels, "thing", disable_cache=True) == "3\n"
+    assert version_of(wheels, "thing") == "2\n"
+
+
+def test_prune(wheels: Path) -> None:
+    version_of(wheels, "thing<2")
+    version_of(wheels, "thing")
+    (first, second) = dependencies.installed()
+    os.utime(places.cache_directory() / "dependencies" / second.key / "set.json", (1, 1))
+    assert [item.key for item in dependencies.prune(older_than_days=1)] == [second.key]
+    assert [item.key for item in dependencies.installed()] == [first.key]
+    dependencies.prune()
+    assert dependencies.installed() == []
+    assert version_of(wheels, "thing") == "2\n"
+
+
+def test_an_installation_has_no_network_but_its_index(wheels: Path, tmp_path: Path) -> None:
+    with pytest.raises(DependencyInstallError) as caught:
+        run_code("1", dependencies=["thing"], index_url="https://index.test/simple/")
+    assert "index.test" in caught.value.output
+    with pytest.raises(DependencyInstallError, match="not an http"):
+        run_code("1", dependencies=["thing"], index_url="file:///etc")
+
+
+def test_the_modules_of_a_set_are_preloaded(wheels: Path) -> None:
+    wanted = dependencies.Wanted(("user",), wheels=str(wheels))
+    site = dependencies.ensure(wanted, dependencies_interpreter())
+    assert dependencies.modules(site, wanted) == ("user",)
+
+
+@pytest.mark.parametrize(
+    ("given", "normal"),
+    [
+        ("Pandas", "pandas"),
+        ("a_b.C", "a-b-c"),
+        (" numpy >= 1 , <2 ", "numpy<2,>=1"),
+        ("x[b, a]==1.*", "x[a,b]==1.*"),
+        ("x ~= 1.0 ; python_version < '4'", "x~=1.0 ; python_version < '4'"),
+    ],
+)
+def test_normal_forms(given: str, normal: str) -> None:
+    assert normalise(given) == normal
+    assert normalise(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "-e .", "--index-url=x", "x --index-url=y", "./x", "/x", "x @ https://h/x.whl", "git+https://h/x", "x\n-e .",
+     "-r x", "x ; a\n--pre", "x==1 --hash=md5:00", "a b"],
+)  # fmt: skip
+def test_what_is_no_requirement(given: str) -> None:
+    with pytest.raises(ValueError, match="not a requirement"):
+        normalise(given)
+
+
+def test_a_text_is_no_list() -> None:
+    with pytest.raises(ValueError, match="list"):
+        normalise_all("pandas")

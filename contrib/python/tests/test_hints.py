@@ -1,0 +1,75 @@
+"""From output to type, message, line and hint: of a terminal, of a notebook, with colours."""
+
+from __future__ import annotations
+
+import pytest
+
+from pysbx import explain
+from pysbx.hints import RULES, hint
+
+PLAIN = """Some output
+Traceback (most recent call last):
+  File "<sandbox>", line 4, in <module>
+    main()
+  File "<sandbox>", line 2, in main
+    return [1][3]
+IndexError: list index out of range
+"""
+NOTEBOOK = """\x1b[0;31m---------------------------------------------------------------------------\x1b[0m
+\x1b[0;31mNameError\x1b[0m                                 Traceback (most recent call last)
+Cell \x1b[0;32mIn[3], line 2\x1b[0m
+\x1b[1;32m      1\x1b[0m value = 1
+\x1b[0;32m----> 2\x1b[0m valeu
+
+\x1b[0;31mNameError\x1b[0m: name 'valeu' is not defined"""
+
+
+def test_plain_output() -> None:
+    report = explain(PLAIN)
+    assert report is not None
+    assert (report.type, report.message, report.line) == ("IndexError", "list index out of range", 2)
+    assert report.hint
+
+
+def test_notebook_output_with_colours() -> None:
+    report = explain(NOTEBOOK, names=["value"])
+    assert report is not None
+    assert (report.type, report.line, report.hint) == ("NameError", 2, "did you mean 'value'?")
+
+
+def test_a_message_of_several_lines() -> None:
+    report = explain('  File "x.py", line 1\nValueError: one\ntwo\n')
+    assert report is not None
+    assert (report.message, report.line) == ("one\ntwo", 1)
+
+
+def test_output_without_an_error() -> None:
+    assert explain("all is well\n") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "expected"),
+    [
+        ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
+        ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),
+        ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),
+        ("AttributeError", "'NoneType' object has no attribute 'x'", "None"),
+        ("json.decoder.JSONDecodeError", "Expecting value", "JSON"),
+        ("OSError", "[Errno 97] Address family not supported by protocol", "allow_network"),
+        ("OSError", "[Errno 30] Read-only file system: '/x'", "/work"),
+    ],
+)
+def test_hints(kind: str, message: str, expected: str) -> None:
+    found = hint(kind, message)
+    assert found is not None
+    assert expected in found
+
+
+def test_the_closest_name() -> None:
+    assert hint("AttributeError", "'list' object has no attribute 'appendd'", dir([])) == "did you mean 'append'?"
+    assert hint("AttributeError", "'list' object has no attribute 'zzz'", dir([])) is None
+
+
+def test_what_is_not_known_has_no_hint() -> None:
+    assert hint("CustomError", "x") is None
+    assert len({(kind, pattern.pattern) for kind, pattern, _ in RULES}) == len(RULES)

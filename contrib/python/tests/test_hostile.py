@@ -1,0 +1,417 @@
+"""Hostile code, with no static analysis in its way: what the threat model promises, tried from inside.
+
+Everything here assumes that the code has got past Python: it uses ctypes, raw system calls, and the package's own
+parts in the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import (
+    Execution,
+    Sandbox,
+    SandboxError,
+    SandboxExecutionError,
+    SerializationError,
+    run_code,
+    sandbox,
+)
+
+PRELUDE = """
+import ctypes, os, sys, socket, struct, signal, time, errno
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    result = getattr(libc, name)(*arguments)
+    return result if result >= 0 else errno.errorcode[ctypes.get_errno()]
+"""
+
+
+def attack(source: str, **options: Any) -> Execution:
+    """Run an attack with the helpers for system calls and without any analysis."""
+    return run_code(PRELUDE + textwrap.dedent(source), **options)
+
+
+def said(source: str, **options: Any) -> str:
+    """Return what an attack that did not fail by itself prints."""
+    done = attack(source, **options)
+    assert done.error is None, done.error
+    return done.stdout
+
+
+def test_there_is_nothing_of_the_host_but_the_interpreter(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    places = ["/root", "/home", "/etc/shadow", "/etc/ssh", "/var", "/boot", "/srv", "/opt", "/mnt", "/sys", str(secret)]
+    prefix = Path(sys.base_prefix)
+    found = said(f"print([p for p in {places} if os.path.exists(p) and os.listdir(p) != []])")
+    allowed = [place for place in places if prefix.is_relative_to(place)]
+    assert found.strip() == str(allowed)
+    assert said("print(sorted(os.listdir('/etc')))").strip() in (
+        "['alternatives', 'group', 'hosts', 'ld.so.cache', 'nsswitch.conf', 'passwd']",
+        "['group', 'hosts', 'ld.so.cache', 'nsswitch.conf', 'passwd']",
+    )
+
+
+def test_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    names = said("print(sorted(os.environ))")
+    assert "AWS" not in names
+    assert "SUDO" not in names
+    assert said("print(b'AWS' in open('/proc/1/environ', 'rb').read())") == "False\n"
+
+
+def test_no_descriptor_of_the_host() -> None:
+    with open("/etc/passwd", encoding="ascii") as file:
+        os.set_inheritable(file.fileno(), True)
+        found = said(
+            """
+            for fd in range(64):
+                try: print(fd, os.readlink(f'/proc/self/fd/{fd}').partition(':')[0])
+                except OSError: pass
+            """
+        )
+    assert [line.split()[1] for line in found.splitlines()] == ["/dev/null", "pipe", "pipe", "socket"]
+
+
+def test_it_is_nobody() -> None:
+    status = said("print(open('/proc/self/status').read())")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(fields[name], 16) == 0
+    assert fields["NoNewPrivs"] == "1"
+    assert fields["Seccomp"] == "2"
+    assert fields["NSpid"] == "1"
+
+
+def test_root_of_the_host_is_nobody_inside_as_well() -> None:
+    maps = said("print(open('/proc/self/uid_map').read(), open('/proc/self/gid_map').read())").split()
+    assert maps[0] == maps[3] == "0"
+    assert maps[2] == maps[5] == "1"
+    assert maps[1] != "0"
+    if os.geteuid() == 0:
+        assert int(maps[1]) >= 1_900_000_000
+
+
+def test_a_program_with_the_setuid_bit_gains_nothing() -> None:
+    assert (
+        said("import subprocess; print(subprocess.run(['/bin/su', '-c', 'true'], capture_output=True).returncode)")
+        != "0\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
+        "call('umount2', b'/proc', 2)",
+        "call('unshare', 0x10000000)",
+        "call('unshare', 0x00020000)",
+        "call('setns', 3, 0)",
+        "call('chroot', b'/tmp')",
+        "call('syscall', 155, b'/tmp', b'/tmp')",
+        "call('ptrace', 0, 0, 0, 0)",
+        "call('syscall', 321, 0, 0, 0)",
+        "call('syscall', 298, 0, 0, -1, -1, 0)",
+        "call('syscall', 425, 8, 0)",
+        "call('syscall', 323, 1)",
+        "call('syscall', 250, 0, 0, 0)",
+        "call('syscall', 304, 0, 0, 0)",
+        "call('syscall', 56, 0x10000000 | 17, 0, 0, 0, 0)",
+        "call('setuid', 1)",
+        "call('setgroups', 0, None)",
+        "call('mknod', b'/tmp/sda', 0o60600, 0x800)",
+        "call('reboot', 0x1234567)",
+        "call('swapon', b'/tmp/x', 0)",
+        "call('sethostname', b'x', 1)",
+        "call('syscall', 246, 0, 0, 0, 0)",
+        "call('personality', 0x0040000)",
+    ],
+)
+def test_system_calls_for_escapes_are_refused(attempt: str) -> None:
+    assert said(f"print({attempt})").strip() in ("EPERM", "ENOSYS", "EACCES")
+
+
+def test_a_new_user_namespace_by_clone3_is_refused_too() -> None:
+    source = (
+        "args = struct.pack('11Q', 0x10000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0)\nprint(call('syscall', 435, args, 88))"
+    )
+    assert said(source).strip() == "ENOSYS"
+
+
+def test_a_32_bit_system_call_does_not_go_round_the_filter() -> None:
+    # mov $0x15 (mount), %eax; xor of the arguments; int $0x80; ret
+    done = attack(
+        """
+        import mmap
+        if os.uname().machine != 'x86_64': sys.exit(0)
+        page = mmap.mmap(-1, 4096, prot=7)
+        page.write(bytes.fromhex('53 b8 15 00 00 00 31 db 31 c9 31 d2 cd 80 5b c3'))
+        function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+        result = function()
+        print(result)
+        """
+    )
+    assert done.stdout.strip() in ("", "-1", "-38") or done.exit_code != 0
+    assert not done.stdout.strip().startswith(("0", "-14"))
+
+
+def test_nothing_can_be_written_but_the_private_places() -> None:
+    found = said(
+        """
+        places = []
+        for top, names, _ in os.walk('/'):
+            if top.startswith('/proc/'): names.clear(); continue
+            try:
+                fd = os.open(top, os.O_TMPFILE | os.O_RDWR) if False else os.open(top + '/x', os.O_CREAT | os.O_RDWR)
+                os.close(fd); os.unlink(top + '/x'); places.append(top)
+            except OSError: pass
+        print(places)
+        """
+    )
+    assert set(eval(found)) - {"/dev"} == {"/dev/shm", "/output", "/tmp", "/work"}
+
+
+def test_the_package_in_the_sandbox_cannot_be_changed_for_others() -> None:
+    found = said("print(call('open', b'/.pysbx/lib/pysbx_inside/worker.py', 2), call('chmod', b'/.pysbx/lib', 0o777))")
+    assert set(found.split()) <= {"EROFS", "EACCES", "EPERM"}
+
+
+def test_settings_of_the_kernel_cannot_be_written() -> None:
+    for name in ("sysrq-trigger", "sys/kernel/core_pattern", "sys/vm/drop_caches", "sys/kernel/hostname"):
+        assert said(f"print(call('open', b'/proc/{name}', 1))").strip() in ("EACCES", "EROFS", "EPERM", "ENOENT")
+
+
+def test_what_is_masked_is_empty() -> None:
+    assert said("print(open('/proc/keys').read() == open('/proc/timer_list').read() == '')") == "True\n"
+
+
+def test_no_process_of_the_host_can_be_seen_or_signalled() -> None:
+    found = said("print([n for n in os.listdir('/proc') if n.isdigit()], call('kill', -1, 0))")
+    assert found in ("['1'] ESRCH\n", "['1'] 0\n")
+    assert said(f"print(call('kill', {os.getpid()}, 0) if {os.getpid()} > 1 else 'ESRCH')") == "ESRCH\n"
+
+
+def test_a_socket_in_the_abstract_namespace_of_the_host_cannot_be_reached() -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0pysbx-test")
+        server.listen()
+        found = said(
+            "s = socket.socket(socket.AF_UNIX)\ntry: s.connect('\\0pysbx-test')\nexcept OSError as e: print(e.errno)"
+        )
+    assert found == "111\n"
+
+
+def test_there_is_no_network() -> None:
+    for family in ("AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET", "AF_VSOCK"):
+        assert said(f"try: socket.socket(socket.{family})\nexcept OSError as e: print(e.errno)") == "97\n"
+
+
+def test_the_own_loopback_is_not_that_of_the_host() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = said(
+            f"""
+            try: socket.create_connection(('127.0.0.1', {port}), timeout=5)
+            except OSError as e: print(e.errno)
+            own = socket.create_server(('127.0.0.1', 0))
+            print(socket.create_connection(own.getsockname(), timeout=5).getpeername() == own.getsockname())
+            """,
+            allow_network="localhost",
+        )
+    assert found == "111\nTrue\n"
+
+
+def test_a_fork_bomb_ends() -> None:
+    began = time.monotonic()
+    done = attack("while True:\n  try: os.fork()\n  except OSError: pass", timeout_sec=2)
+    assert done.timed_out
+    assert time.monotonic() - began < 20
+
+
+def test_a_memory_bomb_over_many_processes_ends() -> None:
+    began = time.monotonic()
+    source = "for _ in range(4): os.fork()\nx = []\nwhile True: x.append(bytes(1 << 20))"
+    done = attack(source, timeout_sec=10, memory_mb=64, max_processes=20, cpus=2)
+    assert done.exit_code != 0
+    assert time.monotonic() - began < 30
+
+
+def test_signals_cannot_be_blocked_against_the_end() -> None:
+    source = "for n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n  except (OSError, ValueError): pass\n"
+    done = attack(source + "os.setsid() if os.fork() == 0 else None\nwhile True: pass", timeout_sec=1)
+    assert done.timed_out
+
+
+def test_limits_cannot_be_raised() -> None:
+    found = said(
+        """
+        import resource
+        for name in ('RLIMIT_CORE', 'RLIMIT_NOFILE', 'RLIMIT_FSIZE'):
+            try: resource.setrlimit(getattr(resource, name), (1 << 40, 1 << 40))
+            except (ValueError, OSError): print('no')
+        """
+    )
+    assert found == "no\nno\nno\n"
+
+
+# From here on: the answer. The code shares its process with the worker, and can write to its socket.
+
+FORGE = "import struct, msgpack\ndef frame(data): os.write(3, struct.pack('<Q', len(data)) + data)\n"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "os.write(3, b'\\xff' * 8)",
+        "os.write(3, struct.pack('<Q', 1 << 60))",
+        "frame(b'\\xc1')",
+        "frame(b'\\x91' * 100000)",
+        "frame(msgpack.packb([1]))",
+        "frame(msgpack.packb({'value': 1}))",
+        "frame(msgpack.packb({'value': b'\\xc1'}))",
+        "frame(msgpack.packb({'error': 1}))",
+        "frame(msgpack.packb({'error': {'type': 1, 'message': [], 'names': [1, {}], 'traceback': b''}}))",
+        "frame(msgpack.packb({'unserializable': [1, 2]}))",
+        "frame(msgpack.packb({'unserializable': [1, [], {}]}))",
+        "frame(msgpack.packb({'hello': 1}))",
+        "frame(msgpack.packb({'value': b'\\xc1', 'peak_kib': 'x'}))",
+        "frame(msgpack.packb({'value': b'\\xc1', 'peak_kib': -1 << 60}))",
+        "frame(msgpack.packb({'hello': ['a', 'b']}))",
+        "frame(msgpack.packb({'violations': [[1, 2, 3, 4], 5]}))",
+        "frame(msgpack.packb({'exit_code': 'x', 'value': 1, 'artifacts': {'../../evil': b'x', 1: b''}}))",
+        "os.close(3)",
+        "frame(b'\\x80') or frame(b'\\x80')",
+    ],
+)
+def test_a_forged_answer_is_an_error_or_an_answer_and_nothing_else(forged: str) -> None:
+    source = "import os\n" + FORGE + forged + "\nos._exit(0)\n"
+
+    @sandbox(timeout_sec=20)
+    def forge() -> None:
+        exec(source, {})
+
+    with pytest.raises(SandboxError):
+        forge()
+    done = run_code(source, timeout_sec=20) if "\\xff' * 8" not in forged and "1 << 60" not in forged else Execution()
+    assert all(not name.startswith(("/", "..")) for name in done.artifacts)
+    assert isinstance(done.exit_code, int)
+
+
+def test_an_answer_that_would_be_unpickled_elsewhere_is_refused(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    command = f"touch {mark}"
+
+    @sandbox
+    def forge() -> None:
+        import msgpack
+
+        class Attack:
+            def __reduce__(self) -> tuple[object, ...]:
+                return os.system, (command,)
+
+        import pickle
+
+        data = msgpack.packb({"value": pickle.dumps(Attack()), "pickle": pickle.dumps(Attack())})
+        os.write(3, len(data).to_bytes(8, "little") + data)
+        os._exit(0)
+
+    with pytest.raises(SerializationError):
+        forge()
+    assert not mark.exists()
+
+
+def test_a_worker_that_never_answers_is_killed() -> None:
+    @sandbox(timeout_sec=1)
+    def stop() -> None:
+        os.close(3)
+        os.kill(1, 19)
+        while True:
+            time.sleep(1)
+
+    with pytest.raises(SandboxError):
+        stop()
+
+
+def test_names_of_processes_that_outlive_the_answer() -> None:
+    done = attack("if os.fork() == 0:\n  os.setsid()\n  time.sleep(60)\n  os._exit(0)\nprint('parent')", timeout_sec=20)
+    assert done.stdout == "parent\n"
+    assert done.usage.wall_sec < 15
+
+
+def test_a_session_is_no_way_to_another(tmp_path: Path) -> None:
+    with Sandbox() as one, Sandbox() as two:
+        one.run("open('/tmp/x', 'w').write('1'); open('/dev/shm/x', 'w').write('1')")
+        assert two.run("import os; [os.listdir(p) for p in ('/tmp', '/dev/shm')]").value == "[[], []]"
+
+
+def test_the_state_of_the_runtime_is_out_of_reach() -> None:
+    assert said("print([p for p in ('/run', '/run/pysbx', '/run/user') if os.path.exists(p)])") == "[]\n"
+
+
+def test_a_hostile_name_in_an_error_is_only_text() -> None:
+    @sandbox
+    def fail() -> None:
+        raise type("X" * 100_000, (Exception,), {})("\x1b]0;title\x07" * 10)
+
+    with pytest.raises(SandboxExecutionError) as caught:
+        fail()
+    assert len(caught.value.traceback_str) <= 64 * 1024
+
+
+def test_an_error_made_to_keep_the_host_busy() -> None:
+    @sandbox(timeout_sec=20)
+    def forge() -> None:
+        import msgpack
+
+        names = [f"{number}" * 50 for number in range(100_000)]
+        error = {"type": "NameError", "message": "name '" + "a" * 20_000_000 + "' is not defined", "names": names}
+        data = msgpack.packb({"error": error})
+        os.write(3, len(data).to_bytes(8, "little"))
+        while data:
+            data = data[os.write(3, data) :]
+        os._exit(0)
+
+    began = time.monotonic()
+    with pytest.raises(SandboxExecutionError) as caught:
+        forge()
+    assert len(caught.value.error_message) <= 64 * 1024
+    assert time.monotonic() - began < 15
+
+
+def test_threads_of_the_host_are_not_disturbed_by_a_flood() -> None:
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.02):
+            ticks.append(time.monotonic())
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        run_code("while True: print('x' * 1000)", timeout_sec=1)
+    finally:
+        stop.set()
+        ticker.join()
+    assert len(ticks) > 10
+
+
+def test_the_interpreter_of_the_host_is_unchanged() -> None:
+    before = Path(os.path.realpath(sys.executable)).stat()
+    attack("open(os.path.realpath(sys.executable), 'wb')")
+    attack("os.unlink(os.path.realpath(sys.executable))")
+    after = Path(os.path.realpath(sys.executable)).stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert subprocess.run([sys.executable, "-c", "1"], check=False).returncode == 0

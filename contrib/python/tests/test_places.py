@@ -1,0 +1,86 @@
+"""Where the package keeps its files, and what it refuses to use; what its README shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pysbx import SandboxStartupError, payload
+from pysbx.options import make_options, prepare
+from pysbx.places import private_directory, run_directory
+
+
+def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    made = private_directory(tmp_path / "a" / "b")
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert private_directory(made) == made
+
+
+def test_a_directory_of_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("/tmp")
+    for name in ("open", "file", "link"):
+        with pytest.raises(SandboxStartupError):
+            private_directory(tmp_path / name)
+
+
+def test_a_directory_that_others_can_replace_is_refused(tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(0o777)
+    with pytest.raises(SandboxStartupError, match="replace"):
+        private_directory(above / "mine")
+    above.chmod(0o1777)
+    private_directory(above / "mine")
+    if os.geteuid() == 0:
+        above.chmod(0o755)
+        os.chown(above, 4711, 4711)
+        with pytest.raises(SandboxStartupError, match="replace"):
+            private_directory(above / "mine")
+
+
+def test_bundles_belong_to_the_caller_alone() -> None:
+    made = prepare(make_options())
+    assert made.path.is_relative_to(run_directory())
+    assert run_directory().stat().st_mode & 0o077 == 0
+
+
+def test_bundles_that_nobody_uses_go() -> None:
+    old = prepare(make_options(env={"TEST": "old"})).path
+    os.utime(old, (1, 1))
+    new = prepare(make_options(env={"TEST": str(time.time())})).path
+    assert new.is_dir()
+    assert not old.exists()
+
+
+def test_what_is_shared_with_sandboxes_is_readable_and_not_writable_for_others() -> None:
+    for file in payload.directory().rglob("*"):
+        mode = file.stat().st_mode
+        assert mode & 0o004, file
+        assert not mode & 0o022, file
+
+
+def test_what_somebody_has_deleted_is_made_again() -> None:
+    program = (
+        "import shutil\nfrom pysbx import run_code, payload\nfrom pysbx.places import run_directory\n"
+        "for name in ('bundles', 'payload'):\n    assert run_code('1').exit_code == 0\n"
+        "    shutil.rmtree(run_directory() / name)\nprint(run_code('6 * 7').value)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "42\n"
+
+
+def test_the_first_example_of_the_readme() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert example is not None
+    done = subprocess.run([sys.executable, "-c", example[1]], capture_output=True, text=True, check=True)
+    assert done.stdout == "42\n"

@@ -1,0 +1,402 @@
+"""The way out of a sandbox with named hosts: what passes, what does not, with real servers and real TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import ipaddress
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import Mount, run_code
+from pysbx.destination import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
+from pysbx.policy import parse_network
+from pysbx.proxy import Proxy
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
+PUBLIC_ADDRESS = "93.184.216.34"
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True), ("2606:4700::1", True), ("127.0.0.1", False), ("10.1.2.3", False), ("172.16.0.1", False),
+        ("192.168.1.1", False), ("169.254.169.254", False), ("100.64.0.1", False), ("0.0.0.0", False),
+        ("255.255.255.255", False), ("224.0.0.1", False), ("198.18.0.1", False), ("192.0.2.1", False), ("::1", False),
+        ("::", False), ("fe80::1", False), ("fd00::1", False), ("ff02::1", False), ("::ffff:127.0.0.1", False),
+        ("::ffff:8.8.8.8", True), ("64:ff9b::7f00:1", False), ("64:ff9b::808:808", True), ("2002:7f00:1::", False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+    ],
+)  # fmt: skip
+def test_public_addresses(address: str, public: bool) -> None:
+    assert is_public(ipaddress.ip_address(address)) is public
+
+
+def test_addresses_of_the_own_configuration() -> None:
+    for address, allowed in (
+        ("10.0.0.1", True),
+        ("127.0.0.1", False),
+        ("169.254.169.254", False),
+        ("::ffff:127.1.1.1", False),
+    ):
+        assert is_elsewhere(ipaddress.ip_address(address)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "port", "allowed"),
+    [
+        ("example.org", "example.org", 443, True),
+        ("example.org", "example.org", 80, True),
+        ("example.org", "example.org", 22, False),
+        ("example.org", "www.example.org", 443, False),
+        ("example.org", "notexample.org", 443, False),
+        ("*.example.org", "www.example.org", 443, True),
+        ("*.example.org", "example.org", 443, False),
+        ("*.example.org", "evilexample.org", 443, False),
+        ("example.org:22", "example.org", 22, True),
+        ("example.org:22", "example.org", 443, False),
+    ],
+)
+def test_entries(entry: str, name: str, port: int, allowed: bool) -> None:
+    assert parse_entry(entry).allows(name, port) is allowed
+
+
+@pytest.mark.parametrize(
+    "name", ["10.0.0.1", "1", "[::1]", "::1", "a b", "-x", "*", "http://x.org", "x.org/", "x.org:", ""]
+)
+def test_what_is_not_a_name(name: str) -> None:
+    with pytest.raises(ValueError, match="not a host name"):
+        parse_network([name])
+
+
+def hello_for(name: str | None) -> bytes:
+    """Return what a TLS client sends first."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=name)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def test_the_name_in_a_handshake() -> None:
+    whole = hello_for("Example.org")
+    hello = handshake(whole)
+    assert hello is not None
+    assert server_name(hello) == "example.org"
+    nameless = handshake(hello_for(None))
+    assert nameless is not None
+    assert server_name(nameless) == ""
+    for size in range(len(whole)):
+        assert handshake(whole[:size]) is None
+    # The same in records of one byte each.
+    body = whole[5:]
+    assert handshake(b"".join(whole[:3] + b"\0\1" + body[n : n + 1] for n in range(len(body)))) == hello
+
+
+def test_damaged_handshakes() -> None:
+    hello = handshake(hello_for("example.org"))
+    assert hello is not None
+    for size in range(1, len(hello)):
+        try:
+            assert server_name(hello[:size]) in ("", "example.org")
+        except RefusedError:
+            continue
+    for data in (b"\x17\3\3\0\1x", b"\x16\3\3\0\1\2", b"GET / HTTP/1.1\r\n" + bytes(70000)):
+        with pytest.raises(RefusedError):
+            handshake(data)
+
+
+class Greeter(http.server.BaseHTTPRequestHandler):
+    """A web server that says who it is and what it was asked."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        body = f"{self.headers['Host']} {self.path}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server(address: str = "127.0.0.1", port: int = 0, certificate: Path | None = None) -> Iterator[int]:
+    """Run a web server and yield its port."""
+    server = http.server.ThreadingHTTPServer((address, port), Greeter)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate with its key for web.test and other.test."""
+    if shutil.which("openssl") is None:
+        pytest.skip("program openssl is not installed")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    names = "subjectAltName=DNS:web.test,DNS:other.test"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        str(path),
+        "-out",
+        f"{path}.crt",
+        "-days",
+        "2",
+    ]
+    subprocess.run([*made, "-subj", "/CN=web.test", "-addext", names], check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())
+    return path
+
+
+def through(proxy: Proxy, talk: Talk, path: Path) -> Any:
+    """Run a client against a proxy."""
+
+    async def both() -> Any:
+        server = await asyncio.start_unix_server(proxy.serve, path / "proxy")
+        reader, writer = await asyncio.open_unix_connection(path / "proxy")
+        try:
+            return await asyncio.wait_for(talk(reader, writer), 20)
+        finally:
+            writer.close()
+            server.close()
+
+    return asyncio.run(both())
+
+
+def local(*hosts: str) -> Proxy:
+    """Return a proxy for which every name is this machine, and that is allowed."""
+
+    async def resolve(name: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    return Proxy(hosts, lambda address: True, resolve)
+
+
+def request(text: str) -> Talk:
+    """Return a client that sends a text and returns all that comes back."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(text.encode("latin-1"))
+        return await reader.read(-1)
+
+    return talk
+
+
+def tunnel(head: str, inner: bytes) -> Talk:
+    """Return a client that opens a tunnel, sends something through it, and returns the beginning of what comes back."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(head.encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if b" 200 " not in answer:
+            return answer
+        writer.write(inner)
+        return await reader.read(1000)
+
+    return talk
+
+
+def test_plain_http(tmp_path: Path) -> None:
+    with web_server() as port:
+        proxy = local(f"web.test:{port}")
+        said = through(
+            proxy, request(f"GET http://web.test:{port}/a?b HTTP/1.1\r\nHost: web.test:{port}\r\n\r\n"), tmp_path
+        )
+        assert said.endswith(f"web.test:{port} /a?b".encode())
+        for target, host in ((f"http://other.test:{port}/", "other.test"), (f"http://web.test:{port}/", "other.test")):
+            said = through(proxy, request(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"), tmp_path)
+            assert said.startswith(b"HTTP/1.1 403")
+
+
+def test_only_one_request_goes_through_a_plain_connection(tmp_path: Path) -> None:
+    with web_server() as port:
+        first = f"GET http://web.test:{port}/1 HTTP/1.1\r\nHost: web.test\r\n\r\n"
+        said = through(local(f"web.test:{port}"), request(first + first.replace("/1", "/2")), tmp_path)
+    assert b"/1" in said
+    assert b"/2" not in said
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "CONNECT other.test:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 127.0.0.1:443 HTTP/1.1\r\n\r\n",
+        "CONNECT [::1]:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 2130706433:443 HTTP/1.1\r\n\r\n",
+        "CONNECT 0x7f.1:443 HTTP/1.1\r\n\r\n",
+        "CONNECT web.test:22 HTTP/1.1\r\n\r\n",
+        "CONNECT web.test HTTP/1.1\r\n\r\n",
+        "CONNECT web.test:x HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n",
+        "GET ftp://web.test/ HTTP/1.1\r\n\r\n",
+        "GET https://web.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
+        "NONSENSE\r\n\r\n",
+        "GET http://web.test/ HTTP/1.1\r\nHost: web.test\r\nHost: other.test\r\n\r\n",
+        "GET http://user@other.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n",
+    ],
+)
+def test_what_is_refused(head: str, tmp_path: Path) -> None:
+    said = through(local("web.test"), request(head), tmp_path)
+    assert said.startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\5", b"\5\1", b"\5\0", b"\4\1\0\0", b"\0" * 70000, b"x" * 200_000])
+def test_garbage_ends_the_connection(garbage: bytes, tmp_path: Path) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(garbage)
+        writer.write_eof()
+        return await reader.read(-1)
+
+    assert len(through(local("web.test"), talk, tmp_path)) < 300
+
+
+def test_a_name_that_stands_for_a_private_address_is_refused(tmp_path: Path) -> None:
+    async def resolve(name: str, port: int) -> list[str]:
+        return ["127.0.0.1", "10.0.0.1", "::1", "fe80::1%eth0"]
+
+    said = through(Proxy(("web.test",), resolve=resolve), request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
+    assert b"403" in said
+    assert b"private networks" in said
+
+
+def test_tls_has_to_be_for_the_host(certificate: Path, tmp_path: Path) -> None:
+    with web_server(certificate=certificate) as port:
+        proxy = local(f"web.test:{port}")
+        head = f"CONNECT web.test:{port} HTTP/1.1\r\n\r\n"
+        assert through(proxy, tunnel(head, hello_for("web.test")), tmp_path).startswith(b"\x16")
+        assert through(proxy, tunnel(head, hello_for("other.test")), tmp_path) == b""
+        assert through(proxy, tunnel(head, hello_for(None)), tmp_path) == b""
+
+
+def test_socks(tmp_path: Path) -> None:
+    def socks(kind: int, address: bytes, port: int) -> Talk:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+            writer.write(b"\5\1\0")
+            assert await reader.readexactly(2) == b"\5\0"
+            writer.write(bytes([5, 1, 0, kind]) + address + port.to_bytes(2, "big"))
+            answer = await reader.readexactly(10)
+            if answer[1]:
+                return answer
+            writer.write(b"GET /s HTTP/1.0\r\nHost: web.test\r\n\r\n")
+            return await reader.read(-1)
+
+        return talk
+
+    with web_server() as port:
+        proxy = local(f"web.test:{port}")
+        assert through(proxy, socks(3, b"\x08web.test", port), tmp_path).endswith(b"web.test /s")
+        assert through(proxy, socks(3, b"\x0aother.test", port), tmp_path)[1] == 2
+        assert through(proxy, socks(1, socket.inet_aton("127.0.0.1"), port), tmp_path)[1] == 2
+        assert through(proxy, socks(4, bytes(15) + b"\1", port), tmp_path)[1] == 2
+
+
+# From inside a sandbox.
+
+FETCH = """
+import urllib.request, urllib.error, socket, sys
+def fetch(url):
+    try: return urllib.request.urlopen(url, timeout=20).read().decode()
+    except urllib.error.HTTPError as error: return error.read().decode()
+    except OSError as error: return f'{type(error).__name__} {error}'
+"""
+
+
+def test_a_sandbox_reaches_nothing_that_is_not_named() -> None:
+    done = run_code(FETCH + "print(fetch('http://other.test/'))", allow_network=["web.test"])
+    assert "'other.test', port 80, is not among the hosts" in done.stdout
+
+
+def test_a_sandbox_has_no_names_and_no_other_way() -> None:
+    done = run_code(
+        FETCH + "try: print(socket.getaddrinfo('web.test', 80))\nexcept OSError as e: print('unresolved')\n"
+        "try: socket.create_connection(('93.184.216.34', 80), timeout=5)\nexcept OSError as e: print(e.errno)\n"
+        "print([line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]])",
+        allow_network=["web.test"],
+    )
+    assert done.stdout == "unresolved\n101\n['lo']\n"
+
+
+@pytest.fixture
+def internet() -> Iterator[None]:
+    """A machine whose own address is a public one, and names for it."""
+    if os.geteuid() != 0 or "TEST_HOME" not in os.environ:
+        pytest.skip("needs a network namespace of its own in which addresses can be set: contrib/python/check, as root")
+    hosts = Path("/etc/hosts")
+    before = hosts.read_text()
+    subprocess.run(["ip", "address", "add", f"{PUBLIC_ADDRESS}/32", "dev", "lo"], check=True)
+    hosts.write_text(f"{before}\n{PUBLIC_ADDRESS} web.test other.test\n127.0.0.1 inner.test\n")
+    try:
+        yield
+    finally:
+        hosts.write_text(before)
+        subprocess.run(["ip", "address", "del", f"{PUBLIC_ADDRESS}/32", "dev", "lo"], check=True)
+
+
+@pytest.mark.usefixtures("internet")
+def test_a_sandbox_reaches_the_hosts_that_are_named(certificate: Path) -> None:
+    source = FETCH + (
+        "import ssl\nssl._create_default_https_context = lambda: ssl.create_default_context(cafile='/ca.crt')\n"
+        "for url in ('http://web.test/x', 'https://web.test/y', 'https://other.test/', 'http://inner.test/'):\n"
+        "    print(fetch(url))"
+    )
+    with web_server(PUBLIC_ADDRESS, 80), web_server(PUBLIC_ADDRESS, 443, certificate), web_server("127.0.0.1", 80):
+        done = run_code(
+            source,
+            allow_network=["web.test", "inner.test"],
+            mounts=[Mount(f"{certificate}.crt", "/ca.crt")],
+        )
+    said = done.stdout.splitlines()
+    assert said[:2] == ["web.test /x", "web.test /y"]
+    assert "403" in said[2]
+    assert "private networks" in said[3]
+
+
+@pytest.mark.usefixtures("internet")
+def test_a_sandbox_cannot_reach_another_name_on_the_same_address(certificate: Path) -> None:
+    source = (
+        "import socket, ssl\n"
+        "raw = socket.create_connection(('127.0.0.1', 1080))\n"
+        "raw.sendall(b'CONNECT web.test:443 HTTP/1.1\\r\\n\\r\\n')\nassert b'200' in raw.recv(1000)\n"
+        "context = ssl.create_default_context(cafile='/ca.crt')\n"
+        "try: context.wrap_socket(raw, server_hostname='other.test')\n"
+        "except (ssl.SSLError, OSError) as error: print('refused')"
+    )
+    with web_server(PUBLIC_ADDRESS, 443, certificate):
+        mounts = [Mount(f"{certificate}.crt", "/ca.crt")]
+        assert run_code(source, allow_network=["web.test"], mounts=mounts).stdout == "refused\n"
+
+
+@pytest.mark.usefixtures("internet")
+def test_with_the_network_of_the_host() -> None:
+    with web_server() as port:
+        done = run_code(FETCH + f"print(fetch('http://127.0.0.1:{port}/h'))", allow_network="host")
+    assert done.stdout == f"127.0.0.1:{port} /h\n"

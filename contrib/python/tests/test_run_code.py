@@ -1,0 +1,230 @@
+"""run_code: output, value, errors, files, limits; all of it in an Execution."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pysbx import Execution, Mount, SandboxStartupError, run_code
+
+
+def test_output_value_and_usage() -> None:
+    done = run_code("import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7")
+    assert (done.stdout, done.stderr, done.value, done.exit_code, done.error) == ("out\n", "err\n", "42", 0, None)
+    assert 0 < done.usage.cpu_sec < 10
+    assert 0 < done.usage.wall_sec < 30
+    assert 5 < done.usage.peak_memory_mb < 512
+    assert run_code("x = b'x' * (200 << 20)").usage.peak_memory_mb > 200
+    assert set(done.limits) == {"memory", "cpu", "pids"}
+    assert set(done.limits.values()) <= {"cgroup", "rlimit"}
+
+
+def test_it_is_a_program() -> None:
+    done = run_code(
+        "import sys\nprint(__name__, sys.argv, sys.path[0] == '', __file__ if '__file__' in vars() else None)"
+    )
+    assert done.stdout == "__main__ ['-c'] True None\n"
+    assert run_code("import sys; print(sys.argv[1:])", argv=("a", "b")).stdout == "['a', 'b']\n"
+    assert run_code("import os; print(os.getcwd())").stdout == "/work\n"
+    assert run_code("import sys; print(sys.stdin.read() == '')").stdout == "True\n"
+
+
+def test_a_module_as_a_program() -> None:
+    done = run_code("", module="json.tool", argv=("in.json",), files={"in.json": '{"a":1}'})
+    assert done.stdout == '{\n    "a": 1\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "said"),
+    [
+        ("import sys; sys.exit(3)", 3, ""),
+        ("import sys; sys.exit('bye')", 1, "bye\n"),
+        ("raise SystemExit", 0, ""),
+        ("import os; os._exit(9)", 9, ""),
+        ("import os, signal; signal.signal(15, signal.SIG_DFL); 1", 0, ""),
+    ],
+)
+def test_exit_codes(source: str, code: int, said: str) -> None:
+    done = run_code(source)
+    assert (done.exit_code, done.stderr) == (code, said)
+
+
+def test_an_error_has_its_line() -> None:
+    done = run_code("def inner():\n    return [1][5]\n\ninner()\n")
+    assert done.exit_code == 1
+    assert done.error is not None
+    assert (done.error.type, done.error.line) == ("IndexError", 2)
+    assert done.error.traceback.startswith('Traceback (most recent call last):\n  File "<sandbox>", line 4')
+    assert "return [1][5]" in done.error.traceback
+    assert done.error.hint
+
+
+def test_a_syntax_error_has_its_line() -> None:
+    done = run_code("x = 1\ny = (\n")
+    assert done.error is not None
+    assert (done.error.type, done.error.line) == ("SyntaxError", 2)
+
+
+def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
+    done = run_code("counter = 1\nprint(countre)")
+    assert done.error is not None
+    assert done.error.hint == "did you mean 'counter'?"
+
+
+def test_timeout() -> None:
+    began = time.monotonic()
+    done = run_code("print('before')\nwhile True: pass", timeout_sec=1)
+    assert done.timed_out
+    assert done.exit_code == 124
+    assert done.stdout == "before\n"
+    assert time.monotonic() - began < 10
+
+
+def test_output_is_cut_and_marked_and_the_program_goes_on() -> None:
+    done = run_code("print('x' * 100_000)\nopen('/output/done', 'w').close()", output_limit=1000)
+    assert done.truncated
+    assert done.stdout.startswith("x" * 1000 + "\n[truncated")
+    assert len(done.stdout) < 1100
+    assert "done" in done.artifacts
+
+
+def test_an_endless_flood_of_output_ends_with_the_time() -> None:
+    done = run_code("while True: print('x' * 1000)", timeout_sec=1, output_limit=10)
+    assert done.timed_out
+    assert done.truncated
+    assert done.stdout.startswith("x" * 10 + "\n[truncated")
+
+
+def test_files_in_and_out() -> None:
+    done = run_code(
+        "data = open('in/a.txt').read()\nimport os\nos.mkdir('/output/sub')\n"
+        "open('/output/sub/b.txt', 'w').write(data * 2)\nos.symlink('/etc/passwd', '/output/link')",
+        files={"in/a.txt": "ab"},
+    )
+    assert done.error is None
+    assert dict(done.artifacts) == {"sub/b.txt": b"abab"}
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a\0b", "."])
+def test_files_cannot_be_put_elsewhere(name: str) -> None:
+    with pytest.raises(ValueError, match="relative path"):
+        run_code("1", files={name: b""})
+
+
+def test_artifacts_beyond_the_limit_are_left_out() -> None:
+    done = run_code(
+        "open('/output/big', 'wb').write(bytes(3000)); open('/output/a', 'w').write('x')", answer_limit=4000
+    )
+    assert dict(done.artifacts) == {"a": b"x"}
+    assert done.truncated
+
+
+def test_output_of_children_and_of_c_code_is_kept_in_order() -> None:
+    done = run_code(
+        "import os, subprocess\nprint(1)\nos.write(1, b'2\\n')\nsubprocess.run(['/bin/echo', '3'])\nprint(4)"
+    )
+    assert done.stdout == "1\n2\n3\n4\n"
+
+
+def test_output_can_be_followed() -> None:
+    seen: list[tuple[float, str]] = []
+    run_code(
+        "import time\nprint('a')\ntime.sleep(0.5)\nprint('b')",
+        on_stdout=lambda text: seen.append((time.monotonic(), text)),
+    )
+    assert "".join(text for _, text in seen) == "a\nb\n"
+    assert seen[-1][0] - seen[0][0] > 0.3
+
+
+def test_threads_processes_and_asyncio_work() -> None:
+    done = run_code(
+        "import asyncio, threading, multiprocessing, concurrent.futures as futures\n"
+        "def double(x): return 2 * x\n"
+        "with futures.ThreadPoolExecutor(2) as pool: print(list(pool.map(double, [1, 2])))\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(double, [1, 2]))\n"
+        "async def main(): return await asyncio.gather(*(asyncio.sleep(0, n) for n in range(3)))\n"
+        "print(asyncio.run(main()))"
+    )
+    assert (done.stdout, done.error) == ("[2, 4]\n[2, 4]\n[0, 1, 2]\n", None)
+
+
+def test_atexit_functions_run() -> None:
+    assert run_code("import atexit; atexit.register(print, 'end'); print('begin')").stdout == "begin\nend\n"
+
+
+def test_a_broken_repr_is_an_error_of_the_code() -> None:
+    done = run_code("class A:\n    def __repr__(self): return 1 / 0\nA()")
+    assert done.error is not None
+    assert done.error.type == "ZeroDivisionError"
+
+
+def test_memory_is_limited() -> None:
+    done = run_code("x = bytearray(1 << 30)", memory_mb=128)
+    assert done.error is not None
+    assert done.error.type == "MemoryError"
+
+
+def test_the_number_of_processes_is_limited() -> None:
+    done = run_code(
+        "import os, time\nn = 0\ntry:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\n"
+        "except OSError as error: print(error.errno)\nprint(n < 20)",
+        max_processes=16,
+    )
+    assert done.stdout == "11\nTrue\n"
+
+
+def test_the_size_of_files_is_limited() -> None:
+    done = run_code("open('/tmp/x', 'wb').write(bytes(3 << 20))", file_size_mb=1)
+    assert done.error is not None
+    assert done.error.type == "OSError"
+    done = run_code("for n in range(9): open(f'/tmp/{n}', 'wb').write(bytes(1 << 20))", tmp_mb=4)
+    assert done.error is not None
+    assert "No space left" in done.error.message
+
+
+def test_processor_time_is_limited_without_a_controller_too() -> None:
+    done = run_code("while True: pass", cpus=0.1, timeout_sec=10)
+    if done.limits["cpu"] == "cgroup":
+        assert done.usage.cpu_sec < 3
+    assert done.timed_out
+    assert done.usage.cpu_sec < 5
+
+
+def test_strict_limits_refuse_with_the_remedy() -> None:
+    done = run_code("1")
+    if set(done.limits.values()) == {"cgroup"}:
+        assert run_code("1", limits="strict").exit_code == 0
+        return
+    with pytest.raises(SandboxStartupError, match=r"(?s)limits='strict'.*controller"):
+        run_code("1", limits="strict")
+
+
+def test_what_was_mounted_can_be_used(tmp_path: Path) -> None:
+    base = tmp_path
+    (base / "in").mkdir(mode=0o700)
+    (base / "in" / "a").write_text("content")
+    (base / "in" / "a").chmod(0o600)
+    (base / "out").mkdir()
+    mounts = [Mount(str(base / "in"), "/data"), Mount(str(base / "out"), "/result", readonly=False)]
+    done = run_code(
+        "print(open('/data/a').read())\nopen('/result/b', 'w').write('made')\ntry: open('/data/c', 'w')\n"
+        "except OSError as error: print(error.errno)",
+        mounts=mounts,
+    )
+    assert (done.error, done.stdout) == (None, "content\n30\n")
+    assert (base / "out" / "b").read_text() == "made"
+    assert (base / "out" / "b").stat().st_uid == os.geteuid()
+
+
+def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
+    done = run_code("import os; print(os.getcwd())", workdir="/data", mounts=[Mount(str(tmp_path), "/data")])
+    assert done.stdout == "/data\n"
+    with pytest.raises(ValueError, match="workdir"):
+        run_code("1", workdir="../x")
+
+
+def test_an_execution_has_defaults() -> None:
+    assert Execution().exit_code == 0

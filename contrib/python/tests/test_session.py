@@ -1,0 +1,110 @@
+"""Sandbox: state, files, the end of a session, and the end of the program that holds one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pysbx import Sandbox, SandboxError, SandboxTimeoutError
+from tests.conftest import containers
+
+
+def test_state_is_kept() -> None:
+    with Sandbox() as session:
+        assert session.run("import math\nx = 41").error is None
+        assert session.run("x + 1").value == "42"
+        assert session.run("math.floor(1.5)").value == "1"
+        failed = session.run("1 / 0")
+        assert failed.error is not None
+        assert session.run("x").value == "41"
+
+
+def test_output_belongs_to_its_run() -> None:
+    seen: list[str] = []
+    with Sandbox(on_stdout=seen.append, output_limit=10) as session:
+        assert session.run("print('a' * 50)").truncated
+        assert session.run("print('b')").stdout == "b\n"
+        assert session.run("print('c')").stdout == "c\n"
+    assert "".join(seen) == "a" * 10 + "b\nc\n"
+
+
+def test_files() -> None:
+    with Sandbox() as session:
+        session.put({"a/b.txt": "text"})
+        assert session.run("open('a/b.txt').read()").value == "'text'"
+        session.run("open('c', 'wb').write(b'123')")
+        assert session.get("c") == b"123"
+        assert session.files() == {"a/b.txt": 4, "c": 3}
+        with pytest.raises(SandboxError, match="larger than 2 bytes"):
+            session.get("c", limit=2)
+        with pytest.raises(SandboxError, match="No such file"):
+            session.get("none")
+        with pytest.raises(ValueError, match="relative path"):
+            session.put({"../x": b""})
+
+
+def test_saving_a_file_does_not_follow_what_the_sandbox_made(tmp_path: Path) -> None:
+    with Sandbox() as session:
+        session.run("import os; os.symlink('/etc/passwd', 'link')")
+        session.save("link", tmp_path / "copy")
+    assert b"sandbox:x:0" in (tmp_path / "copy").read_bytes()
+
+
+def test_functions_can_be_called_in_a_session() -> None:
+    with Sandbox() as session:
+        session.put({"n": "7"})
+
+        def read(name: str) -> int:
+            with open(name, encoding="ascii") as file:
+                return int(file.read())
+
+        assert session.call(read, "n") == 7
+
+
+def test_a_run_that_takes_too_long_ends_the_session() -> None:
+    with Sandbox(timeout_sec=1) as session:
+        assert session.run("1").exit_code == 0
+        assert session.run("while True: pass").timed_out
+        with pytest.raises(SandboxError, match="has ended"):
+            session.run("1")
+    with Sandbox(timeout_sec=0.5) as session, pytest.raises(SandboxTimeoutError):
+        session.call(time.sleep, 60)
+
+
+def test_the_end_of_the_process_ends_the_session() -> None:
+    with Sandbox() as session:
+        assert session.run("import os; os._exit(5)").exit_code == 5
+        with pytest.raises(SandboxError, match="has ended"):
+            session.run("1")
+
+
+def test_sessions_are_independent() -> None:
+    with Sandbox() as one, Sandbox() as two:
+        one.run("x = 1")
+        assert two.run("'x' in globals()").value == "False"
+
+
+def test_the_child_dies_with_its_parent() -> None:
+    program = (
+        "import os, sys\nfrom pysbx import Sandbox\nsession = Sandbox()\n"
+        "session.run('import ctypes; ctypes.CDLL(None).prctl(1, 0)')\n"
+        "print(os.getpid(), flush=True)\nsession.run('import time; time.sleep(60)')"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    name = f"-{int(child.stdout.readline())}-"
+    time.sleep(0.3)
+    assert [found for found in containers() if name in found]
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    deadline = time.monotonic() + 10
+    while [found for found in containers() if name in found]:
+        assert time.monotonic() < deadline, "the container is still there"
+        time.sleep(0.1)

@@ -1,0 +1,66 @@
+"""Sandboxes that continue from a prewarmed interpreter: fresh all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from pysbx import Sandbox, run_code, sandbox
+from pysbx.options import make_options, prepare
+from pysbx.runtime import build_snapshot
+
+ABOUT = """
+import os, random, sys, uuid
+print(os.urandom(8).hex(), random.random(), uuid.uuid4(), id(object()) > 0)
+print(os.getpid(), os.getcwd(), sys.argv, sorted(vars()), len(os.listdir('/proc/self/fd')), os.environ['HOME'])
+print(sorted(name for name in sys.modules if name.startswith(('json', 'urllib', 'http'))))
+"""
+
+
+@pytest.fixture(autouse=True)
+def warm() -> None:
+    """Warm starts, or a reason why there are none."""
+    reason = build_snapshot(str(prepare(make_options()).path))
+    if reason:
+        pytest.skip(reason)
+
+
+def test_every_run_is_warm_once_there_is_a_snapshot() -> None:
+    assert [run_code("1", warm="require").warm for _ in range(3)] == [True] * 3
+    assert not run_code("1", warm="off").warm
+
+
+def test_two_warm_runs_share_no_chance() -> None:
+    first, second = (run_code(ABOUT, warm="require").stdout.splitlines() for _ in range(2))
+    assert all(one != other for one, other in zip(first[0].split()[:3], second[0].split()[:3], strict=True))
+    assert first[1:] == second[1:]
+
+
+def test_a_warm_run_is_as_a_cold_one() -> None:
+    warm, cold = (run_code(ABOUT, warm=mode) for mode in ("require", "off"))
+    assert (warm.error, warm.stderr) == (cold.error, cold.stderr)
+    assert warm.stdout.splitlines()[1:] == cold.stdout.splitlines()[1:]
+
+
+def test_limits_hold_in_a_warm_run() -> None:
+    assert run_code("x = bytearray(1 << 30)", memory_mb=128).error is not None
+    assert run_code("while True: pass", timeout_sec=1).timed_out
+
+
+def test_a_function_and_a_session() -> None:
+    @sandbox(warm="require")
+    def add(one: int, two: int) -> int:
+        return one + two
+
+    assert add(1, 2) == 3
+    with Sandbox(warm="require") as session:
+        session.run("x = 41")
+        done = session.run("x + 1")
+    assert (done.value, done.warm) == ("42", True)
+
+
+def test_modules_that_were_asked_for_are_there_already() -> None:
+    source = "import sys\nprint('decimal' in sys.modules, 'xmlrpc.client' in sys.modules)"
+    options = make_options(preload=["xmlrpc.client"])
+    assert build_snapshot(str(prepare(options).path)) == ""
+    assert run_code(source, options=options).stdout == "True True\n"
+    assert run_code(source).stdout == "True False\n"
