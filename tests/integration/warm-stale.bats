@@ -127,6 +127,19 @@ except ImportError:
     now_says fast -c 'import package; print(package.text)'
 }
 
+@test "a module was replaced between create and start" {
+    module greeting.py <<<'text = "old"'
+    preload greeting
+    warm_says old -c "$SAY"
+    program auto "$SAY"
+    runtime create --bundle bundle box </dev/null >output 2>&1
+    sleep 0.6 # longer than a look at the files holds
+    module greeting.py <<<'text = "new"'
+    expect 0 runtime start box
+    wait_for grep -q . output
+    [[ $(<output) == new ]]
+}
+
 @test "the volume that holds the modules is another one" {
     module greeting.py <<<'text = "old"'
     preload greeting
