@@ -95,7 +95,8 @@ INSTALLED := \
     contrib/completions/pysbx-runtime.zsh:0644:$(DATADIR)/zsh/site-functions/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
     config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
-    config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json
+    config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
+    config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
 field = $(word $(2),$(subst :, ,$(1)))
 
 install: all
