@@ -27,6 +27,14 @@ disk() {
     output_is $'cpu.weight 100\ncpu.max 20000 50000\ncpu.max.burst 5000'
 }
 
+@test "linux.resources.cpu: the least and the greatest of shares" {
+    resources_make 'resources["cpu"] = {"shares": 2}' cpu.weight
+    output_is "cpu.weight 1"
+    runtime delete --force pysbx-one
+    resources_make 'resources["cpu"] = {"shares": 262144}' cpu.weight
+    output_is "cpu.weight 10000"
+}
+
 @test "linux.resources.cpu: idle" {
     resources_make 'resources["cpu"] = {"idle": 1}' cpu.idle
     output_is "cpu.idle 1"
@@ -47,6 +55,11 @@ disk() {
     output_is $'memory.max max\nmemory.swap.max max'
 }
 
+@test "linux.resources.pids: -1 is no limit" {
+    resources_make 'resources["pids"] = {"limit": -1}' pids.max
+    output_is "pids.max max"
+}
+
 @test "linux.resources.pids: limit" {
     resources_make 'resources["pids"] = {"limit": 23}' pids.max
     output_is "pids.max 23"
@@ -62,10 +75,15 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     output_is "io.max $device rbps=1048576 wbps=2097152 riops=100 wiops=200"
 }
 
+@test "linux.resources.blockIO: weight" {
+    resources_make "resources['blockIO'] = {'weight': 505}" io.weight
+    output_is "io.weight default 5000"
+}
+
 @test "linux.resources.hugepageLimits" {
     needs_root "systemd does not hand hugetlb to users"
-    resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max
-    output_is "hugetlb.2MB.max 4194304"
+    resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max hugetlb.2MB.rsvd.max
+    output_is $'hugetlb.2MB.max 4194304\nhugetlb.2MB.rsvd.max 4194304'
 }
 
 @test "linux.resources.unified: any file" {
@@ -103,18 +121,38 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     expect 0 podman rm --force --time 0 bomb
 }
 
-@test "delete --force: ends a fork bomb at once" {
+# Starts a fork bomb that has reached its limit; its cgroup is in $dir.
+start_bomb() {
     make_bundle sh -c 'f() { f | f & f; }; f'
     edit_config 'resources["pids"] = {"limit": 200}'
     start_bundle pysbx-one
-    local dir began
     dir=$(cgroup_of_process "$(pid_of pysbx-one)")
     wait_for grep -qE '^max [1-9]' "$dir/pids.events"
     began=$(date +%s%N)
-    runtime delete --force pysbx-one
-    # A second on a real machine; this one is emulated, and the bomb itself has it busy.
+}
+
+# A second on a real machine; this one is emulated, and the bomb itself has it busy.
+was_quick() {
     (($(date +%s%N) - began < 10000000000))
+}
+
+@test "delete --force: ends a fork bomb at once" {
+    local dir began
+    start_bomb
+    runtime delete --force pysbx-one
+    was_quick
     [[ ! -e $dir ]]
+}
+
+@test "kill --all: ends a fork bomb at once" {
+    local dir began
+    start_bomb
+    runtime kill --all pysbx-one KILL
+    # systemd removes the cgroup as soon as it is empty.
+    wait_for eval "! grep -qs 'populated 1' '$dir/cgroup.events'"
+    was_quick
+    [[ $(runtime state pysbx-one | jq -r .status) == stopped ]]
+    runtime delete pysbx-one
 }
 
 @test "podman run --cpus: a busy loop gets its share" {

@@ -42,11 +42,15 @@ load vm.bash
 }
 
 @test "events: a process that is killed for want of memory" {
-    make_bundle sh -c 'sleep 2; tail /dev/zero; sleep 1000'
+    make_bundle sleep 1000
     edit_config 'resources["memory"] = {"limit": 20971520, "swap": 20971520}'
     start_bundle pysbx-one
-    runtime events --interval 1h pysbx-one >reported 3>&- &
+    "$RUNTIME" events --interval 1h pysbx-one >reported 3>&- &
+    local events=$!
+    wait_for eval "ls -l /proc/$events/fd | grep -q inotify"
+    expect 137 runtime exec pysbx-one tail /dev/zero
     wait_for grep -q '"type":"oom","id":"pysbx-one"' reported
     runtime delete --force pysbx-one
-    wait
+    wait "$events"
+    [[ $(wc -l <reported) == 1 ]]
 }

@@ -48,17 +48,22 @@ scope_of() {
     echo "libpod-$(podman inspect --format '{{.Id}}' "$1").scope"
 }
 
+# Asking Podman is slow here, and the answers of one test stay the same.
+declare -gA _cgroups=() _scopes=()
+
 # Asserts that a file of a container's cgroup has a value: file_is NAME FILE VALUE.
 file_is() {
-    local dir
-    dir=$(cgroup_of "$1")
-    [[ $(<"$dir/$2") == "$3" ]] || { echo "$2 is '$(<"$dir/$2")', not '$3'"; return 1; }
+    [[ ${_cgroups[$1]:-} ]] || _cgroups[$1]=$(cgroup_of "$1")
+    local value
+    value=$(<"${_cgroups[$1]}/$2")
+    [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
 # Asserts that the scope of a container has a property: property_is NAME PROPERTY VALUE.
 property_is() {
+    [[ ${_scopes[$1]:-} ]] || _scopes[$1]=$(scope_of "$1")
     local value
-    value=$(manager show --property "$2" --value "$(scope_of "$1")")
+    value=$(manager show --property "$2" --value "${_scopes[$1]}")
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
@@ -113,6 +118,12 @@ remove_bundles() {
         [[ $id == pysbx-* ]] && runtime delete --force "$id"
     done
     return 0
+}
+
+# No test of this directory makes a pod, and each call of Podman takes a second.
+clean_up() {
+    podman rm --all --force --time 0
+    check_leftovers
 }
 
 teardown() {

@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# What SELinux has denied since this machine was started: runs after the other files. ausearch(8).
+
+load vm.bash
+
+# What the tests of selinux.bats provoke: types of process and object, class. What categories forbid is not logged.
+readonly PROVOKED='container_t pysbx_runtime_exec_t file
+container_t pysbx_runtime_state_t dir
+container_t pysbx_snapshot_t dir
+container_t user_home_t file
+pysbx_python_t container_file_t blk_file
+pysbx_python_t container_file_t chr_file
+pysbx_python_t pysbx_python_t netlink_route_socket
+pysbx_python_t pysbx_python_t udp_socket'
+
+@test "audit: nothing was denied but what tests provoke" {
+    local log=$BATS_TEST_TMPDIR/log
+    # One that is provoked here, so that an audit log without entries is no success.
+    echo content >"$HOME/given"
+    expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given
+    rm "$HOME/given"
+    wait_for eval "ausearch --message avc,selinux_err,user_avc --input-logs --raw 2>/dev/null |
+        grep -E '^type=(AVC|USER_AVC|SELINUX_ERR)' | tee '$log' | grep -q user_home_t"
+    sed -nE 's/.*scontext=[^:]*:[^:]*:([^:]*):.*tcontext=[^:]*:[^:]*:([^:]*):.*tclass=([a-z0-9_]*).*/\1 \2 \3/p' "$log" |
+        sort -u >denied
+    cat "$log"
+    # Lines in another form count as denials as well.
+    (($(grep -c . "$log") == $(grep -c 'scontext=.*tcontext=.*tclass=' "$log")))
+    expect 0 comm -23 denied <(sort <<<"$PROVOKED")
+    output_is ""
+}
