@@ -16,6 +16,7 @@
 #include "container/warm_show.h"
 #include "warm/config.h"
 #include "warm/manifest.h"
+#include "warm/store_files.h"
 
 /* What the container is called whose snapshot is made or compared; it is never made itself. */
 #define CONTAINER_ID "warm"
@@ -369,11 +370,22 @@ static int limits_of(struct arena *a, const struct prune_values *prune, struct s
     return 0;
 }
 
+static int remove_one(const struct store *store, const char *key, struct error *err)
+{
+    char name[KEY_NAME_SIZE];
+    enum store_file file;
+    struct stat st;
+    if (!store_file_parse(key, name, &file) || file != STORE_IMAGE ||
+        !store_file_stat(store, key, STORE_IMAGE, &st))
+        return error_text(err, -ENOENT, "there is no snapshot '%s'", key);
+    return store_remove(store, key, err);
+}
+
 static int run_prune(struct invocation *invocation, void *values, struct error *err)
 {
     struct arena *a = invocation->arena;
     struct store_limits limits;
-    struct store store;
+    struct store store = {.dir = -1};
     size_t removed = 0;
     bool there = false;
     int ret = limits_of(a, values, &limits, err);
@@ -381,12 +393,18 @@ static int run_prune(struct invocation *invocation, void *values, struct error *
         ret = open_store(a, &store, &there, err);
     if (ret < 0)
         return ret;
-    if (there) {
+    if (invocation->count > 0) {
+        ret = there ? remove_one(&store, invocation->args[0], err)
+                    : error_text(err, -ENOENT, "there is no snapshot '%s'", invocation->args[0]);
+        removed = ret == 0;
+    } else if (there) {
         ret = store_prune(a, &store, &limits, NULL, &removed, err);
-        store_close(&store);
     }
+    store_close(&store);
+    if (ret < 0)
+        return ret;
     printf("%zu removed\n", removed);
-    return ret < 0 ? ret : output_finish(err);
+    return output_finish(err);
 }
 
 static const struct command commands[] = {
@@ -416,10 +434,11 @@ static const struct command commands[] = {
      .max_args = 1,
      .run = run_verify},
     {.name = "warm prune",
-     .arguments = "",
-     .summary = "remove snapshots that are too old, used too often, damaged or more than fit",
+     .arguments = "[KEY]",
+     .summary = "remove one snapshot, or all that are too old, used too often, damaged or more than fit",
      .options = prune_options,
      .values_size = sizeof(struct prune_values),
+     .max_args = 1,
      .run = run_prune},
 };
 

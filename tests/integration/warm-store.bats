@@ -134,6 +134,22 @@ store_files() {
     [[ -z $(store_files) ]]
 }
 
+@test "warm prune KEY: one snapshot" {
+    local key
+    runtime warm build --bundle bundle
+    preload decimal
+    runtime warm build --bundle bundle
+    key=$(runtime warm list --quiet | head -n 1)
+    expect 0 runtime warm prune "$key"
+    output_is "1 removed"
+    expect 0 runtime warm list --quiet
+    [[ $output != *$key* && $(wc -l <<<"$output") == 1 ]]
+    expect 1 runtime warm prune "$key"
+    stderr_has "there is no snapshot '$key'"
+    expect 1 runtime warm prune ../warm
+    stderr_has "there is no snapshot '../warm'"
+}
+
 @test "warm prune: what is too old, too large, everything" {
     runtime warm build --bundle bundle
     preload decimal
