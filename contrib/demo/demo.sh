@@ -56,6 +56,7 @@ show() {
         --root "$work/storage" --runroot "$work/run" --tmpdir "$work/tmp")
     local -a sandbox=(--network none --read-only --cap-drop ALL --security-opt no-new-privileges --user 1000:1000)
     if [[ ${DEMO_CGROUPS:-enabled} == disabled ]]; then sandbox+=(--cgroups disabled); fi
+    list_snapshots >"$work/snapshots"
     # shellcheck disable=SC2064 # the value of now
     trap "cleanup '$work'" EXIT
 
@@ -85,6 +86,21 @@ show() {
 
     heading "5. Ten containers, one after the other"
     step "podman run --rm, ten times" show_ten "${sandbox[@]}"
+
+    heading "6. The same warm: the interpreter is restored, its imports are done"
+    local -a cold=(--annotation run.pysbx.warm=off) warm=(--annotation "run.pysbx.preload=json decimal asyncio")
+    step "cold: python3 -c 'import json, decimal, asyncio'" show_imports "${sandbox[@]}" "${cold[@]}"
+    step "the first run makes the snapshot" show_imports "${sandbox[@]}" "${warm[@]}"
+    step "warm" show_imports "${sandbox[@]}" "${warm[@]}"
+}
+
+show_imports() {
+    podman_here run --rm "$@" "$image" python3 -c 'import json, decimal, asyncio; print(decimal.Decimal(6) * 7)'
+}
+
+# The snapshots that are there, one a line.
+list_snapshots() {
+    "$RUNTIME" warm list --quiet | sort
 }
 
 show_program() {
@@ -100,8 +116,11 @@ show_ten() {
 }
 
 cleanup() {
-    local work=$1
+    local work=$1 snapshot
     podman_here rm --all --force --time 0 >/dev/null 2>&1 || true
+    list_snapshots | comm -13 "$work/snapshots" - | while read -r snapshot; do
+        "$RUNTIME" warm prune "$snapshot" >/dev/null
+    done
     if ((EUID == 0)); then
         umount "$work/storage/overlay" 2>/dev/null || true
     else
