@@ -216,7 +216,10 @@ def import_beside(scouting: int, modules: list[str]) -> None:
 
 
 def undo_start() -> None:
-    """Take away what starting with -c has left: '' in the path; since 3.13 also linecache, which keeps the text."""
+    """Take away what starting with -c has left: '' in the path; since 3.13 also linecache, which keeps the text.
+
+    And what loading the agent has: with -X dev, the codec of its name.
+    """
     flags = sys.flags
     if not flags.isolated and not getattr(flags, "safe_path", False):
         del sys.path[0]
@@ -225,6 +228,11 @@ def undo_start() -> None:
         del sys.modules["linecache"]
     if "gc" not in LOADED:
         del sys.modules["gc"]
+    if "encodings.ascii" not in LOADED and "encodings.ascii" in sys.modules:
+        del sys.modules["encodings.ascii"]
+        encodings = sys.modules["encodings"]
+        del encodings.ascii
+        encodings._cache.pop("ascii", None)
 
 
 def unseeded_generators() -> "list[object]":
