@@ -1,6 +1,7 @@
 /* Modules that a program would have found beside itself. A snapshot has imported its modules before the
  * program's own place, the first of sys.path, was known; a file of the same name there means that the
- * snapshot is not for it. Archives are read as zipimport does (APPNOTE.TXT of the zip format, 4.3). */
+ * snapshot is not for it, unless it is the very file that was imported. Archives are read as zipimport does
+ * (APPNOTE.TXT of the zip format, 4.3). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,24 @@ static int shadowed(const char *place, const char *name, size_t length, struct e
                       str_eq(place, "/") ? "" : "/", (int)length, name);
 }
 
+/* Is it what the snapshot has imported, rather than something before it? The identity of a file or package
+ * that the snapshot depends on was or will be verified. */
+static bool is_own(const struct manifest *m, const char *place, const char *name)
+{
+    for (uint32_t i = 0; i < m->header->group_count; i++) {
+        const struct manifest_group *g = &m->groups[i];
+        const char *path = m->strings + g->path, *rest = str_after(path, place);
+        if (rest == NULL || (g->flags & GROUP_ABSENT) != 0)
+            continue;
+        if ((g->flags & GROUP_IDENTITY) != 0 && *rest == '/' && str_eq(rest + 1, name))
+            return true;
+        for (uint32_t k = g->first; *rest == '\0' && k < g->first + g->count; k++)
+            if (m->entries[k].identity.mode != 0 && str_eq(m->strings + m->entries[k].name, name))
+                return true;
+    }
+    return false;
+}
+
 static int check_directory(const struct manifest *m, int dir, const char *place, struct error *err)
 {
     union {
@@ -77,7 +96,8 @@ static int check_directory(const struct manifest *m, int dir, const char *place,
         for (long at = 0; at < n;) {
             const struct dirent64 *entry = (const struct dirent64 *)(const void *)(buffer.bytes + at);
             size_t length = strlen(entry->d_name);
-            if (is_shadow(m, entry->d_name, length, entry->d_type == DT_REG))
+            if (is_shadow(m, entry->d_name, length, entry->d_type == DT_REG) &&
+                !is_own(m, place, entry->d_name))
                 return shadowed(place, entry->d_name, length, err);
             at += entry->d_reclen;
         }

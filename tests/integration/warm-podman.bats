@@ -126,7 +126,9 @@ open("/tmp/x", "w")'
 @test "podman run: namespaces of the host, shared ones, init" {
     expect 0 warm --pid host "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
     output_is True
-    expect 0 warm --ipc host --uts host "$PYTHON" python3 -c 'print("ran")'
+    local -a shared=(--uts host)
+    [[ ! -d /dev/mqueue ]] || shared+=(--ipc host) # Podman mounts the host's message queues then
+    expect 0 warm "${shared[@]}" "$PYTHON" python3 -c 'print("ran")'
     output_is ran
     expect 0 podman run --rm --network none --init "$PYTHON" python3 -c 'import os; print(os.getpid() > 1)'
     output_is True

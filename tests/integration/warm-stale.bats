@@ -187,6 +187,13 @@ except ImportError:
     expect 1 warm /work/script.py
 }
 
+@test "a preloaded module beside the script is no stranger" {
+    module greeting.py <<<'text = "own"'
+    module main.py <<<"$SAY"
+    preload greeting
+    warm_says own /modules/main.py
+}
+
 @test "an extension module was replaced" {
     own_root python
     preload _bz2
