@@ -273,37 +273,33 @@ static int release(struct creation *c, const struct create_options *options, str
     int ret = record_write(c->dir, &c->record, err);
     if (ret == 0 && options->pid_file != NULL)
         ret = pid_file_write(options->pid_file, c->record.pid, err);
-    if (ret == 0)
-        ret = cgroup_confine(&c->record.cgroup, c->devices, err);
     if (ret < 0)
         return ret;
     ret = tell_child(c, SYNC_COMMIT, err);
     return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
 }
 
-/* May the init of `run` be let go before it asks? Not if it could make devices under rules that are for its
- * program. */
-static bool releases_ahead(const struct creation *c)
-{
-    return c->goal == CREATION_RUNS && c->plan.cgroup->devices == NULL;
-}
-
 /* Serve the init's requests until it waits for start, or has executed the program. */
 static int follow_child(struct creation *c, const struct create_options *options,
                         struct seccomp_handover *handover, struct error *err)
 {
-    bool ready = false, ahead = releases_ahead(c);
-    int ret = ahead && !has_runtime_hooks(&c->plan) ? release(c, options, err) : 0;
+    bool ready = false, hooks = has_runtime_hooks(&c->plan), runs = c->goal == CREATION_RUNS;
+    int ret = runs && !hooks && c->devices < 0 ? release(c, options, err) : 0;
     while (ret == 0) {
         int message = sync_receive(c->sync, err);
         switch (message) {
+        case SYNC_DEVICES:
+            ret = cgroup_confine(&c->record.cgroup, c->devices, err);
+            if (ret == 0 && runs && !hooks)
+                ret = release(c, options, err);
+            break;
         case SYNC_HOOKS:
             ret = run_runtime_hooks(c, c->record.pid, err);
             if (ret == 0)
                 ret = tell_child(c, SYNC_GO, err);
             if (ret == 0)
                 ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
-            if (ret == 0 && ahead)
+            if (ret == 0 && runs)
                 ret = release(c, options, err);
             break;
         case SYNC_LISTENER:
@@ -313,11 +309,8 @@ static int follow_child(struct creation *c, const struct create_options *options
             ready = true;
             if (c->goal == CREATION_WAITS)
                 return release(c, options, err);
-            if (!ahead)
-                ret = release(c, options, err);
             c->record.complete = true;
-            if (ret == 0)
-                ret = record_write(c->dir, &c->record, err);
+            ret = record_write(c->dir, &c->record, err);
             break;
         case SYNC_COLD:
             warm_start_refused(c->plan.warm, err);

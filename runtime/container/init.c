@@ -140,6 +140,8 @@ static int setup_root(const struct init_context *c, struct error *err)
         ret = rootfs_mount_after_network(plan->rootfs_plan, err);
     if (ret < 0)
         return ret;
+    if (plan->cgroup->devices != NULL && (ret = sync_send(c->sync, SYNC_DEVICES)) < 0)
+        return error_set(err, ret, "send to the runtime");
     make_cwd(plan);
     ret = sysctl_apply(&plan->sysctl, err);
     if (ret == 0)

@@ -9,6 +9,7 @@ struct error;
 enum sync_message {
     SYNC_END = 0,  /* end of file: the other side is gone or has executed its program */
     SYNC_GO,       /* runtime: what you waited for is done */
+    SYNC_DEVICES,  /* process: the devices are made, rules about them may come into force */
     SYNC_HOOKS,    /* process: everything is mounted, run the hooks of the runtime's namespace */
     SYNC_LISTENER, /* process: about to load a filter whose listener the runtime takes */
     SYNC_READY,    /* process: nothing is left but start */

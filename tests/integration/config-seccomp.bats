@@ -14,10 +14,10 @@ origin_is() {
     output_holds "it['process']['seccomp']['origin'] == '$1'"
 }
 
-# Makes a bundle with a profile that is in the cache of a state root of its own.
+# Makes a bundle with a profile of this test's own, and brings its filter into the cache.
 make_cached_bundle() {
     make_bundle sh -c 'hostname new || echo refused'
-    configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((RANDOM % 4000))
+    configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((BATS_TEST_NUMBER * 100 + RANDOM % 100))
     expect 0 run_box
     output_is refused
     cached=$(find "$RUNTIME_STATE/.cache/seccomp" -type f -newer bundle/config.json)
