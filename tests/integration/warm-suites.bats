@@ -8,6 +8,9 @@ setup_file() {
     configure_warm
 }
 
+# CPython's own tests take a minute of a quiet machine.
+export BATS_TEST_TIMEOUT=900
+
 setup() {
     remember_leftovers
     cd "$BATS_TEST_TMPDIR" || return
