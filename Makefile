@@ -145,7 +145,7 @@ check-sanitize:
 	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
 
 check-sanitized: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-python check-integration
+	+@MAKE='$(MAKE)' tests/check check-unit check-integration
 
 bench: all
 	@tests/setup/install.sh bench
