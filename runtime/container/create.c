@@ -478,7 +478,7 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
     if (ret == 0)
         ret = plan_creation(rt, options, &source, out, err);
     if (ret == 0)
-        ret = warm_start_plan(&out->arena, rt, options, &out->plan, err);
+        ret = warm_start_plan(&out->arena, rt, &out->plan, err);
     if (ret == 0)
         ret = warm_start_prepare(&out->arena, rt, options, &out->plan, err);
     /* Hooks of the container's namespaces run in the child, and may change what was looked at. */
@@ -509,7 +509,7 @@ static int look_at(struct creation *c, const struct runtime_options *rt, const s
     ret = plan_read(&c->arena, options, &source, err);
     if (ret == 0)
         ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
-    return ret < 0 ? ret : warm_start_plan(&c->arena, rt, options, &c->plan, err);
+    return ret < 0 ? ret : warm_start_plan(&c->arena, rt, &c->plan, err);
 }
 
 int container_plan(const struct runtime_options *rt, const struct create_options *options,

@@ -143,7 +143,7 @@ static int plan_warm(struct execution *x, const struct runtime_options *rt, stru
                           .has_process = true,
                           .process = x->plan,
                           .namespaces.make = (int)x->record.namespaces};
-    ret = warm_start_plan(&x->arena, rt, &options, like, err);
+    ret = warm_start_plan(&x->arena, rt, like, err);
     if (ret == 0)
         ret = warm_start_prepare(&x->arena, rt, &options, like, err);
     x->warm = like->warm;

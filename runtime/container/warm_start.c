@@ -91,10 +91,8 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
     return ret;
 }
 
-int warm_start_plan(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-                    struct plan *plan, struct error *err)
+int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct plan *plan, struct error *err)
 {
-    (void)options;
     if (!plan->has_process)
         return 0;
     if (!warm_is_candidate(plan->process.argv[0])) {

@@ -29,8 +29,7 @@ struct warm_start {
 
 /* Decide. Changes nothing; the container's plan points to the result. 0 or negative errno: a mistake in an
  * annotation or in warm.json, or a reason in mode "require". */
-int warm_start_plan(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-                    struct plan *plan, struct error *err);
+int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct plan *plan, struct error *err);
 
 /* What the store would answer, for `plan`: fills slot.answer and reason. */
 int warm_start_look(struct arena *a, struct warm_start *warm, struct error *err);
