@@ -84,6 +84,7 @@ struct store_item {
     char name[KEY_NAME_SIZE];
     uint64_t size;       /* bytes */
     int64_t built, used; /* seconds since 1970; used is 0 before the first use */
+    int64_t touched;     /* the later of both, in nanoseconds: what orders a list */
     uint64_t uses;
     const char *stale; /* why it did not fit the last time, or NULL */
 };

@@ -48,8 +48,12 @@ static int list_names(struct arena *a, const struct store *store, const char ***
 static int by_last_use(const void *a, const void *b)
 {
     const struct store_item *x = a, *y = b;
-    int64_t p = x->used > x->built ? x->used : x->built, q = y->used > y->built ? y->used : y->built;
-    return p != q ? (p < q ? 1 : -1) : strcmp(x->name, y->name);
+    return x->touched != y->touched ? (x->touched < y->touched ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+static int64_t nanoseconds(const struct stat *st)
+{
+    return st->st_mtim.tv_sec * (int64_t)1000000000 + st->st_mtim.tv_nsec;
 }
 
 int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
@@ -71,9 +75,12 @@ int store_list(struct arena *a, const struct store *store, struct store_item **i
             continue;
         item->size = (uint64_t)st.st_size;
         item->built = st.st_mtim.tv_sec;
+        item->touched = nanoseconds(&st);
         if (store_file_stat(store, item->name, STORE_USES, &st)) {
             item->uses = (uint64_t)st.st_size;
             item->used = st.st_mtim.tv_sec;
+            if (nanoseconds(&st) > item->touched)
+                item->touched = nanoseconds(&st);
         }
         item->stale = store_file_text(a, store, item->name, STORE_STALE);
         ++*count;
@@ -155,10 +162,14 @@ int store_prune(struct arena *a, const struct store *store, const struct store_l
     if (ret < 0)
         return ret;
     struct error first = {0};
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(items[i].name, keep))
+            size = items[i].size;
     for (size_t i = 0; i < count; i++) { /* the one used last comes first */
         struct error reason = {0};
-        bool kept = str_eq(items[i].name, keep) ||
-                    (!must_go(store, limits, &items[i]) && size + items[i].size <= limits->max_size);
+        if (str_eq(items[i].name, keep))
+            continue;
+        bool kept = !must_go(store, limits, &items[i]) && size + items[i].size <= limits->max_size;
         if (!kept && store_remove(store, items[i].name, &reason) == 0) {
             gone++;
             continue;
