@@ -96,6 +96,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
         .keyring = options->no_new_keyring ? NULL : out->id,
         .keep_groups = str_eq(keep_groups, "1"),
         .landlock = spec_annotation(spec, LANDLOCK_ANNOTATION),
+        .landlock_allow = options->landlock_allow,
     };
     int ret = process_plan(a, spec->process, &context, &out->process, err);
     struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};

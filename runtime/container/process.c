@@ -85,7 +85,7 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     if (ret == 0)
         ret = selinux_plan(process->selinux_label, &out->selinux, err);
     if (ret == 0)
-        ret = apparmor_plan(process->apparmor_profile, &out->apparmor, err);
+        ret = apparmor_plan(a, process->apparmor_profile, &out->apparmor, err);
     if (ret == 0)
         ret = sched_plan(process->scheduler, &out->sched, err);
     if (ret == 0)
@@ -97,6 +97,8 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     if (ret == 0)
         ret = landlock_plan(a, context->landlock, context->landlock != NULL ? landlock_abi() : 0,
                             &out->landlock, err);
+    if (ret == 0 && context->landlock_allow != NULL)
+        landlock_plan_allow(a, context->landlock_allow, &out->landlock);
     return ret;
 }
 
@@ -215,14 +217,33 @@ static int hold_capabilities(const struct process_plan *plan, struct error *err)
     return caps_apply_after_uid(&held, err);
 }
 
+static int join_keyring(const struct process_plan *plan, struct error *err)
+{
+    if (plan->keyring == NULL)
+        return 0;
+    int ret = selinux_apply_keycreate(&plan->selinux, err);
+    if (ret == 0)
+        ret = keyring_join(plan->keyring, err);
+    /* A program that is executed finds it cleared. */
+    return ret == 0 && plan->warm != NULL ? selinux_clear_keycreate(&plan->selinux, err) : ret;
+}
+
+/* Set for execve, or only made ready while it is not known whether there will be one: what is left of the
+ * other way would come into force when the program executes another. */
+static int apply_labels(struct process_plan *plan, struct error *err)
+{
+    int ret =
+        plan->warm != NULL ? selinux_open(&plan->selinux, err) : selinux_apply_exec(&plan->selinux, err);
+    if (ret < 0)
+        return ret;
+    return plan->warm != NULL ? apparmor_open(&plan->apparmor, err) : apparmor_apply(&plan->apparmor, err);
+}
+
 static int apply_privileged(struct process_plan *plan, struct error *err)
 {
     int ret = identity_own_stdio(&plan->identity, err);
-    if (ret == 0 && plan->keyring != NULL) {
-        ret = selinux_apply_keycreate(&plan->selinux, err);
-        if (ret == 0)
-            ret = keyring_join(plan->keyring, err);
-    }
+    if (ret == 0)
+        ret = join_keyring(plan, err);
     if (ret == 0)
         ret = mempolicy_apply(&plan->mempolicy, err);
     if (ret == 0)
@@ -234,9 +255,7 @@ static int apply_privileged(struct process_plan *plan, struct error *err)
     if (ret == 0)
         ret = personality_apply(&plan->personality, err);
     if (ret == 0)
-        ret = selinux_apply_exec(&plan->selinux, err);
-    if (ret == 0)
-        ret = apparmor_apply(&plan->apparmor, err);
+        ret = apply_labels(plan, err);
     if (ret == 0)
         ret = landlock_prepare(&plan->landlock, err);
     return ret;
@@ -283,13 +302,15 @@ int process_become(struct process_plan *plan, int copy, char program[static PATH
 /* Those that may outlive process_close_descriptors: the caller's, and two of a snapshot. */
 #define MAX_KEPT 8
 
-/* The lowest descriptor from `first` on that has to stay open, ~0U for none: one of `keep`, or Landlock's
- * rules, which are not in force yet. */
+/* The lowest descriptor from `first` on that has to stay open, ~0U for none: one of `keep`, or what is still
+ * to come into force: Landlock's rules, labels. */
 static unsigned next_kept(const struct process_plan *plan, const int *keep, size_t count, unsigned first)
 {
+    const int own[] = {plan->landlock.ruleset, plan->selinux.exec.fd, plan->selinux.current.fd,
+                       plan->apparmor.exec.fd, plan->apparmor.current.fd};
     unsigned next = ~0U;
-    for (size_t i = 0; i <= count; i++) {
-        int fd = i < count ? keep[i] : plan->landlock.ruleset;
+    for (size_t i = 0; i < count + sizeof(own) / sizeof(own[0]); i++) {
+        int fd = i < count ? keep[i] : own[i - count];
         if (fd >= 0 && (unsigned)fd >= first && (unsigned)fd < next)
             next = (unsigned)fd;
     }
@@ -334,6 +355,10 @@ bool process_loads_early(const struct process_plan *plan)
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err)
 {
     int ret = identity_apply_no_new_privs(&plan->identity, err);
+    if (ret == 0)
+        ret = selinux_apply_opened(&plan->selinux, err);
+    if (ret == 0)
+        ret = apparmor_apply_opened(&plan->apparmor, err);
     if (ret == 0)
         ret = landlock_apply(&plan->landlock, err);
     if (ret == 0)

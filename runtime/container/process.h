@@ -60,7 +60,8 @@ struct process_context {
     const char *keyring;
     bool keep_groups; /* annotation run.oci.keep_original_groups */
     bool exec;
-    const char *landlock; /* annotation LANDLOCK_ANNOTATION or NULL */
+    const char *landlock;       /* annotation LANDLOCK_ANNOTATION or NULL */
+    const char *landlock_allow; /* a file that it leaves readable in any case, or NULL */
 };
 
 /* Plan everything but seccomp and terminal, which the caller fills in. */
@@ -79,7 +80,7 @@ int process_become(struct process_plan *plan, int copy, char program[static PATH
  * container is created. */
 bool process_loads_early(const struct process_plan *plan);
 
-/* no_new_privs, Landlock, filter, last capabilities. */
+/* no_new_privs, labels that are not set yet, Landlock, filter, last capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
 /* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)

@@ -80,6 +80,10 @@ int landlock_abi(void);
 int landlock_plan(struct arena *a, const char *annotation, int abi, struct landlock_plan *out,
                   struct error *err);
 
+/* Parent, after landlock_plan: leave one more file readable, which the container does not know of. Nothing to
+ * do when nothing is restricted. */
+void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan *plan);
+
 /* Child, in the container's root and before the change of ids: make the ruleset from the paths that are there
  * now. Paths are opened with the runtime's privilege: what the program's user cannot look up may still become
  * accessible to it. */

@@ -302,3 +302,13 @@ int landlock_plan(struct arena *a, const char *annotation, int abi, struct landl
     int ret = plan_json(a, str_eq(annotation, "default") ? "{}" : annotation, out, err);
     return ret < 0 ? error_wrap(err, "annotation '%s'", LANDLOCK_ANNOTATION) : 0;
 }
+
+void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan *plan)
+{
+    if (!plan->wanted)
+        return;
+    struct landlock_path *paths = ARENA_ARRAY(a, plan->path_count + 1, struct landlock_path);
+    memcpy(paths, plan->paths, plan->path_count * sizeof(*paths));
+    paths[plan->path_count++] = (struct landlock_path){.path = path, .access = FS_READ_FILE};
+    plan->paths = paths;
+}

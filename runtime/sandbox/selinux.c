@@ -5,17 +5,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/json_out.h"
-#include "base/proc.h"
 
 #define SELINUXFS "/sys/fs/selinux"
 #define LIBRARY   "libselinux.so.1"
@@ -57,7 +53,7 @@ static int load_library(struct error *err)
 
 int selinux_plan(const char *label, struct selinux_plan *out, struct error *err)
 {
-    *out = (struct selinux_plan){0};
+    *out = (struct selinux_plan){.exec = ATTRIBUTE_NONE, .current = ATTRIBUTE_NONE};
     if (label == NULL || label[0] == '\0')
         return 0;
     bool enabled = selinux_enabled();
@@ -77,26 +73,49 @@ int selinux_plan(const char *label, struct selinux_plan *out, struct error *err)
 }
 
 /* As setexeccon_raw(3) and setkeycreatecon_raw(3), but beneath the /proc that was checked to be procfs: those
- * would take whatever the container has mounted there. Engines look for the path of the attribute between
- * backticks. */
-static int write_attribute(const char *attribute, const char *label, struct error *err)
+ * would take whatever the container has mounted there. */
+static int write_attribute(const struct selinux_plan *plan, const char *path, const char *text,
+                           struct error *err)
 {
-    cleanup_fd int fd = proc_open(attribute, O_WRONLY, err);
-    if (fd < 0)
-        return fd;
-    if (RETRY(write(fd, label, strlen(label))) < 0)
-        return error_text(err, -errno, "write '%s' to `/proc/%s`: %s", label, attribute, error_reason(errno));
-    return 0;
+    struct attribute attribute;
+    if (plan->label == NULL)
+        return 0;
+    int ret = attribute_open(path, NULL, text, &attribute, err);
+    if (ret == 0)
+        ret = attribute_write(&attribute, text, NULL, err);
+    attribute_close(&attribute);
+    return ret;
 }
 
 int selinux_apply_keycreate(const struct selinux_plan *plan, struct error *err)
 {
-    return plan->label != NULL ? write_attribute("self/attr/keycreate", plan->label, err) : 0;
+    return write_attribute(plan, "self/attr/keycreate", plan->label, err);
+}
+
+int selinux_clear_keycreate(const struct selinux_plan *plan, struct error *err)
+{
+    return write_attribute(plan, "self/attr/keycreate", "", err);
 }
 
 int selinux_apply_exec(const struct selinux_plan *plan, struct error *err)
 {
-    return plan->label != NULL ? write_attribute("self/attr/exec", plan->label, err) : 0;
+    return write_attribute(plan, "self/attr/exec", plan->label, err);
+}
+
+int selinux_open(struct selinux_plan *plan, struct error *err)
+{
+    if (plan->label == NULL)
+        return 0;
+    int ret = attribute_open("self/attr/exec", NULL, plan->label, &plan->exec, err);
+    return ret < 0 ? ret : attribute_open("self/attr/current", NULL, plan->label, &plan->current, err);
+}
+
+int selinux_apply_opened(struct selinux_plan *plan, struct error *err)
+{
+    int ret = plan->exec.fd >= 0 ? attribute_write(&plan->exec, plan->label, NULL, err) : 0;
+    attribute_close(&plan->exec);
+    attribute_close(&plan->current);
+    return ret;
 }
 
 void selinux_describe(const struct selinux_plan *plan, struct json_out *out)

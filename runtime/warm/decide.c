@@ -25,8 +25,6 @@ static const struct {
 } obstacle_reasons[] = {
     {WARM_OBSTACLE_LISTENER, "the seccomp filter has a listener"},
     {WARM_OBSTACLE_PERSONALITY, "linux.personality asks for another execution domain"},
-    {WARM_OBSTACLE_APPARMOR, "an AppArmor profile takes effect when a program is executed"},
-    {WARM_OBSTACLE_SELINUX, "a SELinux label takes effect when a program is executed"},
     {WARM_OBSTACLE_PRESERVED_FDS, "descriptors are passed on to the program"},
     {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
 };
@@ -153,6 +151,8 @@ static const char *obstacle(const struct warm_context *context)
     for (size_t i = 0; i < sizeof(obstacle_reasons) / sizeof(obstacle_reasons[0]); i++)
         if ((context->obstacles & obstacle_reasons[i].obstacle) != 0)
             return obstacle_reasons[i].reason;
+    if (context->label_obstacle != NULL)
+        return context->label_obstacle;
     for (size_t v = 0; context->envp[v] != NULL; v++)
         for (size_t i = 0; i < sizeof(variable_reasons) / sizeof(variable_reasons[0]); i++) {
             const char *rest = str_after(context->envp[v], variable_reasons[i].name);
@@ -191,6 +191,7 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         .stack_limit = context->stack_limit,
         .cpus = context->cpus,
         .seccomp = context->seccomp,
+        .confinement = context->confinement,
         .look = context->look,
     };
     struct error failure;

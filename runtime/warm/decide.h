@@ -28,10 +28,8 @@ enum warm_mode { WARM_AUTO, WARM_REQUIRE, WARM_OFF };
 enum warm_obstacle {
     WARM_OBSTACLE_LISTENER = 1 << 0,      /* a seccomp filter with a listener: loaded during create */
     WARM_OBSTACLE_PERSONALITY = 1 << 1,   /* another execution domain */
-    WARM_OBSTACLE_APPARMOR = 1 << 2,      /* a profile that takes effect at execve(2) */
-    WARM_OBSTACLE_SELINUX = 1 << 3,       /* a label that takes effect at execve(2) */
-    WARM_OBSTACLE_PRESERVED_FDS = 1 << 4, /* the program expects open descriptors beyond 2 */
-    WARM_OBSTACLE_NO_OWN_ROOT = 1 << 5,   /* no mount namespace of its own */
+    WARM_OBSTACLE_PRESERVED_FDS = 1 << 2, /* the program expects open descriptors beyond 2 */
+    WARM_OBSTACLE_NO_OWN_ROOT = 1 << 3,   /* no mount namespace of its own */
 };
 
 struct warm_context {
@@ -46,9 +44,11 @@ struct warm_context {
     uint64_t stack_limit;
     const char *cpus;
     struct json_text seccomp;
-    unsigned obstacles;      /* of enum warm_obstacle */
-    const struct look *look; /* of the container's files */
-    const char *config;      /* path of warm.json, NULL: the usual places */
+    unsigned obstacles;         /* of enum warm_obstacle */
+    const char *label_obstacle; /* why its label or profile takes an execve(2); NULL: it does not */
+    const char *confinement;    /* what confines the imports, for the key; NULL or "": nothing */
+    const struct look *look;    /* of the container's files */
+    const char *config;         /* path of warm.json, NULL: the usual places */
 };
 
 struct warm_plan {

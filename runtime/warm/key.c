@@ -173,6 +173,8 @@ static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, st
         hash_name(hash_bytes(facts->seccomp.data, facts->seccomp.size), name);
         put(out, "seccomp", "%s", name);
     }
+    if (facts->confinement != NULL && facts->confinement[0] != '\0')
+        put(out, "confinement", "%s", facts->confinement);
     put_environment(a, out, facts->envp);
     return 0;
 }

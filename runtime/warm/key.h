@@ -39,6 +39,7 @@ struct key_facts {
     uint64_t stack_limit;     /* RLIMIT_STACK of the container, soft */
     const char *cpus;         /* cpuset of the container, or NULL */
     struct json_text seccomp; /* the profile as it is written */
+    const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */
     const struct look *look;
 };
 

@@ -1,6 +1,5 @@
 /* A container's files as it will see them, looked at before it exists, or from within: its root, and what is
- * bind mounted over it. Links are followed beneath the root or the mount that the path leads into
- * (openat2(2)), never outside. */
+ * bind mounted over it. Links lead nowhere else (openat2(2)). */
 #ifndef PYSBX_WARM_LOOK_H
 #define PYSBX_WARM_LOOK_H
 
@@ -14,6 +13,7 @@ struct spec;
 struct look_mount {
     const char *destination; /* clean and absolute */
     const char *source;      /* on the host; NULL: cannot be seen from outside (a tmpfs, proc) */
+    bool recursive;          /* with what is mounted beneath the source */
 };
 
 struct look {
@@ -28,5 +28,13 @@ void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char 
 /* Open `path` (absolute and clean, in the container) with open(2) flags; descriptor or negative errno.
  * -EXDEV: the path leads into a mount that cannot be seen from outside. Makes system calls only. */
 int look_open(const struct look *look, const char *path, int flags);
+
+/* Is something mounted on `name` in the directory (absolute and clean), or beneath it? Then a descriptor of
+ * the directory shows what is under the mount. */
+bool look_is_mounted(const struct look *look, const char *directory, const char *name);
+
+/* Is what is seen from outside, where it can be seen, what the container will see? Not when a mount point is
+ * reached through a link, or a directory is mounted without what is mounted beneath it. */
+bool look_is_exact(const struct look *look);
 
 #endif

@@ -101,6 +101,8 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     const char *path = m->strings + g->path;
     cleanup_fd int fd = look_open(look, path, O_PATH);
     bool missing = fd == -ENOENT || fd == -ENOTDIR;
+    if (missing && look_is_mounted(look, "/", path + 1))
+        return error_text(err, -EXDEV, "'%s' is made for a mount", path);
     if ((g->flags & GROUP_ABSENT) != 0)
         return missing ? 0 : differs("did not exist", path, "", err);
     if (missing)
@@ -114,7 +116,10 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
         (identity_of(fd, &now) < 0 || !identity_equal(&now, &g->identity)))
         return differs("has changed", path, "", err);
     for (uint32_t i = g->first; i < g->first + g->count; i++) {
-        int ret = verify_entry(fd, path, m->strings + m->entries[i].name, &m->entries[i].identity, err);
+        const char *name = m->strings + m->entries[i].name;
+        if (look_is_mounted(look, path, name))
+            return error_text(err, -EXDEV, "something is mounted on '%s' in '%s'", name, path);
+        int ret = verify_entry(fd, path, name, &m->entries[i].identity, err);
         if (ret < 0)
             return ret;
     }

@@ -5,12 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/json_out.h"
 #include "sandbox/apparmor.h"
 #include "sandbox/keyring.h"
 #include "sandbox/selinux.h"
+#include "sandbox/selinux_access.h"
 #include "unit.h"
+
+static struct arena arena;
 
 static void test_nothing(void)
 {
@@ -19,8 +23,13 @@ static void test_nothing(void)
     struct apparmor_plan apparmor;
     is_int(selinux_plan(NULL, &selinux, &err), 0, "no SELinux label");
     is_int(selinux_apply_exec(&selinux, &err), 0, "… is nothing to do");
-    is_int(apparmor_plan("", &apparmor, &err), 0, "no AppArmor profile");
+    is_int(apparmor_plan(&arena, "", &apparmor, &err), 0, "no AppArmor profile");
     is_int(apparmor_apply(&apparmor, &err), 0, "… is nothing to do");
+    is_int(selinux_open(&selinux, &err), 0, "… also when the program may be restored");
+    is_int(apparmor_open(&apparmor, &err), 0, "… or the other");
+    is_int(selinux_apply_opened(&selinux, &err), 0, "… and when it is not, after all");
+    is_int(apparmor_apply_opened(&apparmor, &err), 0, "… or the other");
+    is_str(apparmor_obstacle(&apparmor), NULL, "… and nothing in the way of a restore");
     cleanup_json_out struct json_out *out = json_out_new(false);
     selinux_describe(&selinux, out);
     is_str(json_out_text(out, NULL), "null", "… and is described as null");
@@ -48,15 +57,40 @@ static void test_apparmor(void)
 {
     struct error err = {0};
     struct apparmor_plan plan;
-    is_int(apparmor_plan("unconfined", &plan, &err), 0, "unconfined is possible everywhere");
+    is_int(apparmor_plan(&arena, "unconfined", &plan, &err), 0, "unconfined is possible everywhere");
     if (apparmor_enabled()) {
-        is_int(apparmor_plan("no-such-profile", &plan, &err), 0, "whether a profile is loaded");
+        is_int(apparmor_plan(&arena, "no-such-profile", &plan, &err), 0, "whether a profile is loaded");
         ok(apparmor_apply(&plan, &err) < 0, "… turns out when it is set");
         return;
     }
     is_str(plan.profile, NULL, "… and nothing to do without AppArmor");
-    is_int(apparmor_plan("docker-default", &plan, &err), -ENOTSUP, "any other profile is an error then");
+    is_int(apparmor_plan(&arena, "docker-default", &plan, &err), -ENOTSUP,
+           "any other profile is an error then");
     ok(strstr(err.text, "docker-default") != NULL, "… that names it");
+}
+
+static void test_label_parts(void)
+{
+    static const char label[] = "system_u:system_r:container_t:s0:c1,c2";
+    is_str(selinux_label_type(&arena, label), "system_u:system_r:container_t", "a label without its level");
+    is_str(selinux_label_plain(&arena, label), "system_u:system_r:container_t:s0",
+           "… without its categories");
+    is_str(selinux_label_plain(&arena, "u:r:t:s0-s0:c0.c1023"), "u:r:t:s0", "… of a range its low end");
+    is_str(selinux_label_plain(&arena, "u:r:t"), NULL, "a label without a level");
+    ok(selinux_label_has_categories(label), "categories are seen");
+    ok(!selinux_label_has_categories("u:r:t:s0") && !selinux_label_has_categories("u:r:t"),
+       "… and their absence");
+}
+
+static void test_policy(void)
+{
+    static const char init[] = "system_u:system_r:kernel_t:s0";
+    if (!selinux_enabled()) {
+        ok(selinux_obstacle(&arena, init) != NULL, "without SELinux no label can be taken");
+        return;
+    }
+    ok(!selinux_allows(init, init, "process", "no_such_permission"), "an unknown permission is not given");
+    ok(selinux_own_label(&arena) != NULL, "a process knows its label");
 }
 
 static long session_keyring(void)
@@ -107,6 +141,9 @@ int main(void)
     test_nothing();
     test_selinux();
     test_apparmor();
+    test_label_parts();
+    test_policy();
     test_keyring();
+    arena_free(&arena);
     return done_testing();
 }

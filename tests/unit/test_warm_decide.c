@@ -183,13 +183,18 @@ static void test_obstacles(void)
 {
     struct warm_plan plan;
     struct error err;
-    for (unsigned i = 0; i <= 5; i++) {
+    for (unsigned i = 0; i <= 3; i++) {
         struct warm_context context = context_of(command);
         context.obstacles = 1U << i;
         decide(&context, &plan, &err);
         ok(!plan.wanted && plan.reason != NULL, "obstacle %u: %s", i,
            plan.reason != NULL ? plan.reason : "none");
     }
+    struct warm_context labelled = context_of(command);
+    labelled.label_obstacle = "the policy";
+    decide(&labelled, &plan, &err);
+    ok(!plan.wanted, "a label that cannot be taken");
+    is_str(plan.reason, "the policy", "… with its reason");
     static const struct {
         const char *variable;
         bool cold;
@@ -296,6 +301,10 @@ static void test_key(void)
     ok(differs(&c), "a cpuset: another");
     c = context_of(command), c.seccomp = (struct json_text){"{}", 2};
     ok(differs(&c), "a seccomp profile: another");
+    c = context_of(command), c.confinement = "AppArmor docker-default";
+    ok(differs(&c), "a profile or a type of labels: another");
+    c = context_of(command), c.confinement = "";
+    ok(!differs(&c), "… none: the same");
     c = context_of(command), c.version = "next";
     ok(differs(&c), "another version of the runtime: another");
     c = context_of(command);
@@ -355,6 +364,50 @@ static void test_look(void)
     is_int(look_open(&at, "/proc/self", O_PATH), -EXDEV, "nor can /proc");
     is_int(look_open(&at, "/gone/x", O_PATH), -ENOENT, "a source that does not exist");
     is_int(look_open(&at, "/opt/out/passwd", O_PATH), -ENOENT, "a link does not lead out of the root");
+    ok(!look_is_exact(&at), "a directory without what is mounted beneath it may look different inside");
+}
+
+/* Links and mounts in each other's way, as path_resolution(7) has it. */
+static void test_look_through(void)
+{
+    const char *bind[] = {"rbind"}, *tree = arena_printf(&arena, "%s/usr", root_path),
+               *file = arena_printf(&arena, "%s/usr/bin/python3.11", root_path);
+    struct spec_mount mounts[] = {
+        {.destination = "/elsewhere/usr", .type = "bind", .source = tree, .options = {bind, 1}},
+        {.destination = "/hidden/below", .type = "bind", .source = tree, .options = {bind, 1}},
+        {.destination = "/hidden", .type = "bind", .source = tree, .options = {bind, 1}},
+        {.destination = "/tmp", .type = "tmpfs"},
+        {.destination = "/tmp/python3.11", .type = "bind", .source = file},
+        {.destination = "/tmp/tree", .type = "bind", .source = tree, .options = {bind, 1}},
+        {.destination = "/opt/there/file", .type = "bind", .source = file},
+    };
+    struct spec spec = {.mounts = {mounts, COUNT(mounts) - 1}};
+    struct look at;
+    link_to("/elsewhere/usr/bin/python", "opt/absolute");
+    link_to("../elsewhere/./usr/../usr/bin", "opt/relative");
+    link_to("loop", "opt/loop");
+    link_to("/usr/lib", "opt/there");
+    link_to("/tmp/x", "opt/unseen");
+    look_plan(&arena, &spec, root, root_path, &at);
+    ok(sees(&at, "/opt/absolute", "usr/bin/python3.11"),
+       "a link from the root into a mount, and on from there");
+    ok(sees(&at, "/opt/relative/python3", "usr/bin/python3.11"), "a relative one on the way");
+    ok(sees(&at, "/opt/venv/bin/python", "usr/bin/python3.11"), "one within the root");
+    ok(sees(&at, "/hidden/bin/python3", "usr/bin/python3.11"), "a later mount");
+    is_int(look_open(&at, "/hidden/below/bin", O_PATH), -ENOENT, "… hides an earlier one below it");
+    ok(sees(&at, "/tmp/python3.11", "usr/bin/python3.11"), "a file that is mounted in a tmpfs");
+    ok(sees(&at, "/tmp/tree/bin/python", "usr/bin/python3.11"), "a link in a directory that is");
+    is_int(look_open(&at, "/opt/loop", O_PATH), -ELOOP, "a link to itself");
+    is_int(look_open(&at, "/opt/unseen", O_PATH), -EXDEV, "a link to what cannot be seen");
+    is_int(look_open(&at, "/elsewhere/usr/bin/none", O_PATH), -ENOENT, "what does not exist");
+    is_int(look_open(&at, "/opt/../../../etc/passwd", O_PATH), -ENOENT, "no way above the root");
+    ok(look_is_mounted(&at, "/tmp", "python3.11"), "a mount on a name");
+    ok(look_is_mounted(&at, "/", "elsewhere"), "one beneath it");
+    ok(!look_is_mounted(&at, "/elsewhere/usr", "bin") && !look_is_mounted(&at, "/tmp", "python3.1"), "none");
+    ok(look_is_exact(&at), "nothing in there looks different inside");
+    spec.mounts.count++;
+    look_plan(&arena, &spec, root, root_path, &at);
+    ok(!look_is_exact(&at), "a mount point behind a link may be elsewhere inside");
 }
 
 static int read_config(const char *text, struct warm_config *config, struct error *err)
@@ -433,6 +486,7 @@ int main(void)
     test_preload();
     test_key();
     test_look();
+    test_look_through();
     test_config();
     char *remove = arena_printf(&arena, "rm -rf %s", root_path);
     if (system(remove) != 0) // NOLINT(cert-env33-c): a test's own directory
