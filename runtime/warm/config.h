@@ -27,6 +27,7 @@ struct warm_config {
     bool second_run;      /* a bare interpreter is made on the second run of its key, not on the first */
     bool wait_for_build;  /* wait for another one that makes the same snapshot; else start cold */
     bool rebuild_expired; /* make an expired snapshot anew at once; else start cold until `warm build` does */
+    bool prefetch;        /* copy what every process of a snapshot writes to before it does */
     uint32_t max_age;     /* seconds after which a snapshot is not used any more */
     uint64_t max_uses;
     uint64_t max_size;    /* of all snapshots, bytes */

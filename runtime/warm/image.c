@@ -131,6 +131,23 @@ static int check_files(const struct image *image, struct error *err)
     return 0;
 }
 
+static int check_descriptors(const struct image *image, struct error *err)
+{
+    const struct image_header *h = image->header;
+    if (h->descriptor_count > IMAGE_MAX_DESCRIPTORS)
+        return damaged(err, "number of the descriptors");
+    for (size_t i = 0; i < h->descriptor_count; i++) {
+        const struct image_descriptor *d = &h->descriptors[i];
+        if (d->fd < 3 || d->fd > IMAGE_HIGHEST_DESCRIPTOR || d->file >= image->file_count ||
+            d->position > INT64_MAX)
+            return damaged(err, "a descriptor");
+        for (size_t k = 0; k < i; k++)
+            if (h->descriptors[k].fd == d->fd || h->descriptors[k].file == d->file)
+                return damaged(err, "two descriptors");
+    }
+    return 0;
+}
+
 static bool holds(const struct image *image, uint64_t address, uint64_t size, uint32_t prot)
 {
     const struct image_area *a = image_area_at(image, address, size);
@@ -195,6 +212,8 @@ static int check_tables(struct image *image, struct error *err)
         ret = check_runs(image, h->page_size, err);
     if (ret == 0)
         ret = check_files(image, err);
+    if (ret == 0)
+        ret = check_descriptors(image, err);
     if (ret == 0)
         ret = check_thread(image, err);
     return ret;
@@ -275,4 +294,12 @@ uint64_t image_hash(uint64_t seed, const void *data, size_t size)
         size -= n;
     }
     return hash;
+}
+
+uint64_t image_write_pages(const struct image *image)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < image->write_count; i++)
+        pages += image->writes[i].pages;
+    return pages;
 }

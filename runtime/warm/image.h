@@ -15,7 +15,7 @@
 struct error;
 
 #define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 1
+#define IMAGE_VERSION 2
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -67,7 +67,8 @@ struct image_file {
     struct file_identity identity;
 };
 
-/* Pages of one area that are made private at the restore, for a run is known to write to them. */
+/* Pages of one area that every process writes to on its way to the program: made private at the restore, all
+ * at once. */
 struct image_write {
     uint64_t address, pages;
 };
@@ -116,6 +117,16 @@ struct image_memory {
     uint64_t auxv[IMAGE_MAX_AUXV];
 };
 
+#define IMAGE_MAX_DESCRIPTORS    8
+#define IMAGE_HIGHEST_DESCRIPTOR 255
+
+/* A descriptor beyond the standard streams, of a mapped file that is open for reading. */
+struct image_descriptor {
+    uint32_t fd, file; /* file: index of the table */
+    uint64_t position;
+    uint32_t close_on_exec, reserved;
+};
+
 /* A table in the file. */
 struct image_table {
     uint64_t offset, count;
@@ -131,8 +142,9 @@ struct image_header {
     struct image_host host;
     struct image_thread thread;
     struct image_memory memory;
-    uint64_t special_count;
+    uint64_t special_count, descriptor_count;
     struct image_special special[IMAGE_MAX_SPECIAL];
+    struct image_descriptor descriptors[IMAGE_MAX_DESCRIPTORS];
     struct image_signal signals[IMAGE_SIGNALS]; /* [n] is signal n + 1 */
 };
 
@@ -162,6 +174,9 @@ static inline const char *image_path(const struct image *image, const struct ima
 
 /* The area that holds all of [address, address + size), or NULL. */
 const struct image_area *image_area_at(const struct image *image, uint64_t address, uint64_t size);
+
+/* How many pages the write set has. */
+uint64_t image_write_pages(const struct image *image);
 
 /* What an image is made of, for image_write. */
 struct image_parts {

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import bundle
 from bench import Block, CommandFailedError, Runtime, Samples
-from report import FLOOR, HOST, OURS, REFERENCE, VERDICTS, Sample, milliseconds, print_table, quantile, summarise
+from report import FLOOR, HOST, OURS, REFERENCE, VERDICTS, Sample, milliseconds, print_table, summarise
 
 COLD = "cold"
 """Our own cold start: the third that every measure is taken of."""
 FORK = "fork"
+FORK_CROWD = "fork_crowd"
 PRELOAD = "pandas"
 SUMS = "{key: sum(range(key, 1000, 7)) for key in range(7)}"
 # The answer is checked in the program itself: a wrong one is an error, and ends the measurement.
@@ -39,22 +40,35 @@ GROUP_BY = "; ".join(
 )
 LINE = "print('a line', flush=True)"
 IDLE = "import pandas, time; print('up', flush=True); time.sleep(1000000)"
-# What a process forked from an interpreter that has it all takes: no container, no execve.
+CONFIG = Path("/etc/pysbx-runtime/warm.json")
+WITHOUT, WITH = ">first_without", ">first_with"
+AT_ONCE = 100
+# What processes forked from an interpreter that has it all take, one by one and all at once: no container, no execve.
 FORKED = f"""
 import gc, os, time
 import pandas
 job = compile({GROUP_BY!r}.replace("print(sums, flush=True)", ""), "job", "exec")
 gc.collect(); gc.freeze()
-for _ in range(200):
+
+def start():
     began = time.perf_counter_ns()
     pid = os.fork()
     if pid == 0:
         exec(job, {{}})
         os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-    print(time.perf_counter_ns() - began)
+    return pid, began
+
+def finish(kind, began):
+    pid, status = os.wait()
+    assert status == 0
+    print(kind, time.perf_counter_ns() - began[pid])
+
+for _ in range(200):
+    finish("{FORK}", dict([start()]))
+began = dict(start() for _ in range({AT_ONCE}))
+for _ in range({AT_ONCE}):
+    finish("{FORK_CROWD}", began)
 """
-AT_ONCE = 100
 IDLE_CONTAINERS = 10
 DROP_CACHES = ("@", ["sh", "-c", "sync; echo 3 >/proc/sys/vm/drop_caches"])
 
@@ -148,10 +162,21 @@ class Bench:
                 plan += [(owner, [(f">first_{name}", command)]), (owner, [(name, command)])]
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
 
+    def measure_prefetch(self) -> None:
+        """Measure the same start with and without the copying of pages ahead."""
+        command = self.run(OURS, "pandas", GROUP_BY, PRELOAD)
+        plan: list[tuple[str, Block]] = [
+            (OURS, [("@", ["sh", "-c", f"echo '{configuration(prefetch=wanted)}' >{CONFIG}"]), (label, command)])
+            for label, wanted in ((WITHOUT, False), (WITH, True))
+        ]
+        self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
+
     def measure_forks(self) -> None:
-        """Measure forks of a process that has imported pandas."""
+        """Measure forks of a process that has imported pandas, one by one and all at once."""
         done = subprocess.run(self.run(COLD, "forked", FORKED, ""), capture_output=True, text=True, check=True)
-        self.samples.kept[FORK][HOST] = [(int(line), 0) for line in done.stdout.split()]
+        for line in done.stdout.splitlines():
+            kind, nanoseconds = line.split()
+            self.samples.kept[kind].setdefault(HOST, []).append((int(nanoseconds), 0))
 
     def measure_podman(self) -> None:
         """Measure the same program through Podman."""
@@ -230,12 +255,16 @@ class Bench:
         }
         build, cold, single = rows["build"][OURS], rows["pandas"][REFERENCE], rows["pandas"][OURS]
         crowd = summarise(self.samples.kept["crowd"][OURS])
+        without, with_it = rows[WITHOUT][OURS], rows[WITH][OURS]
+        forks = summarise(self.samples.kept[FORK_CROWD][HOST])["p99_ns"] / rows[FORK][HOST]
         limit, last, failures = cold + 150_000_000, crowd["p99_ns"], facts["crowd_failures"]
         most = 20 * single
         found: list[tuple[str, str, str, bool | None]] = [
             ("building the snapshot, ms", milliseconds(build), f"≤ {milliseconds(limit)}", build <= limit),
             (f"{AT_ONCE} at once: failures", f"{failures:.0f}", "0", failures == 0),
             (f"{AT_ONCE} at once: p99, ms", milliseconds(last), f"≤ {milliseconds(most)}", last <= most),
+            ("… in medians of a single one", f"{last / single:.0f}", "≤ 20", last <= most),
+            ("… of mere forks of a warm process", f"{forks:.0f}", "", None),
         ]
         for key, title in (
             ("pss_alone", "PSS of an idle container alone, MiB"),
@@ -243,6 +272,7 @@ class Bench:
         ):
             ours, theirs = facts[f"{key}_{OURS}"], facts[f"{key}_{COLD}"]
             found.append((title, f"{ours / 1024:.1f}", f"≤ {theirs / 4096:.1f}", ours <= theirs / 4))
+        found.append(("prefetch: first result of pandas, of that without", f"{with_it / without:.3f}", "", None))
         found.append(("private dirty memory of it, MiB", f"{facts[f'private_{OURS}'] / 1024:.1f}", "", None))
         found.append(("snapshot, MiB", f"{facts['snapshot_bytes'] / 2**20:.1f}", "", None))
         return found
@@ -267,7 +297,10 @@ class Bench:
         for measure in [
             Measure(FLOOR, "floor: namespaces, file systems, execve"),
             Measure(FORK, "floor: fork of a warm process, group-by"),
+            Measure(FORK_CROWD, f"floor: {AT_ONCE} such forks at once"),
             *MEASURES,
+            Measure(WITHOUT, "start to the result without prefetch"),
+            Measure(WITH, "… with prefetch, in turns"),
             Measure("build", "building the snapshot"),
             Measure("crowd", f"{AT_ONCE} at once"),
         ]:
@@ -289,6 +322,11 @@ class Bench:
         }
         path.write_text(json.dumps(result, indent=1) + "\n")
         print(f"written to {path}")
+
+
+def configuration(*, prefetch: bool) -> str:
+    """Return a warm.json."""
+    return json.dumps({"secondRun": False, "retryAfter": 0, "prefetch": prefetch})
 
 
 def quiet() -> list[tuple[int, int, str, int, int]]:
@@ -323,9 +361,8 @@ def prepare(options: argparse.Namespace) -> None:
     here = options.output / "store"
     here.mkdir(exist_ok=True)
     subprocess.run(["mount", "--bind", here, store], check=True)
-    config = Path("/etc/pysbx-runtime/warm.json")
-    config.parent.mkdir(exist_ok=True)
-    config.write_text('{"secondRun": false, "retryAfter": 0}\n')
+    CONFIG.parent.mkdir(exist_ok=True)
+    CONFIG.write_text(configuration(prefetch=True))
     subprocess.run(
         ["podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", options.pandas_image, "bench-pandas"],
         stdout=subprocess.DEVNULL,
@@ -352,6 +389,7 @@ def main() -> int:
         try:
             bench.measure_builds()
             bench.measure_starts()
+            bench.measure_prefetch()
             bench.measure_forks()
             bench.measure_podman()
             bench.measure_memory()

@@ -160,17 +160,23 @@ snapshots() {
     output_is ran
 }
 
-@test "an import that never ends, exits, or dies: no template stays" {
-    local body
+@test "an import that never ends, exits, or dies: named with its end, and no template stays" {
+    local reason body
     configure_warm '{"retryAfter": 0, "template": {"timeout": 1}}'
-    for body in 'import os; os._exit(3)' 'import os; os.abort()' 'import sys; sys.exit(4)' 'import time; time.sleep(1000)' \
-        'import os, time; os.fork() or time.sleep(1000)'; do
+    preload json,slow
+    while IFS='|' read -r reason body; do
         module slow.py <<<"$body"
         program require 'print("ran")'
         expect 1 run_box
-        stderr_has "run.pysbx.warm=require"
+        stderr_has "run.pysbx.warm=require: $reason"
         check_leftovers
-    done
+    done <<'IMPORTS'
+import slow: the interpreter ended with exit code 3|import os; os._exit(3)
+import slow: the interpreter was killed by signal 11 (Segmentation fault)|import ctypes; ctypes.string_at(8)
+import slow: SystemExit: 4|import sys; sys.exit(4)
+import slow: not finished after 1 seconds|import time; time.sleep(1000)
+the imports start a process|import os, time; os.fork() or time.sleep(1000)
+IMPORTS
 }
 
 @test "an import can write nothing and reach nobody while the snapshot is made" {
@@ -239,6 +245,36 @@ if names != ["lo"]: os._exit(8)'
     done
     [[ $(du -sb "$(warm_store)" | cut -f 1) -lt 21000000 ]]
     [[ $(snapshots) -ge 1 && $(snapshots) -lt 5 ]]
+}
+
+# Is process_madvise(2) called for many pages?
+prefetches() {
+    strace -f -o trace -e trace=process_madvise "$RUNTIME" run --bundle bundle box </dev/null >out
+    [[ $(<out) == ran ]]
+    grep -qE 'process_madvise\(.*MADV_POPULATE_WRITE.*\) = [0-9]{6,}' trace
+}
+
+@test "prefetch: the pages that every process writes to are known" {
+    preload json
+    program require 'print("ran")'
+    expect 0 run_box
+    expect 0 runtime warm show --bundle bundle
+    output_holds '50 < it["prefetchedPages"] < 4096'
+}
+
+@test "prefetch: they are copied at once, unless warm.json says no" {
+    is_rootless && skip "newuidmap has no privilege under strace"
+    python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15))' ||
+        skip "before Linux 6.15 a process cannot ask for it"
+    preload json
+    program require 'print("ran")'
+    expect 0 run_box
+    prefetches
+    configure_warm '{"retryAfter": 0, "prefetch": false}'
+    if prefetches; then
+        echo "they are copied all the same"
+        return 1
+    fi
 }
 
 @test "an unknown key in warm.json is an error that names it" {

@@ -21,8 +21,8 @@ static uint64_t page;
 
 static struct image_area areas[4];
 static struct image_run runs[2];
-static struct image_file files[2];
 static struct image_write writes[1];
+static struct image_file files[2];
 static const char strings[] = "/bin/one\0/lib/two";
 
 /* A small one that is all right. */
@@ -61,6 +61,8 @@ static struct image_parts make_parts(void)
                                 .strings_size = sizeof(strings),
                                 .meta_size = 4};
     struct image_header *h = &parts.header;
+    h->descriptor_count = 1;
+    h->descriptors[0] = (struct image_descriptor){.fd = 3, .file = 1, .position = 100};
     h->special_count = 2;
     h->special[0] = (struct image_special){VVAR, VDSO, "[vvar]"};
     h->special[1] = (struct image_special){VDSO, VDSO + 2 * page, "[vdso]"};
@@ -157,6 +159,10 @@ static void run_of_code(struct image_parts *p)
 }
 static void run_endless(struct image_parts *p)
 {
+    p->runs[0].pages = UINT64_MAX / page;
+}
+static void write_endless(struct image_parts *p)
+{
     p->writes[0].pages = UINT64_MAX / page;
 }
 static void relative_path(struct image_parts *p)
@@ -170,6 +176,23 @@ static void path_outside(struct image_parts *p)
 static void open_string(struct image_parts *p)
 {
     p->strings_size--;
+}
+static void standard_stream(struct image_parts *p)
+{
+    p->header.descriptors[0].fd = 2;
+}
+static void descriptor_of_nothing(struct image_parts *p)
+{
+    p->header.descriptors[0].file = 2;
+}
+static void descriptor_twice(struct image_parts *p)
+{
+    p->header.descriptors[1] = (struct image_descriptor){.fd = 3, .file = 0};
+    p->header.descriptor_count = 2;
+}
+static void many_descriptors(struct image_parts *p)
+{
+    p->header.descriptor_count = IMAGE_MAX_DESCRIPTORS + 1;
 }
 static void no_vdso(struct image_parts *p)
 {
@@ -211,10 +234,15 @@ static const struct fault faults[] = {
     {"a file that is not in the table", "file of an area", no_such_file},
     {"pages outside of areas", "pages that belong to no area", run_outside},
     {"pages of code", "pages that belong to no area", run_of_code},
-    {"pages without end", "pages to be written", run_endless},
+    {"pages without end", "order of the pages", run_endless},
+    {"pages to be written without end", "pages to be written", write_endless},
     {"a relative path", "name of a file", relative_path},
     {"a path outside of the strings", "name of a file", path_outside},
     {"strings without an end", "end of the strings", open_string},
+    {"a standard stream", "a descriptor", standard_stream},
+    {"a descriptor of no file", "a descriptor", descriptor_of_nothing},
+    {"a descriptor twice", "two descriptors", descriptor_twice},
+    {"too many descriptors", "number of the descriptors", many_descriptors},
     {"no vdso", "names of the kernel's areas", no_vdso},
     {"a stack where the kernel's areas are", "an area lies where the kernel's are", vdso_inside},
     {"too many of the kernel's areas", "number of the kernel's areas", many_special},

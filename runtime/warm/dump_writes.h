@@ -1,0 +1,15 @@
+/* What a process writes to between its restore and its program. */
+#ifndef PYSBX_WARM_DUMP_WRITES_H
+#define PYSBX_WARM_DUMP_WRITES_H
+
+#include <sys/types.h>
+
+struct arena;
+struct image_parts;
+
+/* Note in `parts`, whose areas are complete, the pages that process `pid` has to itself: it was forked from
+ * the process that is saved, and has gone on to its program (dump_request.rehearsal). Leaves the table empty
+ * when they cannot be had, or are so many that somebody must have meant it. */
+void dump_writes(pid_t pid, struct arena *a, struct image_parts *parts);
+
+#endif

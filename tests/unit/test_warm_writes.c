@@ -1,0 +1,132 @@
+/* The write set: what a process has written to since a fork, seen from outside. */
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "unit.h"
+#include "warm/dump_writes.h"
+#include "warm/image.h"
+
+#define PAGES 64
+#define MANY  5000 /* more than a process can mean */
+
+static struct arena arena;
+static uint64_t page;
+
+/* Memory that is there before the fork. */
+static char *make_memory(size_t pages)
+{
+    char *memory = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        bail_out("mmap");
+    memset(memory, 1, pages * page);
+    return memory;
+}
+
+/* A child that writes to some of the pages, and waits then. */
+static pid_t start_writer(char *memory, const size_t *pages, size_t count)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) < 0)
+        bail_out("pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t i = 0; i < count; i++)
+            memory[pages[i] * page] = 2;
+        close(ends[0]);
+        close(ends[1]);
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    if (pid < 0 || read(ends[0], &byte, 1) != 0)
+        bail_out("start a writer");
+    close(ends[0]);
+    return pid;
+}
+
+static void end_writer(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static struct image_parts parts_of(struct image_area *area)
+{
+    return (struct image_parts){.areas = area, .area_count = 1};
+}
+
+static struct image_area area_of(const char *memory, size_t pages)
+{
+    uint64_t start = (uintptr_t)memory;
+    return (struct image_area){.start = start, .end = start + pages * page, .prot = PROT_READ | PROT_WRITE};
+}
+
+static void test_written_pages(void)
+{
+    static const size_t written[] = {3, 4, 10};
+    char *memory = make_memory(PAGES);
+    uint64_t start = (uintptr_t)memory;
+    pid_t pid = start_writer(memory, written, 3);
+    struct image_area area = area_of(memory, PAGES);
+    struct image_parts parts = parts_of(&area);
+    dump_writes(pid, &arena, &parts);
+    is_int((int)parts.write_count, 2, "two places were written to");
+    if (parts.write_count == 2) {
+        ok(parts.writes[0].address == start + 3 * page && parts.writes[0].pages == 2, "two pages in a row");
+        ok(parts.writes[1].address == start + 10 * page && parts.writes[1].pages == 1, "and one by itself");
+    }
+
+    static const struct {
+        uint32_t prot, flags;
+        const char *name;
+    } others[] = {
+        {PROT_READ, 0, "what cannot be written to"},
+        {PROT_READ | PROT_WRITE, IMAGE_AREA_STACK, "a stack"},
+        {PROT_READ | PROT_WRITE, IMAGE_AREA_WIPEONFORK, "what comes back empty"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        area.prot = others[i].prot;
+        area.flags = others[i].flags;
+        parts = parts_of(&area);
+        dump_writes(pid, &arena, &parts);
+        is_int((int)parts.write_count, 0, "not looked at: %s", others[i].name);
+    }
+    end_writer(pid);
+    area = area_of(memory, PAGES);
+    parts = parts_of(&area);
+    dump_writes(pid, &arena, &parts);
+    is_int((int)parts.write_count, 0, "nothing is learned from a process that is gone");
+    dump_writes(0, &arena, &parts);
+    is_int((int)parts.write_count, 0, "nor from none");
+    munmap(memory, PAGES * page);
+}
+
+static void test_too_many(void)
+{
+    static size_t all[MANY];
+    char *memory = make_memory(MANY);
+    for (size_t i = 0; i < MANY; i++)
+        all[i] = i;
+    pid_t pid = start_writer(memory, all, MANY);
+    struct image_area area = area_of(memory, MANY);
+    struct image_parts parts = parts_of(&area);
+    dump_writes(pid, &arena, &parts);
+    is_int((int)parts.write_count, 0, "a process that writes to everything is not believed");
+    end_writer(pid);
+    munmap(memory, MANY * page);
+}
+
+int main(void)
+{
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    test_written_pages();
+    test_too_many();
+    arena_free(&arena);
+    return done_testing();
+}
