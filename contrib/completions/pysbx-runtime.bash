@@ -31,7 +31,7 @@ _pysbx_runtime() {
     fi
     case $previous in
         -b | --bundle | --root | --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$current") && return ;;
-        -p | --process | -r | --resources | --config | --pid-file | --console-socket | --log)
+        -p | --process | -r | --resources | --config | --pid-file | --console-socket | --snapshot | --log)
             mapfile -t COMPREPLY < <(compgen -f -- "$current") && return
             ;;
         --log-format) mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$current") && return ;;
@@ -43,8 +43,8 @@ _pysbx_runtime() {
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_pysbx_runtime_commands "$program")" -- "$current")
     elif [[ $command == warm && ${#warm[@]} == 0 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'build list show verify prune' -- "$current")
-    elif [[ $command == warm ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'build save list show verify prune' -- "$current")
+    elif [[ $command == warm && ${warm[*]} != save ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$("$program" warm list --quiet 2>/dev/null)" -- "$current")
     elif [[ $command == kill && $previous != kill && $previous != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -A signal -- "$current")

@@ -26,5 +26,6 @@ end
 complete -c pysbx-runtime -f -n 'not string length -q -- (__pysbx_runtime_command)' -a '(__pysbx_runtime_commands)'
 complete -c pysbx-runtime -n 'string match -q -- "-*" (commandline -ct)' -a '(__pysbx_runtime_options)'
 complete -c pysbx-runtime -n 'string match -qv warm -- (__pysbx_runtime_command)' -a '(pysbx-runtime list --quiet 2>/dev/null)'
-complete -c pysbx-runtime -f -n 'test (__pysbx_runtime_command) = warm 2>/dev/null; and not string length -q -- (__pysbx_runtime_warm)' -a 'build list show verify prune'
-complete -c pysbx-runtime -f -n 'string length -q -- (__pysbx_runtime_warm)' -a '(pysbx-runtime warm list --quiet 2>/dev/null)'
+complete -c pysbx-runtime -f -n 'test (__pysbx_runtime_command) = warm 2>/dev/null; and not string length -q -- (__pysbx_runtime_warm)' -a 'build save list show verify prune'
+complete -c pysbx-runtime -n 'test (__pysbx_runtime_warm) = save 2>/dev/null' -a '(pysbx-runtime list --quiet 2>/dev/null)'
+complete -c pysbx-runtime -f -n 'string length -q -- (__pysbx_runtime_warm); and test (__pysbx_runtime_warm) != save' -a '(pysbx-runtime warm list --quiet 2>/dev/null)'

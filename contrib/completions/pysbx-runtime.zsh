@@ -14,8 +14,8 @@ _pysbx_runtime() {
     elif [[ -z $command ]]; then
         compadd -- ${(f)"$($program --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')"}
     elif [[ $command == warm && -z $warm ]]; then
-        compadd -- build list show verify prune
-    elif [[ $command == warm ]]; then
+        compadd -- build save list show verify prune
+    elif [[ $command == warm && $warm != save ]]; then
         compadd -- ${(f)"$($program warm list --quiet 2>/dev/null)"}
     else
         compadd -- ${(f)"$($program list --quiet 2>/dev/null)"}

@@ -29,6 +29,9 @@
          "N",                                                                                                \
          "pass on N descriptors after 0, 1, 2 and those of $LISTEN_FDS",                                     \
          NULL},                                                                                              \
+        {"snapshot",   0,      OPTION_STRING,                                                                \
+         AT(snapshot), "FILE", "continue the session that 'warm save' has written there",                    \
+         NULL},                                                                                              \
         {"no-pivot",   0,    OPTION_FLAG,                                                                    \
          AT(no_pivot), NULL, "enter the root by moving its mount, for a root in an initramfs",               \
          NULL},                                                                                              \

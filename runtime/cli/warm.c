@@ -60,6 +60,20 @@ static int run_build(struct invocation *invocation, void *values, struct error *
     return container_warm_build(invocation->runtime, create, err);
 }
 
+/* save */
+
+static int run_save(struct invocation *invocation, void *values, struct error *err)
+{
+    (void)values;
+    char **args = invocation->args;
+    uint64_t pid;
+    int ret = str_to_u64(args[1], INT32_MAX, &pid);
+    if (ret < 0 || pid == 0)
+        return error_text(err, -EINVAL, "'%s' is no number of a process", args[1]);
+    const struct save_options save = {.id = args[0], .pid = (pid_t)pid, .file = args[2]};
+    return container_save(invocation->runtime, &save, err);
+}
+
 /* list */
 
 struct list_values {
@@ -245,6 +259,7 @@ static int print_snapshot(struct arena *a, const struct store *store, const stru
     json_out_pair_string(out, "builder", facts.builder);
     json_out_pair_string(out, "python", facts.python);
     json_out_pair_u64(out, "files", facts.file_count);
+    json_out_pair_u64(out, "prefetchedPages", image_write_pages(&slot->mapped));
     json_out_key(out, "modules");
     json_out_array_open(out);
     for (size_t i = 0; i < facts.module_count; i++)
@@ -414,6 +429,13 @@ static const struct command commands[] = {
      .options = build_options,
      .values_size = sizeof(struct create_options),
      .run = run_build},
+    {.name = "warm save",
+     .arguments = "ID PID FILE",
+     .summary = "save a process that has parked itself, for 'run --snapshot FILE'",
+     .options = command_no_options,
+     .min_args = 3,
+     .max_args = 3,
+     .run = run_save},
     {.name = "warm list",
      .arguments = "",
      .summary = "list the snapshots, the one used last first",
@@ -458,7 +480,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 
 const struct command command_warm = {
     .name = "warm",
-    .arguments = "build|list|show|verify|prune [ARGUMENT...]",
+    .arguments = "build|save|list|show|verify|prune [ARGUMENT...]",
     .summary = "prewarmed interpreters: make, list, show, verify, remove them",
     .options = command_no_options,
     .min_args = 1,

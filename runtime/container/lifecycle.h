@@ -32,11 +32,13 @@ struct create_options {
     const char *console_socket;
     unsigned preserve_fds; /* descriptors 3 … 3+n-1 are passed to the container */
     unsigned listen_fds;   /* so many of them came by socket activation (sd_listen_fds(3)) */
+    const char *snapshot;  /* --snapshot: of a session, which the program continues; or NULL */
     bool no_pivot, no_new_keyring;
-    bool detach;           /* run only */
-    bool keep;             /* run only: leave the state of the stopped container */
-    bool no_subreaper;     /* run only */
-    bool die_with_runtime; /* the program is killed when the process that made it ends */
+    bool detach;                /* run only */
+    bool keep;                  /* run only: leave the state of the stopped container */
+    bool no_subreaper;          /* run only */
+    bool die_with_runtime;      /* the program is killed when the process that made it ends */
+    const char *landlock_allow; /* a file that Landlock's rules leave readable; or NULL */
 };
 
 struct exec_options {
@@ -46,6 +48,12 @@ struct exec_options {
     const char *cgroup; /* sub-cgroup beneath the container's, or NULL */
     unsigned preserve_fds, listen_fds;
     bool detach, ignore_paused;
+};
+
+struct save_options {
+    const char *id;
+    pid_t pid;        /* as the caller's pid namespace numbers it */
+    const char *file; /* where to: an empty file that only the caller may open, or none */
 };
 
 /* Make the container and leave its init waiting for start. */
@@ -105,6 +113,10 @@ int container_plan(const struct runtime_options *rt, const struct create_options
  * made. */
 int container_warm_build(const struct runtime_options *rt, const struct create_options *options,
                          struct error *err);
+
+/* Save a process of the container that has parked itself, for create_options.snapshot (`warm save`,
+ * warm/session.h). It goes on waiting, and is of no use any more. -ESRCH: it is not one of the container. */
+int container_save(const struct runtime_options *rt, const struct save_options *options, struct error *err);
 
 /* One entry of `list`. */
 struct listed {

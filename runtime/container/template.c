@@ -175,6 +175,25 @@ static const char *last_record(const char *data, size_t size)
     return data + start;
 }
 
+/* Names of modules are shorter (warm/decide.c). */
+#define MODULE_MAX 256
+
+/* The interpreter says which module it is about to import, "i" and the name, and nothing else before it has
+ * imported all. Takes such records from the front of a piece that it sent, for the kernel never glues what
+ * two processes have written (unix(7), SO_PASSCRED); the last one stays in `module`. What is left of the
+ * piece, in bytes. */
+static size_t take_progress(char *piece, size_t size, char module[static MODULE_MAX])
+{
+    size_t taken = 0;
+    while (taken < size && piece[taken] == 'i') {
+        size_t length = strnlen(piece + taken, size - taken);
+        snprintf(module, MODULE_MAX, "%.*s", (int)length - 1, piece + taken + 1);
+        taken += length < size - taken ? length + 1 : length;
+    }
+    memmove(piece, piece + taken, size - taken);
+    return size - taken;
+}
+
 /* A text that a container wrote, fit for an error message. */
 static const char *printable(struct arena *a, const char *text)
 {
@@ -185,11 +204,55 @@ static const char *printable(struct arena *a, const char *text)
     return copy;
 }
 
+/* What the interpreter was about when it was last heard of. */
+static const char *stage(struct arena *a, const char *module)
+{
+    return module[0] != '\0' ? arena_printf(a, "import %s", printable(a, module))
+                             : "start of the interpreter";
+}
+
+/* The report has ended before its time: how did the interpreter? */
+static int explain_end(struct creation *c, const char *module, struct error *err)
+{
+    siginfo_t info = {0};
+    struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
+    const char *during = stage(&c->arena, module);
+    /* It may have closed the report and live. */
+    if (RETRY(poll(&p, 1, 1000)) <= 0 ||
+        waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+        return error_text(err, -ECONNRESET, "%s: the interpreter closed its standard input", during);
+    if (info.si_code == CLD_EXITED)
+        return error_text(err, -ECONNRESET, "%s: the interpreter ended with exit code %d", during,
+                          info.si_status);
+    return error_text(err, -ECONNRESET, "%s: the interpreter was killed by signal %d (%s)", during,
+                      info.si_status, strsignal(info.si_status));
+}
+
+/* The rehearsal says "w" and nothing else; it is of use, but not needed. */
+static bool is_rehearsal(const char *piece, size_t size)
+{
+    return size == 2 && piece[0] == 'w' && piece[1] == '\0';
+}
+
+/* How long the rehearsal is waited for, in milliseconds. */
+#define REHEARSAL_MS 100
+
+static void await_rehearsal(int fd, struct template_report *report)
+{
+    char piece[2];
+    pid_t pid = 0;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (report->rehearsal == 0 && RETRY(poll(&p, 1, REHEARSAL_MS)) > 0 &&
+        receive_piece(fd, piece, sizeof(piece), &pid) == sizeof(piece) && is_rehearsal(piece, sizeof(piece)))
+        report->rehearsal = pid;
+}
+
 /* Read until the interpreter is ready or has failed. */
-static int read_report(struct arena *a, int fd, unsigned timeout, struct template_report *out, pid_t *pid,
+static int read_report(struct creation *c, int fd, unsigned timeout, struct template_report *out, pid_t *pid,
                        struct error *err)
 {
-    char *data = arena_alloc(a, REPORT_MAX);
+    char *data = arena_alloc(&c->arena, REPORT_MAX), module[MODULE_MAX] = "";
+    pid_t rehearsal = 0;
     size_t size = 0;
     uint64_t end = now_ms() + (uint64_t)timeout * 1000;
     for (;;) {
@@ -197,19 +260,24 @@ static int read_report(struct arena *a, int fd, unsigned timeout, struct templat
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int ready = now >= end ? 0 : RETRY(poll(&p, 1, (int)(end - now)));
         if (ready == 0)
-            return error_text(err, -ETIMEDOUT, "the modules are not imported after %u seconds", timeout);
+            return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
+                              stage(&c->arena, module), timeout);
         ssize_t n = size == REPORT_MAX ? -EFBIG : receive_piece(fd, data + size, REPORT_MAX - size, pid);
         if (n < 0)
             return error_set(err, (int)n, "read the template's report");
         if (n == 0)
-            return error_text(err, -ECONNRESET,
-                              "the template's interpreter ended while it imported the modules");
-        size += (size_t)n;
+            return explain_end(c, module, err);
+        if (is_rehearsal(data + size, (size_t)n)) {
+            rehearsal = *pid;
+            continue;
+        }
+        size += *pid == c->record.pid ? take_progress(data + size, (size_t)n, module) : (size_t)n;
         const char *last = last_record(data, size);
         if (last != NULL && *last == 'x')
-            return error_text(err, -ENOEXEC, "%s", printable(a, last + 1));
+            return error_text(err, -ENOEXEC, "%s", printable(&c->arena, last + 1));
         if (last != NULL && *last == 'r') {
-            *out = (struct template_report){data, size};
+            *out = (struct template_report){data, size, rehearsal};
+            await_rehearsal(fd, out);
             return 0;
         }
     }
@@ -222,7 +290,7 @@ static int take_template(struct creation *c, const struct template_request *r, i
 {
     struct template_report said;
     pid_t pid = 0;
-    int ret = read_report(&c->arena, report, r->timeout, &said, &pid, err);
+    int ret = read_report(c, report, r->timeout, &said, &pid, err);
     if (ret < 0)
         return ret;
     char path[48];
@@ -248,7 +316,8 @@ static int build(const struct template_request *r, int report, template_taker *t
                                      .no_pivot = r->options->no_pivot,
                                      .no_new_keyring = r->options->no_new_keyring,
                                      .detach = true,
-                                     .die_with_runtime = true};
+                                     .die_with_runtime = true,
+                                     .landlock_allow = TEMPLATE_AGENT_PATH};
     /* What a killed runtime left under this name. */
     container_delete(r->rt, options.id, true, &later);
     int ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);

@@ -28,10 +28,14 @@ struct template_request {
     uint64_t memory;                      /* bytes of address space at most, 0: what the container may have */
 };
 
-/* What the template said when it was ready: records as in warm/manifest.h, not to be trusted. */
+/* What the template said when it was ready: records as in warm/manifest.h, not to be trusted. What it said of
+ * its progress is taken out: "i" and the name of a module that it is about to import, for a template that
+ * ends on the way. */
 struct template_report {
     const char *data;
     size_t size;
+    pid_t rehearsal; /* a process that has gone the way of those to be restored (dump_request.rehearsal), or 0
+                      */
 };
 
 /* Called when the interpreter is parked; pid is in the caller's pid namespace, root the template's root

@@ -24,6 +24,8 @@
 static int verify_files(const struct warm_start *warm, const struct look *look, int channel,
                         struct error *err)
 {
+    if (warm->session)
+        return 0; /* what it has mapped is compared when it is opened */
     if (warm->verdict) {
         int message = sync_receive(channel, err);
         if (message == SYNC_GO)
@@ -50,6 +52,8 @@ static int check(const struct process_plan *plan, const char *program, int chann
         return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program, warm->decision.program);
     if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
         return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    if (warm->session)
+        return 0;
     ret = manifest_check_environment(warm->slot.manifest, plan->envp, err);
     if (ret == 0)
         ret = manifest_check_program(warm->slot.manifest, &look, &warm->decision.command_line, plan->argv,
@@ -70,7 +74,7 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
         return 0;
     }
     *err = reason;
-    return error_wrap(err, WARM_ANNOTATION_MODE "=require");
+    return plan->warm->session ? err->code : error_wrap(err, WARM_ANNOTATION_MODE "=require");
 }
 
 /* Files may change between create and start, by hooks or anybody. */
@@ -81,7 +85,7 @@ static int check_again(const struct warm_start *warm, int root, struct error *er
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
         (now.tv_sec - warm->checked.tv_sec) * 1000 + (now.tv_nsec - warm->checked.tv_nsec) / 1000000;
-    return age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, &look, err);
+    return warm->session || age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, &look, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)
@@ -107,6 +111,7 @@ int warm_start_enter(struct process_plan *plan, const char *program, int channel
         .image = warm->slot.image,
         .root = root,
         .agent = warm->agent,
+        .prefetch = warm->decision.config.prefetch,
         .error_message = SYNC_ERROR,
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,
@@ -117,6 +122,8 @@ int warm_start_enter(struct process_plan *plan, const char *program, int channel
                    .filter_flags = seccomp->flags,
                    .caps = caps,
                    .filter_by_privilege = !plan->identity.no_new_privs,
+                   .labels = {{plan->selinux.current.fd, plan->selinux.current.text},
+                              {plan->apparmor.current.fd, plan->apparmor.current.text}},
                    .close_from = 3 + plan->preserve_fds},
     };
     ret = restore_prepare(&request, &restore, err);

@@ -18,11 +18,13 @@
 #include "base/str.h"
 #include "container/sync.h"
 #include "container/template.h"
+#include "container/warm_label.h"
 #include "sandbox/namespaces.h"
 #include "warm/agent/agent.h"
 #include "warm/dump.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
+#include "warm/session.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -38,8 +40,6 @@ static unsigned obstacles(const struct plan *plan)
     } rows[] = {
         {p->seccomp.notify, WARM_OBSTACLE_LISTENER},
         {plan->spec->linux_->personality != NULL, WARM_OBSTACLE_PERSONALITY},
-        {p->apparmor.profile != NULL, WARM_OBSTACLE_APPARMOR},
-        {p->selinux.label != NULL, WARM_OBSTACLE_SELINUX},
         {p->preserve_fds > 0, WARM_OBSTACLE_PRESERVED_FDS},
         {(plan->namespaces.make & CLONE_NEWNS) == 0, WARM_OBSTACLE_NO_OWN_ROOT},
     };
@@ -85,6 +85,8 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .cpus = resources != NULL && resources->cpu != NULL ? resources->cpu->cpus : NULL,
         .seccomp = spec->linux_->seccomp_text,
         .obstacles = obstacles(plan),
+        .label_obstacle = warm_label_obstacle(a, plan),
+        .confinement = warm_label_key(a, plan),
         .look = &look,
     };
     int ret = warm_decide(a, &context, out, err);
@@ -229,12 +231,15 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
                                      .built = (int64_t)time(NULL)};
     void *meta;
     size_t size;
-    int ret = manifest_build(&a, &source, &meta, &size, err);
+    int ret = warm_label_check(&a, t->plan, root, report, err);
+    if (ret == 0)
+        ret = manifest_build(&a, &source, &meta, &size, err);
     if (ret == 0) {
         struct dump_request dump = {.pid = pid,
                                     .root = root,
                                     .agent_path = TEMPLATE_AGENT_PATH,
                                     .park = AGENT_PARK,
+                                    .rehearsal = report->rehearsal,
                                     .meta = meta,
                                     .meta_size = size,
                                     .out = warm->slot.out};
@@ -259,6 +264,8 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
     struct taking taking = {.rt = rt, .plan = plan};
     int ret = agent_file(a, warm, &request.agent, err);
     if (ret == 0)
+        ret = warm_label_agent(a, plan, warm->decision.program, request.agent, err);
+    if (ret == 0)
         ret = template_run(&request, take, &taking, err);
     struct error later = {0};
     if (store_open(warm->store, true, &store, &later) < 0)
@@ -275,19 +282,45 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
 static int seal_agent(struct error *err)
 {
     size_t size = agent_size();
-    cleanup_fd int fd = memfd_create("pysbx-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    cleanup_fd int fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
-        fd = memfd_create("pysbx-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+        fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
     int ret = fd < 0 ? -errno : io_write_full(fd, agent_start, size);
     if (ret == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         ret = -errno;
     return ret < 0 ? error_set(err, ret, "copy the agent to a file in memory") : fd_steal(&fd);
 }
 
+/* A session is continued, or that is an error: a cold start would have lost its state. */
+static int prepare_session(struct arena *a, const struct create_options *options, struct plan *plan,
+                           struct error *err)
+{
+    struct warm_start *warm = plan->warm;
+    if (warm == NULL || warm->reason != NULL)
+        return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", options->snapshot,
+                          warm != NULL ? warm->reason : "the program is not CPython");
+    warm->decision.mode = WARM_REQUIRE;
+    warm->session = true;
+    warm->slot.answer = STORE_READY;
+    warm->slot.image = session_open(options->snapshot, &warm->slot.mapped, err);
+    if (warm->slot.image < 0)
+        return warm->slot.image;
+    const char *refusal = warm_label_refusal(a, plan, warm->decision.program, warm->slot.image);
+    if (refusal != NULL)
+        return error_text(err, -EACCES, "cannot continue from '%s': %s", options->snapshot, refusal);
+    warm->agent = seal_agent(err);
+    if (warm->agent < 0)
+        return warm->agent;
+    plan->process.warm = warm;
+    return 0;
+}
+
 int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
                        const struct create_options *options, struct plan *plan, struct error *err)
 {
     struct warm_start *warm = plan->warm;
+    if (options->snapshot != NULL)
+        return prepare_session(a, options, plan, err);
     if (warm == NULL)
         return 0;
     struct error why = {0};
@@ -303,6 +336,9 @@ int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
         return go_cold(warm, a, why.text, ret, err);
     if (warm->slot.answer != STORE_READY)
         return go_cold(warm, a, warm->slot.reason, -ENOTSUP, err);
+    const char *refusal = warm_label_refusal(a, plan, warm->decision.program, warm->slot.image);
+    if (refusal != NULL)
+        return go_cold(warm, a, refusal, -ENOTSUP, err);
     warm->agent = seal_agent(&why);
     if (warm->agent < 0)
         return go_cold(warm, a, why.text, warm->agent, err);
@@ -327,40 +363,22 @@ int warm_start_build(struct arena *a, const struct runtime_options *rt, const st
     return warm->slot.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", warm->slot.reason);
 }
 
-/* Do all mounts lie where no interpreter has its files? Any other could hide one, also by way of a link,
- * which only the container itself sees for certain. */
-static bool mounts_are_aside(const struct spec *spec)
-{
-    static const char *const aside[] = {"/dev",       "/proc",         "/sys",
-                                        "/run",       "/tmp",          "/var/tmp",
-                                        "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"};
-    for (size_t i = 0; i < spec->mounts.count; i++) {
-        bool found = false;
-        for (size_t k = 0; k < sizeof(aside) / sizeof(aside[0]) && !found; k++) {
-            const char *rest = str_after(spec->mounts.items[i].destination, aside[k]);
-            found = rest != NULL && (*rest == '\0' || *rest == '/');
-        }
-        if (!found)
-            return false;
-    }
-    return true;
-}
-
 int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err)
 {
     const struct warm_start *warm = plan->process.warm;
-    if (warm == NULL || !warm->verdict)
+    if (warm == NULL || warm->session || !warm->verdict)
         return 0;
     struct error reason = {0};
     struct look look;
     cleanup_fd int root = open(plan->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int ret = root < 0 ? error_set(&reason, -EXDEV, "open the root '%s'", plan->rootfs) : 0;
-    if (ret == 0 && !mounts_are_aside(plan->spec))
-        ret = error_text(&reason, -EXDEV, "a mount could hide files of the interpreter");
+    int ret = root < 0 ? error_set(&reason, -errno, "open the root '%s'", plan->rootfs) : 0;
     if (ret == 0) {
         look_plan(a, plan->spec, root, plan->bundle, &look);
-        ret = manifest_verify(warm->slot.manifest, &look, &reason);
+        ret = look_is_exact(&look) ? manifest_verify(warm->slot.manifest, &look, &reason)
+                                   : error_text(&reason, -EXDEV, "a mount can only be seen from within");
     }
+    /* What cannot be seen from here, or looks different, the child has to look at. */
+    reason.code = -EXDEV;
     if (ret < 0)
         sync_send_reason(channel, SYNC_COLD, &reason);
     else if ((ret = sync_send(channel, SYNC_GO)) < 0 && ret != -EPIPE)
@@ -386,7 +404,7 @@ void warm_start_refused(const struct warm_start *warm, const struct error *reaso
     struct store store;
     struct error ignored = {0};
     log_debug("cold start: %s", reason->text);
-    if ((reason->code != -ESTALE && reason->code != -ENOTSUP) ||
+    if (warm->session || (reason->code != -ESTALE && reason->code != -ENOTSUP) ||
         store_open(warm->store, false, &store, &ignored) < 0)
         return;
     store_mark_stale(&store, warm->slot.name, reason->text);

@@ -17,10 +17,11 @@ struct json_out;
 
 struct warm_start {
     struct warm_plan decision;
-    const char *reason; /* cold, and why; NULL: warm */
-    const char *store;  /* path */
-    struct store_slot slot;
-    int agent; /* the agent in a sealed memfd, -1 when cold */
+    const char *reason;     /* cold, and why; NULL: warm */
+    const char *store;      /* path */
+    struct store_slot slot; /* of a session: the image, and neither manifest nor name */
+    bool session;           /* a session is continued (create_options.snapshot) */
+    int agent;              /* the agent in a sealed memfd, -1 when cold */
     /* The runtime verifies the files while the child mounts, and sends its verdict; else the child does it.
      */
     bool verdict;

@@ -3,23 +3,23 @@
 #include "warm/dump.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/path.h"
 #include "warm/dump_areas.h"
+#include "warm/dump_descriptors.h"
+#include "warm/dump_files.h"
+#include "warm/dump_guard.h"
 #include "warm/dump_state.h"
 #include "warm/dump_tracee.h"
-#include "warm/identity.h"
+#include "warm/dump_writes.h"
 #include "warm/image.h"
 
 /* It says that it is about to park, and does so: two seconds, asked every millisecond. */
@@ -45,44 +45,18 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
 {
     for (int i = 0; i < PARK_TRIES; i++) {
         int ret = tracee_stop(t, err);
-        if (ret == 0) {
+        if (ret == 0 && (long)t->parked.orig_rax == request->park) {
             ret = dump_areas_read(t, a, request->agent_path, areas, err);
-            if (ret < 0 || ((long)t->parked.orig_rax == request->park && is_in_agent(areas, t->parked.rip)))
+            if (ret < 0 || is_in_agent(areas, t->parked.rip))
                 return ret;
-            ret = tracee_resume(t, err);
         }
+        if (ret == 0)
+            ret = tracee_resume(t, err);
         if (ret < 0 && ret != -EAGAIN)
             return ret;
         nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
     }
     return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
-}
-
-/* The files that are mapped, by path and identity. */
-static int add_files(int root, const struct dump_areas *areas, struct arena *a, struct image_parts *parts,
-                     struct error *err)
-{
-    size_t size = 1;
-    for (size_t i = 0; i < areas->path_count; i++)
-        size += strlen(areas->paths[i]) + 1;
-    char *strings = arena_alloc(a, size);
-    parts->files = ARENA_ARRAY(a, areas->path_count, struct image_file);
-    parts->strings = strings;
-    parts->strings_size = size;
-    for (size_t i = 0; i < areas->path_count; i++) {
-        size_t length = strlen(areas->paths[i]) + 1;
-        cleanup_fd int fd = path_open_in_root_nosymlink(root, areas->paths[i], O_PATH, 0);
-        int ret = fd < 0 ? fd : identity_of(fd, &parts->files[i].identity);
-        if (ret < 0)
-            return error_set(err, ret, "mapped file '%s'", areas->paths[i]);
-        if (!S_ISREG(parts->files[i].identity.mode))
-            return error_text(err, -ENOTSUP, "'%s' is mapped and no regular file", areas->paths[i]);
-        parts->files[i].path = parts->strings_size - size;
-        memcpy(strings + parts->files[i].path, areas->paths[i], length);
-        size -= length;
-        parts->file_count++;
-    }
-    return 0;
 }
 
 static int write_pages(const struct tracee *t, const struct image_parts *parts, int out, struct error *err)
@@ -107,21 +81,36 @@ static int write_pages(const struct tracee *t, const struct image_parts *parts, 
     return 0;
 }
 
-static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
+/* What the process is, besides its pages. */
+static int look(struct tracee *t, const struct dump_request *request, struct arena *a,
+                struct dump_areas *areas, struct image_parts *parts, struct error *err)
 {
-    struct dump_areas areas = {0};
-    struct image_parts *parts = ARENA_NEW(a, struct image_parts);
-    int ret = tracee_attach(t, request->pid, err);
+    int ret = stop_parked(t, request, a, areas, err);
     if (ret == 0)
-        ret = stop_parked(t, request, a, &areas, err);
+        ret = dump_guard_layout(areas, a, err);
+    if (ret == 0 && request->agent != NULL)
+        ret = dump_guard_agent(t, areas, request->agent, request->agent_size, err);
     if (ret == 0)
         ret = dump_state_check(t, a, err);
     if (ret == 0)
         ret = dump_state_read(t, a, &parts->header, err);
     if (ret == 0)
-        ret = dump_areas_scan(t, a, &areas, err);
+        ret = dump_files(request->root, areas, a, parts, err);
     if (ret == 0)
-        ret = add_files(request->root, &areas, a, parts, err);
+        ret = dump_descriptors(t, a, parts, err);
+    return ret;
+}
+
+static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
+{
+    struct dump_areas areas = {0};
+    struct image_parts *parts = ARENA_NEW(a, struct image_parts);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int ret = tracee_attach(t, request->pid, request->spare, err);
+    if (ret == 0)
+        ret = look(t, request, a, &areas, parts, err);
+    if (ret == 0)
+        ret = dump_areas_scan(t, a, &areas, err);
     if (ret < 0)
         return ret;
     image_host_now(&parts->header.host);
@@ -131,11 +120,16 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     parts->area_count = areas.area_count;
     parts->runs = areas.runs;
     parts->run_count = areas.run_count;
+    dump_writes(request->rehearsal, a, parts);
     parts->meta = request->meta;
     parts->meta_size = request->meta_size;
-    ret = image_write(request->out, parts, err);
+    ret = dump_guard_size(parts, page, request->limit, err);
+    if (ret == 0)
+        ret = image_write(request->out, parts, err);
     if (ret == 0)
         ret = write_pages(t, parts, request->out, err);
+    if (ret == 0)
+        ret = dump_guard_rseq(request->out, parts, page, err);
     return ret;
 }
 

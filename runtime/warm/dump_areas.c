@@ -53,6 +53,7 @@ struct reader {
     const char *name;
     char perms[5];
     bool is_special;
+    uint64_t total; /* bytes of all areas so far */
 };
 
 static int refuse(const struct reader *r, const char *why)
@@ -130,18 +131,34 @@ static bool is_deleted(const char *name)
 /* Reserved by some for what they will never use; to look through all of it would take minutes. */
 #define MOST_MEMORY (1ULL << 38)
 
+int dump_areas_take_content(struct image_area *a, const char *name, struct error *err)
+{
+    if ((a->flags & IMAGE_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
+        return error_text(err, -ENOTSUP,
+                          "memory at %#lx-%#lx (%s) is %s of a file that the container has not got",
+                          (unsigned long)a->start, (unsigned long)a->end, name,
+                          (a->prot & PROT_EXEC) != 0 ? "code" : "a shared part");
+    a->flags &= ~(uint32_t)IMAGE_AREA_FILE;
+    a->file = DUMP_BY_CONTENT;
+    a->offset = 0;
+    return 0;
+}
+
 static int classify(struct reader *r)
 {
     struct image_area *a = &r->area;
-    bool shared = r->perms[3] == 's';
-    if (a->end - a->start > MOST_MEMORY)
-        return refuse(r, "is too large");
+    bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
+    r->total += a->end - a->start;
+    if (r->total > MOST_MEMORY)
+        return refuse(r, "is too large, with all below it");
     if ((a->prot & (PROT_WRITE | PROT_EXEC)) == (PROT_WRITE | PROT_EXEC))
         return refuse(r, "is writable and executable");
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
-    if (is_deleted(r->name))
-        return refuse(r, "is of a file that was removed");
+    if (!agent && is_deleted(r->name)) {
+        a->flags |= shared ? IMAGE_AREA_SHARED : 0;
+        return dump_areas_take_content(a, r->name, r->err);
+    }
     if (strpbrk(r->name, "\\\n") != NULL)
         return refuse(r, "is of a file with a strange name");
     if (r->name[0] == '/') {

@@ -11,6 +11,11 @@ struct arena;
 struct error;
 struct tracee;
 
+/* In place of a file, for a private area of one that the container has not got: an anonymous area from here
+ * on, of which every page counts. So it is with the pages of the snapshot that a process was restored from.
+ */
+#define DUMP_BY_CONTENT 0xfffffffeU
+
 struct dump_areas {
     struct image_area *areas;
     struct image_special special[IMAGE_MAX_SPECIAL];
@@ -24,8 +29,14 @@ struct dump_areas {
 int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
                     struct error *err);
 
-/* Find the pages that the process has for itself: neither untouched nor those of a file (pagemap). Fills in
- * `runs`. A page of code that was written to is -ENOTSUP. */
+/* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
+ * shared.
+ */
+int dump_areas_take_content(struct image_area *area, const char *name, struct error *err);
+
+/* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
+ * untouched nor those of a file (pagemap). Fills in `runs`. A page of code that was written to is -ENOTSUP.
+ */
 int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err);
 
 #endif

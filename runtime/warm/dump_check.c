@@ -1,9 +1,5 @@
 /* What a process may not have when it is saved, looked up from outside: proc(5), getitimer(2). */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,29 +10,9 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "warm/dump_state.h"
 #include "warm/dump_tracee.h"
-
-static int check_descriptors(struct tracee *t, struct error *err)
-{
-    cleanup_fd int fd = openat(t->proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (dir == NULL)
-        return error_set(err, -errno, "read '/proc/%d/fd'", (int)t->pid);
-    int listed = fd_steal(&fd), ret = 0;
-    for (const struct dirent *entry; ret == 0 && (entry = readdir(dir)) != NULL;) {
-        char target[PATH_MAX];
-        if (!isdigit((unsigned char)entry->d_name[0]) || strtoul(entry->d_name, NULL, 10) <= 2)
-            continue;
-        ssize_t n = readlinkat(listed, entry->d_name, target, sizeof(target) - 1);
-        target[n > 0 ? n : 0] = '\0';
-        ret = error_text(err, -ENOTSUP, "descriptor %s is open (%s)", entry->d_name, target);
-    }
-    closedir(dir);
-    return ret;
-}
 
 /* The value of a line "Name:\tvalue" of /proc/PID/status, or "". */
 static const char *status_value(const char *status, const char *name)
@@ -97,8 +73,6 @@ static int check_interval_timers(struct tracee *t, struct error *err)
 int dump_state_check(struct tracee *t, struct arena *a, struct error *err)
 {
     int ret = check_status(t, a, err);
-    if (ret == 0)
-        ret = check_descriptors(t, err);
     if (ret == 0)
         ret = check_empty(t, a, arena_printf(a, "task/%d/children", (int)t->pid), "a child process", err);
     if (ret == 0)

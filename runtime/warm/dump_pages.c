@@ -71,8 +71,10 @@ static int scan_block(struct scan *s, const struct image_area *a, uint64_t addre
     if (n != (ssize_t)size)
         return error_set(s->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)s->tracee->pid);
     bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
+    bool all = anonymous && a->file == DUMP_BY_CONTENT;
     for (size_t i = 0; i < count; i++) {
-        if ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) == 0 || (entries[i] & PAGEMAP_FILE) != 0)
+        if (!all &&
+            ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) == 0 || (entries[i] & PAGEMAP_FILE) != 0))
             continue;
         uint64_t place = address + i * s->page;
         if ((a->prot & PROT_EXEC) != 0)

@@ -7,8 +7,8 @@ struct error;
 struct image_header;
 struct tracee;
 
-/* Refuse with -ENOTSUP, by name, what cannot be made again: a second thread, a child, an open descriptor
- * other than 0, 1 and 2, a pending signal, a timer. */
+/* Refuse with -ENOTSUP, by name, what cannot be made again: a second thread, a child, a pending
+ * signal, a timer. */
 int dump_state_check(struct tracee *t, struct arena *a, struct error *err);
 
 /* Fill in thread, memory and signals of the header. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -20,7 +21,9 @@
 /* smaps of some ten thousand areas. */
 #define MAX_TEXT (64UL << 20)
 
-/* A stop takes microseconds; a process that sleeps in the kernel without end is not waited for. */
+/* A stop takes microseconds, in which the processor is only offered to others; a process that sleeps in the
+ * kernel without end is not waited for. */
+#define STOP_SPINS    100
 #define STOP_TRIES    20000
 #define STOP_INTERVAL 250000 /* nanoseconds */
 
@@ -32,7 +35,7 @@ static bool is_interrupted(const struct user_regs_struct *regs)
     return (long)regs->orig_rax >= 0 && result <= -512 && result >= -516;
 }
 
-int tracee_attach(struct tracee *out, pid_t pid, struct error *err)
+int tracee_attach(struct tracee *out, pid_t pid, bool spare, struct error *err)
 {
     *out = (struct tracee){.pid = pid, .proc = -1, .memory = -1};
     char path[32];
@@ -40,8 +43,7 @@ int tracee_attach(struct tracee *out, pid_t pid, struct error *err)
     out->proc = proc_open(path, O_RDONLY | O_DIRECTORY, err);
     if (out->proc < 0)
         return out->proc;
-    /* Should the runtime be killed, so is the template. */
-    if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_EXITKILL) < 0)
+    if (ptrace(PTRACE_SEIZE, pid, NULL, spare ? 0 : PTRACE_O_EXITKILL) < 0)
         return error_set(err, -errno, "trace process %d (ptrace)", (int)pid);
     out->attached = true;
     out->memory = openat(out->proc, "mem", O_RDONLY | O_CLOEXEC);
@@ -61,7 +63,10 @@ static int wait_for_stop(const struct tracee *t, int *status, struct error *err)
             return 0;
         if (got == t->pid)
             return error_text(err, -ESRCH, "process %d ended", (int)t->pid);
-        nanosleep(&(struct timespec){.tv_nsec = STOP_INTERVAL}, NULL);
+        if (i < STOP_SPINS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = STOP_INTERVAL}, NULL);
     }
     return error_text(err, -ETIMEDOUT, "process %d does not stop", (int)t->pid);
 }
@@ -109,7 +114,8 @@ void tracee_release(struct tracee *t)
 {
     if (t->attached) {
         (void)begin_anew(t);
-        /* Fails when it is not stopped, which is so only after an error: PTRACE_O_EXITKILL ends it then. */
+        /* Fails when it is not stopped, which is so only after an error: then it is for the end of this
+         * process to let it go, or to kill it. */
         (void)ptrace(PTRACE_DETACH, t->pid, NULL, NULL);
     }
     t->attached = false;

@@ -19,8 +19,9 @@ struct tracee {
     struct user_regs_struct parked; /* the registers at the system call in which it waits */
 };
 
-/* Attach; the process runs on. `out` is to be given to tracee_release in any case. 0 or negative errno. */
-int tracee_attach(struct tracee *out, pid_t pid, struct error *err);
+/* Attach; the process runs on. Should the caller end, it is killed, or with `spare` let go. `out` is to be
+ * given to tracee_release in any case. 0 or negative errno. */
+int tracee_attach(struct tracee *out, pid_t pid, bool spare, struct error *err);
 
 /* Stop it. 0 when it waits in a system call, with the registers in `parked`; -EAGAIN when it was doing
  * something else (it runs again then); another negative errno. */

@@ -71,6 +71,20 @@ static int check_limits(const struct image *image, struct error *err)
     return 0;
 }
 
+/* A descriptor that is needed to the end must not have a number that the snapshot has: `fd` itself, or a
+ * copy. Negative errno. */
+static int aside(const struct image *image, int fd)
+{
+    int limit = 0;
+    for (size_t i = 0; i < image->header->descriptor_count; i++)
+        if ((int)image->header->descriptors[i].fd >= limit)
+            limit = (int)image->header->descriptors[i].fd + 1;
+    if (fd < 0 || fd >= limit)
+        return fd;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, limit);
+    return copy < 0 ? -errno : copy;
+}
+
 /* The files that the snapshot has mapped; they have to be those that it was made with. */
 static int open_files(struct restore *restore, struct error *err)
 {
@@ -89,7 +103,12 @@ static int open_files(struct restore *restore, struct error *err)
             return error_text(err, -ESTALE, "mapped file '%s' is gone", path);
         if (fd < 0)
             return error_set(err, fd, "open mapped file '%s'", path);
-        restore->files[restore->file_count++] = fd;
+        restore->files[restore->file_count++] = aside(image, fd);
+        if (restore->files[i] != fd)
+            close(fd);
+        fd = restore->files[i];
+        if (fd < 0)
+            return error_set(err, fd, "open mapped file '%s'", path);
         struct file_identity identity;
         int ret = identity_of(fd, &identity);
         if (ret < 0)
@@ -216,6 +235,20 @@ static int make_plan(struct restore *restore, struct error *err)
     return 0;
 }
 
+/* The caller's stay open as well: all close themselves at execve, and the restorer closes them. */
+static int set_labels_aside(struct restore *restore, struct error *err)
+{
+    struct restore_finish *finish = &restore->request.finish;
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++) {
+        struct restore_label *label = &finish->labels[i];
+        if (label->text != NULL)
+            label->fd = aside(&restore->image, label->fd);
+        if (label->text != NULL && label->fd < 0)
+            return error_set(err, label->fd, "copy a descriptor");
+    }
+    return 0;
+}
+
 static void restore_free(struct restore *restore)
 {
     if (restore->place.code != 0)
@@ -241,6 +274,8 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     if (ret == 0)
         ret = open_files(restore, err);
     if (ret == 0)
+        ret = set_labels_aside(restore, err);
+    if (ret == 0)
         ret = make_place(restore, err);
     if (ret == 0)
         ret = make_plan(restore, err);
@@ -255,7 +290,8 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
 _Noreturn void restore_go(struct restore *restore, int error_fd)
 {
     struct restore_place *place = &restore->place;
-    restore_plan_finish(&restore->plan, error_fd);
+    int report = aside(&restore->image, error_fd);
+    restore_plan_finish(&restore->plan, report < 0 ? -1 : report);
     uint64_t entry = place->code + ((uintptr_t)restorer_run - (uintptr_t)restorer_start);
     restorer_enter(entry, place->data + place->data_size, restore->plan.work);
 }

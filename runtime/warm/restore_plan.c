@@ -1,10 +1,12 @@
 /* The list of system calls of a restore: the list itself, and the texts of its errors. */
 #include "warm/restore_plan.h"
 
+#include <limits.h>
 #include <linux/filter.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "warm/restore.h"
 
@@ -21,8 +23,10 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_THREAD] = "set the thread's identity",
     [REPORT_LAYOUT] = "set the layout of memory (PR_SET_MM_MAP)",
     [REPORT_NAME] = "set the process' name",
+    [REPORT_DESCRIPTOR] = "open descriptors again",
     [REPORT_CLOSE] = "close descriptors",
     [REPORT_FILTER] = "load the seccomp filter",
+    [REPORT_LABEL] = "take the label (/proc/self/attr/current)",
     [REPORT_CAPABILITIES] = "set the capabilities",
 };
 
@@ -36,8 +40,8 @@ static const char *const texts[REPORT_COUNT] = {
 
 static size_t most_steps(const struct image *image, const struct restore_request *request)
 {
-    return STEPS_FIXED + image->area_count * STEPS_AREA + image->run_count + image->write_count +
-           request->finish.close_from;
+    return STEPS_FIXED + image->area_count * STEPS_AREA + image->run_count + image->write_count / IOV_MAX +
+           1 + request->finish.close_from;
 }
 
 static size_t count(char *const *list)
@@ -48,12 +52,20 @@ static size_t count(char *const *list)
     return n;
 }
 
+static size_t labels_size(const struct restore_finish *finish)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++)
+        size += finish->labels[i].text != NULL ? strlen(finish->labels[i].text) : 0;
+    return size;
+}
+
 size_t restore_plan_size(const struct image *image, const struct restore_request *request)
 {
     const struct sock_fprog *filter = request->finish.filter;
     return most_steps(image, request) * sizeof(struct restorer_step) +
-           REPORT_COUNT * sizeof(struct restorer_report) +
-           (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) +
+           REPORT_COUNT * sizeof(struct restorer_report) + image->write_count * sizeof(struct iovec) +
+           (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) + labels_size(&request->finish) +
            (count(request->argv) + count(request->envp) + 2) * sizeof(uint64_t) + OTHER_SIZE;
 }
 

@@ -25,7 +25,9 @@ enum restore_report {
     REPORT_THREAD,
     REPORT_LAYOUT,
     REPORT_NAME,
+    REPORT_DESCRIPTOR,
     REPORT_CLOSE,
+    REPORT_LABEL,
     REPORT_FILTER,
     REPORT_CAPABILITIES,
     REPORT_COUNT,
@@ -65,8 +67,9 @@ void restore_plan_add(struct restore_plan *plan, enum restore_report report, uin
     restore_plan_add(plan, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
 
 /* The steps, in this order: the runtime's own registrations end (restore_process.c); its memory goes and the
- * snapshot's comes (restore_memory.c); signals, thread, layout, name (restore_process.c); descriptors,
- * filter, capabilities (the same), where `report_fd`, if it is not negative, is the last to be closed. */
+ * snapshot's comes (restore_memory.c); signals, thread, layout, name (restore_process.c); descriptors opened
+ * and closed, capabilities, labels, filter (the same), where `report_fd`, if it is not negative, is the last
+ * to be closed. */
 void restore_plan_leave(struct restore_plan *plan);
 void restore_plan_memory(struct restore_plan *plan);
 void restore_plan_process(struct restore_plan *plan);

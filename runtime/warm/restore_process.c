@@ -117,27 +117,48 @@ void restore_plan_process(struct restore_plan *plan)
     restore_step(plan, REPORT_NAME, 0, SYS_prctl, PR_SET_DUMPABLE, 1);
 }
 
-static void close_from(struct restore_plan *plan, unsigned first, unsigned last)
+static void open_descriptors(struct restore_plan *plan)
 {
-    if (first <= last)
-        restore_step(plan, REPORT_CLOSE, 0, SYS_close_range, first, last);
+    const struct image_header *h = plan->image->header;
+    for (size_t i = 0; i < h->descriptor_count; i++) {
+        const struct image_descriptor *d = &h->descriptors[i];
+        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)plan->files[d->file], d->fd,
+                     d->close_on_exec != 0 ? O_CLOEXEC : 0);
+        /* It was opened without waiting, for it could have been anything. */
+        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_fcntl, d->fd, F_SETFL, 0);
+        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_lseek, d->fd, d->position, SEEK_SET);
+    }
+}
+
+/* What is not closed with all the others: the report, the labels, the snapshot's own. */
+#define KEPT_MAX (3 + IMAGE_MAX_DESCRIPTORS)
+
+/* The lowest of them from `first` on, ~0U for none. */
+static unsigned next_kept(const int *kept, size_t count, unsigned first)
+{
+    unsigned next = ~0U;
+    for (size_t i = 0; i < count; i++)
+        if (kept[i] >= 0 && (unsigned)kept[i] >= first && (unsigned)kept[i] < next)
+            next = (unsigned)kept[i];
+    return next;
 }
 
 /* As execve(2) does it, and what lies above those that are passed on. */
-static void close_descriptors(struct restore_plan *plan, int report_fd)
+static void close_descriptors(struct restore_plan *plan, const int *kept, size_t count)
 {
-    unsigned first = plan->request->finish.close_from, kept = report_fd < 0 ? ~0U : (unsigned)report_fd;
+    unsigned first = plan->request->finish.close_from;
     for (unsigned fd = 0; fd < first; fd++) {
         int flags = fcntl((int)fd, F_GETFD);
-        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fd != kept)
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && next_kept(kept, count, fd) != fd)
             restore_step(plan, REPORT_CLOSE, 0, SYS_close, fd);
     }
-    if (kept < first || report_fd < 0) {
-        close_from(plan, first, ~0U);
-    } else {
-        if (kept > first)
-            close_from(plan, first, kept - 1);
-        close_from(plan, kept + 1, ~0U);
+    for (;;) {
+        unsigned next = next_kept(kept, count, first);
+        if (next > first)
+            restore_step(plan, REPORT_CLOSE, 0, SYS_close_range, first, next - (next != ~0U));
+        if (next == ~0U)
+            return;
+        first = next + 1;
     }
 }
 
@@ -160,16 +181,38 @@ static void set_capabilities(struct restore_plan *plan, const struct restore_fin
                  pointer(restore_plan_copy(plan, finish->caps, 2 * sizeof(*finish->caps))));
 }
 
+static void take_labels(struct restore_plan *plan, const struct restore_finish *finish)
+{
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++) {
+        const struct restore_label *label = &finish->labels[i];
+        if (label->text == NULL)
+            continue;
+        size_t size = strlen(label->text);
+        restore_step(plan, REPORT_LABEL, 0, SYS_write, (uint64_t)label->fd,
+                     pointer(restore_plan_copy(plan, label->text, size)), size);
+        restore_step(plan, REPORT_CLOSE, 0, SYS_close, (uint64_t)label->fd);
+    }
+}
+
 void restore_plan_finish(struct restore_plan *plan, int report_fd)
 {
     const struct restore_finish *finish = &plan->request->finish;
-    close_descriptors(plan, report_fd);
-    if (finish->caps != NULL && !finish->filter_by_privilege)
-        set_capabilities(plan, finish);
-    if (finish->filter != NULL)
+    int kept[KEPT_MAX] = {report_fd};
+    size_t count = 1;
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++)
+        if (finish->labels[i].text != NULL)
+            kept[count++] = finish->labels[i].fd;
+    open_descriptors(plan);
+    for (size_t i = 0; i < plan->image->header->descriptor_count; i++)
+        kept[count++] = (int)plan->image->header->descriptors[i].fd;
+    close_descriptors(plan, kept, count);
+    if (finish->filter != NULL && finish->filter_by_privilege)
         load_filter(plan, finish);
-    if (finish->caps != NULL && finish->filter_by_privilege)
+    if (finish->caps != NULL)
         set_capabilities(plan, finish);
+    take_labels(plan, finish);
+    if (finish->filter != NULL && !finish->filter_by_privilege)
+        load_filter(plan, finish);
     /* The last sign of life: its end is how the runtime learns that all went well. */
     if (report_fd >= 0)
         restore_step(plan, REPORT_CLOSE, 0, SYS_close, (uint64_t)report_fd);

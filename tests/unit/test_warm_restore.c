@@ -75,9 +75,21 @@ static bool file_holds(const char *path, const char *text, size_t size)
 }
 
 struct before {
-    char *heap, *wiped, *large;
+    char *heap, *wiped, *large, *removed;
     void *brk;
 };
+
+/* A private mapping of a file that is no more. */
+static char *map_removed(const char *text, int protection)
+{
+    char name[] = "/tmp/test-warm.XXXXXX";
+    cleanup_fd int fd = mkstemp(name);
+    if (fd < 0 || ftruncate(fd, 8192) < 0 || pwrite(fd, text, strlen(text), 4096) < 0)
+        abort();
+    char *map = mmap(NULL, 8192, protection, MAP_PRIVATE, fd, 0);
+    unlink(name);
+    return map != MAP_FAILED ? map : NULL;
+}
 
 static bool times_agree(void)
 {
@@ -156,6 +168,7 @@ static void check_memory(const struct before *b)
     say("data", written[0] == 1 && written[2 * 4096] == 2);
     say("relocated data", relocated == &relocated_target);
     say("thread-local data", thread_local_word == 42);
+    say("pages of a removed file", strcmp(b->removed + 4096, "in the file") == 0 && b->removed[0] == 'w');
     say("memory that is wiped on fork", all_equal(b->wiped, 0, 4096));
     b->wiped[0] = 1;
     say("brk", brk_grows(b));
@@ -223,6 +236,20 @@ static int check_powerless(void)
     return fflush(stdout) == 0 ? 23 : 1;
 }
 
+#define POSITION 7
+
+static int check_descriptor(void)
+{
+    say("a descriptor is open again", fcntl(3, F_GETFD) == FD_CLOEXEC && fcntl(3, F_GETFL) == 0100000);
+    say("it is where it was", lseek(3, 0, SEEK_CUR) == POSITION);
+    bool closed = true;
+    for (int fd = 4; fd < 256; fd++)
+        closed = closed && fcntl(fd, F_GETFD) < 0;
+    say("the others are closed", closed);
+    say("end", true);
+    return fflush(stdout) == 0 ? 23 : 1;
+}
+
 static void set_up(struct before *b)
 {
     b->heap = strdup("on the heap");
@@ -230,6 +257,8 @@ static void set_up(struct before *b)
     memset(b->large, 'x', 3 << 20);
     written[2 * 4096] = 2;
     thread_local_word = 42;
+    b->removed = map_removed("in the file", PROT_READ | PROT_WRITE);
+    b->removed[0] = 'w';
     b->wiped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(b->wiped, 'w', 4096);
     madvise(b->wiped, 4096, MADV_WIPEONFORK);
@@ -294,15 +323,53 @@ static void make_code(void)
     page[0] = 1;
     mprotect(page, 4096, PROT_READ | PROT_EXEC);
 }
-static void make_deleted(void)
+static void make_removed_code(void)
 {
-    char name[] = "/tmp/test-warm.XXXXXX";
-    int fd = mkstemp(name);
-    if (fd < 0 || ftruncate(fd, 4096) < 0)
+    if (map_removed("", PROT_READ | PROT_EXEC) == NULL)
         abort();
-    (void)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    unlink(name);
+}
+/* As a program may do it whose clocks are of no interest to it. */
+static void make_moved(void)
+{
+    char line[256];
+    unsigned long start, end;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL)
+        if (strstr(line, "[vvar]") != NULL && sscanf(line, "%lx-%lx", &start, &end) == 2) {
+            size_t size = end - start;
+            void *place = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            (void)mremap((void *)start, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+            break;
+        }
+    if (maps != NULL)
+        fclose(maps);
+}
+/* A restartable sequence that is never under way here, but could be where a restorer runs (rseq(2)). The
+ * kernel forgets it when the process is scheduled; one that shares its memory does not. */
+#define RSEQ_SIGNATURE 0x53053053U
+static const uint32_t landing[2] = {RSEQ_SIGNATURE, 0};
+static struct {
+    uint32_t version, flags;
+    uint64_t start, length, abort;
+} __attribute__((aligned(32))) sequence = {0, 0, 0x10000, 4096, (uint64_t)&landing[1]};
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+
+static int renew_sequence(void *owner)
+{
+    uint64_t *rseq = (uint64_t *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    for (unsigned i = 1; i % 65536 != 0 || kill(*(pid_t *)owner, 0) == 0; i++)
+        __atomic_store_n(&rseq[1], (uint64_t)&sequence, __ATOMIC_RELAXED);
+    syscall(SYS_exit, 0); /* no exit handlers: they are the owner's */
+    return 0;
+}
+static void make_sequence(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    static pid_t owner;
+    owner = getpid();
+    if (clone(renew_sequence, stack + sizeof(stack), CLONE_VM | CLONE_PARENT | SIGCHLD, &owner) < 0)
+        abort();
 }
 static void make_pending(void)
 {
@@ -330,18 +397,28 @@ static void make_file(void)
         abort();
     close(fd);
 }
+/* As libffi does it. */
+static void make_open_file(void)
+{
+    char name[64];
+    make_file();
+    file_name(name, getppid());
+    if (open(name, O_RDONLY | O_CLOEXEC) != 3 || lseek(3, POSITION, SEEK_SET) != POSITION)
+        abort();
+}
 static void make_nothing(void)
 {
 }
 
 /* What a process may have, and why it is not saved then. */
-static const struct {
+static const struct state {
     const char *name, *reason;
     void (*make)(void);
 } states[] = {
     {"nothing", NULL, make_nothing},
     {"a file", NULL, make_file},
     {"a second thread", "there are 2 threads", make_thread},
+    {"an open file that is mapped", NULL, make_open_file},
     {"an open descriptor", "descriptor 3 is open (pipe:", make_descriptor},
     {"shared memory", "is shared and writable", make_shared},
     {"a timer", "there is a timer (timer_create)", make_timer},
@@ -349,7 +426,9 @@ static const struct {
     {"a child", "there is a child process", make_child},
     {"writable code", "is writable and executable", make_executable},
     {"code that it wrote", "a page of code at", make_code},
-    {"a mapped file that is gone", "is of a file that was removed", make_deleted},
+    {"code of a file that is gone", "is code of a file that the container has not got", make_removed_code},
+    {"a restartable sequence", "it is in a restartable sequence", make_sequence},
+    {"the kernel's areas elsewhere", "it has moved the kernel's areas", make_moved},
     {"a pending signal", "a signal is pending", make_pending},
     {"locked memory", "is locked in memory", make_locked},
     {"a large reservation", "is too large", make_large},
@@ -372,6 +451,8 @@ static int parked(const char *state)
         return check_filtered();
     if (strcmp(wish, "powerless") == 0)
         return check_powerless();
+    if (strcmp(wish, "descriptor") == 0)
+        return check_descriptor();
     check_identity(params);
     check_memory(&before);
     check_kernel();
@@ -402,21 +483,24 @@ static pid_t start_parked(const char *state)
     return pid;
 }
 
+static int dump_with(const char *state, struct dump_request request, struct error *err)
+{
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    request.pid = start_parked(state);
+    request.root = root;
+    request.agent_path = self;
+    request.park = SYS_pause;
+    request.meta = "meta";
+    request.meta_size = 4;
+    int ret = warm_dump(&request, err);
+    kill(request.pid, SIGKILL);
+    waitpid(request.pid, NULL, 0);
+    return ret;
+}
+
 static int dump(const char *state, int image, struct error *err)
 {
-    pid_t pid = start_parked(state);
-    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const struct dump_request request = {.pid = pid,
-                                         .root = root,
-                                         .agent_path = self,
-                                         .park = SYS_pause,
-                                         .meta = "meta",
-                                         .meta_size = 4,
-                                         .out = image};
-    int ret = warm_dump(&request, err);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    return ret;
+    return dump_with(state, (struct dump_request){.out = image}, err);
 }
 
 struct restored {
@@ -566,6 +650,29 @@ static void test_finish(int image)
     finish_restored(start_restored(image, "powerless", NULL, &finish), "without capabilities");
 }
 
+/* A label is written once and its file closed, whatever number the snapshot's own descriptors have. */
+static void test_descriptor(void)
+{
+    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    struct error err = {0};
+    char name[64], text[64] = "";
+    int label[2];
+    file_name(name, getpid());
+    unlink(name);
+    is_int(dump("an open file that is mapped", image, &err), 0, "a process with an open file is saved: %s",
+           err.text);
+    if (pipe2(label, O_CLOEXEC) < 0)
+        bail_out("pipe: %s", strerror(errno));
+    const struct restore_finish finish = {.labels = {{label[1], "a label"}}, .close_from = 3};
+    finish_restored(start_restored(image, "descriptor", NULL, &finish), "with an open file");
+    close(label[1]);
+    ssize_t n = read(label[0], text, sizeof(text) - 1);
+    is_str(text, "a label", "a label is written");
+    ok(n > 0 && read(label[0], text, sizeof(text)) == 0, "… and its file closed");
+    close(label[0]);
+    unlink(name);
+}
+
 /* Nothing of what restore_prepare did is left in this process when it fails. */
 static void test_stale(void)
 {
@@ -620,7 +727,22 @@ static void test_restore(int image)
     finish_restored(start_restored(image, "-c", become_first, &plain), "in a user namespace");
     test_filter(image);
     test_finish(image);
+    test_descriptor();
     test_limits(image);
+}
+
+/* Whoever renews the sequence needs a processor between the stop of the other and the end of the dump, and
+ * does not get one every time. */
+#define MOST_TRIES 50
+
+static int try_to_dump(const struct state *state, struct error *err)
+{
+    int ret = 0;
+    for (int tries = state->make == make_sequence ? MOST_TRIES : 1; ret == 0 && tries > 0; tries--) {
+        cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+        ret = dump(state->name, image, err);
+    }
+    return ret;
 }
 
 static void test_refusals(void)
@@ -628,12 +750,33 @@ static void test_refusals(void)
     for (size_t i = 0; i < STATE_COUNT; i++) {
         if (states[i].reason == NULL)
             continue;
-        cleanup_fd int refused = memfd_create("image", MFD_CLOEXEC);
+        if (states[i].make == make_sequence && (&__rseq_size == NULL || __rseq_size == 0)) {
+            skip("%s: the C library has none", states[i].name);
+            continue;
+        }
         struct error err = {0};
-        is_int(dump(states[i].name, refused, &err), -ENOTSUP, "not saved: a process with %s", states[i].name);
+        is_int(try_to_dump(&states[i], &err), -ENOTSUP, "not saved: a process with %s", states[i].name);
         if (!ok(strstr(err.text, states[i].reason) != NULL, "the reason is given"))
             diag("%s", err.text);
     }
+}
+
+static void test_demands(void)
+{
+    cleanup_fd int refused = memfd_create("image", MFD_CLOEXEC);
+    struct error err = {0};
+    struct dump_request small = {.out = refused, .limit = 8192};
+    is_int(dump_with("nothing", small, &err), -EFBIG, "not saved: a process that is larger than allowed");
+    ok(strstr(err.text, "MiB, and 0 are allowed") != NULL, "the reason is given");
+    cleanup_fd int file = open_self();
+    size_t size = (size_t)lseek(file, 0, SEEK_END);
+    char *agent = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    struct dump_request same = {.out = refused, .agent = agent, .agent_size = size};
+    is_int(dump_with("nothing", same, &err), 0, "saved: a process with the agent that is expected");
+    memset(agent, 0, size);
+    is_int(dump_with("nothing", same, &err), -ENOTSUP, "not saved: a process with another agent");
+    ok(strstr(err.text, "another version of the runtime") != NULL, "the reason is given");
+    munmap(agent, size);
 }
 
 int main(int argc, char **argv)
@@ -654,5 +797,6 @@ int main(int argc, char **argv)
         diag("%s", err.text);
     test_stale();
     test_refusals();
+    test_demands();
     return done_testing();
 }

@@ -5,10 +5,13 @@
  * user's program: what a program sees of its start is therefore CPython's own work. It decides nothing, and
  * what it cannot do ends in an execve of the interpreter, before any of the user's code has run.
  *
+ * Later a program may ask it for a fork that parks in the same way, and goes on in a container of its own.
+ *
  * No C library: it must load into any. The frames beneath Py_RunMain here are those of the template's own
  * Py_RunMain, which never go on. */
 #include <asm/errno.h>
 #include <asm/unistd.h>
+#include <linux/prctl.h>
 #include <linux/signal.h>
 #include <stdbool.h>
 
@@ -43,9 +46,11 @@ static struct {
     PyObject *settle; /* the bootstrap's last word, called without its frames */
     PyObject *resume; /* of resume.py */
     PyObject *leave;  /* the same */
+    PyObject *renew;  /* the same */
     PyObject *kept;   /* its arguments, when there are any */
     const char *executable;
     int report;
+    bool rehearses; /* this process */
 } agent;
 
 static int fail(const char *text)
@@ -101,8 +106,10 @@ static int load_resume(void)
         return -1;
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
+    agent.renew = PyDict_GetItemString(names, "renew");
     Py_IncRef(agent.resume);
     Py_IncRef(agent.leave);
+    Py_IncRef(agent.renew);
     return 0;
 }
 
@@ -136,29 +143,47 @@ static PyObject *arm(PyObject *self, PyObject *args)
     return &_Py_NoneStruct;
 }
 
-/* In the template: fork, and sleep in the child until the call returns something else than an error, the
- * address that a restorer puts there. The child sleeps between fork and the hooks that CPython and libraries
- * run in a child, so that these run once in every process that is restored: it has the process id they look
- * at. Where an import started threads of C, fork has left them behind, and the library's pthread_atfork
- * handlers have run. */
-static const struct warm_params *park(void)
+/* In a child of fork: say so on a descriptor, close it, and sleep until the call returns something else than
+ * an error, the address that a restorer puts there. The child sleeps between fork and the hooks that CPython
+ * and libraries run in a child, so that these run once in every process that is restored: it has the process
+ * id they look at. Where an import started threads of C, fork has left them behind, and the library's
+ * pthread_atfork handlers have run. */
+static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size)
 {
-    PyOS_BeforeFork();
-    int pid = fork();
-    if (pid == 0)
-        system_call(__NR_write, agent.report, (long)"r", 2, 0);
-    system_call(__NR_close, agent.report, 0, 0, 0);
-    if (pid != 0) {
-        long child = -EINTR;
-        while (pid > 0 && child == -EINTR)
-            child = system_call(__NR_wait4, pid, 0, 0, 0);
-        system_call(__NR_exit_group, 1, 0, 0, 0);
+    while (size > 0) {
+        long written = system_call(__NR_write, report, (long)word, size, 0);
+        if (written < 0 && written != -EINTR)
+            break;
+        word += written > 0 ? written : 0;
+        size -= written > 0 ? written : 0;
     }
+    system_call(__NR_close, report, 0, 0, 0);
     for (;;) {
         long result = system_call(__NR_ppoll, 0, 0, 0, 0);
         if (result > 0)
             return (const struct warm_params *)result;
     }
+}
+
+/* Another child goes at once the way that the first will go when it is restored, with a program that says "w"
+ * when it gets its turn and then waits for its end: the runtime sees what it has written to on the way. */
+static void rehearse(PyObject *settled);
+
+/* In the template, which waits for the end of its child and goes with it. */
+static const struct warm_params *park(PyObject *settled)
+{
+    PyOS_BeforeFork();
+    int pid = fork();
+    if (pid == 0)
+        return sleep_until_restored(agent.report, "r", 2);
+    if (pid > 0 && agent.report <= 9 && fork() == 0)
+        rehearse(settled);
+    system_call(__NR_close, agent.report, 0, 0, 0);
+    long child = -EINTR;
+    while (pid > 0 && child == -EINTR)
+        child = system_call(__NR_wait4, pid, 0, 0, 0);
+    for (;;)
+        system_call(__NR_exit_group, 1, 0, 0, 0);
 }
 
 /* An array of texts of the parameters, in memory of the C library and for good: environ points there. */
@@ -261,6 +286,8 @@ static int resume(const struct warm_params *params, char **argv, char **envp, Py
 static _Noreturn void start_cold(char **argv, char **envp)
 {
     static const char text[] = "pysbx: cannot execute the interpreter\n";
+    if (agent.rehearses)
+        system_call(__NR_exit_group, 1, 0, 0, 0);
     /* CPython ignores them, and execve would pass that on. */
     static const uint64_t handler_default[4];
     system_call(__NR_rt_sigaction, SIGPIPE, (long)handler_default, 0, 8);
@@ -271,21 +298,9 @@ static _Noreturn void start_cold(char **argv, char **envp)
         system_call(__NR_exit_group, 126, 0, 0, 0);
 }
 
-/* sys.excepthook of the template. An exception that leaves the bootstrap gets here when no frame is left:
- * neither the snapshot nor the user's program has one of ours beneath it. */
-static PyObject *main_without_frames(PyObject *self, PyObject *args)
+/* From the parameters to the end of the program. `settled`: the bootstrap's last word. */
+static _Noreturn void wake_up(const struct warm_params *params, PyObject *settled)
 {
-    (void)self;
-    (void)args;
-    PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* what resume() and leave() take of it */
-    if (settled == NULL) {
-        static const char text[] = "xthe interpreter cannot be settled";
-        system_call(__NR_write, agent.report, (long)text, sizeof(text), 0);
-        system_call(__NR_exit_group, 1, 0, 0, 0);
-    }
-
-    const struct warm_params *params = park();
-
     char **argv = copy_texts(params->argc, params->argv);
     char **envp = copy_texts(params->envc, params->envp);
     if (argv == NULL || envp == NULL)
@@ -304,8 +319,75 @@ static PyObject *main_without_frames(PyObject *self, PyObject *args)
     exit(Py_RunMain());
 }
 
+static void rehearse(PyObject *settled)
+{
+    char program[] = "import posix, _signal; posix.write(0, b'w\\0'); posix.close(0); _signal.pause()";
+    char *argv[] = {(char *)(uintptr_t)agent.executable, "-c", program, NULL};
+    struct warm_params params = {.argc = 3,
+                                 .argv = (uint64_t)argv,
+                                 .envp = (uint64_t)environ,
+                                 .program = WARM_PROGRAM_COMMAND,
+                                 .program_index = 2};
+    for (char *p = program; *p != '\0'; p++)
+        if (*p == '0' && p[-1] == '(')
+            *p = (char)('0' + agent.report);
+    while (environ[params.envc] != NULL)
+        params.envc++;
+    agent.rehearses = true;
+    system_call(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+    wake_up(&params, settled);
+}
+
+/* sys.excepthook of the template. An exception that leaves the bootstrap gets here when no frame is left:
+ * neither the snapshot nor the user's program has one of ours beneath it. */
+static PyObject *main_without_frames(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* what resume() and leave() take of it */
+    if (settled == NULL) {
+        static const char text[] = "xthe interpreter cannot be settled";
+        system_call(__NR_write, agent.report, (long)text, sizeof(text), 0);
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+    }
+
+    wake_up(park(settled), settled);
+}
+
+/* fork(report, word): as os.fork(), but the child writes the word, which is bytes, to the descriptor and
+ * sleeps there to be saved. What returns 0 is what was restored, with streams of its own and no other
+ * descriptor. */
+static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int report;
+    char *word;
+    Py_ssize_t size;
+    PyObject *bytes;
+    if (!PyArg_ParseTuple(args, "iO", &report, &bytes) || PyBytes_AsStringAndSize(bytes, &word, &size) < 0)
+        return NULL;
+    PyOS_BeforeFork();
+    int pid = fork();
+    if (pid != 0) {
+        PyOS_AfterFork_Parent();
+        return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : Py_BuildValue("i", pid);
+    }
+    const struct warm_params *params = sleep_until_restored(report, word, size);
+    PyOS_AfterFork_Child();
+    PyObject *entropy = Py_BuildValue(
+        "(N)", PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy)));
+    system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
+    PyObject *renewed = entropy != NULL ? PyObject_CallObject(agent.renew, entropy) : NULL;
+    if (renewed == NULL)
+        return NULL;
+    Py_DecRef(entropy);
+    Py_DecRef(renewed);
+    return Py_BuildValue("i", 0);
+}
+
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
+    {"fork", fork_to_be_saved, METH_VARARGS, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -10,6 +10,10 @@
 /* The shared object, as built, page aligned. */
 extern const unsigned char agent_start[], agent_end[];
 
+/* The name of the memory file from which restored processes map it, and what /proc/PID/maps makes of that. */
+#define AGENT_FILE   "pysbx-agent"
+#define AGENT_MAPPED "/memfd:" AGENT_FILE " (deleted)"
+
 /* The system call in which a template waits to be saved (ppoll(2)). */
 #define AGENT_PARK SYS_ppoll
 

@@ -158,8 +158,11 @@ def end(report: int, error: BaseException) -> None:
     posix._exit(FAILED)
 
 
-def import_modules(modules: list[str]) -> None:
+def import_modules(modules: list[str], report: "int | None" = None) -> None:
+    """Import them; with a report, say each before: who dies of it cannot say it later."""
     for module in modules:
+        if report is not None:
+            send(report, put("i", module))
         try:
             __import__(module)
         except BaseException as error:
@@ -202,12 +205,12 @@ def hear(child: int) -> None:
         raise Failed("the imports end the process")
 
 
-def import_beside(scouting: int, modules: list[str]) -> None:
+def import_beside(scouting: int, modules: list[str], report: int) -> None:
     """Import while the scout does; the scout is believed first. What ends a process ends this one as well."""
     failure = None
     gc.disable()
     try:
-        import_modules(modules)
+        import_modules(modules, report)
     except BaseException as error:
         failure = error
     hear(scouting)
@@ -279,6 +282,9 @@ def settle(
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
     generators = unseeded_generators()
+    if "_ssl" in sys.modules:
+        # Makes OpenSSL's generator, or every process that wakes up would, to add entropy to it: two milliseconds.
+        sys.modules["_ssl"].RAND_status()
     gc.collect()
     gc.freeze()  # a collection would write to every object, and so copy every page
     # Not frozen: what the program puts there must be found by the collection at its end.
@@ -291,6 +297,14 @@ def settle(
     if collecting:
         gc.enable()
     return (changed, generators), (kept, finders)
+
+
+def hand_over(fork: object, modules: list[str]) -> None:
+    """Give the modules that ask for it, by a variable __pysbx_fork__, the function that makes a fork to be saved."""
+    for name in modules:
+        names = getattr(sys.modules.get(name), "__dict__", {})
+        if "__pysbx_fork__" in names:
+            names["__pysbx_fork__"] = fork
 
 
 def prepare(path: str, report: int, modules: list[str]) -> None:
@@ -306,9 +320,12 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             raise Failed("the interpreter does not know its own path")
         if "t" in sys.abiflags:
             raise Failed("a free-threaded Python is not known")
+        if sys.version_info < (3, 10) and (sys.flags.dev_mode or b"debug" in environ.get(b"PYTHONMALLOC", b"")):
+            raise Failed("Python 3.9 with its debug allocator aborts at the end of forked processes")
         agent = load_agent(path)
         # The first to be registered is the last to be called.
-        __import__("atexit").register(agent.leave)
+        atexit = __import__("atexit")
+        atexit.register(agent.leave)
         if "atexit" not in LOADED:
             del sys.modules["atexit"]
         executable = sys.executable.encode(sys.getfilesystemencoding(), "surrogateescape")
@@ -317,11 +334,14 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             argv,
             orig_argv,
             executable,
-            lambda: settle(environ, excepthook, collecting),
+            # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
+            # reference to it.
+            lambda atexit=atexit: settle(environ, excepthook, collecting),
             report,
         )
         undo_start()
-        import_beside(scout(modules, report), modules)
+        import_beside(scout(modules, report), modules, report)
+        hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)
     excepthook = sys.excepthook

@@ -63,21 +63,25 @@ int PyList_SetItem(PyObject *list, Py_ssize_t index, PyObject *item);
 PyObject *PyList_GetItem(PyObject *list, Py_ssize_t index);
 Py_ssize_t PyList_Size(PyObject *list);
 PyObject *PyBytes_FromStringAndSize(const char *text, Py_ssize_t size);
+int PyBytes_AsStringAndSize(PyObject *bytes, char **text, Py_ssize_t *size);
 PyObject *PyUnicode_DecodeFSDefault(const char *text);
 wchar_t *PyUnicode_AsWideCharString(PyObject *text, Py_ssize_t *size);
 void PyErr_SetString(PyObject *type, const char *text);
+PyObject *PyErr_SetFromErrno(PyObject *type);
 void *PyMem_RawMalloc(size_t size);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
 void Py_LeaveRecursiveCall(void);
 void PyOS_BeforeFork(void);
 void PyOS_AfterFork_Child(void);
+void PyOS_AfterFork_Parent(void);
 int Py_RunMain(void);
 PyStatus PyConfig_SetString(void *config, wchar_t **place, const wchar_t *text);
 PyStatus PyConfig_SetWideStringList(void *config, PyWideStringList *list, Py_ssize_t length, wchar_t **items);
 PyInterpreterState *PyInterpreterState_Get(void);
 extern PyObject _Py_NoneStruct;
 extern PyObject *PyExc_RuntimeError;
+extern PyObject *PyExc_OSError;
 #define Py_file_input 257
 
 /* Exported, and not promised. The second is there since 3.12.1, where Py_RunMain marks that it runs. */

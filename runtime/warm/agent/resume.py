@@ -3,6 +3,7 @@
 The agent compiles this text in the template and calls resume() once in every process that is restored, after the
 hooks that run in the child of a fork and before the user's program. Only what every interpreter has loaded is
 imported: anything else would be found in sys.modules later. An exception makes the agent start the interpreter anew.
+In a fork that goes on in a container of its own only renew() is called.
 """
 
 import posix
@@ -38,12 +39,19 @@ def resume(
     for name, fd in ("stdin", 0), ("stdout", 1), ("stderr", 2):
         open_again(name, fd)
     time.tzset()
-    for module, renew in RENEWALS.items():
-        if module in sys.modules:
-            renew(sys.modules[module], entropy)
+    renew(entropy)
+    if "logging" in sys.modules:
+        begin_logging(sys.modules["logging"])
     for generator in generators:
         generator.state = type(generator)().state
     return command_line(orig_argv, program, index)
+
+
+def renew(entropy: bytes) -> None:
+    """Make anew what must not be the same in two processes; of a fork as well, which goes on with all the rest."""
+    for module, make_anew in RENEWALS.items():
+        if module in sys.modules:
+            make_anew(sys.modules[module], entropy)
 
 
 def leave(kept: "dict[str, Any]", _finders: object) -> None:
@@ -137,16 +145,16 @@ def command_line(
     return command, module, filename, argv, orig_argv
 
 
+def begin_logging(logging: "Any") -> None:
+    nanoseconds = isinstance(logging._startTime, int)
+    logging._startTime = time.time_ns() if nanoseconds else time.time()
+
+
 # What must not be the same in two processes. The module random needs no help: it has a hook of its own for forks.
 
 
 def renew_threading(threading: "Any", _: bytes) -> None:
     threading.main_thread()._set_native_id()
-
-
-def renew_logging(logging: "Any", _: bytes) -> None:
-    nanoseconds = isinstance(logging._startTime, int)
-    logging._startTime = time.time_ns() if nanoseconds else time.time()
 
 
 def renew_ssl(ssl: "Any", entropy: bytes) -> None:
@@ -177,7 +185,6 @@ def renew_authkey(process: "Any", _: bytes) -> None:
 
 RENEWALS = {
     "threading": renew_threading,
-    "logging": renew_logging,
     "_ssl": renew_ssl,
     "numpy.random.mtrand": renew_numpy,
     "uuid": renew_uuid,

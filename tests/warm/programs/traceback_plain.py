@@ -1,6 +1,6 @@
 # call: @
 # call: -c @text
-# call: -X dev @
+# call 3.10: -X dev @
 # call: -
 # stdin: @text
 # exit: 1

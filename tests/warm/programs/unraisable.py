@@ -1,5 +1,5 @@
 # call: @
-# call: -X dev @
+# call 3.10: -X dev @
 # call: -W error @
 """Exceptions in places nobody can catch them; warnings."""
 import sys

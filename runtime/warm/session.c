@@ -1,0 +1,83 @@
+/* Snapshots of sessions as files; proc(5) for the descriptors that a path may name (/proc/self/fd/N). */
+#include "warm/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "warm/agent/agent.h"
+#include "warm/dump.h"
+
+/* Stands where a template's snapshot has its manifest: that one begins a program and does not go on with one.
+ */
+static const char meta[] = "pysbx: a session, version 1";
+
+static int check_file(int fd, const char *path, struct stat *st, struct error *err)
+{
+    if (fstat(fd, st) < 0)
+        return error_set(err, -errno, "snapshot '%s'", path);
+    if (!S_ISREG(st->st_mode))
+        return error_text(err, -EINVAL, "snapshot '%s': it is no regular file", path);
+    if (st->st_uid != geteuid() || (st->st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return error_text(err, -EPERM,
+                          "snapshot '%s' is not the caller's alone: it must belong to user %u and have mode "
+                          "0600",
+                          path, geteuid());
+    return 0;
+}
+
+int session_create(const char *path, struct error *err)
+{
+    struct stat st;
+    cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set(err, -errno, "open '%s' for the snapshot", path);
+    int ret = check_file(fd, path, &st, err);
+    if (ret == 0 && st.st_size != 0)
+        ret = error_text(err, -EEXIST, "snapshot '%s': the file is not empty", path);
+    return ret < 0 ? ret : fd_steal(&fd);
+}
+
+int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err)
+{
+    const struct dump_request request = {
+        .pid = pid,
+        .root = root,
+        .agent_path = AGENT_MAPPED,
+        .park = AGENT_PARK,
+        .agent = agent_start,
+        .agent_size = (uintptr_t)agent_end - (uintptr_t)agent_start,
+        .limit = limit,
+        .spare = true,
+        .meta = meta,
+        .meta_size = sizeof(meta),
+        .out = out,
+    };
+    int ret = warm_dump(&request, err);
+    if (ret < 0)
+        (void)!ftruncate(out, 0);
+    return ret;
+}
+
+int session_open(const char *path, struct image *out, struct error *err)
+{
+    struct stat st;
+    cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "open snapshot '%s'", path);
+    int ret = check_file(fd, path, &st, err);
+    if (ret < 0)
+        return ret;
+    ret = image_open(fd, out, err);
+    if (ret < 0)
+        return error_wrap(err, "snapshot '%s'", path);
+    if (out->meta_size != sizeof(meta) || memcmp(out->meta, meta, sizeof(meta)) != 0) {
+        image_close(out);
+        return error_text(err, -EINVAL, "snapshot '%s': it is not one of a session", path);
+    }
+    return fd_steal(&fd);
+}

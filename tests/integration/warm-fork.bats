@@ -1,0 +1,317 @@
+#!/usr/bin/env bats
+# warm save, run --snapshot: a process that has parked itself is continued in a container of its own; pysbx-runtime(8),
+# "PREWARMED PYTHON".
+# images: python pandas pandas-trixie
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+# The bundle's program is given by a test: `session TEXT`. It finds the function fork() of its own, which parks the fork
+# and reports on /shared/parked; and wait(), which returns in the first process when the test says `release`.
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    use_container python
+}
+
+# Makes the bundle of an image.
+use_container() {
+    rm -rf bundle modules shared
+    use_image "$1"
+    mkdir shared
+    chmod 0777 shared
+    configure 'mount("/shared", arguments[0], "rw"); mount("/tmp", "tmpfs", kind="tmpfs")' "$PWD/shared"
+    module forking.py <<'PYTHON'
+import os, time
+__pysbx_fork__ = None
+def fork(word=b"parked"):
+    report = os.open("/shared/parked", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    pid = __pysbx_fork__(report, word)
+    if pid:
+        os.close(report)
+    return pid
+def wait():
+    while not os.path.exists("/shared/release"):
+        time.sleep(0.01)
+PYTHON
+    preload forking
+}
+
+# Makes this the program, starts it as "box", and waits until its fork is parked.
+session() {
+    program require "from forking import fork, wait
+$1"
+    start_box
+    local _
+    for _ in {1..500}; do
+        [[ ! -s shared/parked ]] || return 0
+        sleep 0.02
+    done
+    cat out err
+    return 1
+}
+
+# Prints the number of the fork, as the host has it.
+parked() {
+    local init
+    init=$(pid_of_box)
+    cut -d ' ' -f 1 "/proc/$init/task/$init/children"
+}
+
+save() {
+    expect 0 runtime warm save box "$(parked)" "${1:-saved}"
+    output_is ''
+}
+
+# Continues the snapshot as the container "fork".
+continue_as_fork() {
+    runtime run --bundle bundle --snapshot "${1:-saved}" fork </dev/null
+}
+
+# Lets the first process go on, and waits for its end.
+release() {
+    touch shared/release
+    local _
+    for _ in {1..500}; do
+        [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') != stopped ]] || return 0
+        sleep 0.02
+    done
+    return 1
+}
+
+# Two continuations of one snapshot, and the process that it is of, in a container of this image.
+share_no_chance() {
+    use_container "$1"
+    session 'import os, random, ssl, tempfile, uuid, numpy
+tempfile.mktemp(), ssl.RAND_bytes(8), random.random(), os.urandom(8), numpy.random.rand()
+mine = numpy.random.default_rng(5)
+if fork(): wait()
+print("urandom", os.urandom(8).hex())
+print("random", random.getrandbits(64))
+print("uuid1", uuid.uuid1())
+print("uuid4", uuid.uuid4())
+print("tempfile", os.path.basename(tempfile.mktemp()))
+print("RAND_bytes", ssl.RAND_bytes(8).hex())
+print("numpy", numpy.random.randint(1 << 62))
+print("made", mine.integers(1 << 62))'
+    save
+    for _ in 1 2; do
+        expect 0 continue_as_fork
+        printf '%s\n' "$output" >>values
+    done
+    release
+    cat out >>values
+    [[ $(wc -l <values) == 24 && $(sort values | uniq -d) == "$(tail -n 1 out)" ]]
+}
+
+# A session that computes, in a container of this image.
+keeps_its_tables() {
+    use_container "$1"
+    session 'import pandas
+frame = pandas.DataFrame({"key": [n % 3 for n in range(3000)], "value": range(3000)})
+totals = frame.groupby("key").value.sum()
+if fork():
+    wait()
+else:
+    frame.loc[:, "value"] = 1
+print(totals.tolist(), frame.groupby("key").value.sum().tolist())'
+    save
+    expect 0 continue_as_fork
+    output_is "[1498500, 1499500, 1500500] [1000, 1000, 1000]"
+    release
+    [[ $(<out) == "[1498500, 1499500, 1500500] [1498500, 1499500, 1500500]" ]]
+}
+
+@test "a fork continues from the state of its process, and that goes on undisturbed" {
+    session 'import os
+state = {"numbers": list(range(5))}
+pid = fork()
+state["numbers"].append("fork" if pid == 0 else "first")
+if pid: wait()
+print(state["numbers"], os.getpid())'
+    save
+    expect 0 continue_as_fork
+    output_is "[0, 1, 2, 3, 4, 'fork'] 1"
+    stderr_is_empty
+    release
+    [[ $(<out) == "[0, 1, 2, 3, 4, 'first'] 1" ]]
+}
+
+@test "a fork of a fork continues as well, and a snapshot can be continued more than once" {
+    session 'steps = ["first"]
+if fork() == 0:
+    steps.append("fork")
+    if fork() == 0:
+        steps.append("deeper")
+    else:
+        wait()
+else:
+    wait()
+print(steps)'
+    save one
+    rm shared/parked
+    runtime run --detach --bundle bundle --snapshot one fork </dev/null >fork.out 2>&1
+    for _ in {1..500}; do
+        [[ ! -s shared/parked ]] || break
+        sleep 0.02
+    done
+    local init
+    init=$(runtime state fork | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
+    expect 0 runtime warm save fork "$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")" two
+    for _ in 1 2; do
+        expect 0 runtime run --bundle bundle --snapshot two deeper </dev/null
+        output_is "['first', 'fork', 'deeper']"
+    done
+}
+
+@test "create and start continue a snapshot, too" {
+    session 'import sys
+if fork(): wait()
+else: print("continued", sys.argv)'
+    save
+    runtime create --bundle bundle --snapshot saved fork </dev/null >fork.out 2>&1
+    runtime start fork
+    for _ in {1..500}; do
+        [[ ! -s fork.out ]] || break
+        sleep 0.02
+    done
+    [[ $(<fork.out) == "continued ['-c']" ]]
+}
+
+@test "two that continue one snapshot share no chance, but what the program has seeded; this distribution" {
+    share_no_chance pandas
+}
+
+@test "two that continue one snapshot share no chance, but what the program has seeded; glibc 2.41 (Debian 13)" {
+    share_no_chance pandas-trixie
+}
+
+@test "pandas goes on computing in a fork; this distribution" {
+    keeps_its_tables pandas
+}
+
+@test "pandas goes on computing in a fork; Debian 13" {
+    keeps_its_tables pandas-trixie
+}
+
+@test "the fork has the filter, the capabilities and the descriptors of its container" {
+    configure 'config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+    {"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 18}]}
+process["noNewPrivileges"] = True'
+    session 'import os
+if fork(): wait()
+print(os.getppid()) # cannot fail, says the C library
+status = dict(line.split(":\t") for line in open("/proc/self/status").read().splitlines())
+print(status["CapEff"], status["NoNewPrivs"], os.listdir("/proc/self/fd"))'
+    save
+    expect 0 continue_as_fork
+    local forked=$output
+    [[ $forked == -18* ]]
+    release
+    [[ $(<out) == "$forked" ]]
+}
+
+@test "warm save: what cannot be saved is named, nothing is written, and the process goes on" {
+    session 'kept = open("/tmp/a\n\x1b[31mb", "w")
+fork()
+wait()
+print("went on")'
+    expect 1 runtime warm save box "$(parked)" saved
+    stderr_has "descriptor 3 is open (/tmp/a??[31mb)"
+    [[ ! -s saved ]]
+    release
+    [[ $(<out) == *"went on" ]]
+}
+
+@test "warm save: only a process of the container that has parked itself" {
+    session 'if fork(): wait()'
+    expect 1 runtime warm save box "$(pid_of_box)" saved
+    stderr_has "does not wait in"
+    hold sleep 60
+    expect 1 runtime warm save box $! saved
+    stderr_has "is not one of container 'box'"
+    expect 1 runtime warm save box 1 saved
+    stderr_has "process 1"
+    expect 1 runtime warm save box 4194304 saved
+    stderr_has "process 4194304"
+    expect 1 runtime warm save box one saved
+    stderr_has "'one' is no number of a process"
+    expect 1 runtime warm save none "$(parked)" saved
+    stderr_has "container 'none' does not exist"
+    [[ ! -s saved ]]
+    # All of them live.
+    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == running ]]
+    local fork
+    fork=$(parked)
+    runtime kill box KILL
+    expect 1 runtime warm save box "$fork" saved
+}
+
+@test "warm save, --snapshot: only a file that nobody else may open, and that is one" {
+    session 'if fork(): wait()'
+    : >open
+    chmod 0644 open
+    expect 1 runtime warm save box "$(parked)" open
+    stderr_has "is not the caller's alone"
+    (umask 077 && echo content >full)
+    expect 1 runtime warm save box "$(parked)" full
+    stderr_has "the file is not empty"
+    mkfifo pipe
+    expect 1 runtime warm save box "$(parked)" pipe
+    stderr_has "it is no regular file"
+    save
+    [[ $(stat -c %a saved) == 600 ]]
+
+    expect 1 continue_as_fork full
+    stderr_has "it is no snapshot"
+    expect 1 continue_as_fork pipe
+    stderr_has "it is no regular file"
+    expect 1 continue_as_fork none
+    stderr_has "open snapshot 'none': does not exist"
+    chmod 0604 saved
+    expect 1 continue_as_fork
+    stderr_has "is not the caller's alone"
+}
+
+@test "--snapshot: a template's snapshot begins a program, and continues none" {
+    preload json
+    expect 0 warm -c 'pass'
+    expect 1 continue_as_fork "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
+    stderr_has "it is not one of a session"
+}
+
+@test "--snapshot: never a cold start in place of the session" {
+    session 'if fork(): wait()
+else: print("continued")'
+    save
+    configure 'config["annotations"]["run.pysbx.warm"] = "off"'
+    expect 1 continue_as_fork
+    stderr_has "switched off"
+    configure 'config["annotations"]["run.pysbx.warm"] = "auto"; process["args"] = ["sh", "-c", "echo cold"]'
+    expect 1 continue_as_fork
+    stderr_has "the program is not CPython"
+    configure 'process["args"] = ["python3", "-V"]'
+    expect 1 continue_as_fork
+    stderr_has "-V asks for the version"
+    configure 'process["args"] = ["python3", "-c", "print(1)"]'
+    expect 0 continue_as_fork
+    output_is continued
+}
+
+@test "--snapshot: a mapped file that has changed is an error that names it" {
+    own_root python
+    session 'import _json
+if fork(): wait()'
+    save
+    local library
+    library=$(find root -name 'libc.so.6' -type f | head -n 1)
+    cp "$library" new
+    mv new "$library"
+    expect 1 continue_as_fork
+    stderr_has "mapped file '"
+    stderr_has "libc"
+    stderr_has "is another one"
+}

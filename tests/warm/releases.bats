@@ -1,0 +1,33 @@
+#!/usr/bin/env bats
+# The suites of tests/integration/warm-suites.bats with the oldest and the newest Python that has warm starts, in other
+# releases of Debian: 3.9 and 3.14. Not part of `make check`: README.md.
+# images: pandas-bullseye pandas-forky python-testsuite-bullseye python-testsuite-forky
+
+load ../lib/warm.bash
+
+setup_file() {
+    configure_warm
+}
+
+export BATS_TEST_TIMEOUT=900
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+@test "small programs of tests/warm, Python 3.9 of Debian 11" {
+    compare_programs pandas-bullseye
+}
+
+@test "small programs of tests/warm, Python 3.14 of Debian 14" {
+    compare_programs pandas-forky
+}
+
+@test "CPython's own tests, a selection; Python 3.9 of Debian 11" {
+    compare_regrtest python-testsuite-bullseye
+}
+
+@test "CPython's own tests, a selection; Python 3.14 of Debian 14" {
+    compare_regrtest python-testsuite-forky
+}
