@@ -1,0 +1,65 @@
+"""`pysbx serve` and `pysbx mcp`: options in, a server that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pysbx.command.options import given
+from pysbx.options import make_options
+
+# What each extra brings; without it the command says which one is wanted.
+EXTRAS = {"serve": "service", "mcp": "mcp"}
+FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
+# option, field of Settings, type, how it is shown, help
+NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
+    ("--at-once", "at_once", int, "N", "sandboxes that run code at the same time (4)"),
+    ("--waiting", "waiting", int, "N", "requests that may wait for that (32)"),
+    ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
+    ("--idle", "idle_sec", float, "SECONDS", "after which an unused session ends (600)"),
+    ("--request-size", "request_mb", int, "MIB", "of a request (8)"),
+    ("--artifact-size", "artifact_mb", int, "MIB", "of what a run leaves in /output, of a file of a session (8)"),
+)
+
+
+def add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
+    """Add the options of a server to a command's parser.
+
+    Args:
+        parser: of the command.
+        otherwise: what happens without --listen.
+    """
+    group = parser.add_argument_group("the server")
+    group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH or HOST:PORT; {otherwise}")
+    group.add_argument("--token-file", metavar="FILE", help="tokens of the callers, one a line; or one in $PYSBX_TOKEN")
+    for option, name, kind, shown, text in NUMBERS:
+        group.add_argument(option, dest=name, type=kind, metavar=shown, help=text)
+    group.add_argument(
+        "--allow-profile", dest="profiles", action="append", metavar="NAME", help="a profile that callers may choose"
+    )
+    group.add_argument(
+        "--allow-package", dest="packages", action="append", metavar="REQUIREMENT", help="one that callers may name"
+    )
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx serve` or `pysbx mcp`."""
+    try:
+        from pysbx.service import run  # noqa: PLC0415 (what an extra of the package brings)
+
+        names = [name for _, name, *_ in NUMBERS]
+        found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+        settings = run.Settings(
+            options=make_options(**given(arguments)),
+            profiles=tuple(arguments.profiles) if arguments.profiles else None,
+            packages=tuple(arguments.packages or ()),
+            listen=arguments.listen,
+            token_file=arguments.token_file,
+            **found,
+        )
+        return run.serve(settings) if arguments.command == "serve" else run.serve_mcp(settings)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in FOREIGN:
+            raise
+        extra = EXTRAS[arguments.command]
+        raise ValueError(f"the package '{error.name}' is missing: pip install 'pysbx[{extra}]'") from error

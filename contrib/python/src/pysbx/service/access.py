@@ -1,0 +1,186 @@
+"""Who may call: tokens, and where a server may listen.
+
+A Unix socket is guarded by the file system. Everywhere else, on loopback too, a token is wanted: other users of the
+machine and pages in a browser reach it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from pysbx.places import run_directory
+
+VARIABLE = "PYSBX_TOKEN"
+MIN_TOKEN = 16
+# As it can stand in a header: RFC 6750, section 2.1.
+TOKEN = re.compile(rf"[A-Za-z0-9._~+/=-]{{{MIN_TOKEN},}}")
+BACKLOG = 128
+
+
+class Access:
+    """The tokens of a server; each is a caller, whose sessions are its own."""
+
+    def __init__(self, tokens: tuple[str, ...] = ()) -> None:
+        """Take the tokens; without any, everybody who reaches the server is the same caller.
+
+        Raises:
+            ValueError: one is too short, or cannot stand in a header.
+        """
+        if not all(TOKEN.fullmatch(token) for token in tokens):
+            raise ValueError(
+                f"token: at least {MIN_TOKEN} letters, digits and ._~+/=- are wanted: `openssl rand -hex 32` makes one"
+            )
+        self._digests = tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
+
+    def __bool__(self) -> bool:
+        """Tell whether a token is wanted."""
+        return bool(self._digests)
+
+    def caller(self, authorization: str) -> str | None:
+        """Return who a caller is, by the header Authorization, or None for nobody that is known."""
+        if not self._digests:
+            return ""
+        scheme, _, token = authorization.partition(" ")
+        digest = hashlib.sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
+        # All are compared, each in constant time.
+        known = [hmac.compare_digest(digest, one) for one in self._digests]
+        return digest.hex() if any(known) and scheme.lower() == "bearer" else None
+
+
+def read_tokens(file: str | None) -> Access:
+    """Return the tokens in a file, one a line, or the one in the environment, which is then taken out of it.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: there is nothing in it, or no token.
+    """
+    given = os.environ.pop(VARIABLE, "")
+    if file is None:
+        return Access((given,) if given else ())
+    found = tuple(Path(file).read_text(encoding="utf-8").split())
+    if not found:
+        raise ValueError(f"token file '{file}': it is empty")
+    return Access(found)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: a path, or a host and a port."""
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        """Return it as it is written on the command line."""
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Return the address for unix:PATH or HOST:PORT.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text.startswith("unix:") and len(text) > len("unix:"):
+        return Address(path=str(Path(text.removeprefix("unix:")).absolute()))
+    host, sign, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not sign or not host or not port.isdecimal() or int(port) > 0xFFFF:
+        raise ValueError(f"listen: '{text}' is neither unix:PATH nor HOST:PORT")
+    return Address(host=host, port=int(port))
+
+
+def default_address() -> Address:
+    """Return the socket in the package's own directory, which nobody else may enter."""
+    return Address(path=str(run_directory() / "http.sock"))
+
+
+def listen(address: Address, access: Access) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ValueError: a token is wanted there, and there is none; or somebody listens there already.
+        OSError: it cannot be had.
+    """
+    if address.path:
+        return _listen_at_path(Path(address.path))
+    if not access:
+        raise ValueError(
+            f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
+            "or listen at unix:PATH"
+        )
+    family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+    made = socket.socket(family, kind)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(where)
+        made.listen(BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _listen_at_path(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Of two servers that start at once, one must not take the other's socket for one that was left behind.
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        if _is_left_behind(path):
+            path.unlink()
+        before = os.umask(0o177)
+        try:
+            made.bind(str(path))
+        finally:
+            os.umask(before)
+        made.listen(BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    finally:
+        os.close(directory)
+    return made
+
+
+def _is_left_behind(path: Path) -> bool:
+    """Tell whether there is a socket at which nobody listens any more."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ValueError(f"listen: '{path}' is there, and no socket: choose another path")
+    except FileNotFoundError:
+        return False
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.setblocking(False)
+        try:
+            asker.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except BlockingIOError:
+            pass  # so many want to connect that it has to be alive
+    raise ValueError(f"listen: somebody listens at '{path}' already: end that server, or choose another path")
+
+
+def unlisten(address: Address, listener: socket.socket) -> None:
+    """Remove the socket of a server that has ended, and nobody else's."""
+    if not address.path:
+        return
+    # Closed by now, or about to be; a server that has taken the place since would answer.
+    listener.close()
+    path = Path(address.path)
+    try:
+        if _is_left_behind(path):
+            path.unlink()
+    except (OSError, ValueError):
+        return

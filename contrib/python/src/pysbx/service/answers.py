@@ -1,0 +1,136 @@
+"""How a run went, as a model reads it best: a text, images, short files; and the same as structured data."""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import quote
+
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
+from pydantic import BaseModel
+
+from pysbx.execution import Execution
+from pysbx.service.problems import clean
+from pysbx.service.report import Failure, failure_of
+
+# By their first bytes, whatever the code has called them.
+IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+# What a model is shown of images and files; the rest is named.
+MAX_SHOWN, MAX_IMAGE, MAX_TEXT = 8, 4 * 1024 * 1024, 20_000
+
+
+class File(BaseModel):
+    """A file that the code has left in /output."""
+
+    name: str
+    size: int
+
+
+class Outcome(BaseModel):
+    """How a run went."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    value: str | None = None
+    error: Failure | None = None
+    timed_out: bool = False
+    truncated: bool = False
+    files: list[File] = []
+    wall_sec: float = 0.0
+    session_ended: str = ""
+
+
+def outcome_of(done: Execution, session_ended: str = "") -> Outcome:
+    """Return the structured part of an outcome."""
+    return Outcome(
+        stdout=clean(done.stdout),
+        stderr=clean(done.stderr),
+        exit_code=done.exit_code,
+        value=None if done.value is None else clean(done.value),
+        error=failure_of(done),
+        timed_out=done.timed_out,
+        truncated=done.truncated,
+        files=[File(name=clean(name), size=len(data)) for name, data in done.artifacts.items()],
+        wall_sec=round(done.usage.wall_sec, 3),
+        session_ended=clean(session_ended),
+    )
+
+
+def text_of(outcome: Outcome) -> str:
+    """Return an outcome as a model reads it best: output first, then what went wrong and what to try."""
+    error = outcome.error
+    parts = [outcome.stdout, outcome.stderr and f"[stderr]\n{outcome.stderr}"]
+    if outcome.value is not None:
+        parts.append(outcome.value)
+    if error is not None:
+        parts.append(error.traceback or f"{error.type}: {error.message}")
+        parts.append(f"Hint: {error.hint}" if error.hint else "")
+    elif outcome.exit_code:
+        parts.append(f"[exit code {outcome.exit_code}]")
+    if outcome.truncated:
+        parts.append("[output or files were left out: print less, write smaller files]")
+    if outcome.files:
+        named = ", ".join(f"{file.name} ({file.size} bytes)" for file in outcome.files)
+        parts.append(f"[files in /output: {named}]")
+    if outcome.session_ended:
+        parts.append(f"[the session has ended: {outcome.session_ended}; start another]")
+    return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"
+
+
+def image_of(data: bytes) -> ImageContent | None:
+    """Return an image, if it is one that a client can show."""
+    kind = next((kind for start, kind in IMAGES if data.startswith(start)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    if kind is None or len(data) > MAX_IMAGE:
+        return None
+    return ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=kind)
+
+
+def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
+    """Return the result of a tool that has run code."""
+    outcome = outcome_of(done, session_ended)
+    shown: list[ContentBlock] = []
+    for name, data in done.artifacts.items():
+        block = image_of(data) or text_file_of(name, data)
+        if block is not None and len(shown) < MAX_SHOWN:
+            shown.append(block)
+    return CallToolResult(
+        content=[TextContent(type="text", text=text_of(outcome)), *shown],
+        structured_content=outcome.model_dump(mode="json"),
+        is_error=outcome.exit_code != 0,
+    )
+
+
+def _uri(name: str) -> str:
+    return "sandbox:///" + quote(clean(name).lstrip("/"))
+
+
+def text_file_of(name: str, data: bytes) -> EmbeddedResource | None:
+    """Return a file for a model to read, if it is a short text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    if len(data) > MAX_TEXT or "\0" in text:
+        return None
+    contents = TextResourceContents(uri=_uri(name), mime_type="text/plain", text=text)
+    return EmbeddedResource(type="resource", resource=contents)
+
+
+def file_of(name: str, data: bytes) -> ContentBlock:
+    """Return a file: as an image or a text if it is one, else as base64."""
+    shown = image_of(data) or text_file_of(name, data)
+    if shown is not None:
+        return shown
+    blob = base64.b64encode(data).decode()
+    contents = BlobResourceContents(uri=_uri(name), mime_type="application/octet-stream", blob=blob)
+    return EmbeddedResource(type="resource", resource=contents)

@@ -1,0 +1,366 @@
+"""The HTTP service: its places, what they take, and what they answer. All work is done by jobs and sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from pysbx.errors import SandboxError
+from pysbx.execution import Execution, checked_files, run_code
+from pysbx.options import Options
+from pysbx.service.gate import caller
+from pysbx.service.jobs import Jobs
+from pysbx.service.offer import Offer
+from pysbx.service.problems import JSON, NO_FILE, PLAIN, REQUEST, Kind, Problem, clean, meant, problem_of
+from pysbx.service.report import Report, report_of
+from pysbx.service.sessions import OnOutput, Session, Sessions
+from pysbx.service.survey import Survey
+
+EVENTS = "text/event-stream"
+# Something is sent that often, so that either side notices when the other is gone.
+ALIVE_SEC = 15.0
+MAX_ERRORS = 10
+
+
+class Strict(BaseModel):
+    """An object of a request: nothing else in it, no numbers as texts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Binary(Strict):
+    """The content of a file that is not text."""
+
+    base64: str
+
+
+class Wish(Strict):
+    """What a caller wants of a sandbox; what is not named is as the server has it."""
+
+    profile: str | None = Field(None, description="name of a profile, of GET /v1/profiles")
+    packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
+    memory_mb: int | None = Field(None, gt=0)
+    timeout_sec: float | None = Field(None, gt=0, allow_inf_nan=False)
+    cpus: float | None = Field(None, gt=0, allow_inf_nan=False)
+    max_processes: int | None = Field(None, gt=0)
+    file_size_mb: int | None = Field(None, gt=0)
+    tmp_mb: int | None = Field(None, gt=0)
+    output_limit: int | None = Field(None, ge=0, description="bytes of each stream that are kept")
+
+
+class Program(Strict):
+    """Source text and its arguments."""
+
+    code: str
+    argv: list[str] = []
+
+
+class RunRequest(Wish, Program):
+    """A program, and the sandbox for it."""
+
+    files: dict[str, str | Binary] = Field({}, description="content by path relative to /work")
+
+
+class Started(BaseModel):
+    """A session that has been started."""
+
+    id: str
+    idle_sec: float = Field(description="it ends when it is not used for so long")
+
+
+class Listing(BaseModel):
+    """The files of a session."""
+
+    files: dict[str, int] = Field(description="size by path: relative to /work, or absolute")
+
+
+class ProfileInfo(BaseModel):
+    """A profile that may be chosen."""
+
+    name: str
+    description: str
+    limits: dict[str, int | float]
+
+
+class Choice(BaseModel):
+    """What there is to choose from."""
+
+    python: str
+    modules: list[str] = Field(description="what can be imported besides Python's own, of what is used most")
+    profiles: list[ProfileInfo]
+    packages: list[str]
+    limits: dict[str, int | float] = Field(description="what holds if nothing is named, and the most that can be had")
+
+
+class Health(BaseModel):
+    """That the server is there."""
+
+    status: str = "ok"
+
+
+def options_of(offer: Offer, wish: Wish) -> Options:
+    """Return the sandbox for a wish."""
+    limits = wish.model_dump(include=set(Wish.model_fields) - {"profile", "packages"})
+    return offer.options(wish.profile, wish.packages, limits)
+
+
+def choice_of(offer: Offer, found: Survey) -> Choice:
+    """Return what there is to choose from."""
+    infos = [
+        ProfileInfo(name=name, description=profile.description, limits=offer.limits(name))
+        for name, profile in offer.profiles.items()
+    ]
+    return Choice(
+        python=found.python,
+        modules=list(found.modules),
+        profiles=infos,
+        packages=sorted(offer.packages),
+        limits=offer.limits(),
+    )
+
+
+def content_of(content: str | Binary) -> bytes:
+    """Return the content of a file as bytes."""
+    return content.encode() if isinstance(content, str) else base64.b64decode(content.base64, validate=True)
+
+
+def files_of(request: RunRequest) -> dict[str, bytes]:
+    """Return the files of a request."""
+    found = {}
+    for name, content in request.files.items():
+        with meant(f"file '{name}': "):
+            found[name] = content_of(content)
+    with meant():
+        return checked_files(found)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def unless_gone(request: Request, work: Awaitable[Execution]) -> Execution | None:
+    """Return what comes of work, or, once the client is gone, None: then the work is cancelled."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
+def _event(kind: str, data: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+
+async def stream(
+    start: Callable[[OnOutput], Awaitable[Execution]], ended: Callable[[], str] = lambda: "", *, abandon: bool
+) -> AsyncIterator[str]:
+    """Yield a run as server-sent events: stdout and stderr as they come, then result or problem.
+
+    Args:
+        start: begins the run; is given what is to be called with output.
+        ended: returns why the session has ended, or "".
+        abandon: cancel the run when the client goes.
+    """
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
+
+    def on_output(kind: str, text: str) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, (kind, text))
+
+    def over(task: asyncio.Future[Execution]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen, for when the client is gone and nobody asks
+        queue.put_nowait(None)
+
+    task = asyncio.ensure_future(start(on_output))
+    task.add_done_callback(over)
+    try:
+        while True:
+            try:
+                item = await asyncio.wait_for(queue.get(), ALIVE_SEC)
+            except asyncio.TimeoutError:
+                yield ": still running\n\n"
+                continue
+            if item is None:
+                break
+            yield _event(item[0], {"text": clean(item[1])})
+        try:
+            yield _event("result", report_of(task.result(), ended()).model_dump())
+        except Exception as error:
+            yield _event("problem", problem_of(error).content())
+    finally:
+        if abandon:
+            task.cancel()
+
+
+def _answer(problem: Problem) -> Response:
+    return Response(json.dumps(problem.content()), problem.kind.status, problem.headers())
+
+
+def _described(errors: list[dict[str, Any]]) -> str:
+    lines = [f"{'.'.join(map(str, error['loc'][1:])) or 'the body'}: {error['msg']}" for error in errors[:MAX_ERRORS]]
+    return clean("; ".join(lines))
+
+
+def _add_problems(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        errors = list(error.errors())
+        for one in errors:
+            if one["type"] == "json_invalid":
+                reason = one.get("ctx", {}).get("error", one["msg"])
+                return _answer(Problem(JSON, f"at character {one['loc'][-1]}: {reason}"))
+            if one["loc"] == ("body",):  # there is none, or it is of another type
+                return _answer(Problem(JSON, str(one["msg"])))
+        return _answer(Problem(REQUEST, _described(errors)))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
+        return _answer(Problem(kind, f"{request.method} {clean(request.url.path)}: {error.detail}"))
+
+    async def known(request: Request, error: Exception) -> Response:
+        return _answer(problem_of(error))
+
+    # The last is for what nobody has thought of: it is answered, and then logged by the server as it is.
+    for kind in (Problem, SandboxError, Exception):
+        app.add_exception_handler(kind, known)
+
+
+def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
+    @app.post("/v1/run", response_model=Report)
+    async def run(request: Request, wanted: RunRequest) -> Response | Report:
+        """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
+        options, files = options_of(offer, wanted), files_of(wanted)
+
+        def work(cancel: int, on_output: OnOutput | None) -> Execution:
+            callbacks: dict[str, Any] = {}
+            if on_output is not None:
+                callbacks = {
+                    "on_stdout": lambda text: on_output("stdout", text),
+                    "on_stderr": lambda text: on_output("stderr", text),
+                }
+            argv = tuple(wanted.argv)
+            return run_code(wanted.code, files=files, argv=argv, options=options, cancel=cancel, **callbacks)
+
+        if EVENTS in request.headers.get("accept", ""):
+            return StreamingResponse(
+                stream(lambda on_output: jobs.run(lambda cancel: work(cancel, on_output)), abandon=True),
+                media_type=EVENTS,
+            )
+        done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None)))
+        return Response(status_code=499) if done is None else report_of(done)
+
+
+def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
+    def find(identifier: str) -> Session:
+        return sessions.find(caller.get(), identifier)
+
+    @app.post("/v1/sessions", status_code=201)
+    async def start(response: Response, wanted: Wish) -> Started:
+        """Start a session: names, modules and files of one run are there in the next."""
+        session = await sessions.start(caller.get(), options_of(offer, wanted))
+        response.headers["Location"] = f"/v1/sessions/{session.id}"
+        return Started(id=session.id, idle_sec=sessions.idle_sec)
+
+    @app.post("/v1/sessions/{identifier}/run", response_model=Report)
+    async def run(request: Request, identifier: str, program: Program) -> Response | Report:
+        """Run source text in a session; it goes on to its end when the client does not wait for it."""
+        session, argv = find(identifier), tuple(program.argv)
+        if EVENTS in request.headers.get("accept", ""):
+            return StreamingResponse(
+                stream(
+                    lambda on_output: sessions.run(session, program.code, argv, on_output),
+                    lambda: session.sandbox.ended,
+                    abandon=False,
+                ),
+                media_type=EVENTS,
+            )
+        done = await sessions.run(session, program.code, argv)
+        return report_of(done, session.sandbox.ended)
+
+    @app.get("/v1/sessions/{identifier}/files")
+    async def files(identifier: str) -> Listing:
+        """List the files of a session."""
+        found = await sessions.use(find(identifier), lambda sandbox: sandbox.files())
+        return Listing(files={clean(name): size for name, size in found.items()})
+
+    @app.put(
+        "/v1/sessions/{identifier}/files/{path:path}", status_code=204, response_model=None, response_class=Response
+    )
+    async def put(identifier: str, path: str, request: Request) -> None:
+        """Write a file, by its path relative to /work; the body is its content."""
+        with meant():
+            files = checked_files({path: await request.body()})
+        await sessions.use(find(identifier), lambda sandbox: sandbox.put(files))
+
+    @app.get("/v1/sessions/{identifier}/files/{path:path}", response_class=Response)
+    async def get(identifier: str, path: str) -> Response:
+        """Read a file, by its path relative to /work, or its absolute one: /v1/sessions/ID/files//output/x."""
+        session = find(identifier)
+        try:
+            content = await sessions.use(session, lambda sandbox: sandbox.get(path))
+        except SandboxError as error:
+            if session.sandbox.ended:
+                raise
+            raise Problem(NO_FILE, clean(str(error))) from error
+        # Whatever is in it, no browser is to take it for a page.
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    @app.delete("/v1/sessions/{identifier}", status_code=204, response_model=None, response_class=Response)
+    async def end(identifier: str) -> None:
+        """End a session, whatever it is doing."""
+        await sessions.end(find(identifier))
+
+
+def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> FastAPI:
+    """Return the application; a Gate belongs before it."""
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.ensure_future(sessions.watch())
+        yield
+        watch.cancel()
+
+    responses: dict[int | str, dict[str, Any]] = {
+        "default": {"description": "what failed, why, what to do", "content": {"application/problem+json": {}}}
+    }
+    # No pages of documentation, which load programs from elsewhere; /openapi.json is the description.
+    app = FastAPI(
+        title="pysbx",
+        version=version("pysbx"),
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+        responses=responses,
+    )
+    choice = choice_of(offer, found)
+
+    @app.get("/health")
+    async def health() -> Health:
+        """Say that the server is there; without a token, too."""
+        return Health()
+
+    @app.get("/v1/profiles")
+    async def profiles() -> Choice:
+        """Say what there is to choose from."""
+        return choice
+
+    _add_problems(app)
+    _add_runs(app, offer, jobs)
+    _add_sessions(app, offer, sessions)
+    return app

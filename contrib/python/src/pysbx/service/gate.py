@@ -1,0 +1,142 @@
+"""Before a request reaches anything else: who is it, is there a place, how large is it, does it come in time.
+
+An ASGI application around another; see https://asgi.readthedocs.io/en/latest/specs/www.html. The body is read here, as
+a whole: so what all requests together hold in memory is bounded by the number of places times the size of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextvars import ContextVar
+from typing import Any
+
+from pysbx.service.access import Access
+from pysbx.service.problems import BUSY, LARGE, PLAIN, SLOW, TOKEN, Problem
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# A client that sends slowly, or does not take its answer, must not keep a place for ever.
+BODY_SEC = 30.0
+SEND_SEC = 60.0
+RETRY_SEC = 2
+# Tells nothing, and is asked by what has no token: whoever starts and watches servers.
+OPEN = ("/health",)
+
+# Who has sent the request that is being answered.
+caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+class Gone(Exception):
+    """The client has gone before its request was whole, or does not take the answer."""
+
+
+async def send_problem(problem: Problem, send: Send) -> None:
+    """Answer with a problem."""
+    content = json.dumps(problem.content()).encode()
+    headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers().items()]
+    headers.append((b"content-length", str(len(content)).encode()))
+    await send({"type": "http.response.start", "status": problem.kind.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    found: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    return next((value.decode("latin-1") for key, value in found if key == name), "")
+
+
+class Gate:
+    """The application in front of another."""
+
+    def __init__(self, application: Application, access: Access, places: int, size: int, methods: str = "") -> None:
+        """Put a gate before an application.
+
+        Args:
+            application: what is behind it.
+            access: the tokens.
+            places: requests at a time.
+            size: bytes of a body.
+            methods: those that are answered, with blanks between them; "" for all.
+        """
+        self._application = application
+        self._access = access
+        self._places = places
+        self._size = size
+        self._methods = methods.split()
+        self._taken = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer why not."""
+        if scope["type"] != "http" or scope["path"] in OPEN:
+            await self._application(scope, receive, send)
+            return
+        try:
+            who = self._access.caller(_header(scope, b"authorization"))
+            if who is None:
+                raise Problem(TOKEN, "this server knows its callers by a token")
+            if self._methods and scope["method"] not in self._methods:
+                raise Problem(PLAIN[405], f"{scope['method']} is not among: {', '.join(self._methods)}")
+            if self._taken >= self._places:
+                raise Problem(BUSY, f"{self._places} requests are being worked on or wait", retry_sec=RETRY_SEC)
+        except Problem as problem:
+            await send_problem(problem, send)
+            return
+        self._taken += 1
+        try:
+            await self._let_through(who, scope, receive, send)
+        finally:
+            self._taken -= 1
+
+    async def _let_through(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await asyncio.wait_for(self._body(scope, receive), BODY_SEC)
+        except asyncio.TimeoutError:
+            await send_problem(Problem(SLOW, f"it was not whole after {BODY_SEC:g} seconds"), send)
+            return
+        except Problem as problem:
+            await send_problem(problem, send)
+            return
+        except Gone:
+            return
+        given = [body]
+
+        async def send_in_time(message: Message) -> None:
+            try:
+                await asyncio.wait_for(send(message), SEND_SEC)
+            except asyncio.TimeoutError:
+                raise Gone from None
+
+        async def replay() -> Message:
+            if given:
+                return {"type": "http.request", "body": given.pop(), "more_body": False}
+            return await receive()
+
+        caller.set(who)
+        with contextlib.suppress(Gone):
+            await self._application(scope, replay, send_in_time)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        announced = _header(scope, b"content-length")
+        size, parts, more = 0, [], True
+        if announced.isdecimal() and int(announced) > self._size:
+            raise self._too_large()
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part: bytes = message.get("body", b"")
+            more = message.get("more_body", False)
+            parts.append(part)
+            size += len(part)
+            if size > self._size:
+                raise self._too_large()
+        return b"".join(parts)
+
+    def _too_large(self) -> Problem:
+        return Problem(LARGE, f"more than {self._size} bytes", more={"limit": self._size})

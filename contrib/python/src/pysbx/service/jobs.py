@@ -1,0 +1,97 @@
+"""Threads for calls of the package, which block: as many as may run at once; what is more waits in line.
+
+Each call gets a descriptor by which it can be told to end, with its container. See Container for what it does then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from pysbx.container import Cancelled
+from pysbx.service.problems import STOPPING, Problem
+
+T = TypeVar("T")
+
+# A container is gone some milliseconds after it is told; what else a call may be at, such as pip, cannot be told.
+GRACE_SEC = 10.0
+
+
+class Cancel:
+    """A descriptor that can be read once set() was called; both sides may let go of it at any time."""
+
+    def __init__(self) -> None:
+        """Open it."""
+        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._lock = threading.Lock()
+        self._open = True
+
+    def set(self) -> None:
+        """Tell the call to end; after close() nothing happens."""
+        with self._lock:
+            if self._open:
+                os.eventfd_write(self.descriptor, 1)
+
+    def close(self) -> None:
+        """Close the descriptor; once more is no error."""
+        with self._lock:
+            if self._open:
+                os.close(self.descriptor)
+            self._open = False
+
+
+class Jobs:
+    """The threads, and the calls that they are at or that wait for one."""
+
+    def __init__(self, at_once: int) -> None:
+        """Make them, up to a number of calls at once."""
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
+        self._running: dict[Future[Any], Cancel] = {}
+        self._stopping = False
+
+    async def run(self, work: Callable[[int], T]) -> T:
+        """Run a call in a thread.
+
+        Args:
+            work: is given the descriptor by which it is told to end: when the task that waits here is cancelled, and
+                when the server stops.
+
+        Raises:
+            Problem: the server is stopping.
+            Exception: what the call raises; Cancelled, if something else has told its sandbox to end.
+        """
+        if self._stopping:
+            raise Problem(STOPPING, "nothing new is begun")
+        cancel = Cancel()
+        future = self._pool.submit(work, cancel.descriptor)
+        self._running[future] = cancel
+        future.add_done_callback(self._done)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if self._stopping:
+                raise Problem(STOPPING, "the call was waiting for its turn") from None
+            cancel.set()
+            raise
+        except Cancelled:
+            if self._stopping:
+                raise Problem(STOPPING, "the sandbox was ended") from None
+            raise
+
+    def _done(self, future: Future[Any]) -> None:
+        self._running.pop(future).close()
+
+    async def close(self) -> bool:
+        """Tell all calls to end, and wait for that; return whether they have."""
+        self._stopping = True
+        running = []
+        for future, cancel in tuple(self._running.items()):
+            if not future.cancel():  # it does not wait for a thread any more
+                cancel.set()
+                running.append(future)
+        self._pool.shutdown(wait=False)
+        return not (await asyncio.to_thread(wait, running, GRACE_SEC)).not_done

@@ -1,0 +1,133 @@
+"""What a caller is told when something cannot be done: what failed, why, and what to do.
+
+Over HTTP a problem is an application/problem+json (RFC 9457); to a model it is a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pysbx.errors import (
+    DependencyInstallError,
+    PlatformNotSupportedError,
+    SandboxError,
+    SandboxStartupError,
+    SerializationError,
+)
+
+# The end of what pip has said: its reason is there.
+MAX_OUTPUT = 2000
+
+
+def clean(text: str) -> str:
+    """Return a text of the sandbox that is Unicode: halves of pairs are put together, or replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of problem: its name, which callers may rely on, the status of HTTP, and what is said of all of them."""
+
+    name: str
+    status: int
+    title: str
+    remedy: str
+
+
+BUSY = Kind("busy", 503, "all places are taken", "try again after the seconds that Retry-After names")
+STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
+SESSIONS = Kind("too-many-sessions", 503, "no further session is allowed", "end one, or try again later")
+TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
+LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
+SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
+REQUEST = Kind("request", 422, "the request cannot be meant", "change what the detail names")
+JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the header Content-Type: application/json")
+NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
+ENDED = Kind("session-ended", 410, "the session has ended", "start another; files and names of this one are gone")
+NO_FILE = Kind("no-file", 404, "the file cannot be read", "list the session's files")
+REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
+INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
+NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
+FAULT = Kind("fault", 500, "the server has made a mistake", "report it, with what is in the server's log")
+# Problems that the web framework finds: a body that cannot be read, no such place, no such method.
+PLAIN: Mapping[int, Kind] = {
+    400: JSON,
+    404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
+    405: Kind("method", 405, "this method is not for this place", "GET /openapi.json names the methods"),
+}
+# The first that fits; derived classes stand before their bases.
+OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (
+    (PlatformNotSupportedError, NO_SANDBOX),
+    (SandboxStartupError, NO_SANDBOX),
+    (DependencyInstallError, INSTALL),
+    (SerializationError, REFUSED),
+    (SandboxError, REFUSED),
+)
+
+
+@dataclass(eq=False)
+class Problem(Exception):
+    """Something cannot be done.
+
+    Attributes:
+        kind: what it is an example of.
+        detail: why, in this case.
+        retry_sec: seconds after which it may be tried again, or 0.
+        more: further members of the JSON object.
+    """
+
+    kind: Kind
+    detail: str
+    retry_sec: int = 0
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the problem as a sentence for a person, or a model."""
+        return f"{self.kind.title}: {clean(self.detail)} (what to do: {self.kind.remedy})"
+
+    def content(self) -> dict[str, Any]:
+        """Return the members of the JSON object."""
+        return {
+            "type": f"urn:pysbx:problem:{self.kind.name}",
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": clean(self.detail),
+            "remedy": self.kind.remedy,
+            **self.more,
+        }
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of HTTP that belong to it."""
+        found = {"Content-Type": "application/problem+json"}
+        if self.retry_sec:
+            found["Retry-After"] = str(self.retry_sec)
+        if self.kind is TOKEN:
+            found["WWW-Authenticate"] = "Bearer"
+        return found
+
+
+@contextmanager
+def meant(what: str = "") -> Iterator[None]:
+    """Make a problem of a ValueError: the request says something that cannot be meant.
+
+    Args:
+        what: begins the detail, where the text of the error does not name the place.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Problem(REQUEST, f"{what}{error}") from error
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem for an exception of the package; any other is a mistake of ours, and its text stays here."""
+    if isinstance(error, Problem):
+        return error
+    for kind_of_error, kind in OF_EXCEPTIONS:
+        if isinstance(error, kind_of_error):
+            more = {"output": clean(error.output[-MAX_OUTPUT:])} if isinstance(error, DependencyInstallError) else {}
+            return Problem(kind, str(error) or kind.title, more=more)
+    return Problem(FAULT, type(error).__name__)

@@ -1,0 +1,104 @@
+"""How a run went, as JSON: the fields of Execution, in a form that every client can read."""
+
+from __future__ import annotations
+
+import base64
+
+from pydantic import BaseModel, Field
+
+from pysbx.errors import Violation
+from pysbx.execution import Execution
+from pysbx.service.problems import clean
+
+
+class Failure(BaseModel):
+    """The exception that ended the code."""
+
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    hint: str | None = Field(None, description="what to try")
+
+
+class Artifact(BaseModel):
+    """A file that the code has left in /output."""
+
+    name: str
+    size: int
+    base64: str
+
+
+class Used(BaseModel):
+    """What the run has used; the memory is the sandbox's own word."""
+
+    wall_sec: float
+    cpu_sec: float
+    peak_memory_mb: float
+
+
+class Finding(BaseModel):
+    """Something that the static analysis of the profile has to say."""
+
+    rule: str
+    line: int
+    message: str
+
+
+class Report(BaseModel):
+    """How a run went. What code does, a timeout included, is an outcome and not an error of HTTP."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    value: str | None = Field(description="repr of a last expression that is not None")
+    error: Failure | None
+    timed_out: bool
+    truncated: bool = Field(description="output was cut, or a file of /output left out")
+    artifacts: list[Artifact]
+    usage: Used
+    limits: dict[str, str] = Field(description="what stands behind each limit: cgroup or rlimit")
+    violations: list[Finding]
+    warm: bool
+    session_ended: str = Field("", description="why the session cannot go on; empty if it can")
+
+
+def failure_of(done: Execution) -> Failure | None:
+    """Return the exception of a run."""
+    if done.error is None:
+        return None
+    error = done.error
+    return Failure(
+        type=clean(error.type),
+        message=clean(error.message),
+        line=error.line,
+        traceback=clean(error.traceback),
+        hint=None if error.hint is None else clean(error.hint),
+    )
+
+
+def finding_of(violation: Violation) -> Finding:
+    """Return a violation in its other form."""
+    return Finding(rule=clean(violation.rule), line=violation.line, message=clean(violation.message))
+
+
+def report_of(done: Execution, session_ended: str = "") -> Report:
+    """Return the report on a run."""
+    return Report(
+        stdout=clean(done.stdout),
+        stderr=clean(done.stderr),
+        exit_code=done.exit_code,
+        value=None if done.value is None else clean(done.value),
+        error=failure_of(done),
+        timed_out=done.timed_out,
+        truncated=done.truncated,
+        artifacts=[
+            Artifact(name=clean(name), size=len(data), base64=base64.b64encode(data).decode())
+            for name, data in done.artifacts.items()
+        ],
+        usage=Used(wall_sec=done.usage.wall_sec, cpu_sec=done.usage.cpu_sec, peak_memory_mb=done.usage.peak_memory_mb),
+        limits=dict(done.limits),
+        violations=[finding_of(violation) for violation in done.violations],
+        warm=done.warm,
+        session_ended=clean(session_ended),
+    )

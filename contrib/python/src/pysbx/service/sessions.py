@@ -1,0 +1,165 @@
+"""The sessions of a server: each belongs to the caller who has started it, and ends when it is idle for long."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+from pysbx.container import Cancelled
+from pysbx.execution import Execution
+from pysbx.options import Options
+from pysbx.service.jobs import Cancel, Jobs
+from pysbx.service.problems import ENDED, NO_SESSION, SESSIONS, Problem
+from pysbx.session import Sandbox
+
+T = TypeVar("T")
+OnOutput = Callable[[str, str], None]
+
+# Sessions that have ended, of which it is still known why.
+REMEMBERED = 1000
+RETRY_SEC = 10
+
+
+class Session:
+    """A session, from its start until nothing of it is left."""
+
+    def __init__(self, owner: str, options: Options) -> None:
+        """Describe it; it starts with its first use."""
+        self.id = secrets.token_urlsafe(18)
+        self.owner = owner
+        self.cancel = Cancel()
+        self.turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
+        self.used = time.monotonic()
+        self.on_output: OnOutput | None = None
+        self.sandbox = Sandbox(
+            options=options,
+            cancel=self.cancel.descriptor,
+            on_stdout=lambda text: self._hand_on("stdout", text),
+            on_stderr=lambda text: self._hand_on("stderr", text),
+        )
+
+    def _hand_on(self, stream: str, text: str) -> None:
+        if self.on_output is not None:
+            self.on_output(stream, text)
+
+
+class Sessions:
+    """The sessions that there are, and why others have ended."""
+
+    def __init__(self, jobs: Jobs, most: int, idle_sec: float) -> None:
+        """Begin with none.
+
+        Args:
+            jobs: the threads in which they are used.
+            most: sessions at a time.
+            idle_sec: seconds without use after which one is ended.
+        """
+        self.idle_sec = idle_sec
+        self._jobs = jobs
+        self._most = most
+        self._known: dict[str, Session] = {}
+        self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    async def start(self, owner: str, options: Options) -> Session:
+        """Start a session for a caller.
+
+        Raises:
+            Problem: there are too many, or the server is stopping.
+            SandboxError: it cannot be started.
+        """
+        if len(self._known) >= self._most:
+            raise Problem(SESSIONS, f"there are {self._most}, which is the most", retry_sec=RETRY_SEC)
+        session = Session(owner, options)
+        self._known[session.id] = session
+        try:
+            await self._use(session, lambda sandbox: sandbox.run(""))
+        except BaseException:
+            await asyncio.shield(self._end(session, "it could not be started"))
+            raise
+        return session
+
+    def find(self, owner: str, identifier: str) -> Session:
+        """Return a caller's session.
+
+        Raises:
+            Problem: it has ended, or there is none, or it is somebody else's, of which nothing is said.
+        """
+        session = self._known.get(identifier)
+        if session is not None and session.owner == owner:
+            return session
+        whose, why = self._ended.get(identifier, ("", ""))
+        if why and whose == owner:
+            raise Problem(ENDED, why)
+        raise Problem(NO_SESSION, "it has never been, or it ended long ago")
+
+    async def use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+        """Do something with a session, after what is being done with it.
+
+        Raises:
+            Problem: it has ended meanwhile.
+            SandboxError: what the work raises.
+        """
+        try:
+            return await self._use(session, work)
+        finally:
+            if session.sandbox.ended:
+                await asyncio.shield(self._end(session, session.sandbox.ended))
+
+    async def _use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+        async with session.turn:
+            if session.sandbox.ended:
+                raise self._has_ended(session)
+            try:
+                return await self._jobs.run(lambda _: work(session.sandbox))
+            except Cancelled:
+                raise self._has_ended(session) from None
+            finally:
+                session.used = time.monotonic()
+
+    def _has_ended(self, session: Session) -> Problem:
+        _, why = self._ended.get(session.id, ("", session.sandbox.ended))
+        return Problem(ENDED, why)
+
+    async def run(
+        self, session: Session, source: str, argv: tuple[str, ...] = (), on_output: OnOutput | None = None
+    ) -> Execution:
+        """Run source text in a session; on_output is called in another thread with "stdout" or "stderr" and text."""
+
+        def work(sandbox: Sandbox) -> Execution:
+            session.on_output = on_output
+            try:
+                return sandbox.run(source, argv)
+            finally:
+                session.on_output = None
+
+        return await self.use(session, work)
+
+    async def end(self, session: Session) -> None:
+        """End a session, whatever it is doing."""
+        await self._end(session, "its owner has ended it")
+
+    async def _end(self, session: Session, why: str) -> None:
+        if self._known.pop(session.id, None) is None:
+            return  # somebody else is at it
+        self._ended[session.id] = (session.owner, why)
+        while len(self._ended) > REMEMBERED:
+            self._ended.popitem(last=False)
+        session.cancel.set()
+        await asyncio.to_thread(session.sandbox.close)
+        session.cancel.close()
+
+    async def watch(self) -> None:
+        """End sessions that nobody uses, until cancelled."""
+        while True:
+            await asyncio.sleep(min(self.idle_sec / 4, 10.0))
+            limit = time.monotonic() - self.idle_sec
+            idle = [one for one in self._known.values() if one.used < limit and not one.turn.locked()]
+            await asyncio.gather(*(self._end(one, f"nobody used it for {self.idle_sec:g} seconds") for one in idle))
+
+    async def close(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*(self._end(one, "the server is stopping") for one in tuple(self._known.values())))

@@ -1,0 +1,236 @@
+"""Tools for a model, by the Model Context Protocol: run Python, keep sessions, move files.
+
+What cannot be done is told as the result of a tool with isError, in words from which the model can go on.
+See https://modelcontextprotocol.io/specification, server/tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from importlib.metadata import version
+from typing import Annotated, Any, Literal, TypeVar
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CallToolResult, ContentBlock, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from pysbx.execution import Execution, checked_files, run_code
+from pysbx.service.answers import Outcome, file_of, result_of
+from pysbx.service.gate import Application, caller
+from pysbx.service.jobs import Jobs
+from pysbx.service.offer import Offer
+from pysbx.service.problems import FAULT, meant, problem_of
+from pysbx.service.sessions import Session, Sessions
+from pysbx.service.survey import Survey
+
+T = TypeVar("T")
+
+Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
+SessionId = Annotated[str, Field(description="as start_session has returned it")]
+Files = Annotated[dict[str, str] | None, Field(description="text by file name, put into the working directory")]
+Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
+Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
+Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
+
+
+class Started(BaseModel):
+    """A session that has been started."""
+
+    session_id: str
+    idle_sec: float
+
+
+class ProfileInfo(BaseModel):
+    """A profile that may be chosen."""
+
+    name: str
+    description: str
+    limits: dict[str, int | float]
+
+
+class Profiles(BaseModel):
+    """The profiles that may be chosen."""
+
+    profiles: list[ProfileInfo]
+
+
+async def told(work: Awaitable[T]) -> T:
+    """Return what comes of work; what is wrong with it is told to the model.
+
+    Raises:
+        ToolError: with the reason, and what to do.
+    """
+    try:
+        return await work
+    except Exception as error:
+        problem = problem_of(error)
+        if problem.kind is FAULT:
+            raise
+        raise ToolError(str(problem)) from error
+
+
+class Tools:
+    """The tools; each method is one, and its docstring is what the model reads."""
+
+    def __init__(self, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
+        """Take what they are made of."""
+        self._offer, self._jobs, self._sessions = offer, jobs, sessions
+
+    async def run_python(
+        self,
+        code: Code,
+        files: Files = None,
+        packages: Packages = None,
+        profile: Profile = None,
+        timeout_sec: Annotated[float | None, Field(gt=0, description="seconds, at most the server's limit")] = None,
+    ) -> Annotated[CallToolResult, Outcome]:
+        """Run a Python program in a fresh sandbox that is gone afterwards."""
+
+        async def work() -> Execution:
+            with meant():
+                named = checked_files(files or {})
+            options = self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec})
+            return await self._jobs.run(lambda cancel: run_code(code, files=named, options=options, cancel=cancel))
+
+        return result_of(await told(work()))
+
+    async def start_session(
+        self,
+        packages: Packages = None,
+        profile: Profile = None,
+    ) -> Started:
+        """Start a session: names, modules and files of one run are there in the next."""
+
+        async def work() -> Session:
+            return await self._sessions.start(caller.get(), self._offer.options(profile, packages or ()))
+
+        session = await told(work())
+        return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
+
+    async def run_in_session(self, session_id: SessionId, code: Code) -> Annotated[CallToolResult, Outcome]:
+        """Run Python in a session."""
+        session = await told(self._find(session_id))
+        done = await told(self._sessions.run(session, code))
+        return result_of(done, session.sandbox.ended)
+
+    async def put_file(
+        self,
+        session_id: SessionId,
+        path: Annotated[str, Field(description="relative to the working directory")],
+        content: str,
+        encoding: Literal["text", "base64"] = "text",
+    ) -> str:
+        """Write a file into a session."""
+
+        async def work() -> str:
+            with meant("content: "):
+                data = content.encode() if encoding == "text" else base64.b64decode(content, validate=True)
+            with meant():
+                named = checked_files({path: data})
+            await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
+            return f"{path}: {len(data)} bytes"
+
+        return await told(work())
+
+    async def get_file(self, session_id: SessionId, path: Path) -> list[ContentBlock]:
+        """Read a file of a session: text as text, images as images, everything else as base64."""
+
+        async def work() -> bytes:
+            session = await self._find(session_id)
+            return await self._sessions.use(session, lambda sandbox: sandbox.get(path))
+
+        return [file_of(path, await told(work()))]
+
+    async def end_session(self, session_id: SessionId) -> str:
+        """End a session, and what is running in it."""
+
+        async def work() -> str:
+            await self._sessions.end(await self._find(session_id))
+            return "ended"
+
+        return await told(work())
+
+    async def list_profiles(self) -> Profiles:
+        """List the profiles: named sets of limits and rules that run_python and start_session can be given."""
+        return Profiles(
+            profiles=[
+                ProfileInfo(name=name, description=profile.description, limits=self._offer.limits(name))
+                for name, profile in self._offer.profiles.items()
+            ]
+        )
+
+    async def _find(self, session_id: str) -> Session:
+        return self._sessions.find(caller.get(), session_id)
+
+
+def describe(offer: Offer, found: Survey) -> str:
+    """Return what every model has to know about the sandboxes."""
+    policy = offer.base.policy
+    network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
+    hosts = policy.network if isinstance(policy.network, str) else ""
+    parts = [
+        f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}.",
+        f"On request, by packages: {', '.join(sorted(offer.packages))}." if offer.packages else "",
+        network.get(hosts) or f"Network: only {', '.join(policy.network)}.",
+        f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
+        "The working directory is /work. Files written to /output, and matplotlib figures, are returned.",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
+    """Return the server of the tools, for any transport."""
+
+    @contextlib.asynccontextmanager
+    async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
+        watch = asyncio.ensure_future(sessions.watch())
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    about = describe(offer, found)
+    server: MCPServer[Any] = MCPServer(
+        "pysbx",
+        title="Python sandbox",
+        instructions=f"Runs Python in sandboxes. {about}",
+        version=version("pysbx"),
+        lifespan=life,
+        log_level="WARNING",
+    )
+    tools = Tools(offer, jobs, sessions)
+    writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    for tool, hints in (
+        (tools.run_python, writes),
+        (tools.start_session, writes),
+        (tools.run_in_session, writes),
+        (tools.put_file, writes),
+        (tools.get_file, reads),
+        (tools.end_session, writes),
+        (tools.list_profiles, reads),
+    ):
+        text = tool.__doc__ or ""
+        server.add_tool(
+            tool,
+            description=f"{text} {about}" if tool.__name__ in ("run_python", "start_session") else text,
+            annotations=hints,
+        )
+    return server
+
+
+def over_http(server: MCPServer[Any], size: int) -> Application:
+    """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
+    return server.streamable_http_app(
+        # What lasts from one request to the next is in sessions of ours, and belongs to a token.
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=size,
+        # Pages in a browser have no token, and do not reach Unix sockets.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )

@@ -1,0 +1,99 @@
+"""Servers as users start them, each a program of its own, for the tests of `pysbx serve` and `pysbx mcp`."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.conftest import containers
+
+PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
+TOKEN = "a-token-for-tests-only"
+
+
+def wait_until(condition: Any, seconds: float = 15.0) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come about"
+        time.sleep(0.02)
+
+
+def containers_of(pid: int) -> list[str]:
+    """Return the names of the containers of a program."""
+    return [name for name in containers() if f"-{pid}-" in name]
+
+
+def children_of(pid: int) -> list[Path]:
+    """Return the directories in /proc of the processes that a program has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it has just ended
+            if f"\nPPid:\t{pid}\n" in status.read_text():
+                found.append(status.parent)
+    return found
+
+
+@dataclass
+class Server:
+    """A server that runs, and a way to it."""
+
+    process: subprocess.Popen[str]
+    client: httpx.Client
+    address: str
+
+    def post(self, path: str, **content: Any) -> httpx.Response:
+        """Send a JSON object."""
+        return self.client.post(path, json=content)
+
+    def run(self, code: str, **more: Any) -> dict[str, Any]:
+        """Run a program and return the report, which there has to be."""
+        answer = self.post("/v1/run", code=code, **more)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def connect(self, token: str = "") -> httpx.Client:
+        """Return another client."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if self.address.startswith("unix:"):
+            way = httpx.HTTPTransport(uds=self.address.removeprefix("unix:"))
+            return httpx.Client(transport=way, base_url="http://pysbx", timeout=60, headers=headers)
+        return httpx.Client(base_url=f"http://{self.address}", timeout=60, headers=headers)
+
+
+@contextmanager
+def server(*arguments: str, listen: str, token: str = "", command: str = "serve") -> Iterator[Server]:
+    """Start a server; at the end stop it, and see that nothing of it is left."""
+    process = subprocess.Popen(
+        [*PROGRAM, command, "--listen", listen, *arguments], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    )
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert " at " in said, said + process.stderr.read()
+    found = Server(process, httpx.Client(), said.rpartition(" at ")[2].strip())
+    found.client = found.connect(token)
+    try:
+        yield found
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        complaints = process.stderr.read()
+        assert complaints == "", complaints
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+        found.client.close()
+    assert containers_of(process.pid) == []
+    if found.address.startswith("unix:"):
+        assert not Path(found.address.removeprefix("unix:")).exists()

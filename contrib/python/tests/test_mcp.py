@@ -1,0 +1,319 @@
+"""`pysbx mcp`: its tools, as a client of the protocol's own package sees them, over standard input and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
+
+from pysbx.command import main
+from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
+from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
+from tests.test_dependencies import make_wheel
+from tests.test_service import SLEEP
+
+# The client hands on only some variables of its own accord.
+VARIABLES = {name: os.environ[name] for name in ("PYSBX_RUNTIME", "XDG_RUNTIME_DIR", "HOME") if name in os.environ}
+
+
+Test = Callable[[Client], Awaitable[Any]]
+
+
+class Server:
+    """A server that lasts for some tests, which it is given as coroutine functions."""
+
+    def __init__(self, *arguments: str, **variables: str) -> None:
+        rest = [*PROGRAM[1:], "mcp", *arguments]
+        self._parameters = StdioServerParameters(command=PROGRAM[0], args=rest, env=VARIABLES | variables)
+        self._loop = asyncio.new_event_loop()
+        self._tests: asyncio.Queue[tuple[Test, asyncio.Future[Any]] | None] = asyncio.Queue()
+        self._serving = self._loop.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        # A client has to be entered and left by one task.
+        async with Client(self._parameters) as client:
+            while (item := await self._tests.get()) is not None:
+                try:
+                    item[1].set_result(await item[0](client))
+                except Exception as error:
+                    item[1].set_exception(error)
+
+    def run(self, test: Test) -> Any:
+        """Run a test."""
+        done = self._loop.create_future()
+        self._tests.put_nowait((test, done))
+        either = asyncio.wait((done, self._serving), return_when=asyncio.FIRST_COMPLETED)
+        self._loop.run_until_complete(either)
+        if self._serving.done():
+            self._serving.result()
+        return done.result()
+
+    def close(self) -> None:
+        """End it."""
+        self._tests.put_nowait(None)
+        self._loop.run_until_complete(self._serving)
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Server]:
+    """A server with limits of its own."""
+    server = Server("--memory", "300", "--timeout", "20")
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with what a virtualenv has, and a package to be asked for."""
+    folder = tmp_path_factory.mktemp("large")
+    make_wheel(folder, "thing", "1.0", "version = 1\n")
+    options = ("--virtualenv", sys.prefix, "--memory", "1024", "--processes", "128", "--wheels", str(folder))
+    server = Server(*options, "--allow-package", "thing", XDG_CACHE_HOME=str(folder / "cache"))
+    yield server
+    server.close()
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the text that a result begins with."""
+    first = result.content[0]
+    assert isinstance(first, TextContent)
+    return first.text
+
+
+def test_tools_are_described_for_a_model(small: Server) -> None:
+    async def test(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        files = {"put_file", "get_file"}
+        assert set(tools) == files | {"run_python", "start_session", "run_in_session", "end_session", "list_profiles"}
+        said = tools["run_python"].description or ""
+        assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))
+        assert len(said) < 600
+        schema = tools["run_python"].output_schema
+        assert schema is not None
+        assert {"stdout", "value", "error"} <= set(schema["properties"])
+        assert client.instructions is not None
+        assert "Runs Python" in client.instructions
+        listed = await client.call_tool("list_profiles", {})
+        limits = {item["name"]: item["limits"] for item in listed.structured_content["profiles"]}
+        assert (limits["minimal"]["memory_mb"], limits["data-science"]["memory_mb"]) == (256, 300)
+
+    small.run(test)
+
+
+def test_running_and_sessions(small: Server) -> None:
+    async def test(client: Client) -> None:
+        done = await client.call_tool("run_python", {"code": "print(open('a').read())\n6 * 7", "files": {"a": "text"}})
+        assert (done.is_error, text_of(done)) == (False, "text\n42")
+        assert done.structured_content["value"] == "42"
+        failed = await client.call_tool("run_python", {"code": "total = 1\nprint(totl)"})
+        assert failed.is_error
+        assert "line 2" in text_of(failed)
+        assert "Hint: " in text_of(failed)
+        assert failed.structured_content["error"]["type"] == "NameError"
+        late = await client.call_tool("run_python", {"code": "while True: pass", "timeout_sec": 0.5})
+        assert late.is_error
+        assert "0.5 seconds" in text_of(late)
+
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        await client.call_tool("run_in_session", {**session, "code": "x = 41"})
+        again = await client.call_tool("run_in_session", {**session, "code": "x + 1"})
+        assert again.structured_content["value"] == "42"
+        content = base64.b64encode(bytes(range(256))).decode()
+        await client.call_tool("put_file", {**session, "path": "a/b", "content": content, "encoding": "base64"})
+        size = await client.call_tool("run_in_session", {**session, "code": "len(open('a/b', 'rb').read())"})
+        assert text_of(size) == "256"
+        binary = (await client.call_tool("get_file", {**session, "path": "a/b"})).content[0]
+        assert isinstance(binary, EmbeddedResource)
+        assert json.loads(binary.model_dump_json())["resource"]["blob"] == content
+        await client.call_tool("put_file", {**session, "path": "t", "content": "hello"})
+        shown = (await client.call_tool("get_file", {**session, "path": "t"})).content[0]
+        assert isinstance(shown, EmbeddedResource)
+        assert isinstance(shown.resource, TextResourceContents)
+        assert shown.resource.text == "hello"
+        ended = await client.call_tool("run_in_session", {**session, "code": "import os; os._exit(3)"})
+        assert "the session has ended" in text_of(ended)
+        gone = await client.call_tool("run_in_session", {**session, "code": "x"})
+        assert gone.is_error
+        assert "start another" in text_of(gone)
+
+    small.run(test)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("run_python", {"code": "1", "profile": "/etc/passwd"}, "not one of: data-science, minimal"),
+        ("run_python", {"code": "1", "packages": ["six"]}, "not one of: none"),
+        ("run_python", {"code": "1", "timeout_sec": 21}, "more than this server allows, 20"),
+        ("run_python", {"code": "1", "timeout_sec": -1}, "greater than 0"),
+        ("run_python", {"code": "1", "files": {"../x": ""}}, "'../x'"),
+        ("run_python", {}, "code"),
+        ("run_in_session", {"session_id": "x", "code": "1"}, "no such session"),
+        ("end_session", {"session_id": "x"}, "no such session"),
+        ("get_file", {"session_id": "x", "path": "/etc/passwd"}, "no such session"),
+        ("put_file", {"session_id": "x", "path": "a", "content": "?", "encoding": "base64"}, "content: "),
+    ],
+)
+def test_what_cannot_be_meant_is_told(small: Server, tool: str, arguments: dict[str, Any], said: str) -> None:
+    result = small.run(lambda client: client.call_tool(tool, arguments))
+    assert result.is_error
+    assert said in text_of(result)
+    assert "Traceback" not in text_of(result)
+
+
+def test_figures_are_images(large: Server) -> None:
+    async def test(client: Client) -> None:
+        source = (
+            "import matplotlib.pyplot as plot\nplot.plot([1, 2])\nopen('/output/note.txt', 'w').write('seen')\n"
+            "open('/output/fake.png', 'w').write('no image')"
+        )
+        done = await client.call_tool("run_python", {"code": source})
+        kinds = sorted(block.type for block in done.content)
+        assert kinds == ["image", "resource", "resource", "text"], text_of(done)
+        image = next(block for block in done.content if isinstance(block, ImageContent))
+        assert image.mime_type == "image/png"
+        assert base64.b64decode(image.data).startswith(b"\x89PNG")
+        assert "numpy, pandas" in (await client.list_tools()).tools[0].description  # type: ignore[operator]
+
+    large.run(test)
+
+
+def test_images_are_known_by_their_content() -> None:
+    assert image_of(b"\x89PNG\r\n\x1a\n" + bytes(5 << 20)) is None
+    found = image_of(b"RIFF....WEBPVP8 ")
+    assert found is not None
+    assert found.mime_type == "image/webp"
+    assert image_of(b"<svg onload=...>") is None
+    assert text_file_of("x", b"a" * (MAX_TEXT + 1)) is None
+    assert text_file_of("x", b"a\0") is None
+
+
+def test_packages_that_are_allowed(large: Server) -> None:
+    async def test(client: Client) -> None:
+        assert "by packages: thing" in ((await client.list_tools()).tools[0].description or "")
+        done = await client.call_tool(
+            "run_python", {"code": "import thing; thing.version", "packages": ["thing"], "profile": "data-science"}
+        )
+        assert "module 'thing'" in text_of(done)
+        done = await client.call_tool("run_python", {"code": "import thing; thing.version", "packages": ["thing"]})
+        assert text_of(done) == "1"
+
+    large.run(test)
+
+
+def test_twenty_calls_at_once(small: Server) -> None:
+    async def test(client: Client) -> None:
+        calls = (client.call_tool("run_python", {"code": f"open('x', 'x'); {number}"}) for number in range(20))
+        assert [text_of(done) for done in await asyncio.gather(*calls)] == list(map(str, range(20)))
+
+    small.run(test)
+
+
+def begin(*messages: dict[str, Any]) -> subprocess.Popen[str]:
+    """Start a server and send it messages, as a client that is less careful than the package's."""
+    process = subprocess.Popen([*PROGRAM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
+    assert process.stdout is not None
+    send(process, first)
+    assert json.loads(process.stdout.readline())["id"] == 0  # from now on, what runs is ours
+    send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *messages)
+    return process
+
+
+def send(process: subprocess.Popen[str], *messages: Any) -> None:
+    """Send messages; a text as it is."""
+    assert process.stdin is not None
+    for message in messages:
+        process.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
+    process.stdin.flush()
+
+
+def run_of(number: int, code: str) -> dict[str, Any]:
+    """Return the message that asks for a run."""
+    params = {"name": "run_python", "arguments": {"code": code}}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def test_a_signal_ends_a_server_and_what_runs() -> None:
+    process = begin(run_of(1, SLEEP))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    wait_until(lambda: len(containers_of(process.pid)) == 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert containers_of(process.pid) == []
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:
+    process = begin(run_of(1, SLEEP))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    wait_until(lambda: len(containers_of(process.pid)) == 1)
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}}
+    send(process, cancelled, "no json", "[" * 10_000, run_of(2, "print(7)"))
+    wait_until(lambda: containers_of(process.pid) == [], 5)
+    found: dict[str, Any] = {}
+    while found.get("id") != 2:
+        found = json.loads(process.stdout.readline())
+    assert found["result"]["content"][0]["text"] == "7"
+    send(process, run_of(3, SLEEP))
+    wait_until(lambda: len(containers_of(process.pid)) == 1)
+    process.stdin.close()
+    assert process.wait(10) == 0
+    assert containers_of(process.pid) == []
+    process.stdout.close()
+
+
+def test_over_http_sessions_belong_to_tokens(tmp_path: Path) -> None:
+    other = "another-token-for-tests"
+    (tmp_path / "tokens").write_text(f"{TOKEN}\n{other}\n")
+    with server("--token-file", f"{tmp_path}/tokens", listen="127.0.0.1:0", command="mcp") as service:
+        url = f"http://{service.address}/mcp"
+
+        @asynccontextmanager
+        async def talking(token: str, mode: Literal["legacy", "auto"]) -> AsyncIterator[Client]:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=30) as way,
+                Client(streamable_http_client(url, http_client=way), mode=mode) as client,
+            ):
+                yield client
+
+        async def test(mode: Literal["legacy", "auto"]) -> None:
+            async with talking(TOKEN, mode) as mine, talking(other, mode) as theirs:
+                started = await mine.call_tool("start_session", {})
+                session = {"session_id": started.structured_content["session_id"]}
+                await mine.call_tool("run_in_session", {**session, "code": "x = 41"})
+                refused = await theirs.call_tool("run_in_session", {**session, "code": "x + 1"})
+                assert "no such session" in text_of(refused)
+                done = await mine.call_tool("run_in_session", {**session, "code": "x + 1"})
+                assert text_of(done) == "42"
+
+        asyncio.run(test("legacy"))  # with a handshake, as the protocol was until 2025
+        asyncio.run(test("auto"))
+        assert service.client.post("/mcp", json=run_of(1, "1")).status_code == 401
+        assert service.client.get("/mcp", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+
+
+def test_over_http_without_a_token(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "--listen", "127.0.0.1:0"]) == 2
+    assert "needs a token" in capsys.readouterr().err

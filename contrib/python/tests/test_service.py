@@ -1,0 +1,288 @@
+"""`pysbx serve`: what it answers, over a Unix socket, to clients that are well-behaved and to others."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.servers import Server, containers_of, server, wait_until
+
+SLEEP = "import time; time.sleep(25)"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on a Unix socket."""
+    path = tmp_path_factory.mktemp("service") / "socket"
+    with server("--at-once", "4", "--artifact-size", "1", listen=f"unix:{path}") as found:
+        yield found
+
+
+def problem(answer: httpx.Response) -> dict[str, Any]:
+    """Return the problem in an answer: each says what, why, and what to do."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    content: dict[str, Any] = answer.json()
+    assert content["status"] == answer.status_code
+    assert all(content[name] for name in ("type", "title", "detail", "remedy"))
+    return content
+
+
+def test_a_run(service: Server) -> None:
+    done = service.run("import sys\nprint('out'); print('err', file=sys.stderr)\n6 * 7", argv=["a"])
+    assert (done["stdout"], done["stderr"], done["value"], done["exit_code"]) == ("out\n", "err\n", "42", 0)
+    assert done["error"] is None
+    assert done["usage"]["wall_sec"] > 0
+    assert set(done["limits"]) == {"memory", "cpu", "pids"}
+    assert service.run("import sys; print(sys.argv[1:])", argv=["a", "--b"])["stdout"] == "['a', '--b']\n"
+
+
+def test_what_the_code_does_wrong_is_no_error_of_http(service: Server) -> None:
+    done = service.run("total = 1\nprint(totl)")
+    assert done["exit_code"] == 1
+    assert done["error"]["type"] == "NameError"
+    assert done["error"]["line"] == 2
+    assert "total" in done["error"]["hint"]
+    assert service.run("import sys; sys.exit(3)")["exit_code"] == 3
+    late = service.run("while True: pass", timeout_sec=0.5)
+    assert (late["timed_out"], late["exit_code"]) == (True, 124)
+
+
+def test_files_go_in_and_come_out(service: Server) -> None:
+    binary = bytes(range(256))
+    files = {"a.txt": "text", "b/c": {"base64": base64.b64encode(binary).decode()}}
+    source = "open('/output/copy', 'wb').write(open('b/c', 'rb').read()); open('a.txt').read()"
+    done = service.run(source, files=files)
+    assert done["value"] == "'text'"
+    (artifact,) = done["artifacts"]
+    assert (artifact["name"], artifact["size"]) == ("copy", 256)
+    assert base64.b64decode(artifact["base64"]) == binary
+
+
+def test_artifacts_are_bounded(service: Server) -> None:
+    done = service.run("open('/output/large', 'wb').write(bytes(2 << 20)); open('/output/small', 'wb').write(b'1')")
+    assert [artifact["name"] for artifact in done["artifacts"]] == ["small"]
+    assert done["truncated"] is True
+
+
+def test_limits_hold_for_each_request(service: Server) -> None:
+    assert service.run("print('x' * 100)", output_limit=10)["truncated"] is True
+    done = service.run("x = bytes(200 << 20)", memory_mb=64)
+    assert done["error"]["type"] == "MemoryError"
+    for name, value in (("memory_mb", 513), ("timeout_sec", 31), ("cpus", 1.5), ("max_processes", 65)):
+        answer = service.post("/v1/run", code="1", **{name: value})
+        assert answer.status_code == 422
+        assert problem(answer)["detail"].startswith(f"{name}: ")
+
+
+def test_profiles(service: Server) -> None:
+    choice = service.client.get("/v1/profiles").json()
+    limits = {profile["name"]: profile["limits"] for profile in choice["profiles"]}
+    assert limits["minimal"]["memory_mb"] == 256
+    assert limits["data-science"]["memory_mb"] == choice["limits"]["memory_mb"] == 512
+    assert choice["python"].startswith("3.")
+    refused = service.run("import socket", profile="minimal")
+    assert refused["error"]["type"] == "PolicyViolation"
+    assert refused["violations"][0]["rule"] == "import"
+    for name in ("none", "/etc/passwd", "../minimal", "seccomp"):
+        answer = service.post("/v1/run", code="1", profile=name)
+        assert answer.status_code == 422
+        assert "data-science, minimal" in problem(answer)["detail"]
+    answer = service.post("/v1/run", code="1", packages=["six"])
+    assert "'six' is not one of: none" in problem(answer)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"", 400, "required"),
+        (b"{", 400, "at character"),
+        (b"\xff\xfe\x00", 400, ""),
+        (b"[1]", 400, "dictionary"),
+        (b"[" * 100_000, 400, ""),
+        (b'{"code": 1}', 422, "code: "),
+        (b'{"code": "1", "code2": "1"}', 422, "code2: "),
+        (b'{"code": "1", "memory_mb": "64"}', 422, "memory_mb: "),
+        (b'{"code": "1", "memory_mb": true}', 422, "memory_mb: "),
+        (b'{"code": "1", "memory_mb": -1}', 422, "memory_mb: "),
+        (b'{"code": "1", "memory_mb": 0}', 422, "memory_mb: "),
+        (b'{"code": "1", "memory_mb": ' + b"9" * 400 + b"}", 422, "memory_mb: "),
+        (b'{"code": "1", "memory_mb": ' + b"9" * 5000 + b"}", 400, ""),
+        (b'{"code": "1", "timeout_sec": NaN}', 422, "timeout_sec: "),
+        (b'{"code": "1", "timeout_sec": 1e999}', 422, "timeout_sec: "),
+        (b'{"code": "1", "allow_network": "host"}', 422, "allow_network: "),
+        (b'{"code": "1", "mounts": []}', 422, "mounts: "),
+        (b'{"code": "1", "files": {"../x": ""}}', 422, "'../x'"),
+        (b'{"code": "1", "files": {"/etc/x": ""}}', 422, "'/etc/x'"),
+        (b'{"code": "1", "files": {"x": "\\ud800"}}', 422, "file 'x'"),
+        (b'{"code": "1", "files": {"x": {"base64": "?"}}}', 422, "file 'x'"),
+        (b'{"code": "1", "argv": "x"}', 422, "argv: "),
+        (b'{"code": "1", "packages": ["--index-url=x"]}', 422, "packages: "),
+    ],
+)
+def test_malformed_requests(service: Server, body: bytes, status: int, said: str) -> None:
+    answer = service.client.post("/v1/run", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status, answer.text
+    assert said in problem(answer)["detail"]
+
+
+def test_places_that_are_not_there(service: Server) -> None:
+    for method, path, status in (("GET", "/", 404), ("GET", "/docs", 404), ("PUT", "/v1/run", 405)):
+        answer = service.client.request(method, path)
+        assert answer.status_code == status
+        problem(answer)
+    assert service.client.get("/openapi.json").json()["info"]["title"] == "pysbx"
+
+
+def test_hostile_answers_stay_data(service: Server) -> None:
+    done = service.run("'\\ud800' + chr(0x1F600)")
+    assert done["exit_code"] == 0
+    raw = service.post("/v1/run", code="raise Exception('\\ud83d' + '\\x00')")
+    assert raw.json()["error"]["message"] == "\N{REPLACEMENT CHARACTER}\0"
+    done = service.run("import os; os.symlink('/etc/passwd', '/output/x'); open(b'/output/\\xff\\n', 'w')")
+    assert len(done["artifacts"]) <= 1
+    assert service.run("'\\x00' in chr(0)")["value"] == "True"
+    assert service.run("\0")["exit_code"] == 1
+    answer = service.client.post(
+        "/v1/run", content=b'{"code": "\\ud800"}', headers={"Content-Type": "application/json"}
+    )
+    assert answer.json()["exit_code"] == 1
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any], float]]:
+    """Yield the events of a stream, and when they came."""
+    kind = ""
+    for line in lines:
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield kind, json.loads(line.removeprefix("data: ")), time.monotonic()
+
+
+def test_output_is_streamed(service: Server) -> None:
+    source = "import sys, time\nprint('a'); time.sleep(0.6); print('b', file=sys.stderr); 'c'"
+    with service.client.stream(
+        "POST", "/v1/run", json={"code": source}, headers={"Accept": "text/event-stream"}
+    ) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        found = list(events(answer.iter_lines()))
+    assert [(kind, data.get("text", data.get("value"))) for kind, data, _ in found] == [
+        ("stdout", "a\n"),
+        ("stderr", "b\n"),
+        ("result", "'c'"),
+    ]
+    assert found[1][2] - found[0][2] > 0.4
+
+
+def test_a_stream_of_a_request_that_cannot_be_meant_is_none(service: Server) -> None:
+    answer = service.client.post(
+        "/v1/run", json={"code": "1", "memory_mb": 9999}, headers={"Accept": "text/event-stream"}
+    )
+    assert answer.status_code == 422
+    problem(answer)
+
+
+def start(service: Server, **wish: Any) -> str:
+    """Start a session and return its place."""
+    answer = service.post("/v1/sessions", **wish)
+    assert answer.status_code == 201, answer.text
+    return str(answer.headers["location"])
+
+
+def test_sessions(service: Server) -> None:
+    place, other = start(service), start(service, timeout_sec=5, memory_mb=128)
+    assert service.post(f"{place}/run", code="x = 41").json()["exit_code"] == 0
+    assert service.post(f"{place}/run", code="x + 1").json()["value"] == "42"
+    assert service.post(f"{other}/run", code="'x' in globals()").json()["value"] == "False"
+    with service.client.stream(
+        "POST", f"{place}/run", json={"code": "print(x)"}, headers={"Accept": "text/event-stream"}
+    ) as answer:
+        assert [kind for kind, *_ in events(answer.iter_lines())] == ["stdout", "result"]
+    assert service.post(f"{place}/run", code="print(x)").json()["stdout"] == "41\n"
+    for one in (place, other):
+        assert service.client.delete(one).status_code == 204
+        assert service.client.delete(one).status_code == 410
+    assert problem(service.post(f"{place}/run", code="1"))["detail"] == "its owner has ended it"
+    assert containers_of(service.process.pid) == []
+
+
+def test_files_of_a_session(service: Server) -> None:
+    place = start(service)
+    content = bytes(range(256))
+    assert service.client.put(f"{place}/files/a/b%20c", content=content).status_code == 204
+    assert service.post(f"{place}/run", code="open('/output/o', 'w').write('1')").json()["exit_code"] == 0
+    assert service.client.get(f"{place}/files").json() == {"files": {"a/b c": 256, "/output/o": 1}}
+    answer = service.client.get(f"{place}/files/a/b%20c")
+    assert (answer.content, answer.headers["content-type"]) == (content, "application/octet-stream")
+    assert service.client.get(f"{place}/files/%2Foutput/o").content == b"1"
+    assert problem(service.client.get(f"{place}/files/none"))["status"] == 404
+    for name in ("%2Fetc%2Fx", "a%2F..%2F..%2Fx", "%2E%2E%2Fx"):
+        answer = service.client.put(f"{place}/files/{name}", content=b"")
+        assert answer.status_code == 422, name
+    assert problem(service.client.get(f"{place}/files/%2Fetc%2Fshadow"))["status"] == 404
+    service.post(f"{place}/run", code="open('large', 'wb').write(bytes(2 << 20))")
+    assert "larger than" in problem(service.client.get(f"{place}/files/large"))["detail"]
+    service.client.delete(place)
+
+
+def test_a_session_that_ends_by_itself_says_why(service: Server) -> None:
+    for code, why in (("while True: pass", "not done after 0.5 seconds"), ("import os; os._exit(5)", "code 5")):
+        place = start(service, timeout_sec=0.5)
+        assert why in service.post(f"{place}/run", code=code).json()["session_ended"]
+        answer = service.post(f"{place}/run", code="1")
+        assert answer.status_code == 410
+        assert why in problem(answer)["detail"]
+    assert problem(service.client.get("/v1/sessions/none/files"))["status"] == 404
+
+
+def test_runs_of_one_session_take_turns_and_others_go_on(service: Server) -> None:
+    place = start(service)
+    with ThreadPoolExecutor(8) as pool:
+        service.post(f"{place}/run", code="n = 0")
+        slow = [
+            pool.submit(service.post, f"{place}/run", code="import time; time.sleep(0.3); n += 1") for _ in range(6)
+        ]
+        began = time.monotonic()
+        service.run("1")
+        assert time.monotonic() - began < 1.5
+        assert [answer.result().status_code for answer in slow] == [200] * 6
+    assert service.post(f"{place}/run", code="n").json()["value"] == "6"
+    service.client.delete(place)
+
+
+def test_a_session_can_be_ended_while_it_runs(service: Server) -> None:
+    place = start(service)
+    answers: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: answers.append(service.post(f"{place}/run", code=SLEEP)))
+    thread.start()
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert service.client.delete(place).status_code == 204
+    thread.join()
+    assert time.monotonic() - began < 5
+    assert problem(answers[0])["detail"] == "its owner has ended it"
+
+
+def test_twenty_at_once(service: Server) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        found = list(pool.map(lambda number: service.run(f"open('x', 'x'); print({number})")["stdout"], range(20)))
+    assert found == [f"{number}\n" for number in range(20)]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_who_goes_away_leaves_nothing_running(service: Server, accept: str) -> None:
+    request: dict[str, Any] = {"json": {"code": SLEEP}, "headers": {"Accept": accept}, "timeout": 0.7}
+    with (
+        service.connect() as client,
+        pytest.raises(httpx.ReadTimeout),
+        client.stream("POST", "/v1/run", **request) as answer,
+    ):
+        answer.read()
+    wait_until(lambda: containers_of(service.process.pid) == [], 5)

@@ -1,0 +1,263 @@
+"""`pysbx serve`: who may call, how much at once, and what is left when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pysbx import run_code
+from pysbx.command import main
+from pysbx.container import Cancelled
+from pysbx.options import make_options
+from pysbx.service import access, gate, offer
+from pysbx.service.problems import Problem
+from tests.servers import PROGRAM, TOKEN, children_of, containers_of, server, wait_until
+from tests.test_dependencies import make_wheel
+from tests.test_service import SLEEP, problem, start
+
+
+def test_more_than_there_are_places_for(tmp_path: Path) -> None:
+    options = ("--at-once", "1", "--waiting", "1", "--sessions", "1", "--idle", "1", "--request-size", "1")
+    with server(*options, listen=f"unix:{tmp_path}/s") as service:
+        with ThreadPoolExecutor(2) as pool:
+            slow = [pool.submit(service.run, "import time; time.sleep(1); print(1)") for _ in range(2)]
+            time.sleep(0.5)
+            refused = service.post("/v1/run", code="1")
+            assert refused.status_code == 503
+            assert int(refused.headers["retry-after"]) > 0
+            assert "2 requests" in problem(refused)["detail"]
+            assert service.client.get("/health").json() == {"status": "ok"}
+            assert [done.result()["stdout"] for done in slow] == ["1\n"] * 2
+        assert service.run("2 + 2")["value"] == "4"
+
+        large = b'{"code": "' + b"#" * (1 << 20) + b'"}'
+        announced = service.client.post("/v1/run", content=large)
+        in_parts = service.client.post("/v1/run", content=(large[i : i + 4096] for i in range(0, len(large), 4096)))
+        for answer in (announced, in_parts):
+            assert answer.status_code == 413
+            assert problem(answer)["limit"] == 1 << 20
+
+        place = start(service)
+        refused = service.post("/v1/sessions")
+        assert (refused.status_code, problem(refused)["title"]) == (503, "no further session is allowed")
+        wait_until(lambda: containers_of(service.process.pid) == [], 5)
+        answer = service.post(f"{place}/run", code="1")
+        assert answer.status_code == 410
+        assert problem(answer)["detail"] == "nobody used it for 1 seconds"
+        start(service)
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[1] / "README.md"
+    (example,) = re.findall(r"```sh\n(call\(\).*?)```", readme.read_text(), re.DOTALL)
+    if "--json" not in subprocess.run(["curl", "--help", "all"], capture_output=True, text=True, check=False).stdout:
+        pytest.skip("this curl is older than 7.82, and has no option --json")
+    with server(listen="") as service:
+        command = ["bash", "-euc", example]
+        done = subprocess.run(command, cwd=readme.parent, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        for part in ('"stdout":"42\\n"', '"value":"\'text\'"', 'event: stdout\ndata: {"text": "2\\n"}', '"value":"'):
+            assert part in done.stdout
+        assert f'"value":"{len(readme.read_text())}"' in done.stdout
+        assert containers_of(service.process.pid) == []
+
+
+def test_tokens(tmp_path: Path) -> None:
+    other = "another-token-for-tests"
+    file = tmp_path / "tokens"
+    file.write_text(f"{TOKEN}\n{other}\n")
+    with server("--token-file", str(file), listen="127.0.0.1:0", token=TOKEN) as service:
+        assert service.run("1 + 1")["value"] == "2"
+        place = start(service)
+        for wrong in ("", "wrong", TOKEN[:-1], TOKEN + "x", "\xff"):
+            headers = [(b"Authorization", f"Bearer {wrong}".encode("latin-1"))] if wrong else []
+            answer = httpx.post(f"http://{service.address}/v1/run", json={"code": "1"}, headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            problem(answer)
+        assert httpx.get(f"http://{service.address}/v1/profiles").status_code == 401
+        assert httpx.get(f"http://{service.address}/v1/profiles", auth=("x", TOKEN)).status_code == 401
+        assert httpx.get(f"http://{service.address}/health").status_code == 200
+        with service.connect(other) as client:
+            assert client.post("/v1/run", json={"code": "1"}).status_code == 200
+            answer = client.post(f"{place}/run", json={"code": "1"})
+            assert problem(answer)["status"] == 404
+            assert client.delete(place).status_code == 404
+        assert service.post(f"{place}/run", code="1").status_code == 200
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return why a server does not start."""
+    assert main(["serve", "--listen", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pysbx: ")
+    return said
+
+
+def test_servers_that_do_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"unix:{tmp_path}/s"
+    assert "needs a token" in refused(capsys, "127.0.0.1:0")
+    assert "needs a token" in refused(capsys, "0.0.0.0:0")
+    assert "neither unix:PATH nor HOST:PORT" in refused(capsys, "8080")
+    assert "no socket" in refused(capsys, f"unix:{PROGRAM[0]}")
+    assert "profile 'none'" in refused(capsys, path, "--allow-profile", "none")
+    assert "not a requirement" in refused(capsys, path, "--allow-package", "-e .")
+    assert "sessions" in refused(capsys, path, "--sessions", "0")
+    assert "No such file" in refused(capsys, path, "--token-file", f"{tmp_path}/none")
+    (tmp_path / "empty").touch()
+    assert "it is empty" in refused(capsys, path, "--token-file", f"{tmp_path}/empty")
+    monkeypatch.setenv("PYSBX_TOKEN", "short")
+    assert "at least 16" in refused(capsys, "127.0.0.1:0")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_server_that_can_make_no_sandbox_does_not_start(tmp_path: Path) -> None:
+    command = [*PROGRAM, "serve", "--listen", f"unix:{tmp_path}/s"]
+    variables = {**os.environ, "PYSBX_RUNTIME": "/none"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, "PYSBX_RUNTIME is '/none'" in done.stderr) == (125, True)
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_an_extra_brings_is_named() -> None:
+    program = "import sys; sys.modules['fastapi'] = None; from pysbx.command import main; sys.exit(main(['serve']))"
+    done = subprocess.run([PROGRAM[0], "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "pysbx: the package 'fastapi' is missing: pip install 'pysbx[service]'\n",
+    )
+
+
+def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s"
+    address = access.parse_address(f"unix:{path}")
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+    listener = access.listen(address, access.Access())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "already" in refused(capsys, str(address))
+    access.unlisten(address, listener)
+    assert not path.exists()
+
+
+def test_stopping_ends_all_that_runs(tmp_path: Path) -> None:
+    with server("--at-once", "2", listen=f"unix:{tmp_path}/s") as service:
+        pid, place = service.process.pid, start(service)
+        jobs = [("/v1/run", SLEEP), (f"{place}/run", SLEEP), ("/v1/run", SLEEP)]
+        with ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(service.post, path, code=code) for path, code in jobs]
+            wait_until(lambda: len(containers_of(pid)) == 2)
+            time.sleep(0.3)
+            began, children = time.monotonic(), children_of(pid)
+            assert len(children) == 3  # two containers, and the watcher over them
+            service.process.send_signal(signal.SIGTERM)
+            assert {answer.result().status_code for answer in answers} <= {503, 410}
+            assert all("stopping" in problem(answer.result())["title"] + answer.result().text for answer in answers)
+        assert service.process.wait(10) == 0
+        assert time.monotonic() - began < 6
+        wait_until(lambda: not any(child.exists() for child in children))
+
+
+def test_a_server_that_is_killed_leaves_no_container(tmp_path: Path) -> None:
+    process = subprocess.Popen([*PROGRAM, "serve", "--listen", f"unix:{tmp_path}/s"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert " at unix:" in process.stderr.readline()
+    with httpx.Client(transport=httpx.HTTPTransport(uds=f"{tmp_path}/s"), base_url="http://pysbx") as client:
+
+        def ask() -> None:
+            with pytest.raises(httpx.HTTPError):
+                client.post("/v1/run", json={"code": SLEEP}, timeout=30)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        wait_until(lambda: containers_of(process.pid) != [])
+        process.kill()
+        process.wait()
+        thread.join()
+    process.stderr.close()
+    wait_until(lambda: containers_of(process.pid) == [])
+
+
+def test_packages_are_those_that_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_wheel(tmp_path, "Some_thing", "1.0", "version = 1\n")
+    options = ("--allow-package", "some-thing<2", "--wheels", str(tmp_path))
+    with server(*options, listen=f"unix:{tmp_path}/s") as service:
+        source = "import Some_thing; print(Some_thing.version)"
+        assert service.run(source)["error"]["type"] == "ModuleNotFoundError"
+        assert service.run(source, packages=["some.Thing"])["stdout"] == "1\n"
+        answer = service.post("/v1/run", code="1", packages=["other"])
+        assert "not one of: some-thing" in problem(answer)["detail"]
+
+
+def test_a_call_can_be_cancelled_before_its_container_is_there() -> None:
+    cancel = os.eventfd(1)
+    began = time.monotonic()
+    for _ in range(8):
+        with pytest.raises(Cancelled):
+            run_code(SLEEP, cancel=cancel)
+    os.close(cancel)
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize(("slow", "answered"), [("receive", [408]), ("send", [])])
+def test_slow_clients_do_not_keep_a_place(slow: str, answered: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, f"{'BODY' if slow == 'receive' else 'SEND'}_SEC", 0.05)
+    statuses: list[int] = []
+
+    async def receive() -> gate.Message:
+        await asyncio.sleep(60 if slow == "receive" else 0)
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: gate.Message) -> None:
+        await asyncio.sleep(60 if slow == "send" else 0)
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    async def application(scope: gate.Scope, receive: gate.Receive, send: gate.Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def twice() -> None:
+        door = gate.Gate(application, access.Access(), places=1, size=10)
+        for _ in range(2):
+            await door({"type": "http", "path": "/", "method": "GET", "headers": []}, receive, send)
+
+    asyncio.run(twice())
+    assert statuses == answered * 2
+
+
+def test_sets_of_limits_are_not_made_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offer, "MAX_VARIETY", 3)
+    given = offer.Offer(make_options(memory_mb=1000), None, (), 8)
+    for size in (100, 200, 300):
+        assert given.options(limits={"memory_mb": size}).policy.memory_mb == size
+    with pytest.raises(Problem, match="3 different sets"):
+        given.options(limits={"memory_mb": 400})
+    assert given.options(limits={"memory_mb": 200, "output_limit": 7}).policy.output_limit == 7
+
+
+def test_a_profile_does_not_widen_what_the_server_has() -> None:
+    base = make_options(memory_mb=300, allow_network=["example.org"], env={"A": "b"}, profile="minimal")
+    given = offer.Offer(base, ("data-science",), (), 8)
+    made = given.options("data-science").policy
+    assert (made.memory_mb, made.network, made.env, made.answer_limit) == (
+        300,
+        ("example.org",),
+        (("A", "b"),),
+        16 << 20,
+    )
+    with pytest.raises(Problem, match="none"):
+        offer.Offer(base, None, (), 8).options("minimal")
