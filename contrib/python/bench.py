@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Measures what a call costs: contrib/python/bench.py [--calls N] [--pandas] [--memory-calls N] [--json].
+"""Measure what a call costs, beside what the runtime alone takes for the same container; print tables, write JSON.
 
-Prints medians in milliseconds, the gain of ten threads, and how much the memory of this program has grown. Run it
-with a Python that has pysbx installed, on a machine that does nothing else.
+Called by tests/bench/run --part python, whose README says what each row is. It needs pysbx installed.
 """
 
 from __future__ import annotations
@@ -11,90 +10,186 @@ import argparse
 import gc
 import json
 import os
+import platform
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
-from pysbx import run_code, sandbox
+from report import VERDICTS, Sample, milliseconds, print_table, summarise
+
+from pysbx import Sandbox, run_code, sandbox
+from pysbx.options import Options, make_options, prepare
+from pysbx.runtime import command, environment, state_root
 
 THREADS, THREAD_CALLS = 10, 20
+LEAST_GAIN = 1.6
+# An allocator takes memory from the kernel in parts, and Python keeps free lists: so much is noise, not a leak.
+MOST_GROWTH_KIB = 512
+# Without the interpreter's farewell, as the worker of a call ends.
+LEAVE = "import os; os._exit(0)"
+
+# key, title, key of the floor, target in milliseconds
+MEASURES: tuple[tuple[str, str, str, float | None], ...] = (
+    ("floor", "the runtime alone: a warm interpreter that ends", "", None),
+    ("call", "a decorated function that does nothing", "floor", 12),
+    ("floor_pandas", "the runtime alone, with pandas", "", None),
+    ("call_pandas", "a decorated function that imports pandas", "floor_pandas", 18),
+    ("run_code", "run_code('pass')", "floor", None),
+    ("session", "a run in a session", "", None),
+)
 
 
-@sandbox
 def nothing() -> None:
     """Do nothing."""
 
 
-@sandbox(dependencies=["pandas"], memory_mb=1024)
-def nothing_with_pandas() -> None:
-    """Do nothing, beside an imported pandas."""
+def imports_pandas() -> None:
+    """Do nothing that is not done already in a prewarmed interpreter."""
+    import pandas  # noqa: F401, PLC0415
 
 
-def times(function: Callable[[], None], calls: int) -> list[float]:
-    """Return how long each call took, in milliseconds; the first ones, which make what is kept, do not count."""
-    for _ in range(5):
-        function()
-    found = []
-    for _ in range(calls):
-        began = time.perf_counter()
-        function()
-        found.append((time.perf_counter() - began) * 1000)
-    return sorted(found)
+def floor(options: Options, folder: Path) -> Callable[[], None]:
+    """Return what runs the container of a call, by the runtime alone, with a program that ends at once."""
+    bundle = prepare(options).path
+    config = json.loads((bundle / "config.json").read_text())
+    config["process"]["args"] = [config["process"]["args"][0], "-s", "-c", LEAVE]
+    config["root"]["path"] = str(bundle / "rootfs")
+    config["annotations"]["run.pysbx.warm"] = "require"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    arguments = command("run", "--bundle", str(folder), f"floor-{os.getpid()}")
+
+    def run() -> None:
+        pid = os.posix_spawn(arguments[0], arguments, environment())
+        if os.waitpid(pid, 0)[1] != 0:
+            raise SystemExit("bench: the runtime alone has failed")
+
+    return run
 
 
-def gain() -> float:
-    """Return how much more ten threads get done than one."""
-    began = time.perf_counter()
-    for _ in range(THREAD_CALLS):
-        nothing()
-    alone = time.perf_counter() - began
-    began = time.perf_counter()
+def measure(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[Sample]]:
+    """Call all of them in turns; the first rounds, which make what is kept, do not count."""
+    found: dict[str, list[Sample]] = {name: [] for name in functions}
+    warmup = max(rounds // 10, 3)
+    for number in range(-warmup, rounds):
+        for name, function in functions.items():
+            began = time.perf_counter_ns()
+            function()
+            spent = time.perf_counter_ns() - began
+            if number >= 0:
+                found[name].append((spent, 0))
+    return found
+
+
+def throughput(function: Callable[[], None], repeats: int) -> dict[str, float]:
+    """Return calls a second from one thread and from ten, measured in turns."""
+    times: dict[str, list[float]] = {"one": [], "many": []}
     with ThreadPoolExecutor(THREADS) as pool:
-        for future in [pool.submit(nothing) for _ in range(THREAD_CALLS)]:
-            future.result()
-    return alone / (time.perf_counter() - began)
+        for _ in range(repeats + 1):
+            began = time.perf_counter()
+            for _ in range(THREAD_CALLS):
+                function()
+            times["one"].append(time.perf_counter() - began)
+            began = time.perf_counter()
+            for future in [pool.submit(function) for _ in range(THREAD_CALLS)]:
+                future.result()
+            times["many"].append(time.perf_counter() - began)
+    return {name: THREAD_CALLS / statistics.median(found[1:]) for name, found in times.items()}
 
 
-def resident_kib() -> int:
-    """Return the memory that this program holds."""
+def holdings() -> dict[str, int]:
+    """Return what this program, and the runtime for it, hold."""
     gc.collect()
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+    return {
+        "resident_kib": resident,
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir("/proc/self/task")),
+        "containers": sum(not name.startswith(".") for name in os.listdir(state_root())),
+        "mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
+    }
 
 
-def growth(calls: int) -> int:
-    """Return by how many KiB this program grows with so many calls."""
-    before = resident_kib()
-    for _ in range(calls):
-        nothing()
-    return resident_kib() - before
+def endure(function: Callable[[], None], calls: int) -> list[dict[str, int]]:
+    """Call again and again; return what is held in between, the first time after a tenth of the calls."""
+    found = []
+    for _ in range(10):
+        for _ in range(max(calls // 10, 1)):
+            function()
+        found.append(holdings())
+    return found
+
+
+def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list[dict[str, int]], calls: int) -> None:
+    """Print the tables."""
+    summary = {name: summarise(found) for name, found in samples.items()}
+    rows = []
+    for key, title, floor_key, target in MEASURES:
+        values = summary[key]
+        times = [milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")]
+        ratio = f"{values['p50_ns'] / summary[floor_key]['p50_ns']:.2f}" if floor_key else "-"
+        met = None if target is None else values["p50_ns"] <= target * 1e6
+        rows.append([title, *times, ratio, f"≤ {target} ms" if target else "", VERDICTS[met]])
+    print_table(["pysbx, ms", "min", "p50", "p95", "p99", "p50 of the runtime's", "target", ""], rows)
+    gain = rates["many"] / rates["one"]
+    growth = {name: held[-1][name] - held[0][name] for name in held[0]}
+    memory = growth.pop("resident_kib")
+    left = ", ".join(f"{name} {number:+}" for name, number in growth.items() if number) or "none"
+    facts: list[tuple[str, str, str, bool | None]] = [
+        ("calls a second, one thread", f"{rates['one']:.0f}", "", None),
+        (f"… {THREADS} threads", f"{rates['many']:.0f}", "", None),
+        (f"{THREADS} threads, of one thread", f"{gain:.2f}", f"≥ {LEAST_GAIN:.2f}", gain >= LEAST_GAIN),
+        (f"memory of {calls} calls, KiB", f"{memory:+}", f"≤ {MOST_GROWTH_KIB}", memory <= MOST_GROWTH_KIB),
+        ("… descriptors, threads, containers, mounts left", left, "none", left == "none"),
+    ]
+    print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in facts])
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Measure what a call costs.")
-    parser.add_argument("--calls", type=int, default=200, metavar="N", help="how many are measured")
-    parser.add_argument("--memory-calls", type=int, default=1000, metavar="N", help="over how many memory is compared")
-    parser.add_argument("--pandas", action="store_true", help="with pandas, too; it is installed if need be")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    functions = {"nothing": nothing}
-    if arguments.pandas:
-        functions["nothing, with pandas"] = nothing_with_pandas
-    found: dict[str, object] = {"warm": [run_code("1").warm for _ in range(3)][-1]}
-    for name, function in functions.items():
-        measured = times(function, arguments.calls)
-        found[f"{name}: p50, ms"] = round(statistics.median(measured), 2)
-        found[f"{name}: p90, ms"] = round(measured[len(measured) * 9 // 10], 2)
-        found[f"{name}: fastest, ms"] = round(measured[0], 2)
-    found[f"{THREAD_CALLS} calls from {THREADS} threads, of one thread"] = round(gain(), 2)
-    found[f"growth over {arguments.memory_calls} calls, KiB"] = growth(arguments.memory_calls)
-    if arguments.json:
-        print(json.dumps(found, indent=2))
-        return
-    for name, value in found.items():
-        print(f"{name:45} {value}")
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wheels", type=Path, required=True, help="a directory of wheels with pandas")
+    parser.add_argument("--output", type=Path, required=True, help="where the results are written")
+    parser.add_argument("--rounds", type=int, default=200, help="measured rounds")
+    parser.add_argument("--calls", type=int, default=10000, help="over how many calls memory is compared")
+    options = parser.parse_args()
+    pandas: dict[str, Any] = {"dependencies": ["pandas"], "wheels": str(options.wheels), "memory_mb": 1024}
+    call, call_pandas = sandbox(nothing), sandbox(**pandas)(imports_pandas)
+    with Sandbox() as session:
+        samples = measure(
+            {
+                "floor": floor(make_options(), options.output / "bundles" / "python"),
+                "call": call,
+                "floor_pandas": floor(make_options(**pandas), options.output / "bundles" / "python-pandas"),
+                "call_pandas": call_pandas,
+                "run_code": lambda: run_code("pass"),
+                "session": lambda: session.run("pass"),
+            },
+            options.rounds,
+        )
+    if not run_code("pass").warm:
+        raise SystemExit("bench: no warm starts on this machine: see pysbx doctor")
+    rates = throughput(call, max(options.rounds // 10, 3))
+    held = endure(call, options.calls)
+    limits = ", ".join(f"{name} by {by}" for name, by in run_code("pass").limits.items())
+    processors = len(os.sched_getaffinity(0))
+    print(f"pysbx: {options.rounds} rounds, Linux {platform.release()}, {processors} processors, {limits}\n")
+    report(samples, rates, held, options.calls)
+    path = options.output / time.strftime("python-%Y%m%dT%H%M%SZ.json", time.gmtime())
+    result = {
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "rounds": options.rounds,
+        "measures": {name: summarise(found) for name, found in samples.items()},
+        "calls_a_second": rates,
+        "endurance": held,
+        "samples_ns": {name: [spent for spent, _ in found] for name, found in samples.items()},
+    }
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -22,12 +24,13 @@ def pysbx(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
 
 def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import sys; print(sys.argv[1:])")
+    script.write_text("import sys; print(sys.argv)")
     assert pysbx("run", "-c", "print(6 * 7)").stdout == "42\n"
-    assert pysbx("run", str(script), "a", "--b").stdout == "['a', '--b']\n"
+    assert pysbx("run", str(script), "a", "--b").stdout == f"{[str(script), 'a', '--b']}\n"
     assert pysbx("run", "-", "c", text="import sys; print(sys.argv[1:])").stdout == "['c']\n"
     assert pysbx("run", text="print(1)").stdout == "1\n"
-    assert "usage" in pysbx("run", "-m", "json.tool", "--help").stdout
+    assert "--sort-keys" in pysbx("run", "-m", "json.tool", "--help").stdout
+    assert pysbx("run", "-c", "import sys; print(sys.argv)", "--json", "-x").stdout == "['-c', '--json', '-x']\n"
 
 
 def test_run_exits_as_the_program() -> None:
@@ -72,6 +75,7 @@ def test_run_with_a_profile() -> None:
         (["run", "--mount", "a:b:c:d", "-c", "1"], 2, "SOURCE"),
         (["run", "--with", "-e .", "-c", "1"], 2, "not a requirement"),
         (["run", "/nonexistent.py"], 2, "nonexistent"),
+        (["run", "-m"], 2, "-m: an argument is expected"),
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
         (["nonsense"], 2, "invalid choice"),
     ],
@@ -100,6 +104,31 @@ def test_shell() -> None:
     assert done.stdout.rstrip().endswith(">>>")
     assert done.returncode == 0
     assert pysbx("shell", text="import os; os._exit(4)\n").returncode == 4
+
+
+def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [*PROGRAM, "shell"])
+    said = b""
+
+    def until(text: bytes) -> None:
+        nonlocal said
+        while text not in said:
+            said += os.read(terminal, 1 << 16)
+        said = said.partition(text)[2]
+
+    until(b">>> ")
+    os.write(terminal, b"x = 'kept'; import time; print('running'.upper()); time.sleep(60)\n")
+    until(b"RUNNING")
+    os.write(terminal, b"\x03")
+    until(b"KeyboardInterrupt")
+    until(b">>> ")
+    os.write(terminal, b"x * 2\n")
+    until(b"keptkept")
+    os.write(terminal, b"\x04")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(terminal)
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
@@ -136,6 +165,27 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No matching distribution" in done.stderr
 
 
+def test_a_bar_moves_while_dependencies_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_dependencies import make_wheel
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TERM", "xterm")
+    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
+    main, terminal = pty.openpty()
+    source = "import thing; print(thing.version)"
+    command = [*PROGRAM, "run", "--with", "thing", "--wheels", str(tmp_path), "-c", source]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal)
+    os.close(terminal)
+    said = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while part := os.read(main, 1 << 16):
+            said += part
+    os.close(main)
+    assert child.communicate()[0] == b"1\n"
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in said.decode().split("\r")]
+    assert any(re.search("installing thing ━+ .*Successfully installed thing-1.0", line) for line in lines), lines
+
+
 def test_warm() -> None:
     content = json.loads(pysbx("warm", "--json").stdout)
     assert content["warm"] or content["reason"]
@@ -153,6 +203,14 @@ def test_doctor() -> None:
     assert done.returncode == 0
     text = pysbx("doctor").stdout
     assert all(name in text for name in found)
+
+
+def test_doctor_knows_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pysbx import doctor
+
+    monkeypatch.setattr(os, "geteuid", lambda: 3_999_999)
+    check = doctor._subordinate_ids()
+    assert (check.status, check.remedy) == ("warning", "useradd --uid 3999999 NAME")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -287,6 +287,24 @@ def test_options_that_cannot_be_meant(options: dict[str, Any]) -> None:
         sandbox(**options)
 
 
+def test_a_class_method_is_decorated_the_other_way_round() -> None:
+    class Bank:
+        @classmethod
+        @sandbox
+        def name(cls) -> str:
+            return cls.__name__
+
+        @staticmethod
+        @sandbox
+        def double(amount: int) -> int:
+            return 2 * amount
+
+    assert (Bank.name(), Bank.double(4)) == ("Bank", 8)
+    for decorate in (sandbox, sandbox_async):
+        with pytest.raises(TypeError, match="put @classmethod above @sandbox"):
+            decorate(classmethod(lambda cls: None))  # type: ignore[call-overload]
+
+
 def test_an_unknown_option_is_named() -> None:
     with pytest.raises(TypeError, match="memory_gb"):
         sandbox(memory_gb=1)

@@ -18,6 +18,7 @@ import pytest
 
 from pysbx import DependencyInstallError, dependencies, places, run_code, sandbox
 from pysbx.dependencies import normalise, normalise_all
+from pysbx.interpreter import host_interpreter
 
 
 def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "") -> Path:
@@ -189,6 +190,13 @@ def test_the_modules_of_a_set_are_preloaded(wheels: Path) -> None:
     wanted = dependencies.Wanted(("user",), wheels=str(wheels))
     site = dependencies.ensure(wanted, dependencies_interpreter())
     assert dependencies.modules(site, wanted) == ("user",)
+
+
+def test_of_matplotlib_it_is_what_draws(wheels: Path) -> None:
+    make_wheel(wheels, "matplotlib", "1.0", "")
+    wanted = dependencies.Wanted(("matplotlib",), "", str(wheels))
+    site = dependencies.ensure(wanted, host_interpreter())
+    assert dependencies.modules(site, wanted) == ("matplotlib.pyplot",)
 
 
 @pytest.mark.parametrize(

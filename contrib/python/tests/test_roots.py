@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,26 @@ def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:
     done = run_code("import sys, pytest; print(sys.prefix, pytest.__version__)", virtualenv=virtualenv)
     assert done.stdout == f"{virtualenv} {pytest.__version__}\n"
     assert "No module" in run_code("import pytest").stderr + str(run_code("import pytest").error)
+
+
+def test_a_virtualenv_whose_python_is_found_through_a_link(tmp_path: Path) -> None:
+    """As uv makes them: the directory of the interpreter has a second name, without the patch level."""
+    found = host_interpreter()
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    place = tmp_path / "pythons" / "full"
+    (place / "bin").mkdir(parents=True)
+    shutil.copy(found.program, place / "bin" / version)
+    ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "*-packages", "sitecustomize.py")
+    shutil.copytree(stdlib, place / stdlib.relative_to(sys.base_prefix), symlinks=True, ignore=ignored)
+    (tmp_path / "pythons" / "short").symlink_to("full")
+    home = tmp_path / "env"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(tmp_path / "pythons" / "short" / "bin" / version)
+    (home / "pyvenv.cfg").write_text(f"home = {tmp_path}/pythons/short/bin\n")
+    done = run_code("import sys, json; print(sys.prefix, json.__file__)", virtualenv=str(home))
+    assert done.error is None, done.stderr
+    assert done.stdout.split() == [str(home), f"{tmp_path}/pythons/short/lib/{version}/json/__init__.py"]
 
 
 def test_a_directory_that_is_no_virtualenv(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -75,6 +76,16 @@ def test_a_run_that_takes_too_long_ends_the_session() -> None:
             session.run("1")
     with Sandbox(timeout_sec=0.5) as session, pytest.raises(SandboxTimeoutError):
         session.call(time.sleep, 60)
+
+
+def test_an_interrupt_ends_the_run_and_not_the_session() -> None:
+    with Sandbox() as session:
+        session.run("x = 41")
+        threading.Timer(0.5, session.interrupt).start()
+        error = session.run("while True: pass").error
+        assert error is not None
+        assert error.type == "KeyboardInterrupt"
+        assert session.run("x + 1").value == "42"
 
 
 def test_the_end_of_the_process_ends_the_session() -> None:

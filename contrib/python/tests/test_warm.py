@@ -58,6 +58,21 @@ def test_a_function_and_a_session() -> None:
     assert (done.value, done.warm) == ("42", True)
 
 
+def test_a_virtualenv(virtualenv: str) -> None:
+    for _ in range(2):
+        done = run_code("import sys, pytest; print(sys.prefix)", virtualenv=virtualenv, warm="require")
+        assert (done.stdout, done.warm) == (f"{virtualenv}\n", True)
+
+
+def test_figures_are_drawn_by_a_prewarmed_matplotlib(virtualenv: str) -> None:
+    source = "from matplotlib import pyplot\npyplot.plot([1, 2]); pyplot.figure(7); pyplot.plot([2, 1])"
+    options = make_options(virtualenv=virtualenv, preload=["matplotlib.pyplot"], warm="require", memory_mb=1024)
+    done = run_code(source, options=options)
+    assert (done.error, done.stderr) == (None, "")
+    assert sorted(done.artifacts) == ["figure-1.png", "figure-7.png"]
+    assert all(content.startswith(b"\x89PNG\r\n") for content in done.artifacts.values())
+
+
 def test_modules_that_were_asked_for_are_there_already() -> None:
     source = "import sys\nprint('decimal' in sys.modules, 'xmlrpc.client' in sys.modules)"
     options = make_options(preload=["xmlrpc.client"])

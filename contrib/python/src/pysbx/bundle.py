@@ -57,6 +57,8 @@ FILES = {
     "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    # matplotlib runs fc-list, which complains where there is none.
+    "etc/fonts/fonts.conf": '<?xml version="1.0"?>\n<fontconfig><cachedir>/tmp</cachedir></fontconfig>\n',
 }
 
 
@@ -131,8 +133,10 @@ def _environment(policy: Policy, paths: Iterable[str]) -> list[str]:
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "PYTHONPATH": ":".join([payload.LIBRARY, *paths]),
+        "PYTHONPATH": ":".join([payload.TARGET, *paths]),
         "MPLBACKEND": "agg",
+        # What is made there by an import is no condition of a snapshot: it is not looked for in the next sandbox.
+        "MPLCONFIGDIR": "/dev/shm/matplotlib",
         "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),
         "OPENBLAS_NUM_THREADS": str(max(1, round(policy.cpus))),
     }
@@ -212,7 +216,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "root": {"path": "rootfs", "readonly": True},
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
-            "args": [interpreter.program, "-s", payload.PROGRAM],
+            "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
             "env": _environment(policy, paths),
             "cwd": policy.workdir,
             "noNewPrivileges": True,
@@ -245,7 +249,7 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
     rootfs = bundle / "rootfs"
     rootfs.mkdir(mode=0o755)
     for name, text in FILES.items():
-        (rootfs / name).parent.mkdir(exist_ok=True)
+        (rootfs / name).parent.mkdir(parents=True, exist_ok=True)
         (rootfs / name).write_text(text)
     for name, target in links:
         (rootfs / name[1:]).symlink_to(target)
@@ -289,7 +293,7 @@ def prepare(
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
     config = configuration(policy, interpreter, extra, paths)
-    key = hashlib.sha256(json.dumps([config, interpreter.links], sort_keys=True).encode()).hexdigest()[:24]
+    key = hashlib.sha256(json.dumps([config, interpreter.links, FILES], sort_keys=True).encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
     if (path / "config.json").is_file():
         os.utime(path)

@@ -11,6 +11,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,9 +30,11 @@ OutputCallback = Callable[[str, bytes], None]
 CHUNK = 1 << 16
 # After its first process has answered and ended, a container goes in a few milliseconds.
 GRACE_SEC = 10.0
+KILL_AGAIN_SEC = 0.1
 # Python ignores these two; what it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 NAMES = {1: "stdout", 2: "stderr"}
+CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 _numbers = itertools.count(1)
 
@@ -99,13 +102,16 @@ class Output:
 class Container:
     """A container of a bundle, running; use it in a with statement, which ends it."""
 
-    def __init__(self, bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1) -> None:
+    def __init__(
+        self, bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1, snapshot: int = -1
+    ) -> None:
         """Start it.
 
         Args:
             bundle: what it is made from.
             on_output: called with "stdout" or "stderr" and what has just come through it, up to the limit.
             cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
+            snapshot: a descriptor of what runtime.save_process has saved: the container continues from there.
         """
         self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
         self.warm = False
@@ -120,7 +126,9 @@ class Container:
         self._began = time.monotonic()
         self.name = f"{reaper.prefix()}{next(_numbers)}"
         self._proxy = proxy.ensure(bundle.policy)
-        self._start(bundle)
+        self.sender = 0
+        self._identifies = False
+        self._start(bundle, snapshot)
 
     def __enter__(self) -> Container:
         """Return the container itself."""
@@ -130,8 +138,9 @@ class Container:
         """End the container, whatever it is doing."""
         self.kill()
 
-    def _start(self, bundle: Bundle) -> None:
-        arguments = runtime.command("run", "--bundle", str(bundle.path), self.name)
+    def _start(self, bundle: Bundle, snapshot: int) -> None:
+        run = ["run", "--bundle", str(bundle.path), *(("--snapshot", "/proc/self/fd/3") if snapshot >= 0 else ())]
+        arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         ours, theirs = socket.socketpair()
         pipes = {1: os.pipe(), 2: os.pipe()}
         ends = {0: theirs.fileno(), 1: pipes[1][1], 2: pipes[2][1]}
@@ -139,6 +148,8 @@ class Container:
         # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
         safe = {number: os.dup(end) if end < 3 else end for number, end in ends.items()}
         actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
+        if snapshot >= 0:
+            actions.append((os.POSIX_SPAWN_DUP2, snapshot, 3))  # the last: one of those before may be number 3
         try:
             self._pid = os.posix_spawn(
                 arguments[0],
@@ -272,7 +283,7 @@ class Container:
             self._poll.unregister(descriptor)
         elif self._socket is not None:
             try:
-                data = self._socket.recv(CHUNK * 16)
+                data = self._receive(self._socket)
             except BlockingIOError:
                 return
             except OSError:
@@ -281,6 +292,23 @@ class Container:
                 self._incoming += data
             else:
                 self._close_socket()
+
+    def identify_sender(self, *, wanted: bool) -> None:
+        """Have the kernel say from now on which process has sent what comes in; its number is in `sender`."""
+        if self._socket is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, wanted)
+        self._identifies = wanted
+        self.sender = 0
+
+    def _receive(self, channel: socket.socket) -> bytes:
+        if not self._identifies:
+            return channel.recv(CHUNK * 16)
+        # Room for the sender and no more: the sandbox could pass descriptors as well, which the kernel then discards.
+        data, about, _, _ = channel.recvmsg(CHUNK * 16, socket.CMSG_SPACE(CREDENTIALS.size))
+        for level, kind, content in about:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self.sender = CREDENTIALS.unpack(content)[0]
+        return data
 
     def _read_stream(self, descriptor: int, number: int) -> bool:
         """Read once from a stream and tell whether there may be more."""
@@ -355,9 +383,13 @@ class Container:
     def kill(self) -> None:
         """End the container, if it has not ended, and take it away."""
         if self._usage is None:
+            deadline = time.monotonic() + GRACE_SEC
             runtime.kill(self.name)
-            # A runtime that was still at work on the container finds it gone, and ends by itself.
-            if not self._has_ended(GRACE_SEC):
+            # A runtime that is still at work on the container finds it gone, and ends by itself. One that had not even
+            # begun with it makes it after all: then it has to be killed again.
+            while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
+                runtime.kill(self.name)
+            if not self._has_ended(0.0):
                 os.kill(self._pid, signal.SIGKILL)
                 runtime.kill(self.name)
             self._reap()

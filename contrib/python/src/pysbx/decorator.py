@@ -45,6 +45,7 @@ def sandbox(
     config = make_options(**options)
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
+        _require_callable(plain)
         if inspect.iscoroutinefunction(plain):
             return _asynchronous(plain, config, result, tuple(types))
         return _synchronous(plain, config, result, tuple(types))
@@ -72,9 +73,16 @@ def sandbox_async(
     config = make_options(**options)
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        _require_callable(plain)
         return _asynchronous(plain, config, result, tuple(types))
 
     return decorate if function is None else decorate(function)
+
+
+def _require_callable(plain: object) -> None:
+    if not callable(plain):
+        advice = ": put @classmethod above @sandbox" if isinstance(plain, classmethod) else ""
+        raise TypeError(f"a {type(plain).__name__} cannot be called, and not be sandboxed{advice}")
 
 
 def _mark(wrapper: Callable[..., Any], config: Options) -> Callable[..., Any]:

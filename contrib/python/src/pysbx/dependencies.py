@@ -46,6 +46,8 @@ REQUIREMENT = re.compile(
     r"(?P<versions>(?:\(?\s*(?:[<>=!~]=?=?)\s*[\w.*+!-]+\s*,?\s*\)?)*)"
     r"(?P<marker>;[^#\n]*?)?(?P<hashes>(?:\s+--hash=sha(?:256|384|512):[0-9a-f]+)*)\s*"
 )
+# What is used of a package is not always what importing it brings.
+WORKING_MODULES = {"matplotlib": "matplotlib.pyplot"}
 HASH = re.compile(r"--hash=\S+")
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
 # What an installation may need: packages are unpacked, and some are compiled.
@@ -273,7 +275,7 @@ def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
         if re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower() in names:
             for file in distribution.files or ():
                 if file.parts[1:] == ("__init__.py",) and file.parts[0].isidentifier():
-                    found.add(file.parts[0])
+                    found.add(WORKING_MODULES.get(file.parts[0], file.parts[0]))
     return tuple(sorted(found))
 
 

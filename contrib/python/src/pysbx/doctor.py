@@ -102,7 +102,8 @@ def _start() -> Check:
 def _warm() -> Check:
     try:
         options = make_options(timeout_sec=60)
-        reason = runtime.build_snapshot(str(prepare(options).path))
+        bundle = prepare(options)
+        reason = runtime.build_snapshot(str(bundle.path), bundle.enforcement.manager)
         done = run_code("1", options=options)
     except SandboxError as error:
         return Check("warm start", "warning", str(error))
@@ -117,8 +118,7 @@ def _cgroups() -> Check:
         found = limits.enforcement()
     except SandboxError as error:
         return Check("limits", "failure", str(error))
-    missing = [name for name, by in found.by.items() if by != "cgroup"]
-    if not missing:
+    if not found.missing:
         return Check("limits", "ok", "memory, processor and processes by cgroup")
     remedy = "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
     if os.geteuid() != 0:
@@ -126,13 +126,17 @@ def _cgroups() -> Check:
             "in /etc/systemd/system/user@.service.d/delegate.conf: [Service] Delegate=cpu cpuset io memory pids; "
             "then systemctl daemon-reload, and log in again"
         )
-    return Check("limits", "warning", f"rlimits stand in for {', '.join(missing)}: {found.reason}", remedy)
+    return Check("limits", "warning", f"rlimits stand in for {', '.join(found.missing)}: {found.reason}", remedy)
 
 
 def _subordinate_ids() -> Check:
     if os.geteuid() == 0:
         return Check("subordinate ids", "ok", "not needed by root")
-    name = pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        found = f"user {os.geteuid()} has no name: Podman needs one, sandboxes do not"
+        return Check("subordinate ids", "warning", found, f"useradd --uid {os.geteuid()} NAME")
     for path in ("/etc/subuid", "/etc/subgid"):
         if not re.search(rf"^({re.escape(name)}|{os.geteuid()}):", _read(path), re.MULTILINE):
             remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {name}"

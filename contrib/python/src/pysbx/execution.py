@@ -208,9 +208,11 @@ def run_code(
     files: Files | None = None,
     argv: tuple[str, ...] = (),
     module: str = "",
+    name: str = "-c",
     on_stdout: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     options: Options | None = None,
+    cancel: int = -1,
     **changes: Any,
 ) -> Execution:
     """Run source text as a program in a fresh sandbox.
@@ -220,9 +222,11 @@ def run_code(
         files: put into its working directory, /work, by relative path.
         argv: its arguments.
         module: the name of a module to run instead, as `python -m` does.
+        name: what it finds in sys.argv[0].
         on_stdout: called with text as it comes.
         on_stderr: the same.
         options: the sandbox; by default the default one.
+        cancel: see Container.
         changes: options of the sandbox by name, as of the decorator.
 
     Returns:
@@ -235,11 +239,11 @@ def run_code(
     chosen = make_options(options, **changes)
     named = checked_files(files or {})
     bundle = prepare(chosen)
-    with Container(bundle, output_callback(on_stdout, on_stderr)) as container:
+    with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
-            request = run_request(source, chosen, last=True, argv=[module or "-c", *argv], module=module)
+            request = run_request(source, chosen, last=True, argv=[module or name, *argv], module=module)
             fields = outcome(exchange(container, bundle, request, last=True))
         except SandboxError as error:
             container.kill()

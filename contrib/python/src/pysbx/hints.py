@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -34,6 +35,12 @@ PACKAGES = {
     "google.protobuf": "protobuf",
     "pkg_resources": "setuptools",
 }
+NO_NETWORK = 'the sandbox has no network: allow_network=["host.example"] names hosts'
+NOT_ALLOWED = "the host is not among those of allow_network, or has no public address"
+# What a misspelt name is more likely to be than a package of that name, which anybody may have uploaded.
+KNOWN_MODULES = frozenset(
+    (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
+)
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LAST_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
 PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:Cell In\[\d+\], )line (?P<cell>\d+))')
@@ -57,8 +64,8 @@ class ErrorReport:
     hint: str | None
 
 
-def _closest(name: str, names: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, [other for other in names if other != name], n=1, cutoff=0.6)
+def _closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    found = difflib.get_close_matches(name, [other for other in names if other != name], n=1, cutoff=cutoff)
     return f"did you mean '{found[0]}'?" if found else ""
 
 
@@ -74,8 +81,11 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
 
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
+    top = module.partition(".")[0]
+    if top not in KNOWN_MODULES and (meant := _closest(top, KNOWN_MODULES, cutoff=0.8)):
+        return f"module '{module}' is not in the sandbox: {meant}"
     package = (
-        PACKAGES.get(module) or PACKAGES.get(module.partition(".")[0]) or module.partition(".")[0].replace("_", "-")
+        PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
     )
     return f"module '{module}' is not in the sandbox: add dependencies=[\"{package}\"]"
 
@@ -100,7 +110,13 @@ RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
         ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
         ("FileNotFoundError", r"", _say("a sandbox has files of its own: put files into it, or mount them")),
         ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
-        ("OSError", r".*\[Errno 97\]", _say('the sandbox has no network: allow_network=["host.example"] names hosts')),
+        ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
+        ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+        ("gaierror", r"", _say(NO_NETWORK)),
+        ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
+        ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+        ("URLError", r".*Tunnel connection failed: 403", _say(NOT_ALLOWED)),
+        ("ProxyError", r".*403", _say(NOT_ALLOWED)),
         ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
         ("OSError", r".*\[Errno 27\]", _say("the file is larger than file_size_mb")),
         ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),

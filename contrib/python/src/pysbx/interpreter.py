@@ -111,7 +111,12 @@ def _below(path: str, mounts: list[Mount]) -> bool:
 def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interpreter:
     program = os.path.realpath(executable)
     mounts, links = _system()
-    mounts += _prefix(os.path.realpath(prefix))
+    real = os.path.realpath(prefix)
+    own = _prefix(real)
+    mounts += own
+    if prefix != real and own == [Mount(real)]:
+        # It finds its library by the name that it was called by: uv's virtualenvs have one that is a link.
+        mounts.append(Mount(real, prefix))
     if not _below(program, mounts):
         mounts.append(Mount(program))
     return Interpreter(program, tuple(mounts), tuple(links), version)

@@ -30,6 +30,11 @@ OPEN_FILES = 1024
 # Address space that an interpreter maps and never touches: shared libraries, arenas of threads.
 ADDRESS_SPACE_SPARE = 1024 * MIB
 CONTROLLERS = ("memory", "cpu", "pids")
+# Who makes the cgroups, as options of the runtime, in the order in which they are tried: the runtime itself, beside the
+# caller's own cgroup; or systemd, which does it for a user who has logged in, whose own cgroup is not delegated.
+MANAGERS: tuple[tuple[str, ...], ...] = ((), ("--systemd-cgroup",))
+# sd_booted(3)
+SYSTEMD = "/run/systemd/system"
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,17 @@ class Enforcement:
     Attributes:
         by: "cgroup" or "rlimit" for memory, cpu and pids.
         reason: the runtime's words on the first controller that is not available, or "".
+        manager: the one of MANAGERS by which it is done.
     """
 
     by: Mapping[str, str]
     reason: str
+    manager: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[str]:
+        """The controllers that cannot be had."""
+        return [name for name, by in self.by.items() if by != "cgroup"]
 
 
 def resources(policy: Policy, controllers: tuple[str, ...]) -> Json:
@@ -64,7 +76,7 @@ def _swap_is_on() -> bool:
         return len(file.readlines()) > 1
 
 
-def _complaint(controllers: tuple[str, ...]) -> str:
+def _complaint(controllers: tuple[str, ...], manager: tuple[str, ...]) -> str:
     """Return what the runtime says about a container with these limits: "" if it would make one."""
     config = {
         "ociVersion": "1.0.2",
@@ -80,26 +92,38 @@ def _complaint(controllers: tuple[str, ...]) -> str:
     with tempfile.TemporaryDirectory(dir=run_directory()) as name:
         bundle = Path(name)
         (bundle / "rootfs").mkdir()
+        # Looked for by `create`, and never started.
+        (bundle / "rootfs" / "none").touch(mode=0o700)
         (bundle / "config.json").write_text(json.dumps(config))
         container = f"probe-{os.getpid()}-{bundle.name}"
         # Only making one shows it: whether a controller can be had depends on the cgroup that it gets.
-        complaint = try_to_create(container, name)
+        complaint = try_to_create(container, name, manager)
         if not complaint:
             kill(container)
     return complaint
 
 
-@cache
-def enforcement() -> Enforcement:
-    """Find out, once, which controllers the runtime can use for the caller."""
-    reason = _complaint(CONTROLLERS)
+def _enforcement(manager: tuple[str, ...]) -> Enforcement:
+    reason = _complaint(CONTROLLERS, manager)
     if not reason:
-        return Enforcement(dict.fromkeys(CONTROLLERS, "cgroup"), "")
-    complaints = {name: _complaint((name,)) for name in CONTROLLERS}
+        return Enforcement(dict.fromkeys(CONTROLLERS, "cgroup"), "", manager)
+    complaints = {name: _complaint((name,), manager) for name in CONTROLLERS}
     return Enforcement(
         {name: "rlimit" if complaint else "cgroup" for name, complaint in complaints.items()},
         next((complaint for complaint in complaints.values() if complaint), reason),
+        manager,
     )
+
+
+@cache
+def enforcement() -> Enforcement:
+    """Find out, once, which controllers the runtime can use for the caller, and by which manager."""
+    best = _enforcement(MANAGERS[0])
+    for manager in MANAGERS[1:] if os.path.isdir(SYSTEMD) else ():
+        if not best.missing:
+            break
+        best = min(best, _enforcement(manager), key=lambda found: len(found.missing))
+    return best
 
 
 def require_cgroups(found: Enforcement) -> None:
@@ -108,10 +132,9 @@ def require_cgroups(found: Enforcement) -> None:
     Raises:
         LimitsNotEnforceableError: with the runtime's own words, which name the remedy.
     """
-    missing = [name for name, by in found.by.items() if by != "cgroup"]
-    if missing:
+    if found.missing:
         raise LimitsNotEnforceableError(
-            f"limits='strict', but no cgroup controller for {', '.join(missing)}: {found.reason}"
+            f"limits='strict', but no cgroup controller for {', '.join(found.missing)}: {found.reason}"
         )
 
 

@@ -20,14 +20,14 @@ from pysbx.errors import SandboxStartupError
 from pysbx.places import private_directory, run_directory
 
 TARGET = "/.pysbx"
-LIBRARY = f"{TARGET}/lib"
 MODULE = "pysbx_inside"
 # What a prewarmed interpreter has imported before anybody's own modules.
 PRELOAD = (f"{MODULE}.worker", "asyncio")
-PROGRAM = f"{TARGET}/bin/python-sandbox.py"
+# Given by -c: a file would be opened and searched for a zip archive at every start. What is imported before it begins
+# was so by the prewarmed interpreter that it continues from.
+PROGRAM = f"import sys; warm = '{MODULE}.worker' in sys.modules; from {MODULE}.worker import main; main(warm=warm)"
 LIBRARIES = ("cloudpickle", "msgpack")
 PROXIES = "/run/pysbx-proxies"
-START = f"import {MODULE}.worker\n\n{MODULE}.worker.main()\n"
 
 
 def _source(library: str) -> Path:
@@ -55,7 +55,7 @@ def _open_to_read(directory: Path) -> None:
 @cache
 def directory() -> Path:
     """Return the directory that is mounted at TARGET, making it if there is none for this version yet."""
-    content = hashlib.sha256(START.encode())
+    content = hashlib.sha256()
     for name, source in _sources().items():
         for file in _files(source):
             content.update(f"{name}/{file.relative_to(source)}\0".encode() + file.read_bytes())
@@ -65,9 +65,7 @@ def directory() -> Path:
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
     try:
         for name, source in _sources().items():
-            shutil.copytree(source, made / "lib" / name, ignore=shutil.ignore_patterns("__pycache__"))
-        (made / "bin").mkdir()
-        (made / PROGRAM.removeprefix(f"{TARGET}/")).write_text(START)
+            shutil.copytree(source, made / name, ignore=shutil.ignore_patterns("__pycache__"))
         # Hashes, not times, say whether compiled files are valid: they are never written again in there.
         compileall.compile_dir(
             made, quiet=2, stripdir=str(made), prependdir=TARGET,

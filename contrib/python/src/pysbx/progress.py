@@ -16,12 +16,15 @@ def installing(what: str) -> Iterator[Callable[[str], None] | None]:
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[said]}"))
+    # The whole has to fit on a line of 80, or the bar is what goes.
+    said = TextColumn("{task.fields[said]}")
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TimeElapsedColumn(), said)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"installing {what}"[:60], total=None, said="")
+        task = bar.add_task(f"installing {what}"[:24], total=None, said="")
 
         def show(text: str) -> None:
-            lines = text.split()
-            bar.update(task, said=" ".join(lines)[:60].replace("[", "("))
+            lines = text.strip().splitlines()
+            if lines:
+                bar.update(task, said=" ".join(lines[-1].split())[:32].replace("[", "("))
 
         yield show

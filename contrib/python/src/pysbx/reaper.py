@@ -13,7 +13,7 @@ import threading
 
 from pysbx import runtime
 
-# Run by an interpreter without site and without environment. Looks again until nothing has come up for a while:
+# Run by an interpreter without site. Looks again until nothing has come up for a while:
 # a runtime that was just starting has not written its record yet.
 PROGRAM = """
 import os, subprocess, sys, time
@@ -53,7 +53,7 @@ def _start() -> str:
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        os.posix_spawn(program[0], program, {}, file_actions=actions, setsid=True)
+        os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setsid=True)
     finally:
         os.close(read)
     _prefix, _pipe = name, write

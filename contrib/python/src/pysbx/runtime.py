@@ -55,16 +55,23 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
 
-def command(*arguments: str) -> list[str]:
-    """Return the argument vector of a command of the runtime on our containers."""
-    return [find_runtime(), "--root", state_root(), *arguments]
+def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
+    """Return the argument vector of a command of the runtime on our containers.
+
+    Args:
+        arguments: the command and what belongs to it.
+        manager: options that say who makes the cgroup of a new container: see limits.MANAGERS.
+    """
+    return [find_runtime(), "--root", state_root(), *manager, *arguments]
 
 
-def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+def call(
+    *arguments: str, manager: tuple[str, ...] = (), descriptors: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run a command of the runtime to its end and return what it printed; a failure is the caller's to judge."""
     try:
         return subprocess.run(
-            command(*arguments),
+            command(*arguments, manager=manager),
             env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -72,6 +79,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
             errors="replace",
             timeout=COMMAND_TIMEOUT_SEC,
             check=False,
+            pass_fds=descriptors,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxStartupError(f"pysbx-runtime {arguments[0]}: {error}") from error
@@ -82,19 +90,25 @@ def kill(container: str) -> None:
     call("delete", "--force", container)
 
 
-def build_snapshot(bundle: str) -> str:
+def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     """Make the snapshot of a prewarmed interpreter for a bundle; return "" or why there is none."""
-    done = call("warm", "build", "--bundle", bundle)
+    done = call("warm", "build", "--bundle", bundle, manager=manager)
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
-def try_to_create(container: str, bundle: str) -> str:
+def save_process(container: str, pid: int, descriptor: int) -> str:
+    """Save a process of a container that has parked itself to an empty file; return "" or why it cannot be."""
+    done = call("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}", descriptors=(descriptor,))
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
     """Make a container that is not started; return "" if there is one now, else the runtime's complaint."""
     # Not through pipes: the container would hold them open.
     with tempfile.TemporaryFile() as said:
         try:
             subprocess.run(
-                command("create", "--bundle", bundle, container),
+                command("create", "--bundle", bundle, container, manager=manager),
                 env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import Container, Message, Usage
@@ -25,7 +28,15 @@ from pysbx.execution import (
 )
 from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import exchange, text
-from pysbx.places import write_whole
+from pysbx.places import cache_directory, write_whole
+
+# How the runtime begins when it says why it does not save a process.
+OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
+SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
+
+
+def _refusal(reason: str) -> SandboxError:
+    return SandboxError(f"the session cannot be forked: {reason}")
 
 
 class Sandbox:
@@ -41,6 +52,7 @@ class Sandbox:
         on_stdout: Callable[[str], None] | None = None,
         on_stderr: Callable[[str], None] | None = None,
         options: Options | None = None,
+        cancel: int = -1,
         **changes: Any,
     ) -> None:
         """Describe the session; it starts at its first use.
@@ -49,6 +61,7 @@ class Sandbox:
             on_stdout: called with text as it comes.
             on_stderr: the same.
             options: the sandbox; by default the default one.
+            cancel: see Container; not of the session's forks.
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
         self.options = make_options(options, **changes, session=True)
@@ -56,6 +69,7 @@ class Sandbox:
         self._container: Container | None = None
         self._bundle: Bundle | None = None
         self._ended = ""
+        self._cancel = cancel
         self._lock = threading.RLock()
 
     def __enter__(self) -> Sandbox:
@@ -67,6 +81,48 @@ class Sandbox:
         """End it, with all that is in it."""
         self.close()
 
+    def fork(self) -> Sandbox:
+        """Return a second session that continues from the state of this one, in a sandbox of its own.
+
+        Memory, files of /work, /output, /tmp and /dev/shm, working directory: all is there as it is now, and from now
+        on each session goes its own way. Random numbers differ, but for generators that the code has made itself. This
+        session goes on undisturbed, after a refusal too.
+
+        Raises:
+            SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
+                it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
+        """
+        with self._lock, tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
+            bundle = self._started()[1]
+            state = self._save(file.fileno())
+            fork = Sandbox(options=self.options)
+            fork._bundle, fork._on_output = bundle, self._on_output
+            fork._container = Container(bundle, self._on_output, snapshot=file.fileno())
+            answer = fork._exchange({"op": "continue", **state})
+        if answer.get("refused"):
+            fork.close()
+            raise _refusal(text(answer, "refused"))
+        return fork
+
+    def _save(self, descriptor: int) -> Message:
+        """Write a copy of the session's process to a file, and return what else belongs to its state."""
+        container = self._started()[0]
+        container.identify_sender(wanted=True)
+        answer = self._exchange({"op": "fork"})
+        sender = container.sender
+        container.identify_sender(wanted=False)
+        if answer.get("refused"):
+            raise _refusal(text(answer, "refused"))
+        try:
+            said = runtime.save_process(container.name, sender, descriptor)
+        finally:
+            state = self._exchange({"op": "forked", "limit": self.options.policy.answer_limit // 2})
+        if said:
+            raise _refusal(OF_PROCESS.sub("", said) + SAVED_REMEDY)
+        if state.get("refused"):
+            raise _refusal(text(state, "refused"))
+        return {name: state.get(name) for name in ("files", "cwd", "umask")}
+
     def close(self) -> None:
         """End the session; once more is no error."""
         with self._lock:
@@ -74,12 +130,22 @@ class Sandbox:
                 self._container.kill()
             self._ended = self._ended or "it has been closed"
 
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs: from another thread, or a signal handler."""
+        if self._container is not None:
+            runtime.call("kill", self._container.name, "INT")
+
+    @property
+    def ended(self) -> str:
+        """Why the session has ended; "" while it can go on."""
+        return self._ended
+
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
             raise SandboxError(f"the session has ended: {self._ended}")
         if self._container is None or self._bundle is None:
             self._bundle = prepare(self.options)
-            self._container = Container(self._bundle, self._on_output)
+            self._container = Container(self._bundle, self._on_output, self._cancel)
         return self._container, self._bundle
 
     def _exchange(self, request: Message) -> Message:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from pysbx.command import options, run, show
+from pysbx.command import options, run, serve, show
 from pysbx.errors import DependencyInstallError, SandboxError
 
 # The runtime's own failures, as Podman has them.
@@ -19,17 +19,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pysbx {version('pysbx')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    one = commands.add_parser("run", help="run a program", description="Run a program, and exit as it does.")
+    one = commands.add_parser(
+        "run",
+        help="run a program",
+        description="Run a program, and exit as it does. What follows it is the program's, as for python.",
+        usage="pysbx run [OPTION]... (-c CODE | -m MODULE | FILE | -) [ARGUMENT]...",
+    )
     what = one.add_mutually_exclusive_group()
-    what.add_argument("-c", dest="code", metavar="CODE", help="source text")
-    what.add_argument("-m", dest="module", metavar="MODULE", help="a module of the sandbox")
-    one.add_argument("--file", action="append", metavar="PATH", help="put this file into its working directory")
+    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="source text, and its arguments")
+    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module of the sandbox, and its arguments")
+    one.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
     one.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
     one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
     one.add_argument("--json", action="store_true", help="print the outcome as JSON")
     options.add(one)
     one.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="[FILE] ARGUMENT", help="a file, or - for standard input"
+        "file", nargs=argparse.REMAINDER, metavar="FILE", help="a file, or - for standard input, and its arguments"
     )
     one.set_defaults(function=run.run)
 
@@ -63,6 +68,15 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("doctor", help="say what this machine lacks, and what to do about it")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(function=show.show_doctor)
+
+    for name, text, otherwise in (
+        ("serve", "run code for other programs, by HTTP", "default: http.sock in the package's directory"),
+        ("mcp", "be a tool of a language model, by the Model Context Protocol", "default: standard input and output"),
+    ):
+        one = commands.add_parser(name, help=text, description="Of the sandbox's limits no caller gets more.")
+        serve.add(one, otherwise=otherwise)
+        options.add(one)
+        one.set_defaults(function=serve.serve)
 
     one = commands.add_parser("completion", help="print the completion for a shell")
     one.add_argument("shell", choices=("bash", "zsh", "fish"))

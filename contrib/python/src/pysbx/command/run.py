@@ -7,6 +7,7 @@ import codeop
 import dataclasses
 import json
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,15 +32,18 @@ def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
     return write
 
 
-def _source(arguments: argparse.Namespace) -> tuple[str, tuple[str, ...]]:
-    rest = list(arguments.arguments)
+def _program(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return source, module, name and arguments of the program, as run_code takes them."""
+    for option, rest in (("-c", arguments.code), ("-m", arguments.module)):
+        if rest is not None and not rest:
+            raise ValueError(f"{option}: an argument is expected")
     if arguments.code is not None:
-        return arguments.code, tuple(rest)
+        return {"source": arguments.code[0], "argv": tuple(arguments.code[1:])}
     if arguments.module is not None:
-        return "", tuple(rest)
-    if not rest or rest[0] == "-":
-        return sys.stdin.read(), tuple(rest[1:])
-    return Path(rest[0]).read_text(encoding="utf-8"), tuple(rest[1:])
+        return {"source": "", "module": arguments.module[0], "argv": tuple(arguments.module[1:])}
+    name, *rest = arguments.file or ["-"]
+    source = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    return {"source": source, "name": name, "argv": tuple(rest)}
 
 
 def as_json(done: Execution) -> str:
@@ -60,20 +64,20 @@ def save(done: Execution, directory: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
-    source, argv = _source(arguments)
-    files = {Path(name).name: Path(name).read_bytes() for name in arguments.file or ()}
+    program = _program(arguments)
+    files = {Path(name).name: Path(name).read_bytes() for name in arguments.files or ()}
     callbacks: dict[str, Any] = {}
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    done = run_code(source, files=files, argv=argv, module=arguments.module or "", **callbacks, **given(arguments))
+    done = run_code(**program, files=files, **callbacks, **given(arguments))
     if arguments.output:
         save(done, arguments.output)
     if arguments.json:
         print(as_json(done))
         return done.exit_code
     say = writer(sys.stderr, raw=arguments.raw)
-    if done.error is not None:
+    if done.error is not None and (done.error.traceback or not done.violations):
         say(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
         if done.error.hint:
             say(f"hint: {done.error.hint}\n")
@@ -109,7 +113,11 @@ def shell(arguments: argparse.Namespace) -> int:
             except (SyntaxError, ValueError, OverflowError):
                 pass  # the sandbox says what is wrong
             pending.clear()
-            done = session.run(source)
+            before = signal.signal(signal.SIGINT, lambda *_: session.interrupt())
+            try:
+                done = session.run(source)
+            finally:
+                signal.signal(signal.SIGINT, before)
             if done.value is not None:
                 write(f"{done.value}\n")
             if done.error is not None:

@@ -87,9 +87,10 @@ def show_doctor(arguments: argparse.Namespace) -> int:
         console = Console()
         for check in found:
             mark = f"[{COLOURS[check.status]}]{MARKS[check.status]:8}[/]"
-            console.print(f"{mark} [bold]{escape(check.name)}[/]: {escape(check.found)}")
+            # Not wrapped: a remedy is there to be copied.
+            console.print(f"{mark} [bold]{escape(check.name)}[/]: {escape(check.found)}", soft_wrap=True)
             if check.remedy and check.status != "ok":
-                console.print(f"         [dim]do:[/] {escape(check.remedy)}")
+                console.print(f"         [dim]do:[/] {escape(check.remedy)}", soft_wrap=True)
     return int(any(check.status == "failure" for check in found))
 
 
@@ -97,7 +98,8 @@ def warm(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx warm`: make everything that a first call would have to make."""
     options = make_options(**given(arguments))
     began = time.monotonic()
-    reason = build_snapshot(str(prepare(options).path))
+    bundle = prepare(options)
+    reason = build_snapshot(str(bundle.path), bundle.enforcement.manager)
     prepared = time.monotonic() - began
     done = run_code("", options=options)
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}

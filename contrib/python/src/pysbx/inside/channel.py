@@ -12,10 +12,20 @@ from .wire import HEADER
 Message = dict[str, Any]
 
 
+def frame(message: Message) -> bytes:
+    """Return what is sent for a message."""
+    content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
+    return HEADER.pack(len(content)) + content
+
+
 class Channel:
     """Reads requests, writes answers."""
 
     def __init__(self) -> None:
+        self.attach()
+
+    def attach(self) -> None:
+        """Take the descriptor that this process was given, which in a fork is another one."""
         self.descriptor = os.dup(0)  # not inherited by programs: PEP 446
         nothing = os.open("/dev/null", os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -41,7 +51,6 @@ class Channel:
 
     def write(self, message: Message) -> None:
         """Send an answer."""
-        content = msgpack.packb(message, unicode_errors="surrogatepass")
-        rest = memoryview(HEADER.pack(len(content)) + content)
+        rest = memoryview(frame(message))
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]

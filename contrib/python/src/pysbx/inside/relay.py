@@ -35,16 +35,18 @@ async def _serve(listener: socket.socket, path: str) -> None:
     await server.serve_forever()
 
 
-def start(path: str, channel: int) -> None:
-    """Listen, and serve in a process of its own.
+def start(path: str, channel: int) -> int:
+    """Listen, and serve in a process of its own, whose number is returned.
 
     Args:
         path: the proxy's socket.
         channel: descriptor that the process must not keep.
     """
     listener = socket.create_server(("127.0.0.1", RELAY_PORT))
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         os.close(channel)
         asyncio.run(_serve(listener, path))
         os._exit(0)
     listener.close()
+    return pid

@@ -12,27 +12,19 @@ import os
 import pickle
 import resource
 import sys
-import time
 from typing import Any
 
 import cloudpickle  # what the host sends refers to it
 
-from . import script
+from . import fork, script
 from .channel import Channel, Message
 from .encode import Unserializable, encode
 from .failure import describe
 
-# A prewarmed interpreter has been through here before the process that it became was started.
-IMPORTED = time.clock_gettime(time.CLOCK_BOOTTIME)
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
-
-
-def is_warm() -> bool:
-    """Tell whether this process is younger than what it has imported."""
-    with open("/proc/self/stat", "rb") as file:
-        started = int(file.read().rpartition(b")")[2].split()[19])
-    return started / os.sysconf("SC_CLK_TCK") > IMPORTED
+# In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
+__pysbx_fork__: fork.Copy | None = None
 
 
 def call(request: Message) -> Message:
@@ -128,7 +120,7 @@ def answer(request: Message, scope: dict[str, Any]) -> Message:
     """Carry out a request."""
     if request["op"] == "run":
         return run(request, scope)
-    simple = {"call": call, "put": put, "get": get, "list": listing}
+    simple = {"call": call, "put": put, "get": get, "list": listing, "continue": fork.go_on}
     return simple[request["op"]](request)
 
 
@@ -144,23 +136,37 @@ def flush() -> None:
             stream.flush()
 
 
-def main() -> None:
-    """Read requests until the host closes its end, and answer them."""
+def main(*, warm: bool) -> None:
+    """Read requests until the host closes its end, and answer them.
+
+    Args:
+        warm: whether this interpreter was prewarmed.
+    """
     channel = Channel()
     sys.path[0] = ""
     sys.argv[:] = [""]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     scope = script.fresh_main()
-    channel.write({"hello": list(sys.version_info[:2]), "warm": is_warm()})
-    relayed = False
+    hello = {"hello": list(sys.version_info[:2]), "warm": warm}
+    channel.write(hello)
+    relay = parked = 0
     while (request := channel.read()) is not None:
-        if request.get("proxy") and not relayed:
+        if request.get("proxy") and not relay:
             from .relay import start
 
-            start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
-            relayed = True
-        reply = answer(request, scope) | {"peak_kib": peak()}
+            relay = start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
+        if request["op"] == "fork":
+            try:
+                parked = fork.park(__pysbx_fork__, channel, {os.getpid(), relay})
+            except (fork.NotCopied, OSError) as error:
+                channel.write({"refused": str(error)})
+                continue
+            if not parked:  # this is the fork, in a sandbox of its own
+                relay = 0
+                channel.write(hello)
+            continue
+        reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, scope)
         flush()
-        channel.write(reply)
+        channel.write(reply | {"peak_kib": peak()})
     os._exit(0)

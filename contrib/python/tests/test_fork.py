@@ -1,0 +1,349 @@
+"""Sandbox.fork(): a second session that continues from the first one's state, and what cannot be forked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pysbx import Sandbox, SandboxError
+from pysbx.options import make_options, prepare
+from pysbx.places import cache_directory
+from pysbx.runtime import build_snapshot
+from tests.conftest import containers, descriptors
+
+
+@pytest.fixture(autouse=True)
+def warm() -> None:
+    """Warm starts, or a reason why there are none."""
+    reason = build_snapshot(str(prepare(make_options()).path))
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def session() -> Iterator[Sandbox]:
+    """A session to be forked."""
+    with Sandbox(warm="require") as made:
+        yield made
+
+
+def value(of: Sandbox, source: str) -> str | None:
+    """Run source text that must not fail, and return the value of its last expression."""
+    done = of.run(source)
+    assert done.error is None, done.error
+    return done.value
+
+
+def test_a_fork_continues_and_each_goes_its_own_way(session: Sandbox) -> None:
+    value(session, "import decimal\nx = 1\nclass Counter:\n    n = 0\ncounter = Counter()\nalias = counter")
+    with session.fork() as fork:
+        value(fork, "x += 1; counter.n = 7")
+        assert value(fork, "x, alias.n, decimal.Decimal(3)") == "(2, 7, Decimal('3'))"
+        assert value(session, "x, alias.n") == "(1, 0)"
+        value(session, "x = 'mine'")
+        assert value(fork, "x") == "2"
+
+
+def test_several_forks_and_forks_of_forks(session: Sandbox) -> None:
+    value(session, "steps = ['first']")
+    with session.fork() as one, session.fork() as two:
+        value(one, "steps.append('one')")
+        with one.fork() as deeper:
+            value(deeper, "steps.append('deeper')")
+            with deeper.fork() as deepest:
+                value(deepest, "steps.append('deepest')")
+                assert value(deepest, "steps") == "['first', 'one', 'deeper', 'deepest']"
+            assert value(deeper, "steps") == "['first', 'one', 'deeper']"
+        assert value(two, "steps") == "['first']"
+        assert len([name for name in containers() if f"-{os.getpid()}-" in name]) == 3
+
+
+def test_a_fork_has_a_sandbox_of_its_own(session: Sandbox) -> None:
+    about = "import os; os.getpid(), [os.readlink(f'/proc/self/ns/{kind}') for kind in ('pid', 'mnt', 'ipc', 'user')]"
+    mine = value(session, about)
+    with session.fork() as fork:
+        pid, _, namespaces = str(value(fork, about)).partition(", ")
+        assert pid == "(1" and set(namespaces.split()) & set(str(mine).partition(", ")[2].split()) == set()
+        assert value(fork, "open('/proc/self/status').read().count('Seccomp:\\t2')") == "1"
+        assert value(fork, "open('/proc/self/status').read().count('CapBnd:\\t0000000000000000')") == "1"
+        opened = "sorted(os.listdir('/proc/self/fd'))"
+        assert value(fork, opened) == value(session, opened)
+        assert value(fork, "len([n for n in os.listdir('/proc') if n.isdigit()])") == "1"
+
+
+def test_a_fork_outlives_its_parent(session: Sandbox) -> None:
+    value(session, "x = 41")
+    fork = session.fork()
+    session.close()
+    with fork:
+        assert value(fork, "x + 1") == "42"
+
+
+def test_files_directory_and_umask_are_copied(session: Sandbox) -> None:
+    session.put({"a/b.txt": "text"})
+    value(
+        session,
+        """
+import os
+os.symlink("b.txt", "a/link")
+os.symlink("/nowhere", "dangling")
+os.mkdir("empty")
+os.chmod("a/b.txt", 0o640)
+os.utime("a/b.txt", ns=(1, 1234567890123456789))
+os.chmod("a", 0o555)
+for place in ("/tmp", "/output", "/dev/shm"):
+    open(f"{place}/name \\udcff", "w").write(place)
+os.mkdir("/tmp/inside")
+os.chdir("/tmp/inside")
+os.umask(0o077)
+""",
+    )
+    about = """
+import stat
+found = []
+for top in ("/work", "/tmp", "/output", "/dev/shm"):
+    for directory, names, files in os.walk(top):
+        for name in sorted(names + files):
+            path = os.path.join(directory, name)
+            one = os.lstat(path)
+            content = os.readlink(path) if os.path.islink(path) else open(path).read() if os.path.isfile(path) else None
+            found.append((path, stat.filemode(one.st_mode), one.st_mtime_ns, content))
+(os.getcwd(), oct(os.umask(0o077)), sorted(found))
+"""
+    with session.fork() as fork:
+        assert value(fork, about) == value(session, about)
+        value(fork, "open('/work/new', 'w').write('fork')")
+        assert "new" in fork.files() and "new" not in session.files()
+        assert fork.get("a/b.txt") == b"text"
+
+
+def test_a_fork_shares_no_chance_with_its_parent(session: Sandbox) -> None:
+    value(session, "import os, random, ssl, tempfile, uuid\nmine = random.Random(5)\nrandom.seed(1); ssl.RAND_bytes(1)")
+    value(session, "tempfile.mktemp()")
+    draw = "[os.urandom(8), random.random(), uuid.uuid4(), ssl.RAND_bytes(8), tempfile.mktemp()]"
+    with session.fork() as one, session.fork() as two:
+        drawn = [str(value(of, f"[str(v) for v in {draw}]")) for of in (session, one, two)]
+        values = [item for text in drawn for item in text.strip("[]").split(", ")]
+        assert len(set(values)) == len(values)
+        assert len({value(of, "mine.random()") for of in (session, one, two)}) == 1
+
+
+def test_output_and_functions_of_a_fork() -> None:
+    seen: list[str] = []
+    with Sandbox(warm="require", on_stdout=seen.append) as session:
+        value(session, "import sys; print('before'); base = 40; sys.stdout.write('not flushed')")
+
+        def add(number: int) -> int:
+            import __main__
+
+            return number + int(__main__.base)
+
+        with session.fork() as fork:
+            assert fork.run("print('in the fork')").stdout == "in the fork\n"
+            assert fork.call(add, 2) == 42
+            assert fork.run("print('gone')\nraise SystemExit(3)").exit_code == 3
+            assert session.run("print('after')").stdout == "after\n"
+    assert "".join(seen) == "before\nnot flushedin the fork\ngone\nafter\n"
+
+
+def test_a_fork_that_takes_too_long_ends_alone() -> None:
+    with Sandbox(warm="require", timeout_sec=5) as session:
+        with session.fork() as fork:
+            assert fork.run("while True: pass").timed_out
+            with pytest.raises(SandboxError, match="has ended"):
+                fork.run("1")
+            with pytest.raises(SandboxError, match="has ended"):
+                fork.fork()
+        assert value(session, "1") == "1"
+
+
+@pytest.mark.parametrize(
+    ("made", "undone", "reason"),
+    [
+        (
+            "import threading; e = threading.Event(); t = threading.Thread(target=e.wait); t.start()",
+            "e.set(); t.join()",
+            "a thread is running",
+        ),
+        ("import subprocess; p = subprocess.Popen(['sleep', '60'])", "p.kill(); p.wait()", r"process \d+ .sleep. is"),
+        ("f = open('/work/data', 'w+')", "f.close()", r"descriptor \d+ is open \(/work/data\).*close files"),
+        ("import socket; s = socket.socketpair()", "[one.close() for one in s]", r"descriptor \d+ is open \(socket"),
+        ("import mmap; m = mmap.mmap(-1, 4096)", "m.close()", "is shared and writable"),
+        ("import signal; signal.alarm(60)", "signal.alarm(0)", "a timer is running"),
+        (
+            "import os, socket; s = socket.socket(1); s.bind('/tmp/s'); s.close()",
+            "os.unlink('/tmp/s')",
+            "/tmp/s' is neither",
+        ),
+        ("import os; os.mkdir('/tmp/d'); os.chdir('/tmp/d'); os.rmdir('/tmp/d')", "os.chdir('/work')", "No such file"),
+        (
+            "import ctypes\nc = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\n"
+            "m = c.mmap(None, ctypes.c_size_t(4096), 7, 0x22, -1, ctypes.c_long(0))",
+            "c.munmap(ctypes.c_void_p(m), 4096)",
+            "is writable and executable",
+        ),
+    ],
+)
+def test_what_cannot_be_forked_is_named(session: Sandbox, made: str, undone: str, reason: str) -> None:
+    value(session, f"x = 41\n{made}")
+    before = descriptors()
+    with pytest.raises(SandboxError, match=f"cannot be forked: .*{reason}"):
+        session.fork()
+    assert descriptors() == before
+    assert value(session, "x + 1") == "42"
+    value(session, undone)
+    with session.fork() as fork:
+        assert value(fork, "x + 1") == "42"
+
+
+def test_children_may_be_ignored(session: Sandbox) -> None:
+    value(session, "import signal; x = signal.signal(signal.SIGCHLD, signal.SIG_IGN)")
+    with session.fork() as fork:
+        assert value(fork, "signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN") == "True"
+    assert value(session, "1") == "1"
+
+
+def test_what_a_program_holds_is_in_its_fork(session: Sandbox) -> None:
+    value(
+        session,
+        """
+import threading
+def count():
+    for number in range(10):
+        yield number
+generator = count()
+next(generator)
+lock = threading.Lock()
+lock.acquire()
+large = bytearray(b"x" * (8 << 20))
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    kept = error
+""",
+    )
+    with session.fork() as fork:
+        held = "next(generator), lock.locked(), large.count(b'x'), repr(kept), kept.__traceback__.tb_lineno"
+        seen = (1, True, 8 << 20, repr(ZeroDivisionError("division by zero")), 12)
+        assert value(fork, held) == value(session, held) == repr(seen)
+        done = fork.run(
+            "thread = threading.Thread(target=print, args=('from a thread',)); thread.start(); thread.join()"
+        )
+        assert done.stdout == "from a thread\n"
+
+
+def test_libraries_with_code_of_their_own(virtualenv: str) -> None:
+    options = make_options(virtualenv=virtualenv, memory_mb=2048, max_processes=200, timeout_sec=120, preload=["numpy"])
+    with Sandbox(options=options) as session:
+        done = session.run("import pandas, numpy\nframe = pandas.DataFrame({'a': numpy.arange(1000)})\nframe.a.sum()")
+        if not done.warm:
+            pytest.skip("a virtualenv is not started warm here")
+        assert done.value in ("499500", "np.int64(499500)")
+        value(session, "numpy.random.seed(1); mine = numpy.random.default_rng(5)")
+        with session.fork() as fork:
+            value(fork, "frame['b'] = frame.a * 2")
+            assert value(fork, "int(frame.b.sum()), frame.shape, float(numpy.linalg.det(numpy.eye(3)))") == (
+                "(999000, (1000, 2), 1.0)"
+            )
+            assert value(session, "frame.shape") == "(1000, 1)"
+            assert value(fork, "numpy.random.rand(2).tolist()") != value(session, "numpy.random.rand(2).tolist()")
+            assert value(fork, "mine.random(2).tolist()") == value(session, "mine.random(2).tolist()")
+
+
+def test_a_fork_has_the_network_of_its_policy() -> None:
+    with Sandbox(warm="require", allow_network=["example.org"], timeout_sec=20) as session:
+        ask = "import socket; socket.create_connection(('127.0.0.1', 1080), 10).close(); 'there'"
+        assert value(session, ask) == "'there'"
+        with session.fork() as fork:
+            assert value(fork, ask) == "'there'"
+        assert value(session, ask) == "'there'"
+
+
+def test_files_beyond_the_limit_are_refused() -> None:
+    with Sandbox(warm="require", answer_limit=1 << 20) as session:
+        value(session, "open('large', 'wb').write(bytes(1 << 20))")
+        with pytest.raises(SandboxError, match=r"files are larger than 524288 bytes.*answer_limit"):
+            session.fork()
+        assert value(session, "1") == "1"
+
+
+def test_a_cold_session_cannot_be_forked() -> None:
+    with Sandbox(warm="off") as session:
+        value(session, "x = 1")
+        with pytest.raises(SandboxError, match=r"started cold.*warm='require'"):
+            session.fork()
+        assert value(session, "x") == "1"
+
+
+def test_nothing_is_left_of_a_fork(session: Sandbox) -> None:
+    session.fork().close()
+    before, files = descriptors(), sorted(os.listdir(cache_directory()))
+    for _ in range(3):
+        session.fork().close()
+    assert (descriptors(), sorted(os.listdir(cache_directory()))) == (before, files)
+    about = "import os; len(os.listdir('/proc/self/fd')), [name for name in os.listdir('/proc') if name.isdigit()]"
+    assert value(session, about) == "(5, ['1'])"
+
+
+LIE = """
+import os, sys, signal
+worker = sys.modules["pysbx_inside.worker"]
+def lie(report, word):
+    pid = os.fork()
+    if pid == 0:
+        {does}
+        while True:
+            signal.pause()
+    return pid
+worker.__pysbx_fork__ = lie
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("os.write(report, word); os.closerange(3, 100)", "does not wait in"),
+        ("os.write(report, word); os._exit(0)", "process [0-9]+"),
+        ("os.write(report, word); os.kill(os.getpid(), signal.SIGSTOP)", "process [0-9]+"),
+    ],
+)
+def test_hostile_code_that_feigns_a_fork_is_refused(session: Sandbox, does: str, reason: str) -> None:
+    value(session, LIE.format(does=does))
+    with pytest.raises(SandboxError, match=reason):
+        session.fork()
+
+
+def test_hostile_code_cannot_pass_descriptors(session: Sandbox) -> None:
+    before = descriptors()
+    passing = (
+        "import socket, array; s = socket.socket(fileno=os.dup(report)); "
+        "s.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1, 2]))])"
+    )
+    value(session, LIE.format(does=passing))
+    with pytest.raises(SandboxError):
+        session.fork()
+    assert descriptors() <= before
+
+
+def test_a_program_that_is_killed_leaves_no_fork() -> None:
+    program = (
+        "import os, time\nfrom pysbx import Sandbox\nsession = Sandbox(warm='require')\nfork = session.fork()\n"
+        "print(os.getpid(), flush=True)\ntime.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    name = f"-{int(child.stdout.readline())}-"
+    assert len([found for found in containers() if name in found]) == 2
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    deadline = time.monotonic() + 10
+    while [found for found in containers() if name in found]:
+        assert time.monotonic() < deadline, "a container is still there"
+        time.sleep(0.1)
