@@ -148,7 +148,7 @@ check-sanitized: all
 	+@MAKE='$(MAKE)' tests/check check-unit check-integration
 
 bench: all
-	@tests/setup/install.sh bench
+	@tests/setup/install.sh bench python
 	@tests/bench/run $(BENCH_OPTIONS)
 
 lint: $(BUILD)/version.h

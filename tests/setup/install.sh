@@ -20,7 +20,7 @@ test        | podman conmon catatonit netavark aardvark-dns iptables slirp4netns
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy                                       | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy ruff
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
-python      | python3-venv openssl                                                                            | python3 openssl
+python      | curl python3-venv openssl                                                                       | curl python3 openssl
 conformance | golang-go git crun                                                                                 | golang git crun
 '
 
