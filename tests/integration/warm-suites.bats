@@ -8,21 +8,13 @@ setup_file() {
     configure_warm
 }
 
-# CPython's own tests take a minute of a quiet machine.
+# A selection of CPython's own tests takes a minute of a quiet machine, all of them half an hour.
 export BATS_TEST_TIMEOUT=900
+[[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
 
 setup() {
     remember_leftovers
     cd "$BATS_TEST_TMPDIR" || return
-}
-
-# Runs tests/warm/programs in containers around the root of an image.
-compare_programs() {
-    local -a programs
-    use_image "$1"
-    # A container's standard streams are never closed: the runtime puts /dev/null there.
-    mapfile -t programs < <(grep -L '^# closed:' "$TESTS"/warm/programs/*.py)
-    "$TESTS/warm/compare" --cold "$TESTS/warm/launch.py cold $PWD/bundle" --warm "$TESTS/warm/launch.py warm $PWD/bundle" "${programs[@]}"
 }
 
 @test "small programs of tests/warm, this distribution" {
@@ -34,13 +26,9 @@ compare_programs() {
 }
 
 @test "CPython's own tests, a selection; this distribution" {
-    use_image python-testsuite
-    # shellcheck disable=SC2086 # words
-    "$TESTS/warm/regrtest.py" --bundle bundle ${TEST_REGRTEST:-}
+    compare_regrtest python-testsuite
 }
 
 @test "CPython's own tests, a selection; Debian 13" {
-    use_image python-testsuite-trixie
-    # shellcheck disable=SC2086 # words
-    "$TESTS/warm/regrtest.py" --bundle bundle ${TEST_REGRTEST:-}
+    compare_regrtest python-testsuite-trixie
 }

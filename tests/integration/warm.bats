@@ -310,6 +310,28 @@ except OSError as error:
     done
 }
 
+@test "landlock: the rules are in force, and what they deny to an interpreter is not to be had by a snapshot" {
+    configure 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' \
+        '{"filesystem": {"read": ["/usr", "/lib", "/lib64", "/bin", "/etc"]}}'
+    local abi
+    abi=$(runtime plan --bundle bundle box | python3 -c 'import json, sys; print(json.load(sys.stdin)["process"]["landlock"]["abi"])')
+    ((abi >= 1)) || skip "the kernel has no Landlock"
+    same -c 'import os
+for path in "/usr", "/home", "/dev":
+    try:
+        print(path, bool(os.listdir(path)))
+    except PermissionError as error:
+        print(error)'
+    output_has "Permission denied: '/home'"
+    configure 'config["annotations"]["run.pysbx.landlock"] = arguments[0]' '{"filesystem": {"read": ["/usr/bin", "/etc"]}}'
+    expect 1 warm -c 'print("ran")'
+    local code=0
+    cold -c 'print("ran")' >out || code=$?
+    ((code > 0))
+    expect "$code" either -c 'print("ran")'
+    output_is ""
+}
+
 @test "exec: a warm interpreter in a running container" {
     configure 'process["args"] = ["/bin/sh", "-c", "read line </dev/zero"]; config["annotations"] = {"run.pysbx.preload": "json"}'
     create_box

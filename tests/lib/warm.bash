@@ -102,3 +102,19 @@ snapshot() {
 [entry] = json.load(sys.stdin)
 print(entry[sys.argv[1]])' "$1"
 }
+
+# Runs tests/warm/programs in containers around the root of an image, cold and warm.
+compare_programs() {
+    local -a programs
+    use_image "$1"
+    # A container's standard streams are never closed: the runtime puts /dev/null there.
+    mapfile -t programs < <(grep -L '^# closed:' "$TESTS"/warm/programs/*.py)
+    "$TESTS/warm/compare" --cold "$TESTS/warm/launch.py cold $PWD/bundle" --warm "$TESTS/warm/launch.py warm $PWD/bundle" "${programs[@]}"
+}
+
+# Runs CPython's own tests of an image in the same way: a selection, or what TEST_REGRTEST says.
+compare_regrtest() {
+    use_image "$1"
+    # shellcheck disable=SC2086 # words
+    "$TESTS/warm/regrtest.py" --bundle bundle ${TEST_REGRTEST:-}
+}
