@@ -24,11 +24,10 @@ print(sorted(seen), threading.active_count(), threading.main_thread().is_alive()
 with concurrent.futures.ThreadPoolExecutor(3) as pool:
     print(list(pool.map(lambda n: n * n, range(5))))
 time.pthread_getcpuclockid(threading.get_ident())
-threading._register_atexit(print, "threading exit")
 done = threading.Event()
-threading.Thread(target=lambda: (done.wait(), time.sleep(0.05), print("waited for"))).start()
+threading._register_atexit(lambda: (print("threading exit"), done.set()))
+threading.Thread(target=lambda: (done.wait(), print("waited for"))).start()
 threading.Thread(target=lambda: time.sleep(100), daemon=True).start()
-done.set()
 
 
 def bad():
