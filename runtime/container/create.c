@@ -290,6 +290,9 @@ static int follow_child(struct creation *c, const struct create_options *options
         switch (message) {
         case SYNC_DEVICES:
             ret = cgroup_confine(&c->record.cgroup, c->devices, err);
+            /* systemd takes the cgroup away as soon as a child that failed has ended. */
+            if (ret < 0)
+                ret = prefer_reason_of_child(c, ret, err);
             if (ret == 0 && runs && !hooks)
                 ret = release(c, options, err);
             break;

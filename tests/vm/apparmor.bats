@@ -10,6 +10,7 @@ profile pysbx-test flags=(attach_disconnected, mediate_deleted) {
     file,
     capability,
     signal,
+    network,
     deny /tmp/denied w,
 }
 PROFILE
@@ -48,4 +49,46 @@ PROFILE
     jq '.process | .apparmorProfile = "pysbx-test" | .args = ["cat", "/proc/self/attr/current"]' bundle/config.json >process.json
     expect 0 runtime exec --process process.json pysbx-one
     [[ $output == "pysbx-test (enforce)"* ]]
+}
+
+# What a restored Python says of itself and of a program that it executes.
+readonly PROFILES='
+import subprocess
+print(hash("the seed of this snapshot"))
+print(open("/proc/self/attr/current").read().strip())
+print(subprocess.run(["cat", "/proc/self/attr/current"], stdout=subprocess.PIPE).stdout.decode().strip())
+open("/tmp/allowed", "w").close()
+try:
+    open("/tmp/denied", "w").close()
+    print("allowed")
+except PermissionError:
+    print("denied")'
+
+run_warm() {
+    podman run --rm --network none --annotation run.pysbx.warm=require "$@"
+}
+
+@test "podman run, warm: the profile confines a program that was not executed, and those that it executes" {
+    import_python
+    local seed
+    expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c "$PROFILES"
+    seed=${lines[0]}
+    output_is "$seed"$'\npysbx-test (enforce)\npysbx-test (enforce)\ndenied'
+    expect 0 run_warm --security-opt apparmor=pysbx-test --security-opt no-new-privileges "$PYTHON" python3 -c "$PROFILES"
+    output_is "$seed"$'\npysbx-test (enforce)\npysbx-test (enforce)\ndenied'
+    expect 0 run_warm "$PYTHON" python3 -c "$PROFILES"
+    [[ ${lines[0]} != "$seed" && ${lines[1]} == containers-default-*" (enforce)" && ${lines[2]} == "${lines[1]}" ]]
+    expect 0 run_warm --security-opt apparmor=unconfined "$PYTHON" python3 -c "$PROFILES"
+    [[ ${lines[1]} == unconfined && ${lines[2]} == unconfined && ${lines[3]} == allowed ]]
+}
+
+@test "podman exec, warm: the profile of the container" {
+    import_python
+    podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require \
+        --security-opt apparmor=pysbx-test "$PYTHON" python3 -c 'import signal; signal.pause()' >/dev/null
+    expect 0 podman exec sleeper python3 -c "$PROFILES"
+    local seed=${lines[0]}
+    [[ ${lines[1]} == "pysbx-test (enforce)" && ${lines[3]} == denied ]]
+    expect 0 podman exec sleeper python3 -c "$PROFILES"
+    [[ ${lines[0]} == "$seed" && ${lines[1]} == "pysbx-test (enforce)" ]]
 }

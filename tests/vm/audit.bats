@@ -3,11 +3,13 @@
 
 load vm.bash
 
-# What the tests of selinux.bats provoke: types of process and object, class. What categories forbid is not logged.
+# What the tests provoke: types of process and object, class. What categories forbid is not logged. Files of /tmp are the
+# standard streams that bats and `expect` give to containers that are made without conmon.
 readonly PROVOKED='container_t pysbx_runtime_exec_t file
 container_t pysbx_runtime_state_t dir
 container_t pysbx_snapshot_t dir
 container_t user_home_t file
+container_t user_tmp_t file
 pysbx_python_t container_file_t blk_file
 pysbx_python_t container_file_t chr_file
 pysbx_python_t pysbx_python_t netlink_route_socket

@@ -7,22 +7,17 @@ load vm.bash
 # Only the program is to answer: not the policy of SELinux.
 privileged_by_label=(--security-opt label=disable)
 
-# "MAJOR MINOR" of the disk this machine runs from.
-disk_numbers() {
-    lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' ' | tr : ' '
-}
-
 @test "podman run --cap-add MKNOD: a node can be made, and not opened" {
     needs_root
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" --cap-add MKNOD "$BUSYBOX" \
-        sh -c "mknod /dev/disk b $(disk_numbers) && head -c 1 /dev/disk"
+        sh -c "mknod /dev/disk b $(disk | tr : " ") && head -c 1 /dev/disk"
     stderr_has "/dev/disk: operation not permitted"
 }
 
 @test "podman run --device-cgroup-rule: the node that the rule allows can be opened" {
     needs_root
     local major minor
-    read -r major minor < <(disk_numbers)
+    read -r major minor < <(disk | tr : " ")
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" --cap-add MKNOD \
         --device-cgroup-rule "b $major:* rm" "$BUSYBOX" \
         sh -c "mknod /dev/disk b $major $minor && head -c 1 /dev/disk >/tmp/byte && wc -c </tmp/byte; : >>/dev/disk"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Limits in force: what linux.resources becomes in the kernel's files, and what the kernel then does;
-# config-linux.md of the OCI runtime specification, Documentation/admin-guide/cgroup-v2.rst.
+# What linux.resources becomes in the kernel's files; config-linux.md of the OCI runtime specification,
+# Documentation/admin-guide/cgroup-v2.rst. What the kernel then does is in effects.bats.
 
 load vm.bash
 
@@ -11,15 +11,10 @@ resources_make() {
     make_bundle sleep 1000
     edit_config "$statements"
     start_bundle pysbx-one || return
-    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    dir=$(cgroup_of_bundle pysbx-one)
     output=''
     for file; do output+="$file $(<"$dir/$file")"$'\n'; done
     output=${output%$'\n'}
-}
-
-# The disk of this machine, as "MAJOR, MINOR" of the specification and as the kernel prints it.
-disk() {
-    lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' '
 }
 
 @test "linux.resources.cpu: shares, quota, period, burst" {
@@ -80,6 +75,33 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     output_is "io.weight default 5000"
 }
 
+# Weights of single disks are a matter of io.cost, which root has to switch on for a disk, or of the scheduler BFQ.
+
+@test "linux.resources.blockIO: weight of a device" {
+    needs_root "only root can switch on io.cost"
+    local device
+    device=$(disk)
+    echo "$device enable=1" >/sys/fs/cgroup/io.cost.qos
+    resources_make "resources['blockIO'] = {'weightDevice': [{'major': ${device%:*}, 'minor': ${device#*:}, 'weight': 505}]}" io.weight
+    runtime delete --force pysbx-one
+    echo "$device enable=0" >/sys/fs/cgroup/io.cost.qos
+    output_is "io.weight default 100"$'\n'"$device 5000"
+}
+
+@test "linux.resources.blockIO: weights with the scheduler BFQ are the specification's own" {
+    needs_root "only root can give a disk a scheduler"
+    local device
+    device=$(disk)
+    modprobe bfq
+    echo bfq >"/sys/dev/block/$device/queue/scheduler"
+    resources_make "resources['blockIO'] = {'weight': 300,
+    'weightDevice': [{'major': ${device%:*}, 'minor': ${device#*:}, 'weight': 505}]}" io.bfq.weight
+    runtime delete --force pysbx-one
+    echo none >"/sys/dev/block/$device/queue/scheduler"
+    modprobe --remove bfq
+    output_is "io.bfq.weight default 300"$'\n'"$device 505"
+}
+
 @test "linux.resources.hugepageLimits" {
     needs_root "systemd does not hand hugetlb to users"
     resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max hugetlb.2MB.rsvd.max
@@ -96,7 +118,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     edit_config 'resources["memory"] = {"limit": 67108864}'
     start_bundle pysbx-one
     local dir
-    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
     echo '{"memory": {"limit": 10485760, "checkBeforeUpdate": true}}' >limits.json
     expect 1 runtime update --resources limits.json pysbx-one
@@ -109,85 +131,6 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
 @test "podman run --memory: beyond the limit the process is killed, and Podman says so" {
     expect 137 podman run --name eater --network none --memory 20m --memory-swap 20m "$BUSYBOX" tail /dev/zero
     [[ $(podman inspect --format '{{.State.OOMKilled}}' eater) == true ]]
-}
-
-@test "podman run --pids-limit: a fork bomb stops there, and is removed within seconds" {
-    start_sleeper --name bomb --pids-limit 30
-    podman exec --detach bomb sh -c 'f() { f | f & }; f'
-    local dir
-    dir=$(cgroup_of bomb)
-    wait_for grep -qE '^max [1-9]' "$dir/pids.events"
-    (($(<"$dir/pids.current") <= 30))
-    expect 0 podman rm --force --time 0 bomb
-}
-
-# Starts a fork bomb that has reached its limit; its cgroup is in $dir.
-start_bomb() {
-    make_bundle sh -c 'f() { f | f & f; }; f'
-    edit_config 'resources["pids"] = {"limit": 200}'
-    start_bundle pysbx-one
-    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
-    wait_for grep -qE '^max [1-9]' "$dir/pids.events"
-    began=$(date +%s%N)
-}
-
-# A second on a real machine; this one is emulated, and the bomb itself has it busy.
-was_quick() {
-    (($(date +%s%N) - began < 10000000000))
-}
-
-@test "delete --force: ends a fork bomb at once" {
-    local dir began
-    start_bomb
-    runtime delete --force pysbx-one
-    was_quick
-    [[ ! -e $dir ]]
-}
-
-@test "kill --all: ends a fork bomb at once" {
-    local dir began
-    start_bomb
-    runtime kill --all pysbx-one KILL
-    # systemd removes the cgroup as soon as it is empty.
-    wait_for eval "! grep -qs 'populated 1' '$dir/cgroup.events'"
-    was_quick
-    [[ $(runtime state pysbx-one | jq -r .status) == stopped ]]
-    runtime delete pysbx-one
-}
-
-@test "podman run --cpus: a busy loop gets its share" {
-    podman run --detach --network none --name busy --cpus 0.4 "$BUSYBOX" sh -c 'while :; do :; done' >/dev/null
-    local dir first last began ended
-    dir=$(cgroup_of busy)
-    sleep 1
-    began=$(date +%s%N) first=$(awk '/^usage_usec/ { print $2 }' "$dir/cpu.stat")
-    sleep 6
-    ended=$(date +%s%N) last=$(awk '/^usage_usec/ { print $2 }' "$dir/cpu.stat")
-    is_about "$(((last - first) * 1000 * 100 / (ended - began)))" 40 10
-    grep -qE '^nr_throttled [1-9]' "$dir/cpu.stat"
-}
-
-@test "podman run --device-write-bps: writes keep to the rate" {
-    local device began
-    device=$(findmnt --noheadings --output SOURCE /)
-    start_sleeper --name writer --device-write-bps "$device:1mb"
-    file_is writer io.max "$(disk) rbps=max wbps=1048576 riops=max wiops=max"
-    # The first call pays for what every call costs here.
-    podman exec writer dd if=/dev/zero of=/tmp/file bs=64k count=1 oflag=direct conv=notrunc
-    expect 0 podman exec writer sh -c 'read -r start rest </proc/uptime
-        dd if=/dev/zero of=/tmp/file bs=64k count=96 oflag=direct 2>/dev/null
-        read -r end rest </proc/uptime; echo $start $end'
-    is_about "$(awk '{ print 6 / ($2 - $1) }' <<<"$output")" 1 15
-}
-
-@test "podman pause: no process runs until podman unpause" {
-    podman run --detach --network none --name busy "$BUSYBOX" sh -c 'while :; do :; done' >/dev/null
-    local dir before
-    dir=$(cgroup_of busy)
-    podman pause busy
-    before=$(grep usage_usec "$dir/cpu.stat")
-    sleep 1
-    [[ $(grep usage_usec "$dir/cpu.stat") == "$before" ]]
-    podman unpause busy
-    wait_for eval "[[ \$(grep usage_usec '$dir/cpu.stat') != '$before' ]]"
+    expect 0 podman rm eater
+    stderr_is_empty
 }

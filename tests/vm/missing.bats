@@ -34,6 +34,16 @@ teardown() {
     stderr_has "linux.resources.memory.limit: controller 'memory' cannot be enabled in cgroup '/sys/fs/cgroup/pysbx-full' (it holds processes itself)"
 }
 
+@test "run: a device of linux.resources.rdma that the machine does not have" {
+    needs_root "systemd does not hand rdma to users"
+    make_bundle true
+    edit_config 'resources["rdma"] = {"mlx5_0": {"hcaHandles": 3}}'
+    expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
+    stderr_has "linux.resources.rdma.mlx5_0"
+    expect 0 runtime list --quiet
+    output_is ""
+}
+
 @test "run: a file of linux.resources.unified that the kernel does not have" {
     make_bundle true
     edit_config 'resources["unified"] = {"memory.no_such_file": "1"}'

@@ -21,7 +21,7 @@ load vm.bash
     edit_config 'resources["memory"] = {"limit": 67108864, "swap": 67108864}; resources["pids"] = {"limit": 23}'
     start_bundle pysbx-one
     local dir
-    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/memory.current') > 20971520))"
     expect 0 runtime events --stats pysbx-one
     output_holds 'it["type"] == "stats" and it["id"] == "pysbx-one"'
@@ -31,11 +31,37 @@ load vm.bash
     is_about "$(jq .data.cpu.usage.total <<<"$output")" "$(awk '/^usage_usec/ { print $2 * 1000 }' "$dir/cpu.stat")" 5
 }
 
+@test "events --stats: throttled periods and bytes written as in the cgroup's files" {
+    # Not /tmp, which is memory.
+    local disk dir before
+    disk=$(mktemp --directory /var/tmp/pysbx.XXXX)
+    cd "$disk"
+    make_bundle sh -c 'dd if=/dev/zero of=/file bs=64k count=16 oflag=direct 2>/dev/null
+        while [ ! -e /stop ]; do :; done; echo >/ready; sleep 1000'
+    edit_config 'config["root"]["readonly"] = False; resources["cpu"] = {"quota": 20000, "period": 100000}'
+    start_bundle pysbx-one
+    dir=$(cgroup_of_bundle pysbx-one)
+    wait_for grep -qE '^nr_throttled [1-9]' "$dir/cpu.stat"
+    : >bundle/rootfs/stop
+    wait_for test -e bundle/rootfs/ready
+    before=$(awk '/^nr_throttled/ { print $2 }' "$dir/cpu.stat")
+    expect 0 runtime events --stats pysbx-one
+    # The last steps of a shell may be throttled as well.
+    (($(jq .data.cpu.throttling.throttledPeriods <<<"$output") >= before))
+    (($(jq .data.cpu.throttling.throttledPeriods <<<"$output") <= $(awk '/^nr_throttled/ { print $2 }' "$dir/cpu.stat")))
+    before=$(sed -n "s/^$(disk) .*wbytes=\([0-9]*\).*/\1/p" "$dir/io.stat")
+    ((before >= 1 << 20))
+    output_holds "{'major': $(disk | cut -d : -f 1), 'minor': $(disk | cut -d : -f 2), 'op': 'Write', 'value': $before} in it['data']['blkio']['ioServiceBytesRecursive']"
+    runtime delete --force pysbx-one
+    cd /
+    rm -rf "$disk"
+}
+
 @test "ps: the processes in the cgroup" {
     make_bundle sh -c 'sleep 500 & sleep 1000'
     start_bundle pysbx-one
     local dir
-    dir=$(cgroup_of_process "$(pid_of pysbx-one)")
+    dir=$(cgroup_of_bundle pysbx-one)
     wait_for eval "((\$(<'$dir/pids.current') == 3)) || ((\$(<'$dir/pids.current') == 2))"
     expect 0 runtime ps --format json pysbx-one
     [[ $(jq -r 'sort[]' <<<"$output") == "$(sort -n "$dir/cgroup.procs")" ]]

@@ -56,7 +56,7 @@ load vm.bash
 
 @test "podman rm: after the first process was killed from outside" {
     start_sleeper --name sleeper
-    kill -KILL "$(podman inspect --format '{{.State.Pid}}' sleeper)"
+    kill -KILL "$(pid_of "$(id_of sleeper)")"
     wait_for state_is sleeper exited
     expect 0 podman rm sleeper
     stderr_is_empty
@@ -76,6 +76,22 @@ load vm.bash
     # Podman complains once that the exit code is lost.
     expect '*' podman rm --force --time 0 sleeper
     expect 0 podman rm --force --ignore --time 0 sleeper
+}
+
+@test "delete --force: takes the rest away, wherever the runtime was killed while it spoke with systemd" {
+    make_bundle true
+    local number ended
+    for ((number = 1; number < 20; number++)); do
+        ended=0
+        strace --quiet=all --output calls --trace sendmsg --inject "sendmsg:signal=KILL:when=$number" \
+            "$RUNTIME" --systemd-cgroup create --bundle bundle pysbx-one </dev/null >/dev/null 2>errors || ended=$?
+        expect 0 runtime delete --force pysbx-one
+        stderr_is_empty
+        ((ended != 0)) || break
+        [[ $ended == 137 ]] || { echo "message $number: $ended"; cat errors; return 1; }
+    done
+    # It asked for the scope, at least.
+    ((ended == 0 && number > 2))
 }
 
 @test "podman exec: into a container with a scope" {
@@ -109,15 +125,32 @@ load vm.bash
 
 @test "podman run --cgroup-manager cgroupfs: no scope" {
     # Podman keeps the manager a container was made with.
-    command podman --runtime "$RUNTIME" --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
+    podman --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
         "$BUSYBOX" sleep 1000
     local id
-    id=$(podman inspect --format '{{.Id}}' sleeper)
+    id=$(id_of sleeper)
     # For users Podman leaves the place to the runtime.
     if is_rootless; then [[ $(cgroup_of sleeper) == */user@*.service/*/$id ]]; else [[ $(cgroup_of sleeper) == */libpod-$id ]]; fi
     file_is sleeper pids.max 40
     [[ $(manager show --property LoadState --value "$(scope_of sleeper)") == not-found ]]
-    command podman --runtime "$RUNTIME" --cgroup-manager cgroupfs rm --force --time 0 sleeper
+    podman --cgroup-manager cgroupfs rm --force --time 0 sleeper
+}
+
+@test "run, with the manager cgroupfs: controllers are added where one is missing, and those that are on left alone" {
+    local parent=/sys/fs/cgroup/pysbx-parent
+    ! is_rootless || parent=$(dirname "$(cgroup_of_process "$$")")/pysbx-parent
+    mkdir "$parent"
+    echo "+pids +cpu" >"$parent/cgroup.subtree_control"
+    make_bundle sleep 1000
+    edit_config 'linux["cgroupsPath"] = arguments[0]; resources["memory"] = {"limit": 67108864}' "${parent#/sys/fs/cgroup}/one"
+    strace --trace write --decode-fds --output writes "$RUNTIME" run --detach --bundle bundle pysbx-one </dev/null >/dev/null
+    [[ $(<"$parent/one/memory.max") == 67108864 ]]
+    grep -w memory "$parent/cgroup.subtree_control" | grep -w pids | grep -w cpu
+    # What was on is neither asked for again nor switched off, whoever had switched it on.
+    grep 'pysbx-parent/cgroup.subtree_control' writes
+    expect 1 grep -E 'subtree_control>, "([^"]*\+(pids|cpu)[ "]|[^"]*-)' writes
+    runtime delete --force pysbx-one
+    rmdir "$parent"
 }
 
 @test "podman run --cgroup-parent: a slice by name" {
@@ -129,6 +162,19 @@ load vm.bash
 @test "podman run --cgroups=no-conmon: the scope is there" {
     start_sleeper --name sleeper --cgroups no-conmon
     [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
+    # Podman's own process has none of its own then.
+    local pid
+    pid=$(podman inspect --format '{{.State.ConmonPid}}' sleeper)
+    [[ $(cgroup_of_process "$pid") == "$(cgroup_of_process "$$")" ]]
+}
+
+@test "podman run --cgroups=disabled: the container stays in the caller's cgroup" {
+    # Podman grants it to runtimes that a configuration names.
+    export CONTAINERS_CONF_OVERRIDE=$TESTS/../config/containers.conf.d/50-pysbx.conf
+    command podman --runtime pysbx-runtime run --detach --network none --cgroups disabled --name sleeper "$BUSYBOX" sleep 1000
+    [[ $(cgroup_of sleeper) == "$(cgroup_of_process "$$")" ]]
+    expect 0 podman exec sleeper true
+    expect 0 podman rm --force --time 0 sleeper
 }
 
 @test "podman run --cgroups=split: within the cgroup of the caller's unit" {
@@ -154,7 +200,7 @@ load vm.bash
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = "user-given.slice:pysbx:name"'
     start_bundle pysbx-one
-    [[ $(cgroup_of_process "$(pid_of pysbx-one)") == */user-given.slice/pysbx-name.scope/container ]]
+    [[ $(cgroup_of_bundle pysbx-one) == */user-given.slice/pysbx-name.scope/container ]]
     runtime delete --force pysbx-one
     [[ $(manager show --property LoadState --value pysbx-name.scope) == not-found ]]
 }

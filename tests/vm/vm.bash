@@ -7,7 +7,11 @@ source "${BASH_SOURCE[0]%/*}/../lib/podman.bash"
 # systemd starts and ends units of its own all the time: only what containers leave behind counts.
 
 _list_cgroups() {
-    find /sys/fs/cgroup -type d '(' -name '*libpod-*' -o -name '*pysbx-*' -o -name '*buildah-*' ')' -printf 'cgroup %P\n' 2>/dev/null
+    local name
+    local -a names=(-false)
+    # Podman's, those of the tests themselves, and those of the package pysbx.
+    for name in '*libpod-*' '*buildah-*' '*pysbx-*' 'python-*' 'probe-*'; do names+=(-o -name "$name"); done
+    find /sys/fs/cgroup -type d '(' "${names[@]}" ')' -printf 'cgroup %P\n' 2>/dev/null
 }
 
 _list_processes() {
@@ -22,6 +26,12 @@ _list_everything() {
     local all
     all=$(_list_processes)$'\n'$(_list_mounts)$'\n'$(_list_cgroups)$'\n'$(_list_state)$'\n'$(_list_units)
     sort <<<"$all"
+}
+
+# Notes that this test has called Podman, whose every call takes a second here.
+podman() {
+    [[ -z ${BATS_TEST_TMPDIR:-} ]] || : >"$BATS_TEST_TMPDIR/podman-called"
+    command podman --runtime "$RUNTIME" "$@"
 }
 
 # The systemd that makes the scopes of this mode.
@@ -39,32 +49,61 @@ cgroup_of_process() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$1/cgroup")"
 }
 
-# The same for a running container of Podman.
+# Starts a container that sleeps, as that of lib/podman.bash, and keeps its id: "--name NAME" comes first.
+start_sleeper() {
+    podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >"$BATS_TEST_TMPDIR/id.$2"
+}
+
+# Prints the id of a container of Podman, which is asked for it once at most.
+id_of() {
+    local file=$BATS_TEST_TMPDIR/id.$1
+    [[ -s $file ]] || podman inspect --format '{{.Id}}' "$1" >"$file"
+    cat "$file"
+}
+
+# Prints the first process of a container of the runtime, by its id.
+pid_of() {
+    runtime state "$1" | jq .pid
+}
+
+# Prints the cgroup of a running container of the runtime, and of Podman.
+cgroup_of_bundle() {
+    cgroup_of_process "$(pid_of "$1")"
+}
+
 cgroup_of() {
-    cgroup_of_process "$(podman inspect --format '{{.State.Pid}}' "$1")"
+    cgroup_of_bundle "$(id_of "$1")"
 }
 
 scope_of() {
-    echo "libpod-$(podman inspect --format '{{.Id}}' "$1").scope"
+    echo "libpod-$(id_of "$1").scope"
 }
-
-# Asking Podman is slow here, and the answers of one test stay the same.
-declare -gA _cgroups=() _scopes=()
 
 # Asserts that a file of a container's cgroup has a value: file_is NAME FILE VALUE.
 file_is() {
-    [[ ${_cgroups[$1]:-} ]] || _cgroups[$1]=$(cgroup_of "$1")
     local value
-    value=$(<"${_cgroups[$1]}/$2")
+    value=$(<"$(cgroup_of "$1")/$2")
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
 # Asserts that the scope of a container has a property: property_is NAME PROPERTY VALUE.
 property_is() {
-    [[ ${_scopes[$1]:-} ]] || _scopes[$1]=$(scope_of "$1")
     local value
-    value=$(manager show --property "$2" --value "${_scopes[$1]}")
+    value=$(manager show --property "$2" --value "$(scope_of "$1")")
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
+}
+
+# Prints the label of SELinux that a file has.
+label_of() {
+    stat --format %C "$1"
+}
+
+# Makes a directory in $HOME with a file in it, that every user may read and no container; gone after the test.
+make_unlabelled() {
+    mkdir "$HOME/$1"
+    echo content >"$HOME/$1/file"
+    chmod -R a+rX "$HOME/$1"
+    echo "$HOME/$1" >>"$BATS_TEST_TMPDIR/unlabelled"
 }
 
 runtime() {
@@ -80,6 +119,11 @@ make_bundle() {
     rm -f bundle/config.json
     runtime spec "${mode[@]}" --bundle bundle
     edit_config 'process["terminal"] = False; process["args"] = arguments' "$@"
+}
+
+# Prints the disk of this machine as the kernel does: MAJOR:MINOR.
+disk() {
+    lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' '
 }
 
 # Runs Python statements over config (the document), process, linux, resources and arguments.
@@ -106,11 +150,6 @@ start_bundle() {
     runtime --systemd-cgroup run --detach --bundle bundle "$1" </dev/null >/dev/null 2>"$1.log" || { cat "$1.log"; return 1; }
 }
 
-# Prints the first process of a container of the runtime.
-pid_of() {
-    runtime state "$1" | jq .pid
-}
-
 # Ends the test when the container that was made by hand is still there.
 remove_bundles() {
     local id
@@ -120,13 +159,14 @@ remove_bundles() {
     return 0
 }
 
-# No test of this directory makes a pod, and each call of Podman takes a second.
+# No test of this directory makes a pod.
 clean_up() {
-    podman rm --all --force --time 0
+    [[ ! -e $BATS_TEST_TMPDIR/podman-called ]] || podman rm --all --force --time 0
     check_leftovers
 }
 
 teardown() {
+    [[ ! -e $BATS_TEST_TMPDIR/unlabelled ]] || xargs rm -rf <"$BATS_TEST_TMPDIR/unlabelled"
     remove_bundles
     clean_up
 }

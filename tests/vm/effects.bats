@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# Limits in force: what the kernel does about them; Documentation/admin-guide/cgroup-v2.rst. As root: which manager has
+# written a limit, and for whom, makes no difference to the kernel.
+
+load vm.bash
+
+@test "podman run --pids-limit: a fork bomb stops there, and is removed within seconds" {
+    start_sleeper --name bomb --pids-limit 30
+    podman exec --detach bomb sh -c 'f() { f | f & }; f'
+    local dir
+    dir=$(cgroup_of bomb)
+    wait_for grep -qE '^max [1-9]' "$dir/pids.events"
+    (($(<"$dir/pids.current") <= 30))
+    expect 0 podman rm --force --time 0 bomb
+}
+
+# Starts a fork bomb that has reached its limit; its cgroup is in $dir.
+start_bomb() {
+    make_bundle sh -c 'f() { f | f & f; }; f'
+    edit_config 'resources["pids"] = {"limit": 200}'
+    start_bundle pysbx-one
+    dir=$(cgroup_of_bundle pysbx-one)
+    wait_for grep -qE '^max [1-9]' "$dir/pids.events"
+    began=$(date +%s%N)
+}
+
+# Prints the time in milliseconds that it takes to start twenty programs.
+starting_takes() {
+    local began=${EPOCHREALTIME/./} n
+    for ((n = 0; n < 20; n++)); do busybox true; done
+    echo $(((${EPOCHREALTIME/./} - began) / 1000))
+}
+
+@test "linux.resources.pids: while a fork bomb goes on, the rest of the machine responds" {
+    local dir began quiet busy
+    quiet=$(starting_takes)
+    start_bomb
+    busy=$(starting_takes)
+    # Half of the processors is the bomb's.
+    echo "$quiet ms without, $busy ms with it"
+    ((busy < quiet * 4))
+}
+
+# A second on a real machine; this one is emulated, and the bomb itself has it busy.
+was_quick() {
+    (($(date +%s%N) - began < 10000000000))
+}
+
+@test "delete --force: ends a fork bomb at once" {
+    local dir began
+    start_bomb
+    runtime delete --force pysbx-one
+    was_quick
+    [[ ! -e $dir ]]
+}
+
+@test "kill --all: ends a fork bomb at once" {
+    local dir began
+    start_bomb
+    runtime kill --all pysbx-one KILL
+    # systemd removes the cgroup as soon as it is empty.
+    wait_for eval "! grep -qs 'populated 1' '$dir/cgroup.events'"
+    was_quick
+    [[ $(runtime state pysbx-one | jq -r .status) == stopped ]]
+    runtime delete pysbx-one
+}
+
+@test "podman run --cpus: a busy loop gets its share" {
+    podman run --detach --network none --name busy --cpus 0.4 "$BUSYBOX" sh -c 'while :; do :; done' >/dev/null
+    local dir first last began ended
+    dir=$(cgroup_of busy)
+    sleep 1
+    began=$(date +%s%N) first=$(awk '/^usage_usec/ { print $2 }' "$dir/cpu.stat")
+    sleep 6
+    ended=$(date +%s%N) last=$(awk '/^usage_usec/ { print $2 }' "$dir/cpu.stat")
+    is_about "$(((last - first) * 1000 * 100 / (ended - began)))" 40 10
+    grep -qE '^nr_throttled [1-9]' "$dir/cpu.stat"
+}
+
+@test "podman run --cpu-shares: busy loops on one processor share it by their weights" {
+    local shares
+    local -a dir=() first=() last=()
+    for shares in 1024 4096; do
+        podman run --detach --network none --name "busy$shares" --cpuset-cpus 0 --cpu-shares "$shares" "$BUSYBOX" \
+            sh -c 'while :; do :; done' >/dev/null
+        dir+=("$(cgroup_of "busy$shares")")
+    done
+    mapfile -t first < <(awk '/^usage_usec/ { print $2 }' "${dir[@]/%//cpu.stat}")
+    sleep 5
+    mapfile -t last < <(awk '/^usage_usec/ { print $2 }' "${dir[@]/%//cpu.stat}")
+    is_about "$(((last[1] - first[1]) * 1000 / (last[0] - first[0])))" "$(($(<"${dir[1]}/cpu.weight") * 1000 / $(<"${dir[0]}/cpu.weight")))" 10
+}
+
+@test "podman run --device-write-bps: writes keep to the rate" {
+    local device began
+    device=$(findmnt --noheadings --output SOURCE /)
+    start_sleeper --name writer --device-write-bps "$device:1mb"
+    file_is writer io.max "$(disk) rbps=max wbps=1048576 riops=max wiops=max"
+    # The first call pays for what every call costs here.
+    podman exec writer dd if=/dev/zero of=/tmp/file bs=64k count=1 oflag=direct conv=notrunc
+    expect 0 podman exec writer sh -c 'read -r start rest </proc/uptime
+        dd if=/dev/zero of=/tmp/file bs=64k count=96 oflag=direct 2>/dev/null
+        read -r end rest </proc/uptime; echo $start $end'
+    is_about "$(awk '{ print 6 / ($2 - $1) }' <<<"$output")" 1 15
+}
+
+@test "podman pause: no process runs until podman unpause" {
+    podman run --detach --network none --name busy "$BUSYBOX" sh -c 'while :; do :; done' >/dev/null
+    local dir before
+    dir=$(cgroup_of busy)
+    podman pause busy
+    before=$(grep usage_usec "$dir/cpu.stat")
+    sleep 1
+    [[ $(grep usage_usec "$dir/cpu.stat") == "$before" ]]
+    podman unpause busy
+    wait_for eval "[[ \$(grep usage_usec '$dir/cpu.stat') != '$before' ]]"
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# The policy module of config/selinux: the labels of the runtime's own files, and the tighter domain pysbx_python_t.
+
+load vm.bash
+
+setup_file() {
+    [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
+    import_python
+}
+
+# Podman with the domain of config/selinux.
+run_tight() {
+    podman run --rm --security-opt label=type:pysbx_python_t "$@"
+}
+
+@test "podman run --security-opt label=type:pysbx_python_t: what Python programs do is allowed" {
+    make_unlabelled given
+    expect 0 run_tight --network none --volume "$HOME/given:/given:Z" --tmpfs /tmp "$PYTHON" python3 -c '
+import ctypes, json, mmap, multiprocessing, os, shutil, socket, subprocess, sys, tempfile, threading
+print(open("/proc/self/attr/current").read().rstrip("\0\n").split(":")[2])
+print(open("/given/file").read().strip())
+with open("/given/written", "w") as file:
+    json.dump(os.listdir("/"), file)
+with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
+    file.write(os.urandom(10))
+    listener.bind(file.name + ".socket")
+threads = [threading.Thread(target=sys.getrecursionlimit) for _ in range(4)]
+[thread.start() for thread in threads]
+memory = os.memfd_create("memory")
+os.truncate(memory, 4096)
+mmap.mmap(memory, 4096)[0] = 1
+assert subprocess.run(["sh", "-c", "read line; echo $line"], input=b"piped", stdout=subprocess.PIPE).stdout == b"piped\n"
+with multiprocessing.Pool(2) as pool:
+    assert pool.map(abs, [-1, -2]) == [1, 2]
+ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)()
+shutil.disk_usage("/")
+os.cpu_count()
+open("/dev/null", "w").write("gone")
+print("to the end", file=sys.stderr)'
+    output_is $'pysbx_python_t\ncontent'
+    stderr_has "to the end"
+    [[ $(<"$HOME/given/written") == *proc* ]]
+}
+
+@test "podman run --security-opt label=type:pysbx_python_t: a terminal, podman exec, podman stop" {
+    podman run --detach --name sleeper --network none --security-opt label=type:pysbx_python_t "$PYTHON" \
+        python3 -c 'import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7)); signal.pause()' >/dev/null
+    expect 0 podman exec --tty sleeper python3 -c 'import os, tty; tty.setraw(0); print(os.isatty(1))'
+    output_has True
+    expect 0 podman stop sleeper
+    expect 0 podman inspect --format '{{.State.ExitCode}}' sleeper
+    output_is 7
+}
+
+@test "podman run --security-opt label=type:pysbx_python_t: no network" {
+    local program='
+import socket
+for family in socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK:
+    try:
+        socket.socket(family, socket.SOCK_DGRAM)
+        print("allowed")
+    except PermissionError:
+        print("denied")'
+    expect 0 run_tight --network none "$PYTHON" python3 -c "$program"
+    output_is $'denied\ndenied\ndenied'
+    expect 0 podman run --rm --network none "$PYTHON" python3 -c "$program"
+    output_is $'allowed\nallowed\nallowed'
+}
+
+@test "podman run --security-opt label=type:pysbx_python_t: no devices, though they are handed over" {
+    local disk
+    disk=$(findmnt --noheadings --output SOURCE /)
+    expect 0 podman run --rm --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
+    expect 1 run_tight --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
+    stderr_has "permission denied"
+    # No request but those of terminals.
+    local program='
+import fcntl
+TUNGETFEATURES = 0x800454CF
+with open("/dev/net/tun", "rb") as tun:
+    fcntl.ioctl(tun, TUNGETFEATURES, bytes(4))'
+    expect 0 podman run --rm --network none --device /dev/net/tun "$PYTHON" python3 -c "$program"
+    expect 1 run_tight --network none --device /dev/net/tun "$PYTHON" python3 -c "$program"
+    stderr_has "PermissionError"
+}
+
+@test "the files of the runtime: labelled, and out of reach for containers" {
+    start_sleeper --name sleeper
+    [[ $(label_of "$RUNTIME") == *:pysbx_runtime_exec_t:s0 ]]
+    [[ $(label_of "$RUNTIME_STATE") == *:pysbx_runtime_state_t:s0 ]]
+    [[ $(label_of "$RUNTIME_STATE/$(id_of sleeper)/config.json") == *:pysbx_runtime_state_t:s0 ]]
+    mkdir -p /var/lib/pysbx-runtime
+    [[ $(label_of /var/lib/pysbx-runtime) == *:pysbx_snapshot_t:s0 ]]
+    expect 1 podman run --rm --network none --volume "$RUNTIME_STATE:/state" "$BUSYBOX" ls /state
+    stderr_has "permission denied"
+    expect 1 podman run --rm --network none --volume /var/lib/pysbx-runtime:/snapshots "$BUSYBOX" ls /snapshots
+    stderr_has "permission denied"
+    expect 126 podman run --rm --network none --volume "$RUNTIME:/runtime" "$BUSYBOX" /runtime --version
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+# The package pysbx where every controller can be had: the limits of a sandbox are those of a cgroup, for all of its
+# processes together, and limits="strict" is granted; contrib/python.
+
+load vm.bash
+
+# As it is installed: the profiles are kept elsewhere in the repository.
+setup_file() {
+    local root=$TESTS/..
+    cp -r "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
+    cp -r "$root/config/profiles" "$BATS_FILE_TMPDIR/pysbx/"
+    export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
+}
+
+# Runs a program that uses the package.
+python() {
+    python3 - "$@" <<<"from pysbx import *
+$(cat)"
+}
+
+@test "limits='strict': granted, and the result says that cgroups stand behind it" {
+    expect 0 python <<'PYTHON'
+done = run_code("6 * 7", limits="strict")
+print(done.value, sorted(done.limits.items()))
+PYTHON
+    output_is "42 [('cpu', 'cgroup'), ('memory', 'cgroup'), ('pids', 'cgroup')]"
+}
+
+@test "Sandbox: memory_mb, cpus and max_processes in the kernel's files" {
+    expect 0 python <<'PYTHON'
+import json, pathlib, subprocess
+from pysbx import runtime
+with Sandbox(memory_mb=96, cpus=0.5, max_processes=20, limits="strict") as sandbox:
+    sandbox.run("1")
+    (container,) = json.loads(subprocess.check_output(runtime.command("list", "--format", "json")))
+    path = pathlib.Path(f"/proc/{container['pid']}/cgroup").read_text().rpartition("::")[2].strip()
+    for name in "memory.max", "cpu.max", "pids.max":
+        print(pathlib.Path(f"/sys/fs/cgroup{path}", name).read_text().strip())
+PYTHON
+    output_is $'100663296\n50000 100000\n20'
+}
+
+@test "@sandbox: beyond memory_mb it is a SandboxMemoryError" {
+    expect 0 python <<'PYTHON'
+@sandbox(memory_mb=64, limits="strict")
+def fill(size):
+    return len(bytearray(size))
+print(fill(1 << 20))
+try:
+    fill(200 << 20)
+except SandboxMemoryError as error:
+    print(error.memory_mb, error)
+PYTHON
+    output_is $'1048576\n64 killed for want of memory: 64 MiB allowed'
+}
+
+@test "run_code: memory_mb is for all processes of a sandbox together" {
+    expect 0 python <<'PYTHON'
+done = run_code("""
+import os, signal, time
+children = []
+for _ in range(8):
+    child = os.fork()
+    if child == 0:
+        content = bytearray(32 << 20)
+        time.sleep(1)
+        os._exit(0)
+    children.append(child)
+killed = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL for child in children]
+print(sum(killed) >= 5)
+""", memory_mb=96, limits="strict", timeout_sec=120)
+print(done.stdout or done.error)
+PYTHON
+    # Each of them is small enough; whom the kernel takes, the first process or the others, is its own choice.
+    [[ $output == True* || $output == *"96 MiB allowed"* ]]
+}
+
+@test "run_code: cpus is for all processes of a sandbox together" {
+    expect 0 python <<'PYTHON'
+done = run_code("""
+import os, time
+child = os.fork()
+began, spent = time.monotonic(), time.process_time()
+while time.monotonic() < began + 4:
+    pass
+print((time.process_time() - spent) / (time.monotonic() - began), flush=True)
+if child == 0:
+    os._exit(0)
+os.wait()
+""", cpus=0.5, limits="strict", timeout_sec=120)
+print(sum(map(float, done.stdout.split())))
+PYTHON
+    is_about "$output" 0.5 15
+}
+
+@test "run_code: max_processes" {
+    expect 0 python <<'PYTHON'
+done = run_code("""
+import errno, os, time
+count = 0
+try:
+    while count < 500:
+        if os.fork() == 0:
+            time.sleep(100)
+        count += 1
+except OSError as error:
+    print(errno.errorcode[error.errno], count)
+""", max_processes=16, limits="strict", timeout_sec=120)
+print(done.stdout or done.error)
+PYTHON
+    [[ $output == "EAGAIN 1"[0-5]* ]]
+}
+
+@test "run_code: a warm start has the same limits" {
+    expect 0 python <<'PYTHON'
+import json
+from pysbx import runtime
+from pysbx.options import make_options, prepare
+options = make_options(memory_mb=64, limits="strict", timeout_sec=60)
+bundle = prepare(options)
+print(runtime.build_snapshot(str(bundle.path), bundle.enforcement.manager))
+for source in "1", "x = bytearray(200 << 20)":
+    done = run_code(source, options=options, warm="require")
+    print(done.warm, done.exit_code, done.error and done.error.message)
+PYTHON
+    output_is $'\nTrue 0 None\nTrue 137 killed for want of memory: 64 MiB allowed'
+}
+
+@test "pysbx doctor: nothing stands in for cgroups" {
+    expect 0 python <<'PYTHON'
+from pysbx import doctor
+print([(check.status, check.found) for check in doctor.examine() if check.name == "limits"])
+PYTHON
+    output_is "[('ok', 'memory, processor and processes by cgroup')]"
+}
+
+# Runs the program of a user who has logged in: in a cgroup that is systemd's, not the user's.
+python_of_tester() {
+    local uid
+    uid=$(id -u tester)
+    setpriv --reuid "$uid" --regid "$uid" --init-groups env --ignore-environment HOME=/home/tester PATH="$PATH" \
+        PYTHONPATH="$PYTHONPATH" PYSBX_RUNTIME="$PYSBX_RUNTIME" "$@" python3 -c "from pysbx import *
+$(cat)"
+}
+
+@test "limits='strict': in a cgroup that is not the user's, systemd makes another one" {
+    needs_root "is about a user outside of the user's own cgroup"
+    chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
+    expect 0 python_of_tester XDG_RUNTIME_DIR="/run/user/$(id -u tester)" <<'PYTHON'
+import os
+with Sandbox(limits="strict", max_processes=20) as sandbox:
+    print(sandbox.run("import os, signal; 6 * 7").value)
+    print([path for path, *_ in os.walk("/sys/fs/cgroup/user.slice") if path.endswith(".scope/container")] != [])
+    done = sandbox.run("for _ in range(30):\n    if os.fork() == 0: signal.pause()")
+    print(done.error)
+PYTHON
+    [[ ${lines[0]} == 42 && ${lines[1]} == True && ${lines[2]} == *"Resource temporarily unavailable"* ]]
+}
+
+@test "limits='strict': without systemd's help it is refused, with the remedy" {
+    needs_root "is about a user outside of the user's own cgroup"
+    chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
+    expect 0 python_of_tester <<'PYTHON'
+print(sorted(run_code("1").limits.items()))
+try:
+    run_code("1", limits="strict")
+except LimitsNotEnforceableError as error:
+    print(error)
+PYTHON
+    [[ ${lines[0]} == "[('cpu', 'rlimit'), ('memory', 'rlimit'), ('pids', 'rlimit')]" ]]
+    output_has "no cgroup controller for memory, cpu, pids"
+    output_has "Delegate= in a drop-in for user@.service"
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env bats
+# Warm starts under SELinux, enforcing: a program that is not executed has the label that it would have been executed
+# with, and no other right; README.md, "Warm start", config/README.md, "selinux/pysbx.cil".
+
+load vm.bash
+
+setup_file() {
+    [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
+}
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    import_python
+}
+
+# Podman with a Python that is restored, or is not started at all; the same, cold.
+run_warm() {
+    podman run --rm --network none --annotation run.pysbx.warm=require "$@"
+}
+
+run_cold() {
+    podman run --rm --network none --annotation run.pysbx.warm=off "$@"
+}
+
+# Everything that a program finds out about its label, and that of what it makes.
+readonly LABELS='
+import ctypes, mmap, os, subprocess
+def label_of_file(path):
+    return os.getxattr(path, "security.selinux").rstrip(b"\0").decode()
+def key_label(key):
+    label = ctypes.create_string_buffer(256)
+    KEYCTL_GET_SECURITY, keyctl = 17, 250
+    assert ctypes.CDLL(None).syscall(keyctl, KEYCTL_GET_SECURITY, key, label, 256) > 0
+    return label.value.decode()
+for name in "current", "exec", "fscreate", "keycreate", "sockcreate":
+    print(name, repr(open(f"/proc/self/attr/{name}").read()))
+print("child", subprocess.run(["cat", "/proc/self/attr/current"], stdout=subprocess.PIPE).stdout)
+open("/tmp/made", "w").close()
+print("file", label_of_file("/tmp/made"), label_of_file("/usr/bin/python3"))
+SESSION_KEYRING = -3
+print("keys", key_label(SESSION_KEYRING))
+memory = os.memfd_create("memory")
+os.truncate(memory, 4096)
+mmap.mmap(memory, 4096)[0] = 1
+print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
+
+@test "podman run, warm: the label of containers, with categories of its own, of one snapshot" {
+    local program='print(hash("the seed of this snapshot"), open("/proc/self/attr/current").read().rstrip("\0\n"))'
+    local seed label
+    expect 0 run_warm "$PYTHON" python3 -c "$program"
+    read -r seed label <<<"$output"
+    [[ $label == system_u:system_r:container_t:s0:c*,c* ]]
+    expect 0 run_warm "$PYTHON" python3 -c "$program"
+    [[ $output == "$seed "* && $output == *:container_t:s0:c*,c* && $output != *"$label" ]]
+    expect 0 run_cold "$PYTHON" python3 -c "$program"
+    [[ $output != "$seed "* ]]
+}
+
+@test "podman run, warm and cold: the same labels of the process, its children, its files, its keys" {
+    local -a options=(--security-opt "label=level:s0:c100,c200" --tmpfs /tmp)
+    expect 0 run_cold "${options[@]}" "$PYTHON" python3 -c "$LABELS"
+    local cold=$output
+    [[ $cold == *:container_t:s0:c100,c200* ]]
+    expect 0 run_warm "${options[@]}" "$PYTHON" python3 -c "$LABELS"
+    output_is "$cold"
+    expect 0 run_warm --security-opt no-new-privileges "${options[@]}" "$PYTHON" python3 -c "$LABELS"
+    output_is "$cold"
+}
+
+@test "podman run, warm: memory of the snapshot can be protected and used as ever" {
+    expect 0 run_warm --annotation run.pysbx.preload=ctypes,threading,decimal "$PYTHON" python3 -c '
+import ctypes, gc, threading
+libc = ctypes.CDLL(None, use_errno=True)
+PAGE, READ, WRITE, count = 4096, 1, 2, 0
+for line in open("/proc/self/maps"):
+    fields = line.split()
+    if "/pysbx-runtime/warm/" in line and fields[1].startswith("rw"):
+        start = ctypes.c_void_p(int(fields[0].split("-")[0], 16))
+        assert libc.mprotect(start, PAGE, READ | WRITE) == 0, (line, ctypes.get_errno())
+        count += 1
+threads = [threading.Thread(target=gc.collect) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)()
+print("to the end" if count else "no memory of a snapshot")'
+    output_is "to the end"
+}
+
+@test "podman exec, warm: the label of the container" {
+    podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c 'import signal; signal.pause()' >/dev/null
+    local label seed program='print(hash("seed")); print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
+    label=$(podman inspect --format '{{.ProcessLabel}}' sleeper)
+    expect 0 podman exec sleeper python3 -c "$program"
+    [[ ${lines[1]} == "$label" ]]
+    seed=${lines[0]}
+    expect 0 podman exec sleeper python3 -c "$program"
+    output_is "$seed"$'\n'"$label"
+    expect 0 tr -d '\0' <"/proc/$(podman inspect --format '{{.State.Pid}}' sleeper)/attr/current"
+    output_is "$label"
+}
+
+@test "podman run, warm: categories keep containers from each other's files" {
+    mkdir "$HOME/given"
+    echo content >"$HOME/given/file"
+    chmod -R a+rX "$HOME/given"
+    local program='print(open("/given/file").read().strip())'
+    podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require --volume "$HOME/given:/given:Z" \
+        "$PYTHON" python3 -c 'import signal; signal.pause()' >/dev/null
+    expect 0 podman exec sleeper python3 -c "$program"
+    output_is content
+    expect 1 run_warm --volume "$HOME/given:/given" "$PYTHON" python3 -c "$program"
+    stderr_has PermissionError
+    rm -r "$HOME/given"
+}
+
+@test "podman run: modules in a volume with categories make no snapshot, for it would be everybody's" {
+    mkdir "$HOME/given"
+    echo 'secret = 1' >"$HOME/given/secret.py"
+    chmod -R a+rX "$HOME/given"
+    local -a options=(--annotation run.pysbx.preload=secret --env PYTHONPATH=/given --volume)
+    expect 126 run_warm "${options[@]}" "$HOME/given:/given:Z" "$PYTHON" python3 -c 'import secret'
+    stderr_has "labelled for one container only"
+    expect 0 run_warm "${options[@]}" "$HOME/given:/given:z" "$PYTHON" python3 -c 'import sys; print("secret" in sys.modules)'
+    output_is True
+    rm -r "$HOME/given"
+}
+
+@test "podman run --security-opt label=type:pysbx_python_t, warm: that domain, and a snapshot of its own" {
+    expect 0 run_warm --security-opt label=type:pysbx_python_t "$PYTHON" python3 -c '
+import socket
+print(open("/proc/self/attr/current").read().split(":")[2])
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+except PermissionError:
+    print("denied")'
+    output_is $'pysbx_python_t\ndenied'
+}
+
+@test "run, plan: a label, or a standard stream, that the policy withholds means cold, and says so" {
+    mkdir -p bundle/rootfs
+    tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
+    make_bundle python3 -c 'import sys; print(sys.stdin.read(), open("/proc/self/attr/current").read().rstrip("\0\n"))'
+    chcon --recursive --type container_file_t bundle/rootfs
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
+config["annotations"] = {"run.pysbx.warm": "require"}'
+    # A pipe, for the file into which expect() has standard error written is one that containers may not use.
+    local command='"$RUNTIME" --systemd-cgroup run --bundle bundle pysbx-one 2>&1'
+    expect 0 bash -c "$command" </dev/null
+    output_is " system_u:system_r:container_t:s0:c1,c2"
+    echo content >"$HOME/given"
+    expect 1 bash -c "$command" <"$HOME/given"
+    rm "$HOME/given"
+    output_has "the SELinux policy takes a standard stream away"
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:init_t:s0"; config["annotations"] = {}'
+    expect 0 runtime plan --bundle bundle pysbx-one
+    output_has "the SELinux policy gives the label to executed programs only"
+}
