@@ -419,11 +419,18 @@ static void test_eviction(void)
     build(&keys[3], 100);
     ok(there(&keys[0], "") && there(&keys[2], "") && there(&keys[3], ""), "those used or made last stay");
     ok(!there(&keys[1], "") && !there(&keys[1], ".sum"), "the one used longest ago goes, with all its files");
+    /* As when both bear the same time: the older one comes first in the order. */
+    age_file(file_of(&keys[0], ".uses"), -1000);
+    config.max_size = (uint64_t)st.st_size * 3 / 2;
+    struct warm_key last = key_of("last");
+    build(&last, 100);
+    ok(there(&last, "") && !there(&keys[0], ""),
+       "what the snapshot just made takes counts before all others");
     config.max_size = 1;
     struct warm_key big = key_of("big");
     build(&big, 100);
     ok(there(&big, ""), "the snapshot just made stays, however small the bound");
-    ok(!there(&keys[0], "") && !there(&keys[3], ""), "for it all others go");
+    ok(!there(&last, "") && !there(&keys[3], ""), "for it all others go");
     empty_store();
 }
 
