@@ -157,16 +157,22 @@ def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.Ca
 def test_stopping_ends_all_that_runs(tmp_path: Path) -> None:
     with server("--at-once", "2", listen=f"unix:{tmp_path}/s") as service:
         pid, place = service.process.pid, start(service)
-        jobs = [("/v1/run", SLEEP), (f"{place}/run", SLEEP), ("/v1/run", SLEEP)]
-        with ThreadPoolExecutor(4) as pool:
-            answers = [pool.submit(service.post, path, code=code) for path, code in jobs]
+        events, code = {"Accept": "text/event-stream"}, {"code": f"print('up', flush=True); {SLEEP}"}
+        with (
+            ThreadPoolExecutor(2) as pool,
+            service.client.stream("POST", f"{place}/run", json=code, headers=events) as streamed,
+        ):
+            lines = streamed.iter_lines()
+            assert any("up" in line for line in lines)  # the session runs in one of the two places
+            answers = [pool.submit(service.post, "/v1/run", code=SLEEP) for _ in range(2)]
             wait_until(lambda: len(containers_of(pid)) == 2)
             time.sleep(0.3)
             began, children = time.monotonic(), children_of(pid)
             assert len(children) == 3  # two containers, and the watcher over them
             service.process.send_signal(signal.SIGTERM)
             assert {answer.result().status_code for answer in answers} <= {503, 410}
-            assert all("stopping" in problem(answer.result())["title"] + answer.result().text for answer in answers)
+            assert all("stopping" in problem(answer.result())["title"] for answer in answers)
+            assert any("stopping" in line for line in lines)
         assert service.process.wait(10) == 0
         assert time.monotonic() - began < 6
         wait_until(lambda: not any(child.exists() for child in children))
