@@ -126,6 +126,7 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
     until(b">>> ")
     os.write(terminal, b"x * 2\n")
     until(b"keptkept")
+    until(b">>> ")  # an end that is typed before the line is edited is no end
     os.write(terminal, b"\x04")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     os.close(terminal)
