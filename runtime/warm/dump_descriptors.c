@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -19,19 +20,24 @@
 #include "warm/identity.h"
 #include "warm/image.h"
 
-/* The index of the mapped file that it is, or -1. Paths tell only how a file was called. */
-static long mapped_file(const struct tracee *t, const struct image_parts *parts, const char *entry,
-                        const char *path)
+/* What can be opened again: the index of a mapped file, or /dev/urandom. Paths tell only how a file was called.
+ */
+static bool file_of(const struct tracee *t, const struct image_parts *parts, const char *entry,
+                    const char *path, uint32_t *file)
 {
+    struct stat st;
     struct file_identity identity;
     cleanup_fd int fd = openat(t->proc, entry, O_PATH | O_CLOEXEC);
-    if (fd < 0 || identity_of(fd, &identity) < 0)
-        return -1;
-    for (size_t i = 0; i < parts->file_count; i++)
-        if (str_eq(parts->strings + parts->files[i].path, path) &&
-            identity_equal(&parts->files[i].identity, &identity))
-            return (long)i;
-    return -1;
+    if (fd < 0 || fstat(fd, &st) < 0 || identity_of(fd, &identity) < 0)
+        return false;
+    *file = IMAGE_FILE_URANDOM;
+    if (S_ISCHR(st.st_mode) && st.st_rdev == IMAGE_URANDOM_DEVICE)
+        return true;
+    for (*file = 0; *file < parts->file_count; ++*file)
+        if (str_eq(parts->strings + parts->files[*file].path, path) &&
+            identity_equal(&parts->files[*file].identity, &identity))
+            return true;
+    return false;
 }
 
 /* "pos:\t0\nflags:\t02100000\n…", the flags in octal. */
@@ -56,11 +62,10 @@ static int take(struct tracee *t, struct arena *a, int listed, const char *numbe
     struct image_descriptor descriptor = {.fd = (uint32_t)strtoul(number, NULL, 10)};
     ssize_t n = readlinkat(listed, number, target, sizeof(target) - 1);
     target[n > 0 ? n : 0] = '\0';
-    long file = mapped_file(t, parts, arena_printf(a, "fd/%s", number), target);
-    if (file < 0 || !read_info(t, a, number, &descriptor) || h->descriptor_count == IMAGE_MAX_DESCRIPTORS ||
+    if (!file_of(t, parts, arena_printf(a, "fd/%s", number), target, &descriptor.file) ||
+        !read_info(t, a, number, &descriptor) || h->descriptor_count == IMAGE_MAX_DESCRIPTORS ||
         descriptor.fd > IMAGE_HIGHEST_DESCRIPTOR)
         return error_text(err, -ENOTSUP, "descriptor %s is open (%s)", number, target);
-    descriptor.file = (uint32_t)file;
     h->descriptors[h->descriptor_count++] = descriptor;
     return 0;
 }

@@ -48,7 +48,7 @@ int tracee_attach(struct tracee *out, pid_t pid, bool spare, struct error *err)
     out->attached = true;
     out->memory = openat(out->proc, "mem", O_RDONLY | O_CLOEXEC);
     if (out->memory < 0)
-        return error_set(err, -errno, "open '/proc/%d/mem'", (int)pid);
+        return error_set(err, -errno, "open the memory of process %d (/proc/PID/mem)", (int)pid);
     return 0;
 }
 

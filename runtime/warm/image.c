@@ -138,11 +138,12 @@ static int check_descriptors(const struct image *image, struct error *err)
         return damaged(err, "number of the descriptors");
     for (size_t i = 0; i < h->descriptor_count; i++) {
         const struct image_descriptor *d = &h->descriptors[i];
-        if (d->fd < 3 || d->fd > IMAGE_HIGHEST_DESCRIPTOR || d->file >= image->file_count ||
+        bool urandom = d->file == IMAGE_FILE_URANDOM;
+        if (d->fd < 3 || d->fd > IMAGE_HIGHEST_DESCRIPTOR || (d->file >= image->file_count && !urandom) ||
             d->position > INT64_MAX)
             return damaged(err, "a descriptor");
         for (size_t k = 0; k < i; k++)
-            if (h->descriptors[k].fd == d->fd || h->descriptors[k].file == d->file)
+            if (h->descriptors[k].fd == d->fd || (h->descriptors[k].file == d->file && !urandom))
                 return damaged(err, "two descriptors");
     }
     return 0;

@@ -9,13 +9,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/sysmacros.h>
 
 #include "warm/identity.h"
 
 struct error;
 
 #define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 2
+#define IMAGE_VERSION 3
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -43,8 +44,11 @@ enum image_area_flag {
 /* The content is not part of the image. */
 #define IMAGE_AREA_EMPTY (IMAGE_AREA_DROPPABLE | IMAGE_AREA_WIPEONFORK)
 
-/* In place of an index of the table of files. */
-#define IMAGE_FILE_AGENT 0xffffffffU
+/* In place of an index of the table of files: of an area, and of a descriptor. */
+#define IMAGE_FILE_AGENT   0xffffffffU
+#define IMAGE_FILE_URANDOM 0xfffffffeU /* /dev/urandom, random(4) */
+
+#define IMAGE_URANDOM_DEVICE makedev(1, 9)
 
 struct image_area {
     uint64_t start, end;
@@ -117,12 +121,12 @@ struct image_memory {
     uint64_t auxv[IMAGE_MAX_AUXV];
 };
 
-#define IMAGE_MAX_DESCRIPTORS    8
+#define IMAGE_MAX_DESCRIPTORS    32
 #define IMAGE_HIGHEST_DESCRIPTOR 255
 
-/* A descriptor beyond the standard streams, of a mapped file that is open for reading. */
+/* A descriptor beyond the standard streams, open for reading: of a mapped file, or of /dev/urandom. */
 struct image_descriptor {
-    uint32_t fd, file; /* file: index of the table */
+    uint32_t fd, file; /* file: index of the table, or IMAGE_FILE_URANDOM */
     uint64_t position;
     uint32_t close_on_exec, reserved;
 };

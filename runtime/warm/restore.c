@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ struct restore {
     struct restore_plan plan;
     int *files;
     size_t file_count;
+    int urandom;
 };
 
 static int check_host(const struct image *image, struct error *err)
@@ -117,6 +119,28 @@ static int open_files(struct restore *restore, struct error *err)
             return error_text(err, -ESTALE, "mapped file '%s' is another one", path);
     }
     return 0;
+}
+
+/* The container's own, if a descriptor of the snapshot wants it. */
+static int open_urandom(struct restore *restore, struct error *err)
+{
+    const struct image_header *h = restore->image.header;
+    bool wanted = false;
+    for (size_t i = 0; i < h->descriptor_count; i++)
+        wanted |= h->descriptors[i].file == IMAGE_FILE_URANDOM;
+    if (!wanted)
+        return 0;
+    struct stat st;
+    cleanup_fd int fd = path_open_in_root_nosymlink(restore->request.root, "/dev/urandom",
+                                                    O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0)
+        return error_set(err, fd, "open '/dev/urandom'");
+    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != IMAGE_URANDOM_DEVICE)
+        return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's");
+    restore->urandom = aside(&restore->image, fd);
+    if (restore->urandom == fd)
+        fd_steal(&fd);
+    return restore->urandom < 0 ? error_set(err, restore->urandom, "copy a descriptor") : 0;
 }
 
 /* What the C library has registered with the kernel (rseq(2), glibc 2.35). Its size is not what __rseq_size
@@ -220,6 +244,7 @@ static int make_plan(struct restore *restore, struct error *err)
     plan->request = &restore->request;
     plan->place = &restore->place;
     plan->files = restore->files;
+    plan->urandom = restore->urandom;
     plan->own_vdso = getauxval(AT_SYSINFO_EHDR);
     int ret = find_own_rseq(plan, err);
     if (ret < 0)
@@ -256,6 +281,7 @@ static void restore_free(struct restore *restore)
     for (size_t i = 0; i < restore->file_count; i++)
         close(restore->files[i]);
     free(restore->files);
+    fd_close(&restore->urandom);
     image_close(&restore->image);
     free(restore);
 }
@@ -266,6 +292,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     if (restore == NULL)
         return error_set(err, -ENOMEM, "restore the snapshot");
     restore->request = *request;
+    restore->urandom = -1;
     int ret = image_open(request->image, &restore->image, err);
     if (ret == 0)
         ret = check_host(&restore->image, err);
@@ -273,6 +300,8 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
         ret = check_limits(&restore->image, err);
     if (ret == 0)
         ret = open_files(restore, err);
+    if (ret == 0)
+        ret = open_urandom(restore, err);
     if (ret == 0)
         ret = set_labels_aside(restore, err);
     if (ret == 0)

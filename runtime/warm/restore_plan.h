@@ -38,6 +38,7 @@ struct restore_plan {
     const struct restore_request *request;
     const struct restore_place *place;
     const int *files;                           /* descriptors, in the order of the image's table */
+    int urandom;                                /* -1: not needed */
     uint64_t own_rseq;                          /* what the running C library has registered; 0: nothing */
     uint32_t own_rseq_size, own_rseq_signature; /* bytes */
     uint64_t own_vdso;                          /* where the kernel's code is now */

@@ -122,7 +122,8 @@ static void open_descriptors(struct restore_plan *plan)
     const struct image_header *h = plan->image->header;
     for (size_t i = 0; i < h->descriptor_count; i++) {
         const struct image_descriptor *d = &h->descriptors[i];
-        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)plan->files[d->file], d->fd,
+        int file = d->file == IMAGE_FILE_URANDOM ? plan->urandom : plan->files[d->file];
+        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)file, d->fd,
                      d->close_on_exec != 0 ? O_CLOEXEC : 0);
         /* It was opened without waiting, for it could have been anything. */
         restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_fcntl, d->fd, F_SETFL, 0);

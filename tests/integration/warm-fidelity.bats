@@ -293,6 +293,28 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     done
 }
 
+@test "an import may keep /dev/urandom open: it is the container's own again" {
+    module holds.py <<<'one, two = (open("/dev/urandom", "rb", 0) for _ in range(2)); one.read(1)'
+    preload holds
+    local show='import holds, os; print(holds.one.fileno(), holds.two.fileno(), os.fstat(3).st_rdev == os.makedev(1, 9),
+        os.fstat(4).st_dev == os.stat("/dev/urandom").st_dev, os.get_inheritable(3)); print(holds.one.read(16))'
+    expect 0 warm -c "$show"
+    [[ ${lines[0]} == "3 4 True True False" ]]
+    local first=${lines[1]}
+    expect 0 warm -c "$show"
+    [[ ${#lines[1]} -gt 16 && ${lines[1]} != "$first" ]]
+}
+
+@test "a Python that was built with an old C library: no memfd_create" {
+    module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
+    expect 0 warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
+    output_is False
+    module speaks.py <<<'print("a word")'
+    preload speaks
+    expect 1 warm -c pass
+    stderr_has "the imports write to standard output or error: 'a word"
+}
+
 @test "numpy and pandas: a computation, threads of the library, this distribution" {
     use_image pandas
     preload numpy,pandas

@@ -21,8 +21,13 @@ pysbx_python_t pysbx_python_t udp_socket'
     echo content >"$HOME/given"
     expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given
     rm "$HOME/given"
-    wait_for eval "ausearch --message avc,selinux_err,user_avc --input-logs --raw 2>/dev/null |
-        grep -E '^type=(AVC|USER_AVC|SELINUX_ERR)' | tee '$log' | grep -q user_home_t"
+    # shellcheck disable=SC2317 # called by wait_for
+    logged() {
+        ausearch --message avc,selinux_err,user_avc --input-logs --raw 2>/dev/null |
+            grep -E '^type=(AVC|USER_AVC|SELINUX_ERR)' >"$log"
+        grep -q user_home_t "$log"
+    }
+    wait_for logged
     sed -nE 's/.*scontext=[^:]*:[^:]*:([^:]*):.*tcontext=[^:]*:[^:]*:([^:]*):.*tclass=([a-z0-9_]*).*/\1 \2 \3/p' "$log" |
         sort -u >denied
     cat "$log"

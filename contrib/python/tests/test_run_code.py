@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import Execution, Mount, SandboxStartupError, run_code
+from pysbx import Execution, Mount, SandboxStartupError, container, run_code
 
 
 def test_output_value_and_usage() -> None:
@@ -224,6 +224,14 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     assert done.stdout == "/data\n"
     with pytest.raises(ValueError, match="workdir"):
         run_code("1", workdir="../x")
+
+
+def test_a_python_built_with_an_old_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As uv's: os.pidfd_open() is not there, the system call is."""
+    monkeypatch.delattr(os, "pidfd_open")
+    assert run_code("6 * 7").value == "42"
+    with pytest.raises(ProcessLookupError):
+        container.open_process(1 << 22)
 
 
 def test_an_execution_has_defaults() -> None:

@@ -11,6 +11,7 @@
  * Py_RunMain, which never go on. */
 #include <asm/errno.h>
 #include <asm/unistd.h>
+#include <linux/memfd.h>
 #include <linux/prctl.h>
 #include <linux/signal.h>
 #include <stdbool.h>
@@ -385,11 +386,22 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     return Py_BuildValue("i", 0);
 }
 
+/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer. os.memfd_create
+ * is not in every Python: those that are made to run everywhere are built with a C library older than it.
+ */
+static PyObject *memory_file(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return Py_BuildValue("i", (int)system_call(__NR_memfd_create, (long)"output", MFD_CLOEXEC, 0, 0));
+}
+
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
+    {"memory_file", memory_file, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

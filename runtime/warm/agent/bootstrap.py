@@ -47,13 +47,13 @@ class Variables(dict[bytes, bytes]):
 class Watch:
     """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: int) -> None:
         self.files: set[str] = set()
         self.directories: set[str] = set()
         self.names: set[str] = set()
-        self.output = posix.memfd_create("output")
-        posix.dup2(self.output, 1)
-        posix.dup2(self.output, 2)
+        self.output = output
+        posix.dup2(output, 1)
+        posix.dup2(output, 2)
         posix.environ = Variables(posix.environ)
         if "os" in sys.modules:
             environments = sys.modules["os"]
@@ -169,18 +169,18 @@ def import_modules(modules: list[str], report: "int | None" = None) -> None:
             raise Failed(f"import {module}: {type(error).__name__}: {error}") from None
 
 
-def scout(modules: list[str], report: int) -> int:
+def scout(agent, modules: list[str], report: int) -> int:  # type: ignore[no-untyped-def]
     """In a child, whose pid is returned: import, watch, report, end."""
     child = posix.fork()
     if not child:
-        explore(modules, report)
+        explore(agent, modules, report)
     return child
 
 
-def explore(modules: list[str], report: int) -> None:
+def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-untyped-def]
     try:
         bare = top_level()
-        watch = Watch()
+        watch = Watch(agent.memory_file())
         import_modules(modules)
         check(watch)
         out = {put("v", sys.version)}
@@ -340,7 +340,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             report,
         )
         undo_start()
-        import_beside(scout(modules, report), modules, report)
+        import_beside(scout(agent, modules, report), modules, report)
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)

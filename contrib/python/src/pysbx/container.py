@@ -36,7 +36,25 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+PIDFD_OPEN = 434  # the same number on every architecture
 _numbers = itertools.count(1)
+
+
+def open_process(pid: int) -> int:
+    """Return a new descriptor of a process: os.pidfd_open().
+
+    The function is missing in a Python that was built to run on every Linux (uv's, for one), with a C library that is
+    older than the system call. See pidfd_open(2).
+    """
+    if hasattr(os, "pidfd_open"):
+        return os.pidfd_open(pid)
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(library.syscall(PIDFD_OPEN, pid, 0))
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_open")
+    return descriptor
 
 
 @dataclass(frozen=True)
@@ -177,7 +195,7 @@ class Container:
         self._streams = {pipe[0]: number for number, pipe in pipes.items()}
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
-        self._pidfd = os.pidfd_open(self._pid)
+        self._pidfd = open_process(self._pid)
         self._poll = select.poll()
         for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
             self._poll.register(descriptor, READABLE)

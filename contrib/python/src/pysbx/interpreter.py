@@ -150,12 +150,16 @@ def virtualenv_interpreter(directory: str) -> Interpreter:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SandboxStartupError(f"virtualenv '{root}': its Python does not run: {error}") from error
     base = _installed(prefix, executable, (version[0], version[1]))
-    # The link bin/python may pass through directories that are not shown; the whole chain is, a file each.
+    # The link bin/python may pass through directories that are not shown; the whole chain is, a file each. But where it
+    # passes through another name of the installation, that is shown whole: the library is looked for beside it.
     mounts = [*base.mounts, Mount(str(root))]
+    installation = os.path.realpath(prefix)
     link = os.readlink(python) if python.is_symlink() else str(python)
     step = os.path.normpath(root / "bin" / link)
     while not _below(step, mounts):
-        mounts.append(Mount(os.path.realpath(step), step))
+        names = (str(parent) for parent in Path(step).parents if os.path.realpath(parent) == installation)
+        name = next(names, step)
+        mounts.append(Mount(os.path.realpath(name), name))
         step = (
             os.path.normpath(os.path.join(os.path.dirname(step), os.readlink(step))) if os.path.islink(step) else step
         )

@@ -53,7 +53,8 @@ def _start() -> str:
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setsid=True)
+        # A group of its own: what is typed at a terminal is not for it.
+        os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setpgroup=0)
     finally:
         os.close(read)
     _prefix, _pipe = name, write
