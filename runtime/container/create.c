@@ -142,29 +142,42 @@ static int tell_child(const struct creation *c, enum sync_message message, struc
 
 static bool child_waits(const struct plan *plan)
 {
-    return plan->idmap.active || plan->cgroup->ref.manager == CGROUP_MANAGER_SYSTEMD ||
-           plan->netdev.count > 0;
+    return plan->idmap.active || plan->netdev.count > 0;
 }
 
-/* The cgroup's part and, for the child of a systemd scope or of a user namespace, what it waits for before it
- * does anything. */
-static int let_child_begin(struct creation *c, pid_t pid, struct error *err)
+static bool has_scope(const struct plan *plan)
+{
+    return plan->cgroup->ref.manager == CGROUP_MANAGER_SYSTEMD;
+}
+
+/* systemd is asked for the scope, if there is to be one; and what the child waits for before it does
+ * anything.
+ */
+static int let_child_begin(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     struct plan *plan = &c->plan;
-    struct cgroup_job *job = NULL;
-    char path[PATH_MAX];
     int ret = idmap_write(&plan->idmap, pid, err);
     if (ret == 0)
-        ret = cgroup_attach_begin(plan->cgroup, pid, &job, err);
+        ret = cgroup_attach_begin(plan->cgroup, pid, job, err);
     if (ret == 0 && plan->netdev.count > 0)
         ret = netdev_apply(&plan->netdev, c->pidfd, err);
-    bool scope = job != NULL;
-    /* Also after a failure: the job is to be freed. */
-    int finished = cgroup_attach_finish(job, path, ret < 0 ? NULL : err);
-    c->owns_cgroup |= scope && finished != -EEXIST;
-    if (ret == 0 && (ret = finished) == 0 && scope)
-        c->record.cgroup.path = arena_strdup(&c->arena, path);
     return ret == 0 && child_waits(plan) ? tell_child(c, SYNC_GO, err) : ret;
+}
+
+/* The child, which has mounted meanwhile, into its scope. Also after a failure, `ret`: the job is to be
+ * freed.
+ */
+static int finish_scope(struct creation *c, struct cgroup_job *job, int ret, struct error *err)
+{
+    if (job == NULL)
+        return ret;
+    char path[PATH_MAX];
+    int finished = cgroup_attach_finish(job, path, ret < 0 ? NULL : err);
+    c->owns_cgroup |= finished != -EEXIST;
+    if (ret < 0 || finished < 0)
+        return ret < 0 ? ret : finished;
+    c->record.cgroup.path = arena_strdup(&c->arena, path);
+    return tell_child(c, SYNC_GO, err);
 }
 
 static int make_network(struct creation *c, struct error *err)
@@ -186,15 +199,17 @@ static bool has_runtime_hooks(const struct plan *plan)
 static int serve_child(struct creation *c, pid_t pid, struct error *err)
 {
     struct plan *plan = &c->plan;
-    bool waits = child_waits(plan);
-    int ret = waits ? 0 : make_network(c, err);
+    struct cgroup_job *job = NULL;
+    bool first = child_waits(plan) || has_scope(plan);
+    int ret = first ? 0 : make_network(c, err);
     /* Before the child becomes root of a user namespace: from then on its /proc files are not the user's. */
     if (ret == 0 && plan->has_process)
         ret = oom_apply(plan->process.process, pid, err);
     if (ret == 0)
-        ret = let_child_begin(c, pid, err);
-    if (ret == 0 && waits)
+        ret = let_child_begin(c, pid, &job, err);
+    if (ret == 0 && first)
         ret = make_network(c, err);
+    ret = finish_scope(c, job, ret, err);
     if (ret == 0)
         ret = cgroup_load_devices(plan->cgroup, &c->devices, err);
     if (ret == 0 && (ret = proc_start_time(pid, &c->record.start_time, NULL)) < 0)
@@ -365,7 +380,8 @@ static int spawn(struct creation *c, const struct create_options *options, int c
                                        .copy = copy,
                                        .sync = child_end,
                                        .start_socket = start_socket,
-                                       .wait_first = child_waits(&c->plan)};
+                                       .wait_first = child_waits(&c->plan),
+                                       .wait_scope = has_scope(&c->plan)};
         init_main(&context);
     }
     fd_close(&child_end);

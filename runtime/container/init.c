@@ -105,6 +105,13 @@ static int enter_network(const struct init_context *c, struct error *err)
     return ret < 0 ? ret : namespaces_enter_network(&c->plan->namespaces, err);
 }
 
+/* The root of a new cgroup namespace is the cgroup that the process is in. */
+static int enter_cgroup(const struct init_context *c, struct error *err)
+{
+    int ret = c->wait_scope ? sync_expect(c->sync, SYNC_GO, err) : 0;
+    return ret < 0 ? ret : namespaces_make_cgroup(&c->plan->namespaces, err);
+}
+
 /* The working directory is made if the image lacks it, as engines expect; a read-only or squashed root says
  * so at chdir. */
 static void make_cwd(const struct plan *plan)
@@ -137,7 +144,9 @@ static int setup_root(const struct init_context *c, struct error *err)
     if (ret == 0)
         ret = enter_network(c, err);
     if (ret == 0)
-        ret = rootfs_mount_after_network(plan->rootfs_plan, err);
+        ret = enter_cgroup(c, err);
+    if (ret == 0)
+        ret = rootfs_mount_late(plan->rootfs_plan, err);
     if (ret < 0)
         return ret;
     if (plan->cgroup->devices != NULL && (ret = sync_send(c->sync, SYNC_DEVICES)) < 0)

@@ -16,8 +16,8 @@ struct init_context {
     int copy;         /* of the runtime's program, see detach.h */
     int sync;         /* to the runtime that creates the container */
     int start_socket; /* listening: where start will call; -1: the start comes over `sync` (run) */
-    bool wait_first;  /* the runtime does something for this process (mappings, scope, devices) before it may
-                         go on */
+    bool wait_first; /* the runtime does something for this process (mappings, devices) before it may begin */
+    bool wait_scope; /* systemd takes this process to its cgroup, while it mounts */
 };
 
 /* Never returns: executes the program or ends, after it has told the runtime (or start) why. */

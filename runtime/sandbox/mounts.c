@@ -177,14 +177,15 @@ static void plan_late_readonly(struct mounts_plan *plan)
 }
 
 /* The specification wants the mounts in their order, and the kernel shows them by the time they were made:
- * from the first sysfs on they wait for the network. */
+ * from the first sysfs or cgroup on they wait for these namespaces. */
 static void plan_order(struct mounts_plan *plan)
 {
-    bool after_network = false;
+    bool late = false;
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
-        after_network |= m->kind == MOUNT_KIND_FILESYSTEM && str_eq(m->fs.type, "sysfs");
-        m->after_network = after_network;
+        late |=
+            m->kind == MOUNT_KIND_CGROUP || (m->kind == MOUNT_KIND_FILESYSTEM && str_eq(m->fs.type, "sysfs"));
+        m->late = late;
     }
 }
 

@@ -36,9 +36,9 @@ struct mount_plan {
     bool inherit_mode;  /* tmpfs without mode=: as the directory it covers */
     /* Something will be made below a read-only mount: it becomes read-only in mounts_finish. */
     bool late_readonly;
-    /* The first sysfs, and all that come behind it: sysfs shows the network namespace, which is made
-     * meanwhile. */
-    bool after_network;
+    /* The first sysfs or cgroup, and all that come behind it: they show the network and the cgroup namespace,
+     * which are made meanwhile. */
+    bool late;
     int source_fd; /* detached clone made by mounts_prepare, options applied; else -1 */
     int mount_fd;  /* kept for mounts_finish; else -1 */
 };
@@ -60,10 +60,10 @@ int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
 int mounts_prepare(struct mounts_plan *plan, struct error *err);
 void mounts_release(struct mounts_plan *plan);
 
-/* Child, first: mount what comes before the first sysfs. */
+/* Child, first: mount what comes before the first sysfs or cgroup. */
 int mounts_apply(struct mounts_plan *plan, int rootfd, struct error *err);
-/* Child, once it is in its network namespace: the rest. */
-int mounts_apply_after_network(struct mounts_plan *plan, int rootfd, struct error *err);
+/* Child, once it is in its network and cgroup namespaces: the rest. */
+int mounts_apply_late(struct mounts_plan *plan, int rootfd, struct error *err);
 
 /* Child: read-only at last what could not be so from the start. */
 int mounts_finish(struct mounts_plan *plan, struct error *err);

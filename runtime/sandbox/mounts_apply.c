@@ -189,11 +189,11 @@ static int apply(const struct mounts_plan *plan, struct mount_plan *m, int rootf
     return error_set(err, -EINVAL, "unknown kind of mount");
 }
 
-static int apply_those(struct mounts_plan *plan, bool after_network, int rootfd, struct error *err)
+static int apply_those(struct mounts_plan *plan, bool late, int rootfd, struct error *err)
 {
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
-        if (m->after_network == after_network && apply(plan, m, rootfd, err) < 0)
+        if (m->late == late && apply(plan, m, rootfd, err) < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
     }
     return 0;
@@ -204,7 +204,7 @@ int mounts_apply(struct mounts_plan *plan, int rootfd, struct error *err)
     return apply_those(plan, false, rootfd, err);
 }
 
-int mounts_apply_after_network(struct mounts_plan *plan, int rootfd, struct error *err)
+int mounts_apply_late(struct mounts_plan *plan, int rootfd, struct error *err)
 {
     return apply_those(plan, true, rootfd, err);
 }

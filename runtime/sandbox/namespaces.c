@@ -170,7 +170,7 @@ static int join_one(struct namespace_join *join, struct error *err)
     return 0;
 }
 
-/* Namespaces that clone makes at once. Cgroup and time come later, see namespaces_enter. */
+/* Namespaces that clone makes at once. Time and cgroup come later. */
 #define AT_CLONE (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
 
 static int at_clone(const struct namespaces_plan *plan)
@@ -306,11 +306,11 @@ int namespaces_enter(struct namespaces_plan *plan, struct error *err)
         if (ret < 0)
             return ret;
     }
-    if ((plan->make & CLONE_NEWTIME) != 0) {
-        int ret = enter_new_time(plan, err);
-        if (ret < 0)
-            return ret;
-    }
+    return (plan->make & CLONE_NEWTIME) != 0 ? enter_new_time(plan, err) : 0;
+}
+
+int namespaces_make_cgroup(const struct namespaces_plan *plan, struct error *err)
+{
     if ((plan->make & CLONE_NEWCGROUP) != 0 && unshare(CLONE_NEWCGROUP) < 0)
         return error_set(err, -errno, "make a cgroup namespace");
     return 0;

@@ -47,7 +47,7 @@ void namespaces_close(struct namespaces_plan *plan);
 
 /* Clone the container's init: a child of the calling process in every case, in new pid, user, mount, network,
  * ipc and uts namespaces as planned. cgroup_fd: the cgroup it is born in, or -1. Returns 0 in the child, its
- * pid in the parent. What is left for the child: namespaces_enter. */
+ * pid in the parent. What is left for the child: namespaces_enter, namespaces_make_cgroup. */
 pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, struct error *err);
 
 /* Runtime, before the clone: leave the network namespace out of the clone, if one is to be made and the
@@ -60,10 +60,12 @@ int namespaces_make_network(const struct namespaces_plan *plan, struct error *er
 /* Child, once the runtime has made it: enter it. */
 int namespaces_enter_network(struct namespaces_plan *plan, struct error *err);
 
-/* Child: once the user namespace has its mappings, join the remaining namespaces, and make those that clone
- * cannot: cgroup (the process must be in its final cgroup) and time (offsets have to be written before a
- * process enters). */
+/* Child: once the user namespace has its mappings, join the remaining namespaces, and make a time namespace,
+ * which clone cannot (offsets have to be written before a process enters). */
 int namespaces_enter(struct namespaces_plan *plan, struct error *err);
+
+/* Child, in its final cgroup: make the cgroup namespace, if there is to be one. */
+int namespaces_make_cgroup(const struct namespaces_plan *plan, struct error *err);
 
 /* 1 when the calling process is in the initial user namespace (its inode number is fixed in the kernel), 0
  * when it is in another one, or negative errno. */

@@ -170,10 +170,10 @@ int rootfs_mount(struct rootfs_plan *plan, struct error *err)
     return ret;
 }
 
-int rootfs_mount_after_network(struct rootfs_plan *plan, struct error *err)
+int rootfs_mount_late(struct rootfs_plan *plan, struct error *err)
 {
     mode_t mask = umask(0);
-    int ret = mounts_apply_after_network(&plan->mounts, plan->fd, err);
+    int ret = mounts_apply_late(&plan->mounts, plan->fd, err);
     if (ret == 0)
         ret = devices_apply(&plan->devices, plan->fd, err);
     umask(mask);

@@ -43,12 +43,12 @@ int rootfs_prepare(struct rootfs_plan *plan, struct error *err);
 /* Parent, after the clone or a failure: close what rootfs_prepare opened. May be called twice. */
 void rootfs_release(struct rootfs_plan *plan);
 
-/* Child, in its new mount namespace with the host's root still in place, in its final cgroup and cgroup
- * namespace: set the propagation of "/", attach the root, mount what comes before the first sysfs. */
+/* Child, in its new mount namespace with the host's root still in place: set the propagation of "/", attach
+ * the root, mount what comes before the first sysfs or cgroup. */
 int rootfs_mount(struct rootfs_plan *plan, struct error *err);
 
-/* Child, in its network namespace: mount the rest, make devices and links. */
-int rootfs_mount_after_network(struct rootfs_plan *plan, struct error *err);
+/* Child, in its network and cgroup namespaces: mount the rest, make devices and links. */
+int rootfs_mount_late(struct rootfs_plan *plan, struct error *err);
 
 /* Directory descriptor of the container's root; valid after rootfs_mount, owned by the plan. */
 int rootfs_fd(const struct rootfs_plan *plan);

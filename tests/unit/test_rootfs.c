@@ -84,7 +84,7 @@ static _Noreturn void enter(struct rootfs_plan *plan, bool (*question)(void), st
 {
     int ret = rootfs_mount(plan, err);
     if (ret == 0)
-        ret = rootfs_mount_after_network(plan, err);
+        ret = rootfs_mount_late(plan, err);
     if (ret == 0)
         ret = rootfs_finish(plan, err);
     if (ret == 0)
