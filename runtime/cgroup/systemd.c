@@ -490,6 +490,12 @@ int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err)
     int ret = cgroup_fs_empty(&scope, err);
     if (ret < 0)
         return ret;
+    /* systemd takes the cgroup of a scope away when the last process has ended, and forgets the scope
+     * (CollectMode): loading the library and asking would cost more than all the rest.
+     */
+    cleanup_fd int left = cgroup_tree_open(ref->mount, path);
+    if (left == -ENOENT)
+        return 0;
     cleanup_bus sd_bus *bus = NULL;
     struct error refused = {0};
     struct job_state job = {0};

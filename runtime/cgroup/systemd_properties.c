@@ -41,6 +41,8 @@ void systemd_properties_of_scope(struct arena *a, const char *description, const
         {.name = "Slice", .type = SYSTEMD_STRING, .text = slice, .required = true},
         {.name = "Delegate", .type = SYSTEMD_BOOLEAN, .number = true, .required = true},
         {.name = "DefaultDependencies", .type = SYSTEMD_BOOLEAN, .number = false},
+        /* Forgotten when it ends, also when it fails (systemd 236): then nobody has to ask for it. */
+        {.name = "CollectMode", .type = SYSTEMD_STRING, .text = "inactive-or-failed"},
         {.name = "CPUAccounting", .type = SYSTEMD_BOOLEAN, .number = true},
         {.name = "MemoryAccounting", .type = SYSTEMD_BOOLEAN, .number = true},
         {.name = "IOAccounting", .type = SYSTEMD_BOOLEAN, .number = true},

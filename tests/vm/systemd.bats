@@ -10,12 +10,13 @@ load vm.bash
     property_is sleeper Slice "$(default_slice)"
     property_is sleeper ActiveState active
     property_is sleeper Delegate yes
+    property_is sleeper CollectMode inactive-or-failed
     property_is sleeper DefaultDependencies no
 }
 
 @test "podman run: limits are properties of the scope and values of the container's own cgroup" {
     start_sleeper --name sleeper --memory 64m --memory-swap 96m --memory-reservation 32m --cpus 0.5 --cpu-shares 512 \
-        --pids-limit 40 --cpuset-cpus 1
+        --pids-limit 40 --cpuset-cpus "$(($(nproc) - 1))"
     property_is sleeper MemoryMax 67108864
     property_is sleeper MemorySwapMax 33554432
     property_is sleeper MemoryLow 33554432
@@ -29,7 +30,7 @@ load vm.bash
     file_is sleeper cpu.weight 59
     property_is sleeper CPUWeight 59
     file_is sleeper pids.max 40
-    file_is sleeper cpuset.cpus.effective 1
+    file_is sleeper cpuset.cpus.effective "$(($(nproc) - 1))"
 }
 
 @test "podman update: scope and cgroup of a running container change, what is not named stays" {
@@ -205,10 +206,25 @@ load vm.bash
     [[ $(manager show --property LoadState --value pysbx-name.scope) == not-found ]]
 }
 
+# bats test_tags=root
+@test "delete: systemd is not asked about a scope that it has taken away" {
+    make_bundle true
+    runtime --systemd-cgroup create --bundle bundle --pid-file pid pysbx-one </dev/null >/dev/null 2>&1
+    local cgroup
+    cgroup=$(cgroup_of_process "$(<pid)")
+    runtime start pysbx-one
+    wait_for eval '[[ ! -e ${cgroup%/*.scope*}/pysbx-pysbx-one.scope ]]'
+    expect 0 strace -f -o trace "$RUNTIME" delete pysbx-one
+    expect 1 grep -E 'libsystemd|sendmsg' trace
+    expect 0 manager list-units --all --plain --no-legend 'pysbx-*.scope'
+    output_is ""
+}
+
 @test "run --systemd-cgroup: the name of a scope that failed is used again" {
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = ":pysbx:again"; config["annotations"] = {
-    "org.systemd.property.RuntimeMaxUSec": "uint64 1000000", "org.systemd.property.TimeoutStopUSec": "uint64 1000000"}'
+    "org.systemd.property.RuntimeMaxUSec": "uint64 1000000", "org.systemd.property.TimeoutStopUSec": "uint64 1000000",
+    "org.systemd.property.CollectMode": "\x27inactive\x27"}'
     start_bundle pysbx-one
     wait_for eval '[[ $(manager show --property ActiveState --value pysbx-again.scope) == failed ]]'
     edit_config 'config["annotations"] = {}'
