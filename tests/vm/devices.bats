@@ -7,6 +7,7 @@ load vm.bash
 # Only the program is to answer: not the policy of SELinux.
 privileged_by_label=(--security-opt label=disable)
 
+# bats test_tags=root
 @test "podman run --cap-add MKNOD: a node can be made, and not opened" {
     needs_root
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" --cap-add MKNOD "$BUSYBOX" \
@@ -14,6 +15,7 @@ privileged_by_label=(--security-opt label=disable)
     stderr_has "/dev/disk: operation not permitted"
 }
 
+# bats test_tags=root
 @test "podman run --device-cgroup-rule: the node that the rule allows can be opened" {
     needs_root
     local major minor
@@ -25,6 +27,7 @@ privileged_by_label=(--security-opt label=disable)
     stderr_has "operation not permitted"
 }
 
+# bats test_tags=root
 @test "podman run --device :r: can be read, not written" {
     needs_root
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" \
@@ -41,6 +44,7 @@ privileged_by_label=(--security-opt label=disable)
     output_is 1
 }
 
+# bats test_tags=root
 @test "linux.resources.devices: the last rule that matches decides" {
     needs_root
     make_bundle sh -c 'head -c 1 /dev/zero | wc -c; head -c 1 /dev/urandom | wc -c'
@@ -51,6 +55,7 @@ privileged_by_label=(--security-opt label=disable)
     stderr_has "/dev/urandom: operation not permitted"
 }
 
+# bats test_tags=root
 @test "update: other rules replace the program" {
     needs_root
     make_bundle sleep 1000
@@ -63,6 +68,7 @@ privileged_by_label=(--security-opt label=disable)
     expect 0 runtime exec pysbx-one sh -c 'echo x >/dev/null'
 }
 
+# bats test_tags=user
 @test "run: rootless, where the user namespace forbids nodes, no program is asked for" {
     needs_rootless
     make_bundle true

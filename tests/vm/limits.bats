@@ -22,6 +22,7 @@ resources_make() {
     output_is $'cpu.weight 100\ncpu.max 20000 50000\ncpu.max.burst 5000'
 }
 
+# bats test_tags=root
 @test "linux.resources.cpu: the least and the greatest of shares" {
     resources_make 'resources["cpu"] = {"shares": 2}' cpu.weight
     output_is "cpu.weight 1"
@@ -30,11 +31,13 @@ resources_make() {
     output_is "cpu.weight 10000"
 }
 
+# bats test_tags=root
 @test "linux.resources.cpu: idle" {
     resources_make 'resources["cpu"] = {"idle": 1}' cpu.idle
     output_is "cpu.idle 1"
 }
 
+# bats test_tags=root
 @test "linux.resources.cpu: cpus and mems" {
     resources_make 'resources["cpu"] = {"cpus": "0-1", "mems": "0"}' cpuset.cpus cpuset.mems
     output_is $'cpuset.cpus 0-1\ncpuset.mems 0'
@@ -45,11 +48,13 @@ resources_make() {
     output_is $'memory.max 67108864\nmemory.swap.max 33554432\nmemory.low 33554432'
 }
 
+# bats test_tags=root
 @test "linux.resources.memory: -1 is no limit" {
     resources_make 'resources["memory"] = {"limit": -1, "swap": -1}' memory.max memory.swap.max
     output_is $'memory.max max\nmemory.swap.max max'
 }
 
+# bats test_tags=root
 @test "linux.resources.pids: -1 is no limit" {
     resources_make 'resources["pids"] = {"limit": -1}' pids.max
     output_is "pids.max max"
@@ -70,6 +75,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     output_is "io.max $device rbps=1048576 wbps=2097152 riops=100 wiops=200"
 }
 
+# bats test_tags=root
 @test "linux.resources.blockIO: weight" {
     resources_make "resources['blockIO'] = {'weight': 505}" io.weight
     output_is "io.weight default 5000"
@@ -77,6 +83,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
 
 # Weights of single disks are a matter of io.cost, which root has to switch on for a disk, or of the scheduler BFQ.
 
+# bats test_tags=root
 @test "linux.resources.blockIO: weight of a device" {
     needs_root "only root can switch on io.cost"
     local device
@@ -90,9 +97,10 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
 
 # modprobe, without the streams of bats: its domain, kmod_t, may not write to them.
 kernel_module() {
-    modprobe "$@" >/dev/null 2>&1 3>&-
+    modprobe "$@" >/dev/null 2>&1 3>&- 4>&-
 }
 
+# bats test_tags=root
 @test "linux.resources.blockIO: weights with the scheduler BFQ are the specification's own" {
     needs_root "only root can give a disk a scheduler"
     local device
@@ -107,17 +115,20 @@ kernel_module() {
     output_is "io.bfq.weight default 300"$'\n'"$device 505"
 }
 
+# bats test_tags=root
 @test "linux.resources.hugepageLimits" {
     needs_root "systemd does not hand hugetlb to users"
     resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max hugetlb.2MB.rsvd.max
     output_is $'hugetlb.2MB.max 4194304\nhugetlb.2MB.rsvd.max 4194304'
 }
 
+# bats test_tags=root
 @test "linux.resources.unified: any file" {
     resources_make 'resources["unified"] = {"memory.high": "50331648", "memory.oom.group": "1", "cpu.weight": "77"}' memory.high memory.oom.group cpu.weight
     output_is $'memory.high 50331648\nmemory.oom.group 1\ncpu.weight 77'
 }
 
+# bats test_tags=root
 @test "update: checkBeforeUpdate refuses a memory limit below what is in use" {
     make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
     edit_config 'resources["memory"] = {"limit": 67108864}'

@@ -9,6 +9,7 @@ teardown() {
     clean_up
 }
 
+# bats test_tags=user
 @test "run: rootless, with a controller that systemd was not told to delegate" {
     needs_rootless
     make_bundle true
@@ -21,6 +22,7 @@ teardown() {
     output_is ""
 }
 
+# bats test_tags=root
 @test "run: root, below a cgroup that has processes and so hands no controllers down" {
     needs_root
     make_bundle true
@@ -34,6 +36,7 @@ teardown() {
     stderr_has "linux.resources.memory.limit: controller 'memory' cannot be enabled in cgroup '/sys/fs/cgroup/pysbx-full' (it holds processes itself)"
 }
 
+# bats test_tags=root
 @test "run: a device of linux.resources.rdma that the machine does not have" {
     needs_root "systemd does not hand rdma to users"
     make_bundle true

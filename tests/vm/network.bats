@@ -28,6 +28,7 @@ fetch() {
     python3 -c "$FETCH" "$1" 2>/dev/null
 }
 
+# bats test_tags=root
 @test "podman network create: containers of one network reach each other by name" {
     needs_root "users get pasta's network, unless they ask for another one"
     podman network create own >/dev/null
@@ -53,6 +54,7 @@ for attempt in range(20):
     output_is "$(is_rootless && echo pasta || echo bridge)"
 }
 
+# bats test_tags=user
 @test "podman run, rootless: pasta gives the container the address of the machine" {
     needs_rootless
     expect 0 podman run --rm "$BUSYBOX" ip -4 -o addr

@@ -143,6 +143,7 @@ python_of_tester() {
 $(cat)"
 }
 
+# bats test_tags=root
 @test "limits='strict': in a cgroup that is not the user's, systemd makes another one" {
     needs_root "is about a user outside of the user's own cgroup"
     chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
@@ -157,6 +158,7 @@ PYTHON
     [[ ${lines[0]} == 42 && ${lines[1]} == True && ${lines[2]} == *"Resource temporarily unavailable"* ]]
 }
 
+# bats test_tags=root
 @test "limits='strict': without systemd's help it is refused, with the remedy" {
     needs_root "is about a user outside of the user's own cgroup"
     chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"

@@ -16,6 +16,7 @@ setup_file() {
     [[ $output != "$first" ]]
 }
 
+# bats test_tags=root
 @test "podman exec: the label of the container" {
     start_sleeper --name sleeper
     local label
@@ -26,6 +27,7 @@ setup_file() {
     output_is "$label"
 }
 
+# bats test_tags=root
 @test "podman run --tmpfs, and what every container has: labelled for this container" {
     start_sleeper --name sleeper --tmpfs /scratch
     local label root path
@@ -63,6 +65,7 @@ setup_file() {
     stderr_has "permission denied"
 }
 
+# bats test_tags=root
 @test "podman run --security-opt label=disable: no label, and so no denial" {
     make_unlabelled given
     expect 0 podman run --rm --network none --security-opt label=disable --volume "$HOME/given:/given" "$BUSYBOX" \
@@ -70,17 +73,20 @@ setup_file() {
     [[ ${lines[0]} == content && ${lines[1]} != *container_t* ]]
 }
 
+# bats test_tags=root
 @test "podman run --security-opt label=level: the categories given" {
     expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == *:container_t:s0:c100,c200 ]]
 }
 
+# bats test_tags=root
 @test "podman run --security-opt label=nested: mounts get the label as that of their root" {
     start_sleeper --name sleeper --security-opt label=nested --tmpfs /scratch
     expect 0 podman exec sleeper grep ' /scratch ' /proc/mounts
     output_has rootcontext=
 }
 
+# bats test_tags=root
 @test "podman run: the session keyring has the label of the process" {
     import_python
     expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$PYTHON" python3 -c '
@@ -102,6 +108,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
     output_has 'context="system_u:object_r:container_file_t:s0:c1,c2"'
 }
 
+# bats test_tags=root
 @test "run: a label that the policy does not know is an error in words that Podman understands" {
     make_bundle true
     edit_config 'process["selinuxLabel"] = "system_u:system_r:no_such_t:s0"'
@@ -110,6 +117,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
     [[ $stderr == *'`/proc/self/attr/'* ]]
 }
 
+# bats test_tags=root
 @test "exec: a process with a label of its own" {
     make_bundle sleep 1000
     chcon --recursive --type container_file_t bundle/rootfs

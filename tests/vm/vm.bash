@@ -159,10 +159,17 @@ remove_bundles() {
     return 0
 }
 
+# What is there is listed once for the tests of a file, for each leaves the machine as it found it; and again after one
+# that does not.
+remember_leftovers() {
+    [[ -e $BATS_FILE_TMPDIR/before ]] || _list_everything >"$BATS_FILE_TMPDIR/before"
+    cp "$BATS_FILE_TMPDIR/before" "$BATS_TEST_TMPDIR/before"
+}
+
 # No test of this directory makes a pod.
 clean_up() {
     [[ ! -e $BATS_TEST_TMPDIR/podman-called ]] || podman rm --all --force --time 0
-    check_leftovers
+    check_leftovers || { rm "$BATS_FILE_TMPDIR/before"; return 1; }
 }
 
 teardown() {

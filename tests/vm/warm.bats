@@ -68,6 +68,7 @@ print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
     output_is "$cold"
 }
 
+# bats test_tags=root
 @test "podman run, warm: memory of the snapshot can be protected and used as ever" {
     expect 0 run_warm --annotation run.pysbx.preload=ctypes,threading,decimal "$PYTHON" python3 -c '
 import ctypes, gc, threading
@@ -87,6 +88,7 @@ print("to the end" if count else "no memory of a snapshot")'
     output_is "to the end"
 }
 
+# bats test_tags=root
 @test "podman exec, warm: the label of the container" {
     podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require "$PYTHON" \
         python3 -c 'import signal; signal.pause()' >/dev/null
@@ -101,6 +103,7 @@ print("to the end" if count else "no memory of a snapshot")'
     output_is "$label"
 }
 
+# bats test_tags=root
 @test "podman run, warm: categories keep containers from each other's files" {
     mkdir "$HOME/given"
     echo content >"$HOME/given/file"
@@ -115,6 +118,7 @@ print("to the end" if count else "no memory of a snapshot")'
     rm -r "$HOME/given"
 }
 
+# bats test_tags=root
 @test "podman run: modules in a volume with categories make no snapshot, for it would be everybody's" {
     mkdir "$HOME/given"
     echo 'secret = 1' >"$HOME/given/secret.py"
@@ -127,6 +131,7 @@ print("to the end" if count else "no memory of a snapshot")'
     rm -r "$HOME/given"
 }
 
+# bats test_tags=root
 @test "podman run --security-opt label=type:pysbx_python_t, warm: that domain, and a snapshot of its own" {
     expect 0 run_warm --security-opt label=type:pysbx_python_t "$PYTHON" python3 -c '
 import socket
