@@ -20,7 +20,8 @@
 #include "warm/identity.h"
 #include "warm/image.h"
 
-/* What can be opened again: the index of a mapped file, or /dev/urandom. Paths tell only how a file was called.
+/* What can be opened again: the index of a mapped file, or /dev/urandom. Paths tell only how a file was
+ * called.
  */
 static bool file_of(const struct tracee *t, const struct image_parts *parts, const char *entry,
                     const char *path, uint32_t *file)

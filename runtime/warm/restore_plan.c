@@ -30,8 +30,8 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_CAPABILITIES] = "set the capabilities",
 };
 
-/* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for each
- * descriptor, and those that are written out, of which there are some twenty. */
+/* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
+ * each descriptor, and those that are written out, of which there are some twenty. */
 #define STEPS_FIXED (2 * IMAGE_MAX_SPECIAL + IMAGE_SIGNALS + 3 * IMAGE_MAX_DESCRIPTORS + 64)
 /* For an area: the mapping and its advices. */
 #define STEPS_AREA 8

@@ -15,14 +15,15 @@ load vm.bash
 }
 
 @test "podman run: limits are properties of the scope and values of the container's own cgroup" {
+    local last=$(($(nproc) - 1))
     start_sleeper --name sleeper --memory 64m --memory-swap 96m --memory-reservation 32m --cpus 0.5 --cpu-shares 512 \
-        --pids-limit 40 --cpuset-cpus "$(($(nproc) - 1))"
+        --pids-limit 40 --cpuset-cpus "$last"
     property_is sleeper MemoryMax 67108864
     property_is sleeper MemorySwapMax 33554432
     property_is sleeper MemoryLow 33554432
     property_is sleeper CPUQuotaPerSecUSec 500ms
     property_is sleeper TasksMax 40
-    property_is sleeper AllowedCPUs 1
+    property_is sleeper AllowedCPUs "$last"
     file_is sleeper memory.max 67108864
     file_is sleeper memory.swap.max 33554432
     file_is sleeper memory.low 33554432
@@ -30,7 +31,7 @@ load vm.bash
     file_is sleeper cpu.weight 59
     property_is sleeper CPUWeight 59
     file_is sleeper pids.max 40
-    file_is sleeper cpuset.cpus.effective "$(($(nproc) - 1))"
+    file_is sleeper cpuset.cpus.effective "$last"
 }
 
 @test "podman update: scope and cgroup of a running container change, what is not named stays" {
@@ -210,10 +211,10 @@ load vm.bash
 @test "delete: systemd is not asked about a scope that it has taken away" {
     make_bundle true
     runtime --systemd-cgroup create --bundle bundle --pid-file pid pysbx-one </dev/null >/dev/null 2>&1
-    local cgroup
-    cgroup=$(cgroup_of_process "$(<pid)")
+    local scope
+    scope=$(dirname "$(find /sys/fs/cgroup -path '*/pysbx-pysbx-one.scope/cgroup.procs')")
     runtime start pysbx-one
-    wait_for eval '[[ ! -e ${cgroup%/*.scope*}/pysbx-pysbx-one.scope ]]'
+    wait_for test ! -e "$scope"
     expect 0 strace -f -o trace "$RUNTIME" delete pysbx-one
     expect 1 grep -E 'libsystemd|sendmsg' trace
     expect 0 manager list-units --all --plain --no-legend 'pysbx-*.scope'

@@ -386,8 +386,9 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     return Py_BuildValue("i", 0);
 }
 
-/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer. os.memfd_create
- * is not in every Python: those that are made to run everywhere are built with a C library older than it.
+/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer.
+ * os.memfd_create is not in every Python: those that are made to run everywhere are built with a C library
+ * older than it.
  */
 static PyObject *memory_file(PyObject *self, PyObject *args)
 {
