@@ -41,9 +41,9 @@ starting_takes() {
     ((busy < quiet * 4))
 }
 
-# A second on a real machine; this one is emulated, and the bomb itself has it busy.
+# It takes 0.1 to 0.9 s in this machine when nothing else runs on the one that emulates it.
 was_quick() {
-    (($(date +%s%N) - began < 10000000000))
+    (($(date +%s%N) - began < 5000000000))
 }
 
 @test "delete --force: ends a fork bomb at once" {
