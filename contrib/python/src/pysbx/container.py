@@ -48,7 +48,7 @@ def open_process(pid: int) -> int:
     """
     if hasattr(os, "pidfd_open"):
         return os.pidfd_open(pid)
-    import ctypes
+    import ctypes  # noqa: PLC0415 (most never need it)
 
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = int(library.syscall(PIDFD_OPEN, pid, 0))
