@@ -9,31 +9,39 @@
 #include <yajl/yajl_gen.h>
 
 #include "base/io.h"
+#include "base/json_memory.h"
 
 struct json_out {
     yajl_gen gen;
-    bool failed;
+    struct json_memory memory;
+    bool failed; /* for good */
     char opened; /* "[" or "{" that is not written yet: an empty one is written as "[]", not over two lines */
 };
 
-struct json_out *json_out_new(bool pretty)
+static bool make_generator(struct json_out *out, bool pretty)
 {
-    struct json_out *out = calloc(1, sizeof(*out));
-    if (out == NULL)
-        return NULL;
-    out->gen = yajl_gen_alloc(NULL);
-    if (out->gen == NULL) {
-        free(out);
-        return NULL;
-    }
+    json_memory_init(&out->memory);
+    if (setjmp(out->memory.is_short) != 0)
+        return false;
+    out->gen = yajl_gen_alloc(&out->memory.functions);
     yajl_gen_config(out->gen, yajl_gen_beautify, pretty ? 1 : 0);
     yajl_gen_config(out->gen, yajl_gen_indent_string, "  ");
-    return out;
+    return true;
+}
+
+struct json_out *json_out_new(bool pretty)
+{
+    static struct json_out none = {.failed = true};
+    struct json_out *out = calloc(1, sizeof(*out));
+    if (out != NULL && make_generator(out, pretty))
+        return out;
+    free(out);
+    return &none;
 }
 
 void json_out_free(struct json_out *out)
 {
-    if (out == NULL)
+    if (out == NULL || out->gen == NULL) /* that of json_out_new */
         return;
     yajl_gen_free(out->gen);
     free(out);
@@ -45,11 +53,16 @@ void json_out_cleanup(struct json_out **out)
     *out = NULL;
 }
 
-static void note(struct json_out *out, yajl_gen_status status)
-{
-    if (status != yajl_gen_status_ok)
-        out->failed = true;
-}
+/* One call of the generator. */
+#define GENERATE(out, call)                                                                                  \
+    do {                                                                                                     \
+        if ((out)->failed)                                                                                   \
+            break;                                                                                           \
+        if (setjmp((out)->memory.is_short) != 0)                                                             \
+            (out)->failed = true;                                                                            \
+        else                                                                                                 \
+            (out)->failed = (call) != yajl_gen_status_ok;                                                    \
+    } while (0)
 
 /* Before anything is written into what was opened last. */
 static void write_opened(struct json_out *out)
@@ -57,7 +70,7 @@ static void write_opened(struct json_out *out)
     char opened = out->opened;
     out->opened = 0;
     if (opened != 0)
-        note(out, opened == '[' ? yajl_gen_array_open(out->gen) : yajl_gen_map_open(out->gen));
+        GENERATE(out, opened == '[' ? yajl_gen_array_open(out->gen) : yajl_gen_map_open(out->gen));
 }
 
 static void open_one(struct json_out *out, char kind)
@@ -72,7 +85,7 @@ static bool close_empty(struct json_out *out, const char *text)
     if (out->opened == 0)
         return false;
     out->opened = 0;
-    note(out, yajl_gen_number(out->gen, text, strlen(text)));
+    GENERATE(out, yajl_gen_number(out->gen, text, strlen(text)));
     return true;
 }
 
@@ -84,7 +97,7 @@ void json_out_map_open(struct json_out *out)
 void json_out_map_close(struct json_out *out)
 {
     if (!close_empty(out, "{}"))
-        note(out, yajl_gen_map_close(out->gen));
+        GENERATE(out, yajl_gen_map_close(out->gen));
 }
 
 void json_out_array_open(struct json_out *out)
@@ -95,7 +108,7 @@ void json_out_array_open(struct json_out *out)
 void json_out_array_close(struct json_out *out)
 {
     if (!close_empty(out, "[]"))
-        note(out, yajl_gen_array_close(out->gen));
+        GENERATE(out, yajl_gen_array_close(out->gen));
 }
 
 /* Length of the valid UTF-8 sequence at s, 0 when there is none. */
@@ -145,7 +158,7 @@ void json_out_string(struct json_out *out, const char *s)
     for (const char *p = s; plain && *p != '\0'; p++)
         plain = (unsigned char)*p < 0x80;
     if (plain) {
-        note(out, yajl_gen_string(out->gen, (const unsigned char *)s, strlen(s)));
+        GENERATE(out, yajl_gen_string(out->gen, (const unsigned char *)s, strlen(s)));
         return;
     }
     char *copy = repair_utf8(s);
@@ -153,14 +166,14 @@ void json_out_string(struct json_out *out, const char *s)
         out->failed = true;
         return;
     }
-    note(out, yajl_gen_string(out->gen, (const unsigned char *)copy, strlen(copy)));
+    GENERATE(out, yajl_gen_string(out->gen, (const unsigned char *)copy, strlen(copy)));
     free(copy);
 }
 
 void json_out_i64(struct json_out *out, int64_t v)
 {
     write_opened(out);
-    note(out, yajl_gen_integer(out->gen, v));
+    GENERATE(out, yajl_gen_integer(out->gen, v));
 }
 
 void json_out_u64(struct json_out *out, uint64_t v)
@@ -168,25 +181,25 @@ void json_out_u64(struct json_out *out, uint64_t v)
     write_opened(out);
     char text[24];
     int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-    note(out, yajl_gen_number(out->gen, text, (size_t)n));
+    GENERATE(out, yajl_gen_number(out->gen, text, (size_t)n));
 }
 
 void json_out_double(struct json_out *out, double v)
 {
     write_opened(out);
-    note(out, yajl_gen_double(out->gen, v));
+    GENERATE(out, yajl_gen_double(out->gen, v));
 }
 
 void json_out_bool(struct json_out *out, bool v)
 {
     write_opened(out);
-    note(out, yajl_gen_bool(out->gen, v));
+    GENERATE(out, yajl_gen_bool(out->gen, v));
 }
 
 void json_out_null(struct json_out *out)
 {
     write_opened(out);
-    note(out, yajl_gen_null(out->gen));
+    GENERATE(out, yajl_gen_null(out->gen));
 }
 
 void json_out_pair_string(struct json_out *out, const char *key, const char *value)

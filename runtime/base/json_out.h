@@ -11,7 +11,7 @@
 struct json_out;
 
 /* pretty: two spaces an indent, as people read it; else compact, as hooks expect it. Slashes are never
- * escaped. NULL without memory. */
+ * escaped. Never NULL. */
 struct json_out *json_out_new(bool pretty);
 void json_out_free(struct json_out *out);
 void json_out_cleanup(struct json_out **out);

@@ -28,8 +28,6 @@
 static int state_file(const struct hook_run *run, const struct record *record, struct error *err)
 {
     cleanup_json_out struct json_out *out = json_out_new(false);
-    if (out == NULL)
-        return error_set(err, -ENOMEM, "%s hooks", run->kind);
     record_write_state(record, run->status, run->pid, false, out);
     size_t size;
     const char *text = json_out_text(out, &size);

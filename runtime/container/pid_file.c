@@ -3,26 +3,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
 
 int pid_file_write(const char *path, pid_t pid, struct error *err)
 {
-    struct arena a = {0};
-    char text[16];
+    char dir[PATH_MAX] = ".", text[16];
     int n = snprintf(text, sizeof(text), "%d", (int)pid);
     const char *slash = strrchr(path, '/');
-    const char *dir = slash == NULL   ? "."
-                      : slash == path ? "/"
-                                      : arena_strndup(&a, path, (size_t)(slash - path));
+    size_t length = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
+    if (length >= sizeof(dir))
+        return error_set(err, -ENAMETOOLONG, "write pid file '%s'", path);
+    if (slash != NULL)
+        memcpy(dir, path, length);
     cleanup_fd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int ret =
         fd < 0 ? -errno : io_replace_file_at(fd, slash == NULL ? path : slash + 1, text, (size_t)n, 0644);
-    arena_free(&a);
     return ret < 0 ? error_set(err, ret, "write pid file '%s'", path) : 0;
 }

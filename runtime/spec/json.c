@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/json_memory.h"
 #include "base/str.h"
 
 /* A key and where it stands, for sorting. */
@@ -350,10 +351,12 @@ int json_parse(struct arena *a, const char *text, size_t size, const char *name,
 
     struct parser p = {.arena = a, .text = text, .opaque = opaque, .err = err};
     struct json_value named = {.key = name};
+    struct json_memory memory;
+    json_memory_init(&memory);
     p.root = &named;
-    p.yajl = yajl_alloc(&callbacks, NULL, &p);
-    if (p.yajl == NULL)
-        return error_set(err, -ENOMEM, "json parser");
+    if (setjmp(memory.is_short) != 0)
+        return error_set(err, -ENOMEM, "read JSON");
+    p.yajl = yajl_alloc(&callbacks, &memory.functions, &p);
 
     int ret = 0;
     if (yajl_parse(p.yajl, (const unsigned char *)text, size) != yajl_status_ok)
