@@ -6,6 +6,7 @@ import base64
 import hashlib
 import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -91,6 +92,19 @@ def test_a_set_is_read_only_in_the_job(wheels: Path) -> None:
     source = "import thing\ntry: open(thing.__file__, 'w')\nexcept OSError as error: print(error.errno)"
     assert run_code(source, dependencies=["thing"], wheels=wheels).stdout == "30\n"
     assert version_of(wheels, "thing") == "2\n"
+
+
+def test_another_python_installs_with_its_own_pip(wheels: Path, tmp_path: Path) -> None:
+    """Which knows its version; that of this program may be older."""
+    home = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    assert version_of(wheels, "thing", virtualenv=home) == "2\n"  # it has none
+    (site,) = home.glob("lib/python*/site-packages")
+    (site / "pip").mkdir()
+    (site / "pip" / "__main__.py").write_text("print('ERROR: this is another pip'); raise SystemExit(1)\n")
+    (site / "pip" / "__init__.py").touch()
+    with pytest.raises(DependencyInstallError, match="this is another pip"):
+        version_of(wheels, "thing<2", virtualenv=home)
 
 
 def test_with_the_decorator(wheels: Path) -> None:

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,41 @@ import pytest
 from pysbx import SandboxStartupError, payload
 from pysbx.options import make_options, prepare
 from pysbx.places import private_directory, run_directory
+from tests.test_dependencies import make_wheel
 
 
 def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     made = private_directory(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700
     assert private_directory(made) == made
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory whose path leaves room for a socket's."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def test_what_others_must_see_they_see_whatever_the_umask_is(short_path: Path) -> None:
+    """The user in root's sandboxes is another one."""
+    make_wheel(short_path, "thing", "1.0", "version = 1\n")
+    source = (
+        "import socket, thing\n"
+        "proxy = socket.create_connection(('127.0.0.1', 1080), 10)\n"
+        "proxy.sendall(b'CONNECT elsewhere.example:443 HTTP/1.1\\r\\n\\r\\n')\n"
+        "thing.version, proxy.recv(12)"
+    )
+    program = (
+        "from pysbx import run_code\n"
+        f"done = run_code({source!r}, dependencies=['thing'], wheels='{short_path}', allow_network=['example.org'])\n"
+        "print(done.value, done.error)\n"
+    )
+    new = {name: str(private_directory(short_path / name)) for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | new, umask=0o077, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "(1, b'HTTP/1.1 403') None\n", done.stderr
 
 
 def test_a_directory_of_others_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
 from pysbx.interpreter import Mount, host_interpreter
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
+VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def test_by_default_it_is_this_interpreter() -> None:
@@ -30,28 +31,83 @@ def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:
     assert error.message == "No module named 'pysbx'"
 
 
+def copy_of_this_interpreter(place: Path) -> Path:
+    """Install this interpreter and its standard library, without packages, in a directory of its own."""
+    ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "*-packages", "sitecustomize.py")
+    stdlib = Path(sysconfig.get_path("stdlib")).relative_to(sys.base_prefix)
+    shutil.copytree(Path(sys.base_prefix) / stdlib, place / stdlib, symlinks=True, ignore=ignored)
+    library = Path(sys.base_prefix) / "lib" / str(sysconfig.get_config_var("INSTSONAME"))
+    if library.is_file():
+        shutil.copy(library, place / "lib")
+    (place / "bin").mkdir()
+    shutil.copy(host_interpreter().program, place / "bin" / VERSION)
+    return place
+
+
+@pytest.fixture
+def conda(tmp_path: Path) -> Path:
+    """An environment as conda makes it, in the first one, with secrets where conda and its users put them."""
+    first = tmp_path / "conda"
+    place = copy_of_this_interpreter(first / "envs" / "data")
+    (place / "bin" / "python").symlink_to(VERSION)
+    (place / "bin" / "tool").write_text("#!/bin/sh\necho from conda\n")
+    (place / "bin" / "tool").chmod(0o755)
+    for name in ("conda-meta/state", "etc/conda/activate.d/variables.sh", ".condarc"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("secret")
+    (first / "conda-meta").mkdir()
+    for part in ("bin", "lib"):
+        shutil.copytree(place / part, first / part, symlinks=True, copy_function=os.link)
+    return first
+
+
+def test_of_a_conda_environment_programs_and_libraries(conda: Path) -> None:
+    place = conda / "envs" / "data"
+    source = "import sys, os, json; print(sys.prefix, *sorted(os.listdir(sys.prefix)), json.__file__)"
+    done = run_code(source, virtualenv=str(place))
+    assert done.error is None, done.stderr
+    assert done.stdout.split() == [str(place), "bin", "lib", str(place / "lib" / VERSION / "json" / "__init__.py")]
+    source = "import subprocess; subprocess.run(['python', '-c', 'import sys; print(sys.prefix)'])\n"
+    done = run_code(source + "subprocess.run(['tool'])", virtualenv=str(place))
+    assert done.stdout == f"{place}\nfrom conda\n", done.stderr
+    assert not list(conda.rglob("__pycache__"))  # nothing is left there either
+
+
+def test_of_the_first_conda_environment_no_other_is_shown(conda: Path) -> None:
+    done = run_code(f"import os; print(*sorted(os.listdir({str(conda)!r})))", virtualenv=str(conda))
+    assert done.stdout == "bin lib\n", done.error
+
+
+def test_of_a_conda_environment_with_two_names_nothing_else_either(conda: Path, tmp_path: Path) -> None:
+    (tmp_path / "short").symlink_to("conda/envs/data")
+    home = tmp_path / "env"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(tmp_path / "short" / "bin" / "python")
+    (home / "pyvenv.cfg").write_text(f"home = {tmp_path}/short/bin\n")
+    source = (
+        f"import os, sys; names = [sys.base_prefix, '{tmp_path}/short', '{conda}/envs/data']\n"
+        "print(*sorted({file for name in names if os.path.isdir(name) for file in os.listdir(name)}))"
+    )
+    for name in (home, tmp_path / "short"):
+        done = run_code(source, virtualenv=str(name))
+        assert done.stdout == "bin lib\n", done.error
+
+
 def test_a_virtualenv_whose_python_is_found_through_a_link(tmp_path: Path) -> None:
     """As uv makes them: the directory of the interpreter has a second name, without the patch level."""
-    found = host_interpreter()
-    stdlib = Path(sysconfig.get_path("stdlib"))
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    place = tmp_path / "pythons" / "full"
-    (place / "bin").mkdir(parents=True)
-    shutil.copy(found.program, place / "bin" / version)
-    ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "*-packages", "sitecustomize.py")
-    shutil.copytree(stdlib, place / stdlib.relative_to(sys.base_prefix), symlinks=True, ignore=ignored)
+    copy_of_this_interpreter(tmp_path / "pythons" / "full")
     (tmp_path / "pythons" / "short").symlink_to("full")
     home = tmp_path / "env"
     (home / "bin").mkdir(parents=True)
-    (home / "bin" / "python").symlink_to(tmp_path / "pythons" / "short" / "bin" / version)
+    (home / "bin" / "python").symlink_to(tmp_path / "pythons" / "short" / "bin" / VERSION)
     (home / "pyvenv.cfg").write_text(f"home = {tmp_path}/pythons/short/bin\n")
     done = run_code("import sys, json; print(sys.prefix, json.__file__)", virtualenv=str(home))
     assert done.error is None, done.stderr
-    assert done.stdout.split() == [str(home), f"{tmp_path}/pythons/short/lib/{version}/json/__init__.py"]
+    assert done.stdout.split() == [str(home), f"{tmp_path}/pythons/short/lib/{VERSION}/json/__init__.py"]
 
 
 def test_a_directory_that_is_no_virtualenv(tmp_path: Path) -> None:
-    with pytest.raises(SandboxStartupError, match=r"pyvenv\.cfg"):
+    with pytest.raises(SandboxStartupError, match=r"pyvenv\.cfg nor conda-meta"):
         run_code("1", virtualenv=str(tmp_path))
 
 
@@ -62,9 +118,8 @@ def rootfs(tmp_path: Path) -> Path:
     if not found.program.startswith("/usr/bin/"):
         pytest.skip("the interpreter is not the system's: copying it would take more than /usr")
     root = tmp_path / "root"
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "pydoc_data", "sitecustomize.py")
-    shutil.copytree(f"/usr/lib/{version}", root / "usr/lib" / version, symlinks=True, ignore=ignored)
+    shutil.copytree(f"/usr/lib/{VERSION}", root / "usr/lib" / VERSION, symlinks=True, ignore=ignored)
     (root / "usr/bin").mkdir()
     shutil.copy(found.program, root / "usr/bin/python3")
     needed = subprocess.run(

@@ -34,6 +34,7 @@ Json = dict[str, Any]
 SANDBOX_ID = 0
 FIRST_HOST_ID, HOST_IDS = 1_900_000_000, 100_000_000
 
+PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
 HIDDEN = ("nosuid", "nodev")
 TEMPORARY = ("/tmp", "/work", "/output")
@@ -126,9 +127,11 @@ def _seccomp(policy: Policy) -> Json:
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
-def _environment(policy: Policy, paths: Iterable[str]) -> list[str]:
+def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str]:
+    beside = os.path.dirname(program)
     variables = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        # As in an environment that is activated: python3, and what is installed beside it, come first.
+        "PATH": ":".join(PROGRAMS if beside in PROGRAMS else (beside, *PROGRAMS)),
         "HOME": "/work",
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
@@ -217,7 +220,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
             "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
-            "env": _environment(policy, paths),
+            "env": _environment(policy, interpreter.program, paths),
             "cwd": policy.workdir,
             "noNewPrivileges": True,
             "rlimits": limits.rlimits(policy, found),
@@ -247,7 +250,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
 def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
     """Write a bundle into an empty directory."""
     rootfs = bundle / "rootfs"
-    rootfs.mkdir(mode=0o755)
+    rootfs.mkdir()
     for name, text in FILES.items():
         (rootfs / name).parent.mkdir(parents=True, exist_ok=True)
         (rootfs / name).write_text(text)
@@ -260,6 +263,10 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
             point.touch()
         else:
             point.mkdir(parents=True, exist_ok=True)
+    # Whatever the caller's umask: for root, the sandbox's user is another one.
+    for path in (rootfs, *rootfs.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
     (bundle / "config.json").write_text(json.dumps(config))
 
 

@@ -40,6 +40,8 @@ from pysbx.policy import make_policy
 TARGET = "/.dependencies"
 INSTALLER = "/.installer"
 WHEELS = "/.wheels"
+# A foreign Python has a pip that fits it; where it has none, it gets that of this program, which may be too old for it.
+PIP = f'import runpy, sys; sys.path.append("{INSTALLER}"); runpy.run_module("pip", run_name="__main__", alter_sys=True)'
 # PEP 508 without URLs: what is installed comes from the index or the folder.
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?P<extras>\[[\w\s,.-]*\])?\s*"
@@ -177,7 +179,8 @@ def ensure(wanted: Wanted, interpreter: Interpreter, *, fresh: bool = False, pro
 
 def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Progress | None) -> None:
     (made / "site").mkdir()
-    made.chmod(0o755)
+    for path in (made, made / "site"):
+        path.chmod(0o755)  # whatever the caller's umask
     found = importlib.util.find_spec("pip")
     if found is None or not found.origin:
         raise DependencyInstallError("pip, which installs dependencies, is not installed beside this package")
@@ -199,7 +202,7 @@ def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Pro
     # The only place of the host that it may write to is this directory, which is nobody's yet.
     shown.append(Mount(str(made / "site"), TARGET, readonly=False))
     policy = replace(policy, mounts=tuple(shown))
-    prepared = bundle.prepare(policy, interpreter, tuple(mounts), (INSTALLER,))
+    prepared = bundle.prepare(policy, interpreter, tuple(mounts), () if interpreter.foreign else (INSTALLER,))
     code, output = _run_pip(prepared, [*arguments, "-r", "requirements.txt"], wanted, progress)
     if code != 0:
         raise DependencyInstallError(f"{', '.join(wanted.requirements)}: {_reason(output)}", output)
@@ -224,7 +227,7 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
             progress(text)
 
     files = {"requirements.txt": "".join(f"{line}\n" for line in wanted.requirements).encode()}
-    run: Message = {"op": "run", "source": "", "name": "pip", "module": "pip", "argv": ["pip", *arguments]}
+    run: Message = {"op": "run", "source": PIP, "name": "pip", "module": "", "argv": ["pip", *arguments]}
     run |= {"last": True, "collect": False, "artifact_limit": 0}
     with Container(made, listen) as container:
         try:

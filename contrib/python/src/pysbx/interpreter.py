@@ -1,7 +1,7 @@
 """What of a file system a sandbox gets to see: an interpreter, the libraries it needs, and nothing else.
 
-Three sources: the host's own interpreter (that of a virtualenv's base, too), a virtualenv, and a root file system
-that is somebody else's. All of it is mounted read-only into a root that is otherwise empty.
+Three sources: the host's own interpreter (that of a virtualenv's base, too), a virtualenv or conda environment, and a
+root file system that is somebody else's. All of it is mounted read-only into a root that is otherwise empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +29,10 @@ SYSTEM = (
 )
 # Directories that are links into /usr on today's systems, and directories of their own on others.
 MERGED = ("/bin", "/lib", "/lib64", "/lib32")
+# Of a conda environment. Not its settings, which may hold secrets: tokens of channels in .condarc, variables in
+# conda-meta/state and etc/conda. And the first environment has all others, and the packages, below itself.
+# https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html
+CONDA = ("bin", "lib", "libexec", "share", "ssl", "include", "targets")
 # Certificates: only for a sandbox that has a network.
 CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
 # Of somebody else's root, these are the sandbox's own.
@@ -68,12 +72,14 @@ class Interpreter:
         mounts: what has to be there.
         links: symbolic links of the root directory, as (path, target).
         version: (major, minor), or None where that is known only inside.
+        foreign: whether it is another Python than that of this program.
     """
 
     program: str
     mounts: tuple[Mount, ...]
     links: tuple[tuple[str, str], ...]
     version: tuple[int, int] | None
+    foreign: bool = False
 
 
 def _existing(paths: tuple[str, ...]) -> list[Mount]:
@@ -101,7 +107,18 @@ def _prefix(prefix: str) -> list[Mount]:
         raise SandboxStartupError(
             f"interpreter prefix '{prefix}': holds more than Python, and is not shown to a sandbox"
         )
+    if _is_conda(prefix):
+        return _existing(tuple(f"{prefix}/{part}" for part in CONDA))
     return [Mount(prefix)]
+
+
+def _is_conda(directory: str) -> bool:
+    return os.path.isdir(f"{directory}/conda-meta")
+
+
+def _by_name(prefix: str, name: str) -> list[Mount]:
+    """Return the mounts of an installation, under another name of its prefix."""
+    return [Mount(mount.source, name + mount.source.removeprefix(prefix)) for mount in _prefix(prefix)]
 
 
 def _below(path: str, mounts: list[Mount]) -> bool:
@@ -112,11 +129,10 @@ def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interp
     program = os.path.realpath(executable)
     mounts, links = _system()
     real = os.path.realpath(prefix)
-    own = _prefix(real)
-    mounts += own
-    if prefix != real and own == [Mount(real)]:
+    mounts += _prefix(real)
+    if prefix != real:
         # It finds its library by the name that it was called by: uv's virtualenvs have one that is a link.
-        mounts.append(Mount(real, prefix))
+        mounts += _by_name(real, prefix)
     if not _below(program, mounts):
         mounts.append(Mount(program))
     return Interpreter(program, tuple(mounts), tuple(links), version)
@@ -135,35 +151,39 @@ def host_interpreter() -> Interpreter:
 
 @cache
 def virtualenv_interpreter(directory: str) -> Interpreter:
-    """Return the interpreter of a virtualenv, with the packages installed there.
+    """Return the interpreter of a virtualenv or conda environment, with the packages installed there.
 
     Raises:
         SandboxStartupError: the directory holds none, or its Python cannot be run.
     """
     root = Path(directory).absolute()
     python = root / "bin" / "python"
-    if not (root / "pyvenv.cfg").is_file():
-        raise SandboxStartupError(f"virtualenv '{root}': no pyvenv.cfg there")
+    conda = _is_conda(str(root))
+    if not conda and not (root / "pyvenv.cfg").is_file():
+        raise SandboxStartupError(f"virtualenv '{root}': neither pyvenv.cfg nor conda-meta there")
     try:
-        answer = subprocess.run([python, "-I", "-c", QUERY], capture_output=True, check=True, timeout=30).stdout
+        answer = subprocess.run([python, "-IB", "-c", QUERY], capture_output=True, check=True, timeout=30).stdout
         prefix, executable, version = json.loads(answer)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SandboxStartupError(f"virtualenv '{root}': its Python does not run: {error}") from error
     base = _installed(prefix, executable, (version[0], version[1]))
+    if conda:
+        return replace(base, foreign=True)
     # The link bin/python may pass through directories that are not shown; the whole chain is, a file each. But where it
-    # passes through another name of the installation, that is shown whole: the library is looked for beside it.
+    # passes through another name of the installation, that is shown as well: the library is looked for beside it.
     mounts = [*base.mounts, Mount(str(root))]
     installation = os.path.realpath(prefix)
     link = os.readlink(python) if python.is_symlink() else str(python)
     step = os.path.normpath(root / "bin" / link)
     while not _below(step, mounts):
         names = (str(parent) for parent in Path(step).parents if os.path.realpath(parent) == installation)
-        name = next(names, step)
-        mounts.append(Mount(os.path.realpath(name), name))
+        name = next(names, None)
+        shown = _by_name(installation, name) if name else []
+        mounts += shown if _below(step, shown) else [Mount(os.path.realpath(step), step)]
         step = (
             os.path.normpath(os.path.join(os.path.dirname(step), os.readlink(step))) if os.path.islink(step) else step
         )
-    return Interpreter(str(python), tuple(mounts), base.links, base.version)
+    return Interpreter(str(python), tuple(mounts), base.links, base.version, foreign=True)
 
 
 def rootfs_interpreter(directory: str) -> Interpreter:
@@ -187,7 +207,7 @@ def rootfs_interpreter(directory: str) -> Interpreter:
             mounts.append(Mount(str(entry), f"/{entry.name}"))
     for program in ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"):
         if os.path.lexists(root / program[1:]):
-            return Interpreter(program, tuple(mounts), tuple(links), None)
+            return Interpreter(program, tuple(mounts), tuple(links), None, foreign=True)
     raise SandboxStartupError(f"rootfs '{root}': no python3 in /usr/local/bin or /usr/bin")
 
 

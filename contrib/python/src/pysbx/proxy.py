@@ -246,7 +246,8 @@ def directory_for(hosts: tuple[str, ...], *, private: bool) -> Path:
     name = hashlib.sha256(",".join(hosts).encode()).hexdigest()[:24]
     top = private_directory(run_directory() / "proxies")
     directory = top / f"{'site' if private else 'public'}-{name}"
-    directory.mkdir(mode=0o755, exist_ok=True)
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o755)  # whatever the caller's umask
     return directory
 
 

@@ -46,7 +46,7 @@ def _start() -> str:
     global _prefix, _pipe
     name = f"python-{os.getpid()}-{secrets.token_hex(4)}-"
     read, write = os.pipe()
-    program = [sys.executable, "-I", "-S", "-c", PROGRAM, runtime.find_runtime(), runtime.state_root(), name]
+    program = [sys.executable, "-IBS", "-c", PROGRAM, runtime.find_runtime(), runtime.state_root(), name]
     actions = [
         (os.POSIX_SPAWN_DUP2, read, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

@@ -19,7 +19,7 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
 )
 TEXTS = (
     ("--profile", "profile", "NAME", "limits and rules: see `pysbx profiles`"),
-    ("--virtualenv", "virtualenv", "DIR", "use this virtualenv's Python and packages"),
+    ("--virtualenv", "virtualenv", "DIR", "use the Python and packages of this virtualenv or conda environment"),
     ("--rootfs", "rootfs", "DIR", "use this root file system's Python"),
     ("--image", "image", "NAME", "use the Python of this image; Podman fetches it"),
     ("--index-url", "index_url", "URL", "where dependencies come from"),
