@@ -6,6 +6,8 @@ PREFIX  ?= /usr/local
 BINDIR  ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
 MANDIR  ?= $(DATADIR)/man
+# The program finds it from where it is itself.
+LIBEXECDIR = $(abspath $(BINDIR)/../libexec)
 DESTDIR ?=
 
 CC     ?= cc
@@ -38,10 +40,32 @@ quiet = $(if $(V),,@echo '  $(1) $(patsubst $(BUILD)/%,%,$@)';)
 # What the tests run.
 export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 
-all: $(BUILD)/pysbx-runtime
+# The program is static where musl and static libraries are there, and becomes the dynamic one beside it for what only
+# a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
+MUSL        := $(if $(SANITIZED),,$(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)" 2>/dev/null))
+ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a)))
+STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)),yes)
+PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
+# Headers of the kernel and of the libraries come after musl's own. What is small is copied sooner, once a container.
+STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
+                  -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
+STATIC_LDFLAGS := -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections
+STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(BUILD)/$(AGENT)/embed.o
 
-$(BUILD)/pysbx-runtime: $(OBJECTS) $(BUILD)/linked
+all: $(PROGRAMS)
+
+$(lastword $(PROGRAMS)): $(OBJECTS) $(BUILD)/linked
 	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
+
+ifdef STATIC
+$(BUILD)/pysbx-runtime: $(STATIC_OBJECTS) $(BUILD)/linked
+	$(call quiet,LD)$(CC) $(STATIC_LDFLAGS) -o $@ $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
+	    $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) $(MUSL)/crtn.o
+endif
+
+$(BUILD)/static/%.o: %.c $(BUILD)/compiled
+	@mkdir -p $(@D)
+	$(call quiet,CC)musl-gcc $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
@@ -58,7 +82,7 @@ $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $
 $(BUILD)/$(AGENT)/embed.o: $(AGENT)/embed.S $(AGENT)/bootstrap.py $(BUILD)/$(AGENT)/agent.so
 	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'BOOTSTRAP="$(AGENT)/bootstrap.py"' -c -o $@ $<
 
-$(BUILD)/runtime/cli/version.o: $(BUILD)/version.h
+$(BUILD)/runtime/cli/version.o $(BUILD)/static/runtime/cli/version.o: $(BUILD)/version.h
 
 # Everything but main, for the unit tests.
 $(BUILD)/libruntime.a: $(filter-out $(BUILD)/runtime/main.o,$(OBJECTS)) $(BUILD)/linked
@@ -79,17 +103,18 @@ $(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/
 # Files that change when their text does, and with them what was built: the commands, and the version.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
 $(BUILD)/compiled: FORCE
-	$(call write_if_changed,'$(CC) $(ALL_CFLAGS)')
+	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
-	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS)')
+	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS)')
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 
--include $(OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+-include $(OBJECTS:.o=.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
 
 # source:mode:target, below DESTDIR
 INSTALLED := \
     $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
+    $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic:0755:$(LIBEXECDIR)/pysbx-runtime-dynamic) \
     contrib/man/pysbx-runtime.8:0644:$(MANDIR)/man8/pysbx-runtime.8 \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
     contrib/completions/pysbx-runtime.zsh:0644:$(DATADIR)/zsh/site-functions/_pysbx-runtime \

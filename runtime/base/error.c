@@ -68,6 +68,6 @@ int error_wrap(struct error *err, const char *fmt, ...)
     int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof(err->text))
-        snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", inner);
+        snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %.*s", (int)sizeof(inner) - n, inner);
     return err->code;
 }

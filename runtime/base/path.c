@@ -20,7 +20,7 @@
 static int open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
     struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .resolve = resolve};
-    if (flags & (O_CREAT | __O_TMPFILE))
+    if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE)
         how.mode = mode;
     for (int i = 0; i < MAX_RACES; i++) {
         int fd = sys_openat2(dirfd, path, &how, sizeof(how));

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -57,6 +58,17 @@ int umount2(const char *target, int flags);
 #endif
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4U
+#endif
+
+#ifndef STATX_BASIC_STATS /* musl before 1.2.4 */
+#include <linux/stat.h>
+static inline int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *st)
+{
+    return (int)syscall(SYS_statx, dirfd, path, flags, mask, st);
+}
+#endif
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x2000
 #endif
 
 static inline int sys_openat2(int dirfd, const char *path, const struct open_how *how, size_t size)

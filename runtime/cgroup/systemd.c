@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/libraries.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
@@ -94,6 +95,9 @@ static int load_library(struct error *err)
     static bool loaded;
     if (loaded)
         return 0;
+    int ret = libraries_require(err);
+    if (ret < 0)
+        return ret;
     void *library = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return error_text(err, -ENOTSUP, "the cgroup manager systemd needs libsystemd: %s", dlerror());

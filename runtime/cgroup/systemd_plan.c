@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/libraries.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
@@ -124,8 +125,12 @@ static int split_path(struct arena *a, const char *path, const char *parts[3], s
 int cgroup_systemd_plan(struct arena *a, const struct spec *spec, const struct cgroup_options *options,
                         struct cgroup_plan *plan, struct error *err)
 {
+    /* Later, when a scope is made, it would be too late. */
+    int ret = libraries_require(err);
+    if (ret < 0)
+        return ret;
     const char *parts[3] = {"", "pysbx", options->id}, *path = spec->linux_->cgroups_path;
-    int ret = path != NULL && path[0] != '\0' ? split_path(a, path, parts, err) : 0;
+    ret = path != NULL && path[0] != '\0' ? split_path(a, path, parts, err) : 0;
     if (ret < 0)
         return ret;
     plan->slice = parts[0][0] != '\0' ? parts[0] : options->rootless ? "user.slice" : "system.slice";

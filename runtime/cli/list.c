@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/json_out.h"
+#include "base/libraries.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "container/lifecycle.h"
@@ -85,7 +86,11 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     const struct list_values *list = values;
     struct listed *items;
     size_t count;
-    int ret = container_list(invocation->arena, invocation->runtime, &items, &count, err);
+    /* Users may be known to others than /etc/passwd, which nsswitch.conf(5) says and libc loads. */
+    int ret = list->quiet || list->format == OUTPUT_JSON ? 0 : libraries_require(err);
+    if (ret < 0)
+        return ret;
+    ret = container_list(invocation->arena, invocation->runtime, &items, &count, err);
     if (ret < 0)
         return ret;
     if (list->quiet)

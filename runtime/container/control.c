@@ -194,7 +194,9 @@ int container_list(struct arena *a, const struct runtime_options *rt, struct lis
     if (root < 0)
         return root;
     struct dirent **names;
-    int found = scandirat(root, ".", &names, NULL, NULL);
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", root);
+    int found = scandir(path, &names, NULL, NULL);
     if (found < 0)
         return error_set(err, -errno, "list the state directory");
     *items = ARENA_ARRAY(a, (size_t)found + 1, struct listed);

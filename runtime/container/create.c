@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/json_out.h"
+#include "base/libraries.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/sys.h"
@@ -425,6 +426,7 @@ static int act(struct creation *c, const struct create_options *options, struct 
     struct seccomp_handover *handover = NULL;
     cleanup_fd int cgroup_fd = -1;
     cleanup_fd int start_socket = -1;
+    libraries_settle();
     int ret = write_record(c, err);
     if (c->dir < 0)
         return ret;

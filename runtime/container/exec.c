@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/libraries.h"
 #include "base/sys.h"
 #include "container/lifecycle.h"
 #include "container/pid_file.h"
@@ -111,7 +112,12 @@ static int plan(struct execution *x, struct error *err)
         .exec = true,
         .landlock = annotation(&x->record, LANDLOCK_ANNOTATION),
     };
-    int ret = spec_validate_process(o->process, err);
+    /* A user's process may not move between the trees of two managers: systemd does it (cgroups(7),
+     * delegation). */
+    const struct cgroup_ref *cgroup = &x->record.cgroup;
+    int ret = cgroup->manager == CGROUP_MANAGER_SYSTEMD && cgroup->user_bus ? libraries_require(err) : 0;
+    if (ret == 0)
+        ret = spec_validate_process(o->process, err);
     if (ret == 0)
         ret = process_plan(&x->arena, o->process, &context, &x->plan, err);
     if (ret == 0)
@@ -348,6 +354,7 @@ static void abandon(struct execution *x)
 static int run(struct execution *x, int *exit_code, struct error *err)
 {
     int sockets[2];
+    libraries_settle();
     int ret = sync_pair(sockets, err);
     if (ret < 0)
         return ret;

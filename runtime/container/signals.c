@@ -2,6 +2,7 @@
 #include "container/signals.h"
 
 #include <signal.h>
+#include <stddef.h>
 
 void signals_reset(void)
 {

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/libraries.h"
 #include "base/str.h"
 #include "container/create.h"
 #include "container/delete.h"
@@ -350,6 +351,7 @@ static _Noreturn void builder_main(const struct template_request *r, int channel
 {
     struct error err = {0};
     int sockets[2] = {-1, -1}, on = 1, ret = 0;
+    libraries_settle();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
         setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <linux/prctl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -53,14 +52,17 @@ const char *const *caps_names(struct arena *a, size_t *count)
 
 int caps_from_name(const char *name)
 {
-    char full[NAME_SIZE], known[NAME_SIZE];
+    char full[NAME_SIZE];
     cap_value_t cap;
     const char *prefix = strncasecmp(name, "CAP_", 4) == 0 ? "" : "CAP_";
+    /* libcap reads as far as it understands: of a word of other characters perhaps not to its end. */
+    for (const char *c = name; *c != '\0'; c++)
+        if (!isalpha((unsigned char)*c) && *c != '_')
+            return -1;
     if ((size_t)snprintf(full, sizeof(full), "%s%s", prefix, name) >= sizeof(full) ||
         cap_from_name(full, &cap) < 0)
         return -1;
-    /* libcap reads as far as it understands. */
-    return strcasecmp(name_of(cap, known), full) == 0 ? cap : -1;
+    return cap;
 }
 
 static int decode(const struct str_list *list, const char *set, uint64_t *out, struct error *err)

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <linux/prctl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>

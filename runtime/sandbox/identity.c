@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/prctl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>

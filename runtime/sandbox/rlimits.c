@@ -61,7 +61,7 @@ int rlimits_plan(struct arena *a, const struct spec_rlimits *rlimits, struct rli
 static int explain(const struct rlimits_item *item, int code, struct error *err)
 {
     struct rlimit now;
-    if (code != -EPERM || getrlimit((__rlimit_resource_t)item->resource, &now) < 0)
+    if (code != -EPERM || prlimit(0, item->resource, NULL, &now) < 0)
         return error_set(err, code, "set %s to %llu:%llu", item->name,
                          (unsigned long long)item->limit.rlim_cur, (unsigned long long)item->limit.rlim_max);
     /* Also EPERM with privilege: RLIMIT_NOFILE above the sysctl fs.nr_open. */
@@ -77,12 +77,12 @@ int rlimits_raise(const struct rlimits_plan *plan, struct error *err)
     for (size_t i = 0; i < plan->count; i++) {
         const struct rlimits_item *item = &plan->items[i];
         struct rlimit limit;
-        if (getrlimit((__rlimit_resource_t)item->resource, &limit) < 0)
+        if (prlimit(0, item->resource, NULL, &limit) < 0)
             return error_set(err, -errno, "read %s", item->name);
         if (item->limit.rlim_max <= limit.rlim_max)
             continue;
         limit.rlim_max = item->limit.rlim_max;
-        if (setrlimit((__rlimit_resource_t)item->resource, &limit) < 0)
+        if (prlimit(0, item->resource, &limit, NULL) < 0)
             return explain(item, -errno, err);
     }
     return 0;
@@ -92,7 +92,7 @@ int rlimits_apply(const struct rlimits_plan *plan, struct error *err)
 {
     for (size_t i = 0; i < plan->count; i++) {
         const struct rlimits_item *item = &plan->items[i];
-        if (setrlimit((__rlimit_resource_t)item->resource, &item->limit) < 0)
+        if (prlimit(0, item->resource, &item->limit, NULL) < 0)
             return explain(item, -errno, err);
     }
     return 0;

@@ -3,7 +3,6 @@
 #include "sandbox/rootfs.h"
 
 #include <errno.h>
-#include <linux/stat.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>

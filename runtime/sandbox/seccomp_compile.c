@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/libraries.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/names.h"
@@ -129,6 +130,9 @@ static struct {
 
 static int load_library(struct arena *a, const char **path, struct error *err)
 {
+    int ret = libraries_require(err);
+    if (ret < 0)
+        return ret;
     /* Never closed: it stays for the life of the process. */
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)

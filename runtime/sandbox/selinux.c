@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_out.h"
+#include "base/libraries.h"
 
 #define SELINUXFS "/sys/fs/selinux"
 #define LIBRARY   "libselinux.so.1"
@@ -30,6 +31,9 @@ bool selinux_enabled(void)
 /* Never closed: it stays for the life of the process. */
 static int load_library(struct error *err)
 {
+    int ret = libraries_require(err);
+    if (ret < 0)
+        return ret;
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return error_text(err, -ENOTSUP, "process.selinuxLabel: '%s' cannot be loaded: %s", LIBRARY,

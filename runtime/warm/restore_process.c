@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
-#include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <string.h>
@@ -96,7 +95,7 @@ static void set_layout(struct restore_plan *plan)
         .arg_end = plan->argument_end,
         .env_start = plan->environment_start,
         .env_end = plan->environment_end,
-        .auxv = (__u64 *)(uintptr_t)make_auxv(plan),
+        .auxv = (void *)(uintptr_t)make_auxv(plan),
         .auxv_size = (uint32_t)(m->auxv_count * sizeof(uint64_t)),
         .exe_fd = (uint32_t)-1, /* /proc/PID/exe stays what it is, which needs no privilege */
     };

@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# The program is static, and becomes the dynamic one beside it when a shared library is needed: runtime/base/libraries.h.
+
+load ../lib/bundle.bash
+
+setup() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+    [[ -e $RUNTIME-dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
+}
+
+# Runs the runtime, and asserts which other program it becomes: none, or the dynamic one.
+becomes() {
+    local wanted=$1 found
+    shift
+    command -v strace >/dev/null || skip "needs strace"
+    strace -q -o trace -e trace=execve "$RUNTIME" "$@" >/dev/null </dev/null || return
+    found=$(sed -n 's/^execve("\([^"]*\)".* = 0$/\1/p' trace | grep -vx "$RUNTIME" | xargs)
+    [[ $found == "$wanted" ]] || { echo "becomes '$found', not '$wanted'"; return 1; }
+}
+
+# A profile that no other test has: the number tells it apart.
+set_profile() {
+    configure 'seccomp("ALLOW", rule("ERRNO", "getcwd", errnoRet=int(arguments[0])))' "$1"
+}
+
+@test "no shared library is needed in the life of a container" {
+    make_bundle true
+    becomes "" run --bundle bundle box
+    make_bundle sleep 1000
+    becomes "" create --bundle bundle box
+    becomes "" start box
+    becomes "" exec box true
+    becomes "" state box
+    becomes "" kill box KILL
+    becomes "" delete --force box
+}
+
+@test "a profile that is not in the cache is compiled by the dynamic program, which goes on; later none is needed" {
+    make_bundle true
+    set_profile 2001
+    becomes "$RUNTIME-dynamic" run --bundle bundle box
+    becomes "" run --bundle bundle box
+}
+
+@test "the whole command line goes along, and standard input is left to the one that needs it" {
+    needs_cgroups
+    make_bundle sleep 1000
+    start_box
+    expect 0 strace -q -o trace -e trace=execve,read "$RUNTIME" --log-level debug update --resources - box <<<'{}'
+    [[ $(grep -c '^execve(.*"--log-level", "debug", "update", "--resources", "-", "box"' trace) == 2 ]]
+    [[ $(grep -c 'read(0, "{}' trace) == 1 ]]
+}
+
+@test "the dynamic program is looked for beside the static one, then in ../libexec; without it the error says so" {
+    mkdir -p alone/bin alone/libexec
+    cp "$RUNTIME" alone/bin/pysbx-runtime
+    expect 1 alone/bin/pysbx-runtime list
+    stderr_has "'pysbx-runtime-dynamic'"
+    stderr_has "make install"
+    expect 0 alone/bin/pysbx-runtime list --quiet
+    cp "$RUNTIME-dynamic" alone/libexec/pysbx-runtime-dynamic
+    expect 0 alone/bin/pysbx-runtime list
+    mv alone/libexec/pysbx-runtime-dynamic alone/bin/
+    expect 0 alone/bin/pysbx-runtime list
+}
+
+@test "a container whose profile cannot be compiled is not made" {
+    mkdir alone
+    cp "$RUNTIME" alone/
+    make_bundle true
+    set_profile 2002
+    expect 1 "alone/${RUNTIME##*/}" run --bundle bundle box
+    stderr_has "'pysbx-runtime-dynamic'"
+    expect 0 runtime list --quiet
+    output_is ""
+}
