@@ -101,7 +101,7 @@ static int write_record(struct creation *c, struct error *err)
     cleanup_fd int dir = record_make_dir(c->root, c->plan.id, err);
     int ret = dir < 0 ? dir : record_lock(dir, c->plan.id, err);
     if (dir >= 0 && ret < 0 && ret != -ENOENT && ret != -EBUSY)
-        record_remove_dir(c->root, c->plan.id, NULL);
+        record_remove_dir(c->root, dir, c->plan.id, NULL);
     if (ret < 0)
         return ret;
     c->dir = fd_steal(&dir);
@@ -417,7 +417,7 @@ static void undo_creation(struct creation *c, const struct create_options *optio
         log_warning("%s", ignored.text);
     if (c->record.chrooted && rootfs_detach(c->plan.rootfs, c->record.mount_namespace, &ignored) < 0)
         log_warning("%s", ignored.text);
-    if (record_remove_dir(c->root, c->plan.id, &ignored) < 0)
+    if (record_remove_dir(c->root, c->dir, c->plan.id, &ignored) < 0)
         log_warning("%s", ignored.text);
 }
 

@@ -74,7 +74,7 @@ int delete_recorded(int root, int dir, const struct record *record, struct error
     if (ret < 0)
         return ret;
     run_poststop(dir, record);
-    return record_remove_dir(root, record->id, err);
+    return record_remove_dir(root, dir, record->id, err);
 }
 
 /* Not by force only what has no process to lose goes: a container that was created but never started may. */
@@ -100,7 +100,7 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     ret = record_read(a, dir, &record, err);
     /* A create that was killed before its first record leaves a directory and nothing else. */
     if (ret == -ENOENT && force)
-        return record_remove_dir(root, id, err);
+        return record_remove_dir(root, dir, id, err);
     if (ret == 0 && !force)
         ret = check_status(dir, &record, err);
     return ret < 0 ? ret : delete_recorded(root, dir, &record, err);

@@ -146,19 +146,16 @@ void record_unlock(int dirfd)
     flock(dirfd, LOCK_UN);
 }
 
-int record_remove_dir(int rootfd, const char *id, struct error *err)
+int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err)
 {
     static const char *const files[] = {RECORD_START_SOCKET, RECORD_SECCOMP, RECORD_CONFIG, RECORD_NAME};
-    cleanup_fd int fd = openat(rootfd, id, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : error_set(err, -errno, "open state directory of container '%s'", id);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (unlinkat(fd, files[i], 0) < 0 && errno != ENOENT)
+        if (unlinkat(dirfd, files[i], 0) < 0 && errno != ENOENT)
             return error_set(err, -errno, "remove '%s' of container '%s'", files[i], id);
     if (unlinkat(rootfd, id, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return 0;
     /* A create that was killed between writing and renaming leaves a temporary file. */
-    int ret = io_remove_files(fd);
+    int ret = io_remove_files(dirfd);
     if (ret == 0 && unlinkat(rootfd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
         ret = -errno;
     return ret < 0 ? error_set(err, ret, "remove state directory of container '%s'", id) : 0;

@@ -74,8 +74,8 @@ int record_open_dir(int rootfd, const char *id, struct error *err);
  * meanwhile and the name may be another container's. */
 int record_lock(int dirfd, const char *id, struct error *err);
 void record_unlock(int dirfd);
-/* Remove the directory and the runtime's files in it. A missing one is success. */
-int record_remove_dir(int rootfd, const char *id, struct error *err);
+/* Remove the directory, open as dirfd, and the runtime's files in it. A missing one is success. */
+int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err);
 
 /* The present time as RFC 3339, UTC, with nanoseconds; in the arena. */
 const char *record_time(struct arena *a);
