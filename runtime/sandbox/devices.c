@@ -96,7 +96,7 @@ int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_c
     *out = (struct devices_plan){
         .items = ARENA_ARRAY(a, in->count + DEFAULT_COUNT, struct device_plan),
         .links = !host_dev,
-        .core_link = !host_dev && access("/proc/kcore", F_OK) == 0,
+        .core_link = !host_dev && (access("/proc/kcore", F_OK) == 0 || errno != ENOENT),
         .prepare = context->user_namespace && context->parent_privileged,
     };
     for (size_t i = 0; i < DEFAULT_COUNT && !host_dev; i++) {

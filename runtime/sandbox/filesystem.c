@@ -74,22 +74,30 @@ static int set_string(int context, const struct filesystem *fs, const char *key,
     return fail(context, fs->type, "option", key, -errno, err);
 }
 
-static int set_data(int context, const struct filesystem *fs, struct error *err)
+/* gid=5 is "tty" by convention only; a user namespace of one id does not have it. */
+static bool is_terminal_group(const struct filesystem *fs, const struct mount_data *data)
+{
+    return str_eq(fs->type, "devpts") && str_eq(data->key, "gid");
+}
+
+static int set_data(int context, const struct filesystem *fs, bool without_group, struct error *err)
 {
     for (size_t i = 0; i < fs->data_count; i++) {
         const struct mount_data *data = &fs->data[i];
+        if (without_group && is_terminal_group(fs, data))
+            continue;
         if (sys_fsconfig(context, data->value != NULL ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, data->key,
                          data->value, 0) == 0)
             continue;
-        /* gid=5 is "tty" by convention only; a user namespace of one id does not have it. */
-        if (errno == EINVAL && str_eq(fs->type, "devpts") && str_eq(data->key, "gid"))
+        if (errno == EINVAL && is_terminal_group(fs, data))
             continue;
         return fail(context, fs->type, "option", data->text, -errno, err);
     }
     return 0;
 }
 
-static int configure(int context, const struct filesystem *fs, int mode, struct error *err)
+static int configure(int context, const struct filesystem *fs, int mode, bool without_group,
+                     struct error *err)
 {
     int ret = 0;
     if (fs->source != NULL && fs->source[0] != '\0')
@@ -105,29 +113,45 @@ static int configure(int context, const struct filesystem *fs, int mode, struct 
         ret = set_string(context, fs, "mode", text, err);
     }
     if (ret == 0)
-        ret = set_data(context, fs, err);
+        ret = set_data(context, fs, without_group, err);
     if (ret == 0 && fs->label != NULL)
         ret = set_string(context, fs, fs->label_key, fs->label, err);
     return ret;
 }
 
-int filesystem_create(const struct filesystem *fs, int mode, struct error *err)
+static bool has_terminal_group(const struct filesystem *fs)
+{
+    for (size_t i = 0; i < fs->data_count; i++)
+        if (is_terminal_group(fs, &fs->data[i]))
+            return true;
+    return false;
+}
+
+static int create(const struct filesystem *fs, int mode, bool without_group, struct error *err)
 {
     cleanup_fd int context = sys_fsopen(fs->type, FSOPEN_CLOEXEC);
     if (context < 0 && errno == ENODEV)
         return error_text(err, -ENODEV, "file system '%s' is not known to the kernel", fs->type);
     if (context < 0)
         return error_set(err, -errno, "fsopen '%s'", fs->type);
-    int ret = configure(context, fs, mode, err);
+    int ret = configure(context, fs, mode, without_group, err);
     if (ret < 0)
         return ret;
-    if (sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return fail(context, fs->type, "creation from", fs->source != NULL ? fs->source : "none", -errno,
-                    err);
+    ret = sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
+    /* Older kernels look at the options of devpts only now, all at once. */
+    if (ret == -EINVAL && !without_group && has_terminal_group(fs))
+        return create(fs, mode, true, err);
+    if (ret < 0)
+        return fail(context, fs->type, "creation from", fs->source != NULL ? fs->source : "none", ret, err);
     int fd = sys_fsmount(context, FSMOUNT_CLOEXEC, (unsigned)fs->attrs);
     if (fd < 0)
         return fail(context, fs->type, "mount of", fs->source != NULL ? fs->source : "none", -errno, err);
     return fd;
+}
+
+int filesystem_create(const struct filesystem *fs, int mode, struct error *err)
+{
+    return create(fs, mode, false, err);
 }
 
 /* MOUNT_ATTR_* as mount(2) says them. */

@@ -223,8 +223,10 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
         output_is denied
     done
     podman rm --force --time 0 box
-    # Podman reads the option as comma-separated values.
-    expect 1 podman run --rm --network none --annotation '"run.pysbx.landlock={""filesystem"": {""write"": [""/srv"", ""-/x""]}}"' \
+    # Podman 4 reads the option as comma-separated values.
+    local rules='run.pysbx.landlock={"filesystem": {"write": ["/srv", "-/x"]}}'
+    [[ $(podman version --format '{{.Client.Version}}') != 4.* ]] || rules="\"${rules//\"/\"\"}\""
+    expect 1 podman run --rm --network none --annotation "$rules" \
         --tmpfs /srv "$BUSYBOX" sh -c 'touch /srv/x && echo written && touch /tmp/x'
     output_is written
     expect 126 podman run --rm --network none --annotation run.pysbx.landlock=read-only "$BUSYBOX" true

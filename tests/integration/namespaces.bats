@@ -56,7 +56,7 @@ ns_of() {
 }
 
 @test "podman run: without --hostname it is the container's short id" {
-    expect 0 podman run --rm --network none --cidfile cid "$BUSYBOX" hostname
+    expect 0 podman run --network none --cidfile cid "$BUSYBOX" hostname
     [[ $(<cid) == "$output"* && ${#output} == 12 ]]
 }
 
