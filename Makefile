@@ -44,12 +44,13 @@ export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 # a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
 MUSL        := $(if $(SANITIZED),,$(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)" 2>/dev/null))
 ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a)))
-STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)),yes)
+machine_of   = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
+STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)),$(filter $(call machine_of,$(CC)),$(call machine_of,musl-gcc)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
 # Headers of the kernel and of the libraries come after musl's own. What is small is copied sooner, once a container.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
                   -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
-STATIC_LDFLAGS := -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections
+STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
 STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(BUILD)/$(AGENT)/embed.o
 
 all: $(PROGRAMS)

@@ -163,13 +163,13 @@ def collect(runtimes: list[Runtime], rootfs: Path, tools: Path, scratch: Path, r
     }
     plan += [(key, block) for key, blocks in usable.items() for block in blocks]
     samples.measure(plan, rounds, max(rounds // 10, 3))
-    # Podman takes a hundred times as long as the runtime, and varies less.
+    # Podman takes a hundred times as long as the runtime.
     plan = [
         (runtime.key, runtime.podman_block())
         for runtime in runtimes
         if samples.try_block(runtime, "podman", runtime.podman_block())
     ]
-    samples.measure(plan, max(rounds // 10, 5), 1)
+    samples.measure(plan, max(rounds // 10, 15), 1)
     return Report(
         rounds=rounds,
         titles={runtime.key: runtime.title() for runtime in runtimes},
