@@ -6,9 +6,7 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +23,11 @@ def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert private_directory(made) == made
 
 
-@pytest.fixture
-def short_path() -> Iterator[Path]:
-    """A directory whose path leaves room for a socket's."""
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
-
-
-def test_what_others_must_see_they_see_whatever_the_umask_is(short_path: Path) -> None:
-    """The user in root's sandboxes is another one."""
-    make_wheel(short_path, "thing", "1.0", "version = 1\n")
+def test_what_others_must_see_they_see_whatever_the_umask_is(tmp_path: Path) -> None:
+    """The user in root's sandboxes is another one. The path is longer than that of a socket may be."""
+    below = tmp_path / ("long" * 30)
+    below.mkdir()
+    make_wheel(below, "thing", "1.0", "version = 1\n")
     source = (
         "import socket, thing\n"
         "proxy = socket.create_connection(('127.0.0.1', 1080), 10)\n"
@@ -43,10 +36,10 @@ def test_what_others_must_see_they_see_whatever_the_umask_is(short_path: Path) -
     )
     program = (
         "from pysbx import run_code\n"
-        f"done = run_code({source!r}, dependencies=['thing'], wheels='{short_path}', allow_network=['example.org'])\n"
+        f"done = run_code({source!r}, dependencies=['thing'], wheels='{below}', allow_network=['example.org'])\n"
         "print(done.value, done.error)\n"
     )
-    new = {name: str(private_directory(short_path / name)) for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME")}
+    new = {name: str(private_directory(below / name)) for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME")}
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | new, umask=0o077, capture_output=True, text=True, check=False
     )

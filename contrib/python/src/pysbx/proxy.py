@@ -224,6 +224,17 @@ def _remove(path: Path, process: int) -> None:
         path.unlink(missing_ok=True)
 
 
+def _bind(directory: Path, name: str) -> socket.socket:
+    """Return a socket that is bound beneath a directory, whose path may be longer than unix(7) allows."""
+    above = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        bound = socket.socket(socket.AF_UNIX)
+        bound.bind(f"/proc/self/fd/{above}/{name}")
+        return bound
+    finally:
+        os.close(above)
+
+
 @cache
 def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
     directory = directory_for(hosts, private=private)
@@ -232,7 +243,7 @@ def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
 
     async def listen() -> None:
         proxy = Proxy(hosts, is_elsewhere if private else is_public)
-        await asyncio.start_unix_server(proxy.serve, path, limit=MAX_HEAD)
+        await asyncio.start_unix_server(proxy.serve, sock=_bind(directory, path.name), limit=MAX_HEAD)
         # The sandbox's user connects, which for root's sandboxes is nobody else's; the directories above are ours.
         path.chmod(0o666)
 
