@@ -93,10 +93,13 @@ int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_c
                  bool host_dev, struct devices_plan *out, struct error *err)
 {
     const struct spec_devices *in = &spec->linux_->devices;
+    bool has_core = access("/proc/kcore", F_OK) == 0;
+    if (!has_core && errno != ENOENT)
+        return error_set(err, -errno, "look for '/proc/kcore'");
     *out = (struct devices_plan){
         .items = ARENA_ARRAY(a, in->count + DEFAULT_COUNT, struct device_plan),
         .links = !host_dev,
-        .core_link = !host_dev && (access("/proc/kcore", F_OK) == 0 || errno != ENOENT),
+        .core_link = !host_dev && has_core,
         .prepare = context->user_namespace && context->parent_privileged,
     };
     for (size_t i = 0; i < DEFAULT_COUNT && !host_dev; i++) {
