@@ -6,7 +6,9 @@ load ../lib/bundle.bash
 setup() {
     remember_leftovers
     cd "$BATS_TEST_TMPDIR" || return
-    [[ -e $RUNTIME-dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
+    dynamic=$RUNTIME-dynamic
+    [[ -e $dynamic ]] || dynamic=${RUNTIME%/*}/../libexec/${RUNTIME##*/}-dynamic
+    [[ -e $dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
 }
 
 # Runs the runtime, and asserts which other program it becomes: none, or the dynamic one.
@@ -39,7 +41,7 @@ set_profile() {
 @test "a profile that is not in the cache is compiled by the dynamic program, which goes on; later none is needed" {
     make_bundle true
     set_profile 2001
-    becomes "$RUNTIME-dynamic" run --bundle bundle box
+    becomes "$dynamic" run --bundle bundle box
     becomes "" run --bundle bundle box
 }
 
@@ -48,7 +50,7 @@ set_profile() {
     make_bundle sleep 1000
     start_box
     expect 0 strace -q -o trace -e trace=execve,read "$RUNTIME" --log-level debug update --resources - box <<<'{}'
-    [[ $(grep -c '^execve(.*"--log-level", "debug", "update", "--resources", "-", "box"' trace) == 2 ]]
+    [[ $(grep -c '^execve(.*"--log-level", "debug", "update", "--resources", "-", "box"\].* = 0$' trace) == 2 ]]
     [[ $(grep -c 'read(0, "{}' trace) == 1 ]]
 }
 
@@ -59,7 +61,7 @@ set_profile() {
     stderr_has "'pysbx-runtime-dynamic'"
     stderr_has "make install"
     expect 0 alone/bin/pysbx-runtime list --quiet
-    cp "$RUNTIME-dynamic" alone/libexec/pysbx-runtime-dynamic
+    cp "$dynamic" alone/libexec/pysbx-runtime-dynamic
     expect 0 alone/bin/pysbx-runtime list
     mv alone/libexec/pysbx-runtime-dynamic alone/bin/
     expect 0 alone/bin/pysbx-runtime list
