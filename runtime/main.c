@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/libraries.h"
 #include "base/log.h"
 #include "cli/commands.h"
 
@@ -33,7 +32,6 @@ int main(int argc, char **argv)
     int exit_code;
     if (argc < 1 || ensure_standard_streams() < 0)
         return 1;
-    libraries_init(argc, argv);
     /* A parent that ignores SIGCHLD hands that down, and the kernel would reap our children for us. Nobody
      * who closes the pipe that takes our messages may end us in the middle of something. */
     signal(SIGCHLD, SIG_DFL);

@@ -3,37 +3,52 @@
 #include "base/libraries.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "base/io.h"
 
 #ifdef STATIC_PROGRAM
 
-static char **arguments;
+/* More than execve(2) takes with a stack of the usual size. */
+#define COMMAND_LINE_MAX ((size_t)8 * 1024 * 1024)
 
-void libraries_init(int argc, char **argv)
-{
-    size_t size = ((size_t)argc + 1) * sizeof(*argv);
-    arguments = malloc(size);
-    if (arguments != NULL)
-        memcpy(arguments, argv, size);
-}
+static bool settled;
 
 void libraries_settle(void)
 {
-    arguments = NULL;
+    settled = true;
 }
 
-int libraries_require(struct error *err)
+/* The command line as it was: options have been moved about in main's. NULL without /proc. */
+static char **read_arguments(struct arena *a)
+{
+    char *text = NULL;
+    size_t size = 0, count = 0;
+    if (io_read_file_at(a, AT_FDCWD, "/proc/self/cmdline", COMMAND_LINE_MAX, &text, &size) < 0)
+        return NULL;
+    for (size_t i = 0; i < size; i++)
+        count += text[i] == '\0';
+    char **arguments = ARENA_ARRAY(a, count + 1, char *);
+    for (size_t i = 0; i < count; text += strlen(text) + 1)
+        arguments[i++] = text;
+    return arguments;
+}
+
+static int become_dynamic(struct arena *a, struct error *err)
 {
     static const char *const places[] = {LIBRARIES_PROGRAM, "../libexec/" LIBRARIES_PROGRAM};
     char own[PATH_MAX], path[2 * PATH_MAX];
+    char **arguments = read_arguments(a);
     if (arguments == NULL)
-        return error_text(err, -ENOTSUP, "a shared library is needed after the command has begun");
+        return error_text(err, -ENOTSUP,
+                          "a shared library is needed, and '/proc/self/cmdline' cannot be read");
     ssize_t n = readlink("/proc/self/exe", own, sizeof(own));
     if (n <= 0 || n == sizeof(own))
         return error_set(err, n < 0 ? -errno : -ENAMETOOLONG, "read '/proc/self/exe'");
@@ -51,13 +66,17 @@ int libraries_require(struct error *err)
                       LIBRARIES_PROGRAM, (int)n, own);
 }
 
-#else
-
-void libraries_init(int argc, char **argv)
+int libraries_require(struct error *err)
 {
-    (void)argc;
-    (void)argv;
+    if (settled)
+        return error_text(err, -ENOTSUP, "a shared library is needed after the command has begun");
+    struct arena a = {0};
+    int ret = become_dynamic(&a, err);
+    arena_free(&a);
+    return ret;
 }
+
+#else
 
 void libraries_settle(void)
 {

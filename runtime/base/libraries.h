@@ -11,9 +11,6 @@ struct error;
 /* The name of the dynamic program, beside the static one or in ../libexec from there. */
 #define LIBRARIES_PROGRAM "pysbx-runtime-dynamic"
 
-/* main's arguments, before anybody moves them about; kept as long as the process lives. */
-void libraries_init(int argc, char **argv);
-
 /* To be called before dlopen(3). In the dynamic program: 0. In the static one: executes the other with the
  * same arguments, environment and streams, and so begins the command anew; or -ENOTSUP when that is missing,
  * or after libraries_settle. */

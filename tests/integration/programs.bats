@@ -15,7 +15,6 @@ setup() {
 becomes() {
     local wanted=$1 found
     shift
-    command -v strace >/dev/null || skip "needs strace"
     strace -q -o trace -e trace=execve "$RUNTIME" "$@" >/dev/null </dev/null || return
     found=$(sed -n 's/^execve("\([^"]*\)".* = 0$/\1/p' trace | grep -vx "$RUNTIME" | xargs)
     [[ $found == "$wanted" ]] || { echo "becomes '$found', not '$wanted'"; return 1; }

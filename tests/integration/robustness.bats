@@ -12,10 +12,6 @@ make_telling_bundle() {
     configure 'process["oomScoreAdj"] = 500; seccomp("ALLOW", rule("ERRNO", "getcwd"))'
 }
 
-needs_strace() {
-    command -v strace >/dev/null || skip "needs strace"
-}
-
 # Runs a command so many times side by side; prints how often it ended with which status, "3x0 1x1".
 at_once() {
     local count=$1 number
@@ -37,7 +33,6 @@ sum_of_runtime() {
 }
 
 @test "create, killed at any system call: delete --force takes the rest away" {
-    needs_strace
     make_telling_bundle
     "$TESTS/lib/faults" kill --each bundle
 }
@@ -63,14 +58,12 @@ PYTHON
 
 @test "create, any system call of the runtime fails: one error and nothing left, or all is well" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
-    needs_strace
     make_telling_bundle
     "$TESTS/lib/faults" error --each bundle
 }
 
 @test "create, any system call of the first process fails: one error and nothing left, or all is well" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
-    needs_strace
     make_telling_bundle
     "$TESTS/lib/faults" error --each --follow bundle
 }
