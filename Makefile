@@ -47,7 +47,7 @@ ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name
 machine_of   = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
 STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)),$(filter $(call machine_of,$(CC)),$(call machine_of,musl-gcc)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
-# Headers of the kernel and of the libraries come after musl's own. What is small is copied sooner, once a container.
+# Headers of the kernel and of the libraries come after musl's own. What is small has few pages to be read.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
                   -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
 STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
@@ -58,10 +58,18 @@ all: $(PROGRAMS)
 $(lastword $(PROGRAMS)): $(OBJECTS) $(BUILD)/linked
 	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
 
+STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
+              $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) $(MUSL)/crtn.o
 ifdef STATIC
-$(BUILD)/pysbx-runtime: $(STATIC_OBJECTS) $(BUILD)/linked
-	$(call quiet,LD)$(CC) $(STATIC_LDFLAGS) -o $@ $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
-	    $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) $(MUSL)/crtn.o
+# What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
+$(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
+	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish,--print-gc-sections -o $@.elf 2>$@ || { cat $@; rm $@; exit 1; }
+
+$(BUILD)/static/left-out.ld: runtime/left-out.awk $(BUILD)/static/left-out.list
+	@awk -f $^ >$@
+
+$(BUILD)/pysbx-runtime: $(BUILD)/static/left-out.ld
+	$(call quiet,LD)$(STATIC_LINK) -Wl,-T,$< -o $@
 endif
 
 $(BUILD)/static/%.o: %.c $(BUILD)/compiled

@@ -17,6 +17,7 @@
 #include "base/json_out.h"
 #include "base/libraries.h"
 #include "base/sys.h"
+#include "container/finish.h"
 #include "container/lifecycle.h"
 #include "container/pid_file.h"
 #include "container/process.h"
@@ -29,8 +30,6 @@
 #include "sandbox/intelrdt.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp_notify.h"
-
-#define EXIT_NO_PROGRAM 127
 
 struct execution {
     struct arena arena;
@@ -201,7 +200,7 @@ static int open_terminal(struct execution *x, struct error *err)
     return ret < 0 ? ret : terminal_attach(fd_steal(&slave), err);
 }
 
-static int child_steps(struct execution *x, int sync, char program[static PATH_MAX], struct error *err)
+static int prepare(struct execution *x, struct process_program *program, struct error *err)
 {
     umask(0);
     signals_reset();
@@ -210,27 +209,18 @@ static int child_steps(struct execution *x, int sync, char program[static PATH_M
     int ret = enter_container(x, err);
     if (ret == 0)
         ret = open_terminal(x, err);
-    if (ret == 0)
-        ret = process_become(&x->plan, x->copy, program, err);
-    if (ret == 0 && x->plan.warm != NULL)
-        ret = warm_start_check(&x->plan, program, sync, err);
-    if (ret == 0 && process_loads_early(&x->plan))
-        ret = sync_send(sync, SYNC_LISTENER);
-    else if (ret == 0)
-        ret = sync_send(sync, SYNC_READY);
-    if (ret == 0)
-        ret = sync_expect(sync, SYNC_GO, err);
-    process_close_descriptors(&x->plan, &sync, 1);
-    return ret < 0 ? ret : process_start(&x->plan, x->handover, program, sync, err);
+    return ret < 0 ? ret : process_prepare(&x->plan, program, err);
 }
 
 static _Noreturn void child_main(struct execution *x, int sync)
 {
-    char program[PATH_MAX] = "";
+    struct process_program program = {0};
     struct error err = {0};
-    child_steps(x, sync, program, &err);
-    sync_send_error(sync, &err);
-    _exit(EXIT_NO_PROGRAM);
+    if (prepare(x, &program, &err) < 0) {
+        sync_send_error(sync, &err);
+        _exit(1);
+    }
+    exec_finish(&x->plan, &program, x->copy, x->handover, sync);
 }
 
 /* In the runtime. */

@@ -1,5 +1,5 @@
-/* The container's init from its clone to execve. It carries out the plan it finds in the memory it inherited;
- * all decisions were made by the parent. */
+/* The container's init from its clone to the change of identity. It carries out the plan it finds in the memory
+ * it inherited; all decisions were made by the parent. */
 #include "container/init.h"
 
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
+#include "container/finish.h"
 #include "container/hooks.h"
 #include "container/plan.h"
 #include "container/record.h"
@@ -30,10 +31,6 @@
 #include "sandbox/oom.h"
 #include "sandbox/rootfs.h"
 
-/* Exit status of an init that could not execute its program: what shells use for "not found or not
- * executable". */
-#define EXIT_NO_PROGRAM 127
-
 static int set_names(const struct spec *spec, struct error *err)
 {
     if (spec->hostname != NULL && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
@@ -41,25 +38,6 @@ static int set_names(const struct spec *spec, struct error *err)
     if (spec->domainname != NULL && setdomainname(spec->domainname, strlen(spec->domainname)) < 0)
         return error_set(err, -errno, "set the domainname to '%s'", spec->domainname);
     return 0;
-}
-
-/* Own pid as the runtime sees it: the trusted /proc is the runtime's. */
-static pid_t pid_for_runtime(void)
-{
-    char text[24] = "";
-    int root = proc_root(NULL);
-    ssize_t n = root < 0 ? -1 : readlinkat(root, "self", text, sizeof(text) - 1);
-    return n > 0 ? (pid_t)atoi(text) : 0;
-}
-
-static int run_container_hooks(const struct init_context *c, const struct spec_hook_list *hooks,
-                               const char *kind, const char *status, bool clear_label, struct error *err)
-{
-    if (hooks->count == 0)
-        return 0;
-    struct hook_run run = {
-        .kind = kind, .status = status, .pid = pid_for_runtime(), .clear_label = clear_label};
-    return hooks_run(hooks, &run, c->record, err);
 }
 
 /* Descriptors that the engine or a shell left open must not get into the container (CVE-2024-21626). */
@@ -139,6 +117,7 @@ static int setup_root(const struct init_context *c, struct error *err)
 {
     struct plan *plan = c->plan;
     const struct spec_hooks *hooks = &plan->spec->hooks;
+    struct hook_run create_container = {.kind = "createContainer", .status = "creating"};
     cleanup_fd int slave = -1;
     int ret = rootfs_mount(plan->rootfs_plan, err);
     if (ret == 0)
@@ -161,7 +140,7 @@ static int setup_root(const struct init_context *c, struct error *err)
             ret = sync_expect(c->sync, SYNC_GO, err);
     }
     if (ret == 0)
-        ret = run_container_hooks(c, &hooks->create_container, "createContainer", "creating", false, err);
+        ret = hooks_run_inside(&hooks->create_container, &create_container, c->record, err);
     if (ret == 0)
         ret = rootfs_finish(plan->rootfs_plan, err);
     if (ret == 0)
@@ -171,8 +150,8 @@ static int setup_root(const struct init_context *c, struct error *err)
     return ret;
 }
 
-/* Everything that can be done before start: the end of create. */
-static int prepare(const struct init_context *c, char program[static PATH_MAX], struct error *err)
+/* Everything up to the change of identity. */
+static int prepare(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct plan *plan = c->plan;
     umask(0);
@@ -182,74 +161,16 @@ static int prepare(const struct init_context *c, char program[static PATH_MAX], 
         ret = enter_namespaces(c, err);
     if (ret == 0)
         ret = setup_root(c, err);
-    if (ret < 0 || !plan->has_process)
-        return ret;
-    ret = process_become(&plan->process, c->copy, program, err);
-    if (ret == 0 && plan->process.warm != NULL)
-        ret = warm_start_check(&plan->process, program, c->sync, err);
-    if (ret == 0 && process_loads_early(&plan->process)) {
-        ret = sync_send(c->sync, SYNC_LISTENER);
-        const int keep[] = {c->sync, c->start_socket, proc_root(NULL)};
-        process_close_descriptors(&plan->process, keep, sizeof(keep) / sizeof(keep[0]));
-        if (ret == 0)
-            ret = process_confine(&plan->process, c->handover, err);
-    }
-    return ret;
-}
-
-/* Wait until start says so; the descriptor to answer on, which closes itself at execve. */
-static int wait_for_start(const struct init_context *c)
-{
-    struct error err = {0};
-    /* A runtime that was killed before the container was on record: nobody knows of this process. */
-    if (sync_expect(c->sync, SYNC_COMMIT, &err) < 0)
-        _exit(1);
-    if (c->start_socket < 0)
-        return sync_expect(c->sync, SYNC_START, &err) == 0 ? c->sync : -1;
-    for (;;) {
-        int fd = RETRY(accept4(c->start_socket, NULL, NULL, SOCK_CLOEXEC));
-        if (fd < 0)
-            return -1;
-        /* Somebody who only looked, or a start that was killed before it spoke: the next one may come. */
-        if (sync_expect(fd, SYNC_START, &err) == 0) {
-            close(c->start_socket);
-            return fd;
-        }
-        close(fd);
-    }
-}
-
-static int start_program(const struct init_context *c, const char *program, int starter, struct error *err)
-{
-    struct plan *plan = c->plan;
-    if (!plan->has_process)
-        return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
-    int ret = run_container_hooks(
-        c, &plan->spec->hooks.start_container, "startContainer", "created",
-        plan->process.selinux.label != NULL || plan->process.apparmor.profile != NULL, err);
-    if (plan->process.warm != NULL && plan->spec->hooks.start_container.count > 0)
-        plan->process.warm->checked = (struct timespec){0};
-    process_close_descriptors(&plan->process, &starter, 1);
-    if (ret < 0)
-        return ret;
-    return process_loads_early(&plan->process) ? process_execute(&plan->process, program, err)
-                                               : process_start(&plan->process, NULL, program, starter, err);
+    return ret < 0 || !plan->has_process ? ret : process_prepare(&plan->process, program, err);
 }
 
 _Noreturn void init_main(const struct init_context *c)
 {
-    char program[PATH_MAX] = "";
+    struct process_program program = {0};
     struct error err = {0};
-    if (prepare(c, program, &err) < 0) {
+    if (prepare(c, &program, &err) < 0) {
         sync_send_error(c->sync, &err);
         _exit(1);
     }
-    if (sync_send(c->sync, SYNC_READY) < 0)
-        _exit(1);
-    int starter = wait_for_start(c);
-    if (starter < 0)
-        _exit(1);
-    start_program(c, program, starter, &err);
-    sync_send_error(starter, &err);
-    _exit(EXIT_NO_PROGRAM);
+    init_finish(c, &program);
 }

@@ -70,11 +70,19 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
 
 /* The steps of the child, in the container's namespaces and root. */
 
-/* Everything that needs privilege, up to the change of identity; finds the program (its path goes into
- * `program`) and the working directory, and takes the runtime's binary out of reach. Afterwards the process
- * has the container's ids and capabilities, except for what a filter that is loaded without no_new_privs
- * still needs. */
-int process_become(struct process_plan *plan, int copy, char program[static PATH_MAX], struct error *err);
+struct process_program {
+    char path[PATH_MAX]; /* of the program, in the container */
+    bool look_again;     /* the runtime may not see it: the container's user has to look */
+};
+
+/* Everything that needs privilege but the change of identity; enters the working directory and finds the
+ * program. */
+int process_prepare(struct process_plan *plan, struct process_program *program, struct error *err);
+
+/* Take the runtime's binary out of reach (sandbox/detach.h, which says what may be called from here on) and
+ * change the identity. Afterwards the process has the container's ids and capabilities, except for what a
+ * filter that is loaded without no_new_privs still needs. copy: of the runtime's program, or -1. */
+int process_become(struct process_plan *plan, int copy, struct process_program *program, struct error *err);
 
 /* True when the filter has a listener: it must be loaded while the runtime still listens, before the
  * container is created. */

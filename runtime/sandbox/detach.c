@@ -21,7 +21,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-#define MAX_RANGES 16
+#define MAX_RANGES 24
 
 static uintptr_t page_down(uintptr_t address, uintptr_t page)
 {
@@ -34,11 +34,17 @@ static int protection(uint32_t flags)
            ((flags & PF_X) != 0 ? PROT_EXEC : 0);
 }
 
+enum kind {
+    KIND_CONSTANT,
+    KIND_OWN,      /* what the process may write to, which is not the same in parent and child */
+    KIND_LEFT_OUT, /* what no step needs that comes after this one */
+};
+
 /* A part of the program in memory, whole pages. */
 struct range {
     uintptr_t start, end;
     int prot;
-    bool is_own; /* what the process may write to, which is not the same in parent and child */
+    enum kind kind;
 };
 
 struct program {
@@ -47,15 +53,46 @@ struct program {
     size_t count;
 };
 
-static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, bool is_own)
+static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, enum kind kind)
 {
-    if (start < end && program->count < MAX_RANGES)
-        program->ranges[program->count++] = (struct range){start, end, prot, is_own};
+    struct range *last = program->count > 0 ? &program->ranges[program->count - 1] : NULL;
+    if (last != NULL && last->end == start && kind == KIND_LEFT_OUT && last->kind == kind)
+        last->end = end;
+    else if (start < end && program->count < MAX_RANGES)
+        program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* All of it is needed, the headers too: a library that binds a symbol late looks into the program's table of
- * symbols first. The first object that is reported is the program itself. The part of its data that was made
- * read-only after relocation stays so. */
+/* Where the linker of the static program has put what container/finish.h does not reach (runtime/left-out.awk):
+ * from the beginning, for headers and relocations have served, and from one segment into the next. The
+ * dynamic one has no such place, and needs all: a library that binds a symbol late looks into the program's
+ * table of symbols first. */
+#define LEFT_OUT __attribute__((weak, visibility("hidden")))
+extern const char left_out_text_end[] LEFT_OUT;
+extern const char left_out_rodata_start[] LEFT_OUT, left_out_relro_end[] LEFT_OUT;
+
+/* Whole pages between start and end, less what is left out of them. */
+static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)
+{
+    const uintptr_t left_out[][2] = {
+        {program->base, (uintptr_t)left_out_text_end},
+        {(uintptr_t)left_out_rodata_start, (uintptr_t)left_out_relro_end},
+    };
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++) {
+        uintptr_t from = page_down(left_out[i][0] + program->page - 1, program->page);
+        uintptr_t to = page_down(left_out[i][1], program->page);
+        from = from > start ? from : start;
+        to = to < end ? to : end;
+        if (from >= to)
+            continue;
+        add_range(program, start, from, prot, KIND_CONSTANT);
+        add_range(program, from, to, prot, KIND_LEFT_OUT);
+        start = to;
+    }
+    add_range(program, start, end, prot, KIND_CONSTANT);
+}
+
+/* The first object that is reported is the program itself. The part of its data that was made read-only after
+ * relocation stays so. */
 static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
@@ -75,12 +112,15 @@ static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
         uintptr_t start = page_down(info->dlpi_addr + h->p_vaddr, page);
         uintptr_t end = page_down(info->dlpi_addr + h->p_vaddr + h->p_filesz + page - 1, page);
         if ((h->p_flags & PF_W) == 0) {
-            add_range(program, start, end, protection(h->p_flags), false);
+            add_constants(program, start, end, protection(h->p_flags));
         } else {
             bool relro = relro_start >= start && relro_end <= end && relro_start < relro_end;
-            add_range(program, start, relro ? relro_start : start, protection(h->p_flags), true);
-            add_range(program, relro ? relro_start : start, relro ? relro_end : start, PROT_READ, false);
-            add_range(program, relro ? relro_end : start, end, protection(h->p_flags), true);
+            if (relro) {
+                add_range(program, start, relro_start, protection(h->p_flags), KIND_OWN);
+                add_constants(program, relro_start, relro_end, PROT_READ);
+                start = relro_end;
+            }
+            add_range(program, start, end, protection(h->p_flags), KIND_OWN);
         }
     }
     return 1;
@@ -120,7 +160,7 @@ static int fill(int fd, const struct program *program)
     off_t offset = first_offset(program);
     for (size_t i = 0; i < program->count; i++) {
         const struct range *r = &program->ranges[i];
-        if (r->is_own)
+        if (r->kind != KIND_CONSTANT)
             continue;
         for (uintptr_t from = r->start; from < r->end;) {
             /* Not pwrite(3): AddressSanitizer would stop it at what lies between the variables. */
@@ -176,8 +216,10 @@ static int replace_ranges(const struct program *program, int fd)
         const struct range *r = &program->ranges[i];
         size_t size = r->end - r->start;
         int ret = 0;
-        if (r->is_own) {
+        if (r->kind == KIND_OWN) {
             ret = copy_in_place(r);
+        } else if (r->kind == KIND_LEFT_OUT) {
+            ret = munmap((void *)r->start, size) < 0 ? -errno : 0;
         } else {
             void *put = mmap((void *)r->start, size, r->prot, MAP_PRIVATE | MAP_FIXED, fd, offset);
             ret = put == MAP_FAILED ? -errno : 0;

@@ -1,0 +1,126 @@
+/* The last steps of the child, of create and of exec. */
+#include "container/finish.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/proc.h"
+#include "container/hooks.h"
+#include "container/init.h"
+#include "container/plan.h"
+#include "container/process.h"
+#include "container/record.h"
+#include "container/sync.h"
+#include "container/warm_start.h"
+
+/* Exit status of a process that could not execute its program: what shells use for "not found or not
+ * executable". */
+#define EXIT_NO_PROGRAM 127
+
+/* The end of create. */
+static int become(const struct init_context *c, struct process_program *program, struct error *err)
+{
+    struct process_plan *process = &c->plan->process;
+    if (!c->plan->has_process)
+        return 0;
+    int ret = process_become(process, c->copy, program, err);
+    if (ret == 0 && process->warm != NULL)
+        ret = warm_start_check(process, program->path, c->sync, err);
+    if (ret == 0 && process_loads_early(process)) {
+        ret = sync_send(c->sync, SYNC_LISTENER);
+        const int keep[] = {c->sync, c->start_socket, proc_root(NULL)};
+        process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
+        if (ret == 0)
+            ret = process_confine(process, c->handover, err);
+    }
+    return ret;
+}
+
+/* Wait until start says so; the descriptor to answer on, which closes itself at execve. */
+static int wait_for_start(const struct init_context *c)
+{
+    struct error err = {0};
+    /* A runtime that was killed before the container was on record: nobody knows of this process. */
+    if (sync_expect(c->sync, SYNC_COMMIT, &err) < 0)
+        _exit(1);
+    if (c->start_socket < 0)
+        return sync_expect(c->sync, SYNC_START, &err) == 0 ? c->sync : -1;
+    for (;;) {
+        int fd = RETRY(accept4(c->start_socket, NULL, NULL, SOCK_CLOEXEC));
+        if (fd < 0)
+            return -1;
+        /* Somebody who only looked, or a start that was killed before it spoke: the next one may come. */
+        if (sync_expect(fd, SYNC_START, &err) == 0) {
+            close(c->start_socket);
+            return fd;
+        }
+        close(fd);
+    }
+}
+
+static int start_program(const struct init_context *c, const struct process_program *program, int starter,
+                         struct error *err)
+{
+    struct plan *plan = c->plan;
+    const struct spec_hook_list *hooks = &plan->spec->hooks.start_container;
+    struct hook_run start_container = {.kind = "startContainer",
+                                       .status = "created",
+                                       .clear_label = plan->process.selinux.label != NULL ||
+                                                      plan->process.apparmor.profile != NULL};
+    if (!plan->has_process)
+        return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
+    int ret = hooks_run_inside(hooks, &start_container, c->record, err);
+    if (plan->process.warm != NULL && hooks->count > 0)
+        plan->process.warm->checked = (struct timespec){0};
+    process_close_descriptors(&plan->process, &starter, 1);
+    if (ret < 0)
+        return ret;
+    return process_loads_early(&plan->process)
+               ? process_execute(&plan->process, program->path, err)
+               : process_start(&plan->process, NULL, program->path, starter, err);
+}
+
+_Noreturn void init_finish(const struct init_context *c, struct process_program *program)
+{
+    struct error err = {0};
+    if (become(c, program, &err) < 0) {
+        sync_send_error(c->sync, &err);
+        _exit(1);
+    }
+    if (sync_send(c->sync, SYNC_READY) < 0)
+        _exit(1);
+    int starter = wait_for_start(c);
+    if (starter < 0)
+        _exit(1);
+    start_program(c, program, starter, &err);
+    sync_send_error(starter, &err);
+    _exit(EXIT_NO_PROGRAM);
+}
+
+static int finish(struct process_plan *plan, struct process_program *program, int copy,
+                  struct seccomp_handover *handover, int sync, struct error *err)
+{
+    int ret = process_become(plan, copy, program, err);
+    if (ret == 0 && plan->warm != NULL)
+        ret = warm_start_check(plan, program->path, sync, err);
+    if (ret == 0)
+        ret = sync_send(sync, process_loads_early(plan) ? SYNC_LISTENER : SYNC_READY);
+    if (ret == 0)
+        ret = sync_expect(sync, SYNC_GO, err);
+    process_close_descriptors(plan, &sync, 1);
+    return ret < 0 ? ret : process_start(plan, handover, program->path, sync, err);
+}
+
+_Noreturn void exec_finish(struct process_plan *plan, struct process_program *program, int copy,
+                           struct seccomp_handover *handover, int sync)
+{
+    struct error err = {0};
+    finish(plan, program, copy, handover, sync, &err);
+    sync_send_error(sync, &err);
+    _exit(EXIT_NO_PROGRAM);
+}
