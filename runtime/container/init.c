@@ -1,5 +1,5 @@
-/* The container's init from its clone to the change of identity. It carries out the plan it finds in the memory
- * it inherited; all decisions were made by the parent. */
+/* The container's init from its clone to the change of identity. It carries out the plan it finds in the
+ * memory it inherited; all decisions were made by the parent. */
 #include "container/init.h"
 
 #include <errno.h>

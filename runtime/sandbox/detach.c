@@ -62,10 +62,10 @@ static void add_range(struct program *program, uintptr_t start, uintptr_t end, i
         program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* Where the linker of the static program has put what container/finish.h does not reach (runtime/left-out.awk):
- * from the beginning, for headers and relocations have served, and from one segment into the next. The
- * dynamic one has no such place, and needs all: a library that binds a symbol late looks into the program's
- * table of symbols first. */
+/* Where the linker of the static program has put what container/finish.h does not reach
+ * (runtime/left-out.awk): from the beginning, for headers and relocations have served, and from one segment
+ * into the next. The dynamic one has no such place, and needs all: a library that binds a symbol late looks
+ * into the program's table of symbols first. */
 #define LEFT_OUT __attribute__((weak, visibility("hidden")))
 extern const char left_out_text_end[] LEFT_OUT;
 extern const char left_out_rodata_start[] LEFT_OUT, left_out_relro_end[] LEFT_OUT;
