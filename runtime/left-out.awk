@@ -27,4 +27,5 @@ END {
         printf "SECTIONS\n{\n    %s.left_out :\n    {\n        HIDDEN(left_out_%s_start = .);\n", kind, name[kind]
         printf "%s        HIDDEN(left_out_%s_end = .);\n    }\n}\nINSERT %s;\n\n", input[kind], name[kind], place[kind]
     }
+    print "ASSERT(left_out_text_end <= left_out_rodata_start, \"code has to come before constants, as GNU ld puts it\")"
 }
