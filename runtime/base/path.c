@@ -86,11 +86,8 @@ int path_mkdir_in_root(int rootfd, const char *path, mode_t mode)
     if (fd != -ENOENT)
         return fd;
     char copy[PATH_MAX];
-    size_t size = strlen(path) + 1;
-    if (size > sizeof(copy))
-        return -ENAMETOOLONG;
-    memcpy(copy, path, size);
-    return make_directories(rootfd, copy, mode);
+    int ret = path_copy(copy, path);
+    return ret < 0 ? ret : make_directories(rootfd, copy, mode);
 }
 
 int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
@@ -150,6 +147,15 @@ char *path_clean(struct arena *a, const char *path)
         out[used++] = '/';
     out[used] = '\0';
     return out;
+}
+
+int path_copy(char out[static PATH_MAX], const char *path)
+{
+    size_t size = strlen(path) + 1;
+    if (size > PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(out, path, size);
+    return 0;
 }
 
 char *path_join(struct arena *a, const char *dir, const char *name)

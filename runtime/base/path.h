@@ -4,6 +4,7 @@
 #ifndef PYSBX_BASE_PATH_H
 #define PYSBX_BASE_PATH_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -38,6 +39,9 @@ int path_parent_in_root(struct arena *a, int rootfd, const char *path, const cha
 /* Lexical clean-up of a path: no empty, "." or ".." component, one leading slash ("a/../b" is "/b"); in the
  * arena. */
 char *path_clean(struct arena *a, const char *path);
+
+/* Copy a path to where it may be changed. 0 or -ENAMETOOLONG. */
+int path_copy(char out[static PATH_MAX], const char *path);
 
 /* Join as "a/b" in the arena; an absolute b is taken as it is. */
 char *path_join(struct arena *a, const char *dir, const char *name);

@@ -1,5 +1,5 @@
 /* What the child does last: let go of the runtime's binary, become the container's user, wait for start, be
- * the program. Of the static program only what these two functions reach stays in the process
+ * the program. Of the static program's code only what these two functions reach stays in the process
  * (sandbox/detach.h): their callers are never returned to, and a pointer to a function that was stored before
  * must not be used, for the linker, which finds out what they reach, does not see that. Both end with the
  * program executed, or after they have told the runtime, or start, why it is not. */

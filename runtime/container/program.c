@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/path.h"
 
 enum lookup { LOOKUP_FOUND, LOOKUP_MISSING, LOOKUP_REFUSED };
 
@@ -68,11 +69,9 @@ static int find_program(const char *name, const char *search_path, char program[
     int reason = ENOENT;
     enum lookup found;
     if (strchr(name, '/') != NULL) {
-        size_t length = strlen(name);
-        if (length >= PATH_MAX)
-            return error_text(err, -ENAMETOOLONG, "open executable '%.64s…': %s", name,
-                              strerror(ENAMETOOLONG));
-        memcpy(program, name, length + 1);
+        int ret = path_copy(program, name);
+        if (ret < 0)
+            return error_text(err, ret, "open executable '%.64s…': %s", name, strerror(-ret));
         found = try_program(name, &reason);
     } else {
         found = name[0] == '\0' ? LOOKUP_MISSING : search_program(name, search_path, program, &reason);

@@ -21,7 +21,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-#define MAX_RANGES 24
+#define MAX_RANGES 16
 
 static uintptr_t page_down(uintptr_t address, uintptr_t page)
 {
@@ -55,40 +55,21 @@ struct program {
 
 static void add_range(struct program *program, uintptr_t start, uintptr_t end, int prot, enum kind kind)
 {
-    struct range *last = program->count > 0 ? &program->ranges[program->count - 1] : NULL;
-    if (last != NULL && last->end == start && kind == KIND_LEFT_OUT && last->kind == kind)
-        last->end = end;
-    else if (start < end && program->count < MAX_RANGES)
+    if (start < end && program->count < MAX_RANGES)
         program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* Where the linker of the static program has put what container/finish.h does not reach
- * (runtime/left-out.awk): from the beginning, for headers and relocations have served, and from one segment
- * into the next. The dynamic one has no such place, and needs all: a library that binds a symbol late looks
- * into the program's table of symbols first. */
-#define LEFT_OUT __attribute__((weak, visibility("hidden")))
-extern const char left_out_text_end[] LEFT_OUT;
-extern const char left_out_rodata_start[] LEFT_OUT, left_out_relro_end[] LEFT_OUT;
+/* Up to here the linker of the static program has put what has served or is code that container/finish.h does
+ * not reach (runtime/left-out.awk). Of the dynamic one all is needed, the headers too: a library that binds a
+ * symbol late looks into the program's table of symbols first. */
+extern const char left_out_end[] __attribute__((weak, visibility("hidden")));
 
-/* Whole pages between start and end, less what is left out of them. */
 static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)
 {
-    const uintptr_t left_out[][2] = {
-        {program->base, (uintptr_t)left_out_text_end},
-        {(uintptr_t)left_out_rodata_start, (uintptr_t)left_out_relro_end},
-    };
-    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++) {
-        uintptr_t from = page_down(left_out[i][0] + program->page - 1, program->page);
-        uintptr_t to = page_down(left_out[i][1], program->page);
-        from = from > start ? from : start;
-        to = to < end ? to : end;
-        if (from >= to)
-            continue;
-        add_range(program, start, from, prot, KIND_CONSTANT);
-        add_range(program, from, to, prot, KIND_LEFT_OUT);
-        start = to;
-    }
-    add_range(program, start, end, prot, KIND_CONSTANT);
+    uintptr_t middle = page_down((uintptr_t)left_out_end, program->page);
+    middle = middle < start ? start : middle > end ? end : middle;
+    add_range(program, start, middle, prot, KIND_LEFT_OUT);
+    add_range(program, middle, end, prot, KIND_CONSTANT);
 }
 
 /* The first object that is reported is the program itself. The part of its data that was made read-only after
@@ -117,7 +98,7 @@ static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
             bool relro = relro_start >= start && relro_end <= end && relro_start < relro_end;
             if (relro) {
                 add_range(program, start, relro_start, protection(h->p_flags), KIND_OWN);
-                add_constants(program, relro_start, relro_end, PROT_READ);
+                add_range(program, relro_start, relro_end, PROT_READ, KIND_CONSTANT);
                 start = relro_end;
             }
             add_range(program, start, end, protection(h->p_flags), KIND_OWN);

@@ -71,12 +71,11 @@ static int make_through_links(int rootfd, const char *path, enum mount_target_ki
     if (fd != -ENOENT)
         return fd;
     char copy[PATH_MAX];
-    size_t size = strlen(path) + 1;
-    if (size > sizeof(copy))
-        return -ENAMETOOLONG;
-    memcpy(copy, path, size);
+    int ret = path_copy(copy, path);
+    if (ret < 0)
+        return ret;
     for (int i = 0; i < MAX_LINKS && fd == -ENOENT; i++) {
-        int ret = resolve_dangling(rootfd, copy);
+        ret = resolve_dangling(rootfd, copy);
         if (ret < 0)
             return ret;
         fd = make(rootfd, copy, kind);

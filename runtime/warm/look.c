@@ -152,10 +152,9 @@ int look_open(const struct look *look, const char *path, int flags)
     if (fd != -ELOOP)
         return fd;
     char todo[PATH_MAX], done[PATH_MAX];
-    if (strlen(path) >= sizeof(todo))
-        return -ENAMETOOLONG;
-    memcpy(todo, path, strlen(path) + 1);
-    int ret = resolve(look, todo, done);
+    int ret = path_copy(todo, path);
+    if (ret == 0)
+        ret = resolve(look, todo, done);
     return ret < 0 ? ret : open_straight(look, done[0] != '\0' ? done : "/", flags);
 }
 

@@ -6,8 +6,7 @@ load ../lib/bundle.bash
 KINDS=(prestart createRuntime createContainer startContainer poststart poststop)
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     mkdir -m 0777 log
 }
 

@@ -4,8 +4,7 @@
 load ../lib/bundle.bash
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     mkdir -p shared/below
     echo file >shared/file
 }

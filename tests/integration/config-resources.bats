@@ -6,8 +6,7 @@ load ../lib/bundle.bash
 
 setup() {
     needs_cgroups
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
 }
 
 # Prints the directory of the container's cgroup.

@@ -3,11 +3,6 @@
 
 load ../lib/bundle.bash
 
-setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
-}
-
 # Which of "compiled" and "cache" the filter of the bundle comes from.
 origin_is() {
     expect 0 runtime plan --bundle bundle

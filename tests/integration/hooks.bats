@@ -18,8 +18,7 @@ declare -gA PARTS=(
 )
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     mkdir hooks
     sed "s|/usr/local/libexec/pysbx-runtime/require-sandbox|$HOOK|" "${HOOK%/*}/50-require-sandbox.json" >hooks/50.json
 }

@@ -9,8 +9,7 @@ restrict() {
 }
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     make_bundle true
     restrict default
     local abi

@@ -4,8 +4,7 @@
 load ../lib/bundle.bash
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     dynamic=$RUNTIME-dynamic
     [[ -e $dynamic ]] || dynamic=${RUNTIME%/*}/../libexec/${RUNTIME##*/}-dynamic
     [[ -e $dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
@@ -77,18 +76,18 @@ set_profile() {
     output_is ""
 }
 
-@test "of the program a container's process keeps what its last steps need, and nothing of the file" {
+@test "of the program's code a container's process keeps what its last steps need, and nothing of the file" {
     is_rootless && skip "only root of the host may look at the maps"
     make_bundle sleep 1000
     create_box
     expect 0 python3 - "$(pid_of_box)" "$RUNTIME" <<'PYTHON'
 import re, subprocess, sys
 headers = subprocess.check_output(["readelf", "--segments", "--wide", sys.argv[2]], text=True)
-loaded = sum(int(size, 16) for size in re.findall(r"LOAD +\S+ +\S+ +\S+ +\S+ +(\S+)", headers))
+loaded = sum(int(size, 16) for size in re.findall(r"LOAD +\S+ +\S+ +\S+ +\S+ +(\S+) R E", headers))
 kept = 0
 for area in open(f"/proc/{sys.argv[1]}/maps"):
     assert sys.argv[2] not in area, area
-    if "/memfd:pysbx-init" in area:
+    if "/memfd:pysbx-init" in area and " r-xp " in area:
         start, end = area.split()[0].split("-")
         kept += int(end, 16) - int(start, 16)
 assert 0 < kept < loaded / 2, (kept, loaded)

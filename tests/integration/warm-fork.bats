@@ -5,15 +5,10 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
 # The bundle's program is given by a test: `session TEXT`. It finds the function fork() of its own, which parks the fork
 # and reports on /shared/parked; and wait(), which returns in the first process when the test says `release`.
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     use_container python
 }
 

@@ -4,15 +4,6 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
-setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
-}
-
 # Runs a program that prints lines "NAME VALUE" in three restores and asserts that no value comes twice. So that a line
 # which is missing in all is noticed, the names are given.
 differ() {

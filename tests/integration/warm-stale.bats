@@ -5,13 +5,8 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     use_image python
     rm -rf "$(warm_store)" # what is stale for one test is fresh for the next
 }

@@ -5,8 +5,7 @@
 load ../lib/warm.bash
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     configure_warm
     rm -rf "$(warm_store)"
     use_image python

@@ -4,18 +4,9 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
 # A selection of CPython's own tests takes a minute of a quiet machine, all of them half an hour.
 export BATS_TEST_TIMEOUT=900
 [[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
-
-setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
-}
 
 @test "small programs of tests/warm, this distribution" {
     compare_programs pandas

@@ -4,13 +4,8 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     use_image python
 }
 

@@ -10,8 +10,7 @@ runtime() {
 }
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
 }
 
 teardown() {

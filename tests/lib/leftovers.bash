@@ -43,6 +43,12 @@ remember_leftovers() {
     _list_everything >"$BATS_TEST_TMPDIR/before"
 }
 
+# What the setup of each test begins with.
+begin_test() {
+    remember_leftovers
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
 # Fails and lists what is there now and was not before, once the machine has had time to finish its work.
 check_leftovers() {
     local attempt extra

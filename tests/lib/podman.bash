@@ -34,8 +34,7 @@ import_python() {
 
 # Every test's setup and teardown; a file that undoes more defines its own teardown, which ends with clean_up.
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
 }
 
 teardown() {

@@ -5,6 +5,10 @@ source "${BASH_SOURCE[0]%/*}/bundle.bash"
 # shellcheck source-path=SCRIPTDIR source=warm-config.bash
 source "${BASH_SOURCE[0]%/*}/warm-config.bash"
 
+setup_file() {
+    configure_warm
+}
+
 # Makes ./bundle around the root of an image, which the tests of a file share and none may change. An image that cannot
 # be made on this machine is a reason to skip.
 use_image() {

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -131,17 +130,6 @@ static int become(uint32_t uid, bool ambient)
         status_field("CapAmb:") != inherited)
         return 6;
     return 0;
-}
-
-static void in_child(int (*check)(void), const char *name)
-{
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(check());
-    int status = -1;
-    waitpid(pid, &status, 0);
-    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0, "%s", name);
 }
 
 static int become_user(void)

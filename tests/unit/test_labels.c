@@ -127,13 +127,7 @@ static void test_keyring(void)
         skip("this kernel has no keys");
         return;
     }
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(join_keyring());
-    int status = -1;
-    waitpid(pid, &status, 0);
-    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0,
-           "a container has a session keyring of its own, which exec joins by name");
+    in_child(join_keyring, "a container has a session keyring of its own, which exec joins by name");
 }
 
 int main(void)

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -27,17 +26,6 @@
 #include "unit.h"
 
 static struct arena arena;
-
-static void in_child(int (*check)(void), const char *name)
-{
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(check());
-    int status = -1;
-    waitpid(pid, &status, 0);
-    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0, "%s", name);
-}
 
 static void test_bitlist(void)
 {

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int unit_checks, unit_failures;
 
@@ -74,6 +76,18 @@ __attribute__((format(printf, 1, 2))) static inline void diag(const char *fmt, .
         }                                                                                                    \
         unit_got == unit_expected;                                                                           \
     })
+
+/* A check that changes the process it runs in, made in a child: 0 is success, anything else says where. */
+static inline void in_child(int (*check)(void), const char *name)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(check());
+    int status = -1;
+    waitpid(pid, &status, 0);
+    is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0, "%s", name);
+}
 
 /* skip(reason, …): a check that this machine cannot make. */
 #define skip(...)                                                                                            \

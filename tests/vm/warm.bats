@@ -9,8 +9,7 @@ setup_file() {
 }
 
 setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
     import_python
 }
 

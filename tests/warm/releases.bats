@@ -5,16 +5,7 @@
 
 load ../lib/warm.bash
 
-setup_file() {
-    configure_warm
-}
-
 export BATS_TEST_TIMEOUT=900
-
-setup() {
-    remember_leftovers
-    cd "$BATS_TEST_TMPDIR" || return
-}
 
 @test "small programs of tests/warm, Python 3.9 of Debian 11" {
     compare_programs pandas-bullseye

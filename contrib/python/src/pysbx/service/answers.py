@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from pysbx.execution import Execution
 from pysbx.service.problems import clean
-from pysbx.service.report import Failure, failure_of
+from pysbx.service.report import Ended, ended
 
 # By their first bytes, whatever the code has called them.
 IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -33,34 +33,19 @@ class File(BaseModel):
     size: int
 
 
-class Outcome(BaseModel):
-    """How a run went."""
+class Outcome(Ended):
+    """How a run went, for a model: files by name."""
 
-    stdout: str
-    stderr: str
-    exit_code: int
-    value: str | None = None
-    error: Failure | None = None
-    timed_out: bool = False
-    truncated: bool = False
-    files: list[File] = []
-    wall_sec: float = 0.0
-    session_ended: str = ""
+    files: list[File]
+    wall_sec: float
 
 
 def outcome_of(done: Execution, session_ended: str = "") -> Outcome:
     """Return the structured part of an outcome."""
     return Outcome(
-        stdout=clean(done.stdout),
-        stderr=clean(done.stderr),
-        exit_code=done.exit_code,
-        value=None if done.value is None else clean(done.value),
-        error=failure_of(done),
-        timed_out=done.timed_out,
-        truncated=done.truncated,
+        **ended(done, session_ended),
         files=[File(name=clean(name), size=len(data)) for name, data in done.artifacts.items()],
         wall_sec=round(done.usage.wall_sec, 3),
-        session_ended=clean(session_ended),
     )
 
 

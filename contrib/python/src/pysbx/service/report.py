@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -45,8 +46,8 @@ class Finding(BaseModel):
     message: str
 
 
-class Report(BaseModel):
-    """How a run went. What code does, a timeout included, is an outcome and not an error of HTTP."""
+class Ended(BaseModel):
+    """How a run went, in short. What code does, a timeout included, is an outcome and not an error of the service."""
 
     stdout: str
     stderr: str
@@ -55,12 +56,17 @@ class Report(BaseModel):
     error: Failure | None
     timed_out: bool
     truncated: bool = Field(description="output was cut, or a file of /output left out")
+    session_ended: str = Field("", description="why the session cannot go on; empty if it can")
+
+
+class Report(Ended):
+    """How a run went."""
+
     artifacts: list[Artifact]
     usage: Used
     limits: dict[str, str] = Field(description="what stands behind each limit: cgroup or rlimit")
     violations: list[Finding]
     warm: bool
-    session_ended: str = Field("", description="why the session cannot go on; empty if it can")
 
 
 def failure_of(done: Execution) -> Failure | None:
@@ -82,16 +88,26 @@ def finding_of(violation: Violation) -> Finding:
     return Finding(rule=clean(violation.rule), line=violation.line, message=clean(violation.message))
 
 
+def ended(done: Execution, session_ended: str) -> dict[str, Any]:
+    """Return the fields of Ended."""
+    return dict(
+        Ended(
+            stdout=clean(done.stdout),
+            stderr=clean(done.stderr),
+            exit_code=done.exit_code,
+            value=None if done.value is None else clean(done.value),
+            error=failure_of(done),
+            timed_out=done.timed_out,
+            truncated=done.truncated,
+            session_ended=clean(session_ended),
+        )
+    )
+
+
 def report_of(done: Execution, session_ended: str = "") -> Report:
     """Return the report on a run."""
     return Report(
-        stdout=clean(done.stdout),
-        stderr=clean(done.stderr),
-        exit_code=done.exit_code,
-        value=None if done.value is None else clean(done.value),
-        error=failure_of(done),
-        timed_out=done.timed_out,
-        truncated=done.truncated,
+        **ended(done, session_ended),
         artifacts=[
             Artifact(name=clean(name), size=len(data), base64=base64.b64encode(data).decode())
             for name, data in done.artifacts.items()
@@ -100,5 +116,4 @@ def report_of(done: Execution, session_ended: str = "") -> Report:
         limits=dict(done.limits),
         violations=[finding_of(violation) for violation in done.violations],
         warm=done.warm,
-        session_ended=clean(session_ended),
     )
