@@ -349,6 +349,31 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     now_says 1000 -c "$SAY"
 }
 
+@test "another kernel" {
+    module greeting.py <<<'import os; text = os.uname().release'
+    preload greeting
+    warm_says "$(uname -r)" -c "$SAY"
+    runtime() { setarch --uname-2.6 "$RUNTIME" "$@"; }
+    now_says "$(setarch --uname-2.6 uname -r)" -c "$SAY"
+}
+
+@test "after a reboot" {
+    needs_root "mounts over the kernel's file"
+    local before
+    module greeting.py <<<'import time; text = time.monotonic_ns()'
+    preload greeting
+    expect 0 warm -c "$SAY"
+    before=$output
+    warm_says "$before" -c "$SAY"
+    echo another >boot_id
+    runtime() {
+        unshare --mount sh -c 'mount --bind boot_id /proc/sys/kernel/random/boot_id && exec "$@"' sh "$RUNTIME" "$@"
+    }
+    expect 0 warm -c "$SAY"
+    ((output > before))
+    now_says "$output" -c "$SAY"
+}
+
 @test "two roots of the same content have snapshots of their own" {
     own_root python
     preload json
