@@ -153,8 +153,9 @@ int look_open(const struct look *look, const char *path, int flags)
         return fd;
     char todo[PATH_MAX], done[PATH_MAX];
     int ret = path_copy(todo, path);
-    if (ret == 0)
-        ret = resolve(look, todo, done);
+    if (ret < 0)
+        return ret;
+    ret = resolve(look, todo, done);
     return ret < 0 ? ret : open_straight(look, done[0] != '\0' ? done : "/", flags);
 }
 

@@ -6,6 +6,7 @@ source "${BASH_SOURCE[0]%/*}/bundle.bash"
 source "${BASH_SOURCE[0]%/*}/warm-config.bash"
 
 setup_file() {
+    # shellcheck disable=SC2119 # the usual one
     configure_warm
 }
 
