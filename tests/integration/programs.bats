@@ -77,7 +77,7 @@ set_profile() {
 }
 
 @test "of the program's code a container's process keeps what its last steps need, and nothing of the file" {
-    is_rootless && skip "only root of the host may look at the maps"
+    needs_root "looks at the maps of a process that is not dumpable"
     make_bundle sleep 1000
     create_box
     expect 0 python3 - "$(pid_of_box)" "$RUNTIME" <<'PYTHON'
