@@ -21,21 +21,22 @@
 /* How long a look at the files holds. */
 #define VALID_MS 500
 
+/* The second half, while the runtime verifies the first; that too, if the runtime could not see it or found a
+ * difference. The verdict is received in any case. */
 static int verify_files(const struct warm_start *warm, const struct look *look, int channel,
                         struct error *err)
 {
+    const struct manifest *manifest = warm->slot.manifest;
     if (warm->session)
         return 0; /* what it has mapped is compared when it is opened */
-    if (warm->verdict) {
-        int message = sync_receive(channel, err);
-        if (message == SYNC_GO)
-            return 0;
-        if (message != SYNC_COLD)
-            return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
-        if (err->code != -EXDEV)
-            return err->code;
-    }
-    return manifest_verify(warm->slot.manifest, look, err);
+    if (!warm->verdict)
+        return manifest_verify(manifest, MANIFEST_ALL, look, err);
+    struct error theirs = {0};
+    int ret = manifest_verify(manifest, MANIFEST_SECOND_HALF, look, err);
+    int message = sync_receive(channel, &theirs);
+    if (message != SYNC_GO && message != SYNC_COLD)
+        return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
+    return ret < 0 || message == SYNC_GO ? ret : manifest_verify(manifest, MANIFEST_FIRST_HALF, look, err);
 }
 
 static int check(const struct process_plan *plan, const char *program, int channel, struct error *err)
@@ -85,7 +86,7 @@ static int check_again(const struct warm_start *warm, int root, struct error *er
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
         (now.tv_sec - warm->checked.tv_sec) * 1000 + (now.tv_nsec - warm->checked.tv_nsec) / 1000000;
-    return warm->session || age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, &look, err);
+    return warm->session || age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, MANIFEST_ALL, &look, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)

@@ -374,11 +374,10 @@ int warm_start_verify(struct arena *a, const struct plan *plan, int channel, str
     int ret = root < 0 ? error_set(&reason, -errno, "open the root '%s'", plan->rootfs) : 0;
     if (ret == 0) {
         look_plan(a, plan->spec, root, plan->bundle, &look);
-        ret = look_is_exact(&look) ? manifest_verify(warm->slot.manifest, &look, &reason)
-                                   : error_text(&reason, -EXDEV, "a mount can only be seen from within");
+        ret = look_is_exact(&look)
+                  ? manifest_verify(warm->slot.manifest, MANIFEST_FIRST_HALF, &look, &reason)
+                  : error_text(&reason, -EXDEV, "a mount can only be seen from within");
     }
-    /* What cannot be seen from here, or looks different, the child has to look at. */
-    reason.code = -EXDEV;
     if (ret < 0)
         sync_send_reason(channel, SYNC_COLD, &reason);
     else if ((ret = sync_send(channel, SYNC_GO)) < 0 && ret != -EPIPE)

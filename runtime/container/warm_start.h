@@ -22,8 +22,8 @@ struct warm_start {
     struct store_slot slot; /* of a session: the image, and neither manifest nor name */
     bool session;           /* a session is continued (create_options.snapshot) */
     int agent;              /* the agent in a sealed memfd, -1 when cold */
-    /* The runtime verifies the files while the child mounts, and sends its verdict; else the child does it.
-     */
+    /* The runtime verifies half of the files while the child mounts and verifies the others, and sends its
+     * verdict; else the child does it all. */
     bool verdict;
     struct timespec checked; /* when the child was content with the files */
 };
@@ -44,9 +44,9 @@ int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
 int warm_start_build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
                      struct plan *plan, struct error *err);
 
-/* Verify the snapshot's files as the container will see them, while its child is busy, and send the verdict
- * over `channel`: SYNC_GO, or SYNC_COLD with the reason (-EXDEV: not to be seen from outside, the child has
- * to look itself). Nothing to do when the start is cold. 0 or negative errno. */
+/* Verify the first half of the snapshot's files as the container will see them, while its child is busy, and
+ * send the verdict over `channel`: SYNC_GO, or SYNC_COLD with the reason, and the child looks itself. Nothing
+ * to do when the start is cold. 0 or negative errno. */
 int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err);
 
 void warm_start_release(struct warm_start *warm);

@@ -169,6 +169,16 @@ bool look_is_mounted(const struct look *look, const char *directory, const char 
     return false;
 }
 
+bool look_has_mounts(const struct look *look, const char *directory)
+{
+    for (size_t i = 0; i < look->count; i++) {
+        const char *rest = beneath(look->mounts[i].destination, directory);
+        if (rest != NULL && rest[strspn(rest, "/")] != '\0')
+            return true;
+    }
+    return false;
+}
+
 bool look_is_exact(const struct look *look)
 {
     for (size_t i = 0; i < look->count; i++) {

@@ -33,6 +33,9 @@ int look_open(const struct look *look, const char *path, int flags);
  * the directory shows what is under the mount. */
 bool look_is_mounted(const struct look *look, const char *directory, const char *name);
 
+/* Is something mounted anywhere beneath the directory (absolute and clean)? */
+bool look_has_mounts(const struct look *look, const char *directory);
+
 /* Is what is seen from outside, where it can be seen, what the container will see? Not when a mount point is
  * reached through a link, or a directory is mounted without what is mounted beneath it. */
 bool look_is_exact(const struct look *look);
