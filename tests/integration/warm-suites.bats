@@ -5,7 +5,7 @@
 load ../lib/warm.bash
 
 # A selection of CPython's own tests takes a minute of a quiet machine, all of them half an hour.
-export BATS_TEST_TIMEOUT=900
+((BATS_TEST_TIMEOUT >= 900)) || export BATS_TEST_TIMEOUT=900
 [[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
 
 @test "small programs of tests/warm, this distribution" {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Run CPython's own tests in fresh and in restored interpreters, and compare the results test by test.
 
-usage: regrtest.py --bundle BUNDLE [--all] [-v] [MODULE...]
+usage: regrtest.py --bundle BUNDLE [--all] [--timeout SECONDS] [-v] [MODULE...]
 
 BUNDLE's root is one of the images python-testsuite; RUNTIME is the runtime. Without a name a selection runs, with --all
-everything that is in the image. What is in known.txt may differ. The exit status is 1 when anything else does.
+everything that is in the image. What is in known.txt may differ. The exit status is 1 when anything else does, or when
+a module does not end in time.
 """
 
 import argparse
@@ -20,7 +21,6 @@ from pathlib import Path
 from box import KILLED, Box, Mode
 
 HERE = Path(__file__).parent
-TIMEOUT_SECONDS = 300
 WORKERS = 3  # most of these tests wait
 
 # Quick, and about what a restore touches: start-up, streams, threads, signals, processes, randomness, exits.
@@ -89,8 +89,8 @@ def read_results(path: Path) -> dict[str, str]:
     return outcomes
 
 
-def run(bundle: Path, scratch: Path, mode: Mode, module: str) -> Result:
-    """Run one module in a container of its own."""
+def run(bundle: Path, scratch: Path, mode: Mode, module: str, timeout: int) -> Result:
+    """Run one module in a container of its own, for so many seconds at most."""
     box = Box(bundle, scratch)
     out = box.folder / "out"
     out.mkdir()
@@ -100,7 +100,7 @@ def run(bundle: Path, scratch: Path, mode: Mode, module: str) -> Result:
     box.config["process"]["cwd"] = "/tmp"
     arguments = ["-m", "test", "-v", "--junit-xml", "/out/results.xml", "--tempdir", "/tmp", module]
     # The locale is one that the interpreter does not have to coerce.
-    done = box.run(mode, arguments, environment={"HOME": "/tmp", "LC_ALL": "C.UTF-8"}, timeout=TIMEOUT_SECONDS)
+    done = box.run(mode, arguments, environment={"HOME": "/tmp", "LC_ALL": "C.UTF-8"}, timeout=timeout)
     result = Result(done.code, read_results(out / "results.xml"))
     result.text = (done.stdout + done.stderr).decode(errors="replace")[-2000:]
     shutil.rmtree(box.folder, ignore_errors=True)
@@ -108,23 +108,25 @@ def run(bundle: Path, scratch: Path, mode: Mode, module: str) -> Result:
 
 
 def differences(cold: Result, warm: Result) -> dict[str, str]:
-    """Return what differs, by test; the exit code counts only when no test explains it."""
+    """Return what differs, by test; the exit code counts when no test explains it, or when nothing can be compared."""
     found = {
         test: f"{cold.tests.get(test, 'not run')} cold, {warm.tests.get(test, 'not run')} warm"
         for test in sorted(cold.tests.keys() | warm.tests.keys())
         if cold.tests.get(test) != warm.tests.get(test)
     }
-    if not found and cold.code != warm.code:
+    if cold.code == KILLED:
+        found["exit code"] = "did not end in time, cold"
+    elif not found and cold.code != warm.code:
         found["exit code"] = f"{cold.code} cold, {warm.code} warm: {warm.text}"
     return found
 
 
-def compare(bundle: Path, scratch: Path, module: str) -> tuple[Result, dict[str, str]]:
+def compare(bundle: Path, scratch: Path, module: str, timeout: int) -> tuple[Result, dict[str, str]]:
     """Return the fresh interpreter's result and what differs, twice in a row: some tests fail by chance."""
     found: dict[str, str] = {}
     for attempt in range(2):
-        cold = run(bundle, scratch, "cold", module)
-        warm = run(bundle, scratch, "warm", module)
+        cold = run(bundle, scratch, "cold", module, timeout)
+        warm = run(bundle, scratch, "warm", module, timeout)
         now = differences(cold, warm)
         found = now if attempt == 0 else {test: text for test, text in now.items() if test in found}
         if not found:
@@ -144,6 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--timeout", type=int, default=300)
     parser.add_argument("-v", dest="verbose", action="store_true")
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
@@ -154,10 +157,10 @@ def main() -> int:
         scratch.chmod(0o755)
         present = modules_of(options.bundle, scratch)
         modules = options.modules or (present if options.all else [m for m in SELECTION if m in present])
-        results = pool.map(lambda module: compare(options.bundle, scratch, module), modules)
+        results = pool.map(lambda module: compare(options.bundle, scratch, module, options.timeout), modules)
         for module, (cold, found) in zip(modules, results, strict=True):
             tests += len(cold.tests)
-            if cold.code == KILLED or options.verbose:
+            if options.verbose:
                 print(f"{module}: exit code {cold.code} cold, {len(cold.tests)} tests", flush=True)
             for test, text in found.items():
                 reasons = [k.reason for k in known if k.module == module and fnmatch.fnmatch(test, k.test)]
