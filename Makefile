@@ -90,8 +90,13 @@ $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
 	    -D'RESUME="$(AGENT)/resume.py"' -o $@ $(AGENT)/agent.c $(AGENT)/embed.S
 
-$(BUILD)/$(AGENT)/embed.o: $(AGENT)/embed.S $(AGENT)/bootstrap.py $(BUILD)/$(AGENT)/agent.so
-	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'BOOTSTRAP="$(AGENT)/bootstrap.py"' -c -o $@ $<
+# What a snapshot and the runtime that restores it must have in common.
+$(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(AGENT)/bootstrap.py
+	@cat $^ | sha256sum | head -c 32 >$@
+
+$(BUILD)/$(AGENT)/embed.o: $(AGENT)/embed.S $(BUILD)/$(AGENT)/identity
+	$(call quiet,AS)$(CC) -D'AGENT="$(BUILD)/$(AGENT)/agent.so"' -D'IDENTITY="$(BUILD)/$(AGENT)/identity"' \
+	    -D'BOOTSTRAP="$(AGENT)/bootstrap.py"' -c -o $@ $<
 
 $(BUILD)/runtime/cli/version.o $(BUILD)/static/runtime/cli/version.o: $(BUILD)/version.h
 

@@ -174,16 +174,13 @@ static size_t agent_size(void)
 /* The agent as a file that a template can mount: in the store, named by its content. */
 static int agent_file(struct arena *a, const struct warm_start *warm, const char **path, struct error *err)
 {
-    char name[KEY_NAME_SIZE];
-    size_t size = agent_size();
-    key_name((const char *)agent_start, size, name);
-    const char *file = arena_printf(a, "agent-%s.so", name);
+    const char *file = arena_printf(a, "agent-%s.so", agent_identity);
     struct store store;
     int ret = store_open(warm->store, true, &store, err);
     if (ret < 0)
         return ret;
     if (faccessat(store.dir, file, R_OK, 0) < 0) {
-        ret = io_replace_file_at(store.dir, file, agent_start, size, 0444);
+        ret = io_replace_file_at(store.dir, file, agent_start, agent_size(), 0444);
         if (ret < 0)
             error_set(err, ret, "write '%s/%s'", warm->store, file);
     }

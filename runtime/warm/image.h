@@ -16,7 +16,7 @@
 struct error;
 
 #define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 3
+#define IMAGE_VERSION 4
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -88,10 +88,11 @@ struct image_special {
     char name[24]; /* "[vdso]", "[vvar]", "[vvar_vclock]" */
 };
 
-/* The machine: a snapshot is good for the same kernel and the same processor only, for libraries have chosen
- * their code by what the processor can do. */
+/* The machine and the runtime: a snapshot is good for the same kernel and the same processor only, for
+ * libraries have chosen their code by what the processor can do, and for the agent that it has mapped. */
 struct image_host {
-    char release[65], version[65], padding[6]; /* uname(2) */
+    char release[65], version[65]; /* uname(2) */
+    char agent[33], padding[5];    /* warm/agent/agent.h */
     uint64_t processor;                        /* of what CPUID says */
     uint64_t vdso;                             /* of the code that the kernel maps */
 };

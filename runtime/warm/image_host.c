@@ -1,4 +1,4 @@
-/* What makes a machine the same to a snapshot: kernel and processor. Needs no file, for it is asked in a
+/* What makes a machine the same to a snapshot: kernel, processor and agent. Needs no file, for it is asked in a
  * container, where /proc may be hidden. x86-64. */
 #include <cpuid.h>
 #include <elf.h>
@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 #include <sys/utsname.h>
 
+#include "warm/agent/agent.h"
 #include "warm/image.h"
 
 /* Leaves of CPUID that say which instructions there are (Intel SDM, volume 2, CPUID). Of leaf 1, EBX holds
@@ -49,6 +50,7 @@ void image_host_now(struct image_host *out)
         snprintf(out->release, sizeof(out->release), "%s", name.release);
         snprintf(out->version, sizeof(out->version), "%s", name.version);
     }
+    memcpy(out->agent, agent_identity, sizeof(out->agent));
     out->processor = hash_processor();
     out->vdso = hash_vdso();
 }
@@ -57,10 +59,12 @@ const char *image_host_difference(const struct image_host *a, const struct image
 {
     if (memcmp(a->release, b->release, sizeof(a->release)) != 0 ||
         memcmp(a->version, b->version, sizeof(a->version)) != 0)
-        return "another kernel";
+        return "on another kernel";
+    if (memcmp(a->agent, b->agent, sizeof(a->agent)) != 0)
+        return "by another build of the runtime";
     if (a->vdso != b->vdso)
-        return "another vdso";
+        return "on another vdso";
     if (a->processor != b->processor)
-        return "another processor";
+        return "on another processor";
     return NULL;
 }

@@ -46,7 +46,7 @@ static int check_host(const struct image *image, struct error *err)
     image_host_now(&here);
     const char *difference = image_host_difference(&image->header->host, &here);
     if (difference != NULL)
-        return error_text(err, -ENOTSUP, "the snapshot was made on %s", difference);
+        return error_text(err, -ENOTSUP, "the snapshot was made %s", difference);
     return 0;
 }
 

@@ -350,13 +350,16 @@ static void test_host(void)
     ok(image_host_difference(&here, &other) == NULL, "a machine is like itself");
     ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it is known by something");
     other.processor++;
-    is_str(image_host_difference(&here, &other), "another processor", "another processor differs");
+    is_str(image_host_difference(&here, &other), "on another processor", "another processor differs");
     other = here;
     other.vdso++;
-    is_str(image_host_difference(&here, &other), "another vdso", "another vdso differs");
+    is_str(image_host_difference(&here, &other), "on another vdso", "another vdso differs");
     other = here;
     other.version[0]++;
-    is_str(image_host_difference(&here, &other), "another kernel", "another kernel differs");
+    is_str(image_host_difference(&here, &other), "on another kernel", "another kernel differs");
+    other = here;
+    other.agent[0]++;
+    is_str(image_host_difference(&here, &other), "by another build of the runtime", "another agent differs");
 }
 
 int main(void)

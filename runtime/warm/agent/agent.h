@@ -10,6 +10,11 @@
 /* The shared object, as built, page aligned. */
 extern const unsigned char agent_start[], agent_end[];
 
+/* A digest of it and of the bootstrap, as hexadecimal digits: a snapshot of one agent cannot be woken by
+ * another, and two builds of the same version may have different ones. */
+#define AGENT_IDENTITY_SIZE 33 /* with the NUL */
+extern const char agent_identity[AGENT_IDENTITY_SIZE];
+
 /* The name of the memory file from which restored processes map it, and what /proc/PID/maps makes of that. */
 #define AGENT_FILE   "pysbx-agent"
 #define AGENT_MAPPED "/memfd:" AGENT_FILE " (deleted)"

@@ -9,11 +9,14 @@ resume_text:
     .byte 0
 #else
     .section .rodata.agent, "a", @progbits
-    .globl agent_start, agent_end, agent_bootstrap
+    .globl agent_start, agent_end, agent_identity, agent_bootstrap
     .balign 4096
 agent_start:
     .incbin AGENT
 agent_end:
+agent_identity:
+    .incbin IDENTITY
+    .byte 0
 agent_bootstrap:
     .incbin BOOTSTRAP
     .byte 0
