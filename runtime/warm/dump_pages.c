@@ -61,8 +61,32 @@ static void add_page(struct scan *s, const struct image_area *a, uint64_t addres
     out->runs[out->run_count++] = (struct image_run){.address = address, .pages = 1};
 }
 
-/* Anonymous pages of nothing but zeros need not be stored; they are there because somebody read them, or
- * cleared them before use. */
+/* A process has it for itself. */
+static bool is_own(const struct image_area *a, uint64_t entry)
+{
+    if ((a->flags & IMAGE_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
+        return true;
+    return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
+}
+
+/* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored; they
+ * are there because somebody read them, or cleared them before use. */
+static int add_pages(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
+{
+    bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
+    if ((a->prot & PROT_EXEC) != 0)
+        return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
+    if (anonymous) {
+        int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);
+        if (ret < 0)
+            return ret;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!anonymous || !is_zero(s->content + i * s->page, s->page))
+            add_page(s, a, address + i * s->page);
+    return 0;
+}
+
 static int scan_block(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
 {
     uint64_t entries[BLOCK];
@@ -70,24 +94,12 @@ static int scan_block(struct scan *s, const struct image_area *a, uint64_t addre
     ssize_t n = pread(s->pagemap, entries, size, (off_t)(address / s->page * sizeof(*entries)));
     if (n != (ssize_t)size)
         return error_set(s->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)s->tracee->pid);
-    bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
-    bool all = anonymous && a->file == DUMP_BY_CONTENT;
-    for (size_t i = 0; i < count; i++) {
-        if (!all &&
-            ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) == 0 || (entries[i] & PAGEMAP_FILE) != 0))
-            continue;
-        uint64_t place = address + i * s->page;
-        if ((a->prot & PROT_EXEC) != 0)
-            return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to",
-                              (unsigned long)place);
-        if (anonymous) {
-            int ret = tracee_read(s->tracee, place, s->content, s->page, s->err);
-            if (ret < 0)
-                return ret;
-            if (is_zero(s->content, s->page))
-                continue;
-        }
-        add_page(s, a, place);
+    for (size_t i = 0, end; i < count; i = end + 1) {
+        for (end = i; end < count && is_own(a, entries[end]); end++)
+            ;
+        int ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
+        if (ret < 0)
+            return ret;
     }
     return 0;
 }
@@ -116,7 +128,7 @@ int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *
     cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
     if (pagemap < 0)
         return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
-    cleanup_free char *content = malloc(page);
+    cleanup_free char *content = malloc(BLOCK * page);
     if (content == NULL)
         return error_set(err, -ENOMEM, "read memory");
     struct scan scan = {.tracee = t,
