@@ -123,13 +123,26 @@ def look_around(watch: Watch) -> None:
     watch.files.update(os.path.join(place, "pyvenv.cfg") for place in (home, os.path.dirname(home)))
 
 
+def real_path(path: str, folders: dict[str, str]) -> str:
+    """os.path.realpath(), which looks at every part of a path, with what is known of the folders of others."""
+    import os.path
+
+    folder, name = os.path.split(path)
+    if name in ("", ".", "..") or os.path.islink(path):
+        return os.path.realpath(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
+
+
 def path_records(watch: Watch) -> set[bytes]:
     """Which of the paths are files, directories, or absent."""
     import os.path
 
     out = set()
+    folders: dict[str, str] = {}
     for path in watch.files | watch.directories:
-        path = os.path.realpath(path)
+        path = real_path(path, folders)
         if not path.startswith(("/proc/", "/sys/", "/dev/")):
             kind = "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a"
             out.add(put(kind, path))
@@ -205,17 +218,30 @@ def hear(child: int) -> None:
         raise Failed("the imports end the process")
 
 
-def import_beside(scouting: int, modules: list[str], report: int) -> None:
-    """Import while the scout does; the scout is believed first. What ends a process ends this one as well."""
+def import_beside(scouting: int, modules: list[str], report: int) -> "list[object]":
+    """Import while the scout does; the scout is believed first. What ends a process ends this one as well.
+
+    Returns the generators that the imports have made without a seed.
+    """
     failure = None
+    generators: list[object] = []
     gc.disable()
     try:
         import_modules(modules, report)
+        generators = unseeded_generators()
+        freeze()  # now, for the scout still writes its report
     except BaseException as error:
         failure = error
     hear(scouting)
     if failure is not None:
         raise failure
+    return generators
+
+
+def freeze() -> None:
+    """Collect what can be, and keep the rest from later collections, which would write to every object."""
+    gc.collect()
+    gc.freeze()
 
 
 def undo_start() -> None:
@@ -242,18 +268,18 @@ def unseeded_generators() -> "list[object]":
     """The generators of numpy that imports have made without a seed: each process is to have others."""
     kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
     out: list[object] = []
-    if kind is None:
-        return out
-    for thing in gc.get_objects():
-        if issubclass(type(thing), kind):
-            sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
-            entropy = getattr(sequence, "entropy", None)
-            if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
-                continue
-            # The legacy way of seeding leaves the sequence as it was and changes the key.
-            state, first = thing.state["state"], type(thing)(sequence).state["state"]
-            if bytes(state.get("key", b"")) == bytes(first.get("key", b"")):
-                out.append(thing)
+    kinds = set() if kind is None else {kind}
+    while not kinds.issuperset(more := {heir for known in kinds for heir in known.__subclasses__()}):
+        kinds |= more
+    for thing in [thing for thing in gc.get_objects() if type(thing) in kinds] if kinds else ():
+        sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
+        entropy = getattr(sequence, "entropy", None)
+        if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
+            continue
+        # The legacy way of seeding leaves the sequence as it was and changes the key.
+        state, first = thing.state["state"], type(thing)(sequence).state["state"]
+        if bytes(state.get("key", b"")) == bytes(first.get("key", b"")):
+            out.append(thing)
     return out
 
 
@@ -266,7 +292,7 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
 
 
 def settle(
-    environ: dict[bytes, bytes], excepthook: object, collecting: bool
+    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]"
 ) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object]]":
     """Become an interpreter that has just started.
 
@@ -281,12 +307,10 @@ def settle(
             delattr(sys, name)
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
-    generators = unseeded_generators()
     if "_ssl" in sys.modules:
         # Makes OpenSSL's generator, or every process that wakes up would, to add entropy to it: two milliseconds.
         sys.modules["_ssl"].RAND_status()
-    gc.collect()
-    gc.freeze()  # a collection would write to every object, and so copy every page
+    freeze()
     # Not frozen: what the program puts there must be found by the collection at its end.
     main = type(sys)("__main__")
     START["__doc__"] = None
@@ -313,6 +337,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     argv = list(sys.argv)
     environ, collecting = dict(posix.environ), gc.isenabled()
     excepthook: object = None
+    generators: list[object] = []
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
             raise Failed("a standard stream is closed")
@@ -336,11 +361,11 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             executable,
             # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
             # reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, generators),
             report,
         )
         undo_start()
-        import_beside(scout(agent, modules, report), modules, report)
+        generators = import_beside(scout(agent, modules, report), modules, report)
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)
