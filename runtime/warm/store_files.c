@@ -84,7 +84,7 @@ int store_file_sum(int fd, uint64_t *sum)
         return -errno;
     if (st.st_size <= 0)
         return -ENODATA;
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (map == MAP_FAILED)
         return -errno;
     *sum = hash_bytes(map, (size_t)st.st_size).a;
