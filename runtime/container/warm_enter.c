@@ -86,7 +86,8 @@ static int check_again(const struct warm_start *warm, int root, struct error *er
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
         (now.tv_sec - warm->checked.tv_sec) * 1000 + (now.tv_nsec - warm->checked.tv_nsec) / 1000000;
-    return warm->session || age < VALID_MS ? 0 : manifest_verify(warm->slot.manifest, MANIFEST_ALL, &look, err);
+    return warm->session || age < VALID_MS ? 0
+                                           : manifest_verify(warm->slot.manifest, MANIFEST_ALL, &look, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)

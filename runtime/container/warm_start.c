@@ -371,9 +371,8 @@ int warm_start_verify(struct arena *a, const struct plan *plan, int channel, str
     int ret = root < 0 ? error_set(&reason, -errno, "open the root '%s'", plan->rootfs) : 0;
     if (ret == 0) {
         look_plan(a, plan->spec, root, plan->bundle, &look);
-        ret = look_is_exact(&look)
-                  ? manifest_verify(warm->slot.manifest, MANIFEST_FIRST_HALF, &look, &reason)
-                  : error_text(&reason, -EXDEV, "a mount can only be seen from within");
+        ret = look_is_exact(&look) ? manifest_verify(warm->slot.manifest, MANIFEST_FIRST_HALF, &look, &reason)
+                                   : error_text(&reason, -EXDEV, "a mount can only be seen from within");
     }
     if (ret < 0)
         sync_send_reason(channel, SYNC_COLD, &reason);

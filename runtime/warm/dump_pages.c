@@ -69,8 +69,8 @@ static bool is_own(const struct image_area *a, uint64_t entry)
     return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
 }
 
-/* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored; they
- * are there because somebody read them, or cleared them before use. */
+/* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored;
+ * they are there because somebody read them, or cleared them before use. */
 static int add_pages(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
 {
     bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;

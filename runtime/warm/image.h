@@ -93,8 +93,8 @@ struct image_special {
 struct image_host {
     char release[65], version[65]; /* uname(2) */
     char agent[33], padding[5];    /* warm/agent/agent.h */
-    uint64_t processor;                        /* of what CPUID says */
-    uint64_t vdso;                             /* of the code that the kernel maps */
+    uint64_t processor;            /* of what CPUID says */
+    uint64_t vdso;                 /* of the code that the kernel maps */
 };
 
 /* The one thread. Of the registers only those count that a call of a function keeps: the process is parked in

@@ -1,5 +1,5 @@
-/* What makes a machine the same to a snapshot: kernel, processor and agent. Needs no file, for it is asked in a
- * container, where /proc may be hidden. x86-64. */
+/* What makes a machine the same to a snapshot: kernel, processor and agent. Needs no file, for it is asked in
+ * a container, where /proc may be hidden. x86-64. */
 #include <cpuid.h>
 #include <elf.h>
 #include <stdio.h>

@@ -252,7 +252,8 @@ static void test_environment(void)
     is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "HOME is the child's to find");
     is_int(manifest_verify(m, MANIFEST_ALL, &look, &err), 0, "the same /etc/passwd");
     put_in("etc", "passwd", "root:x:0:0::/:");
-    is_int(manifest_verify(m, MANIFEST_ALL, &look, &err), -ESTALE, "another /etc/passwd, and so perhaps another HOME");
+    is_int(manifest_verify(m, MANIFEST_ALL, &look, &err), -ESTALE,
+           "another /etc/passwd, and so perhaps another HOME");
     remove_tree();
 
     static const char named[] = "v3\0E\0eHOSTNAME\0r";
