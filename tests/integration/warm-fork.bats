@@ -310,3 +310,11 @@ if fork(): wait()'
     stderr_has "libc"
     stderr_has "is another one"
 }
+
+@test "--snapshot: another build of the runtime, whose agent is not the one that the session has mapped, is an error" {
+    session 'if fork(): wait()'
+    save
+    use_other_build
+    expect 1 continue_as_fork
+    stderr_has "the snapshot was made by another build of the runtime"
+}

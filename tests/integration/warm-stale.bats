@@ -375,20 +375,13 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 }
 
 @test "another build of the same version of the runtime: its agent is not the one that the snapshot has mapped" {
-    local before identity program
+    local before
     module greeting.py <<<'import time; text = time.monotonic_ns()'
     preload greeting
     expect 0 warm -c "$SAY"
     before=$output
     warm_says "$before" -c "$SAY"
-    identity=$(basename "$(warm_store)"/agent-*.so .so)
-    identity=${identity#agent-}
-    mkdir other
-    for program in "$RUNTIME" "$RUNTIME-dynamic"; do
-        [[ ! -e $program ]] || sed "s/$identity/${identity//[0-9]/0}/" "$program" >"other/${program##*/}"
-    done
-    chmod +x other/*
-    RUNTIME=$PWD/other/${RUNTIME##*/}
+    use_other_build
     expect 0 either -c "$SAY"
     ((output > before))
     expect 0 warm -c "$SAY"

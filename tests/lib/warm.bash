@@ -93,6 +93,20 @@ same() {
     output=$(<warm.out)
 }
 
+# Makes RUNTIME one of the same version that was built with another agent, as far as one can see. A snapshot has been
+# made, so that the agent is in the store, under the name that the build gave it.
+use_other_build() {
+    local identity program
+    identity=$(basename "$(warm_store)"/agent-*.so .so)
+    identity=${identity#agent-}
+    mkdir other
+    for program in "$RUNTIME" "$RUNTIME-dynamic"; do
+        [[ ! -e $program ]] || sed "s/$identity/${identity//[0-9]/0}/" "$program" >"other/${program##*/}"
+    done
+    chmod +x other/*
+    RUNTIME=$PWD/other/${RUNTIME##*/}
+}
+
 # Asserts that no snapshot can be made of the bundle, with this reason, and that the program runs all the same.
 is_cold_because() {
     expect 1 warm -c 'print("ran")'
