@@ -19,6 +19,8 @@ static const struct {
     {0x0, 0, ~0U}, {0x1, 0, 0}, {0x7, 0, ~0U}, {0x7, 1, ~0U}, {0xd, 1, 0}, {0x80000001, 0, ~0U},
 };
 
+_Static_assert(sizeof(((struct image_host *)0)->agent) == AGENT_IDENTITY_SIZE, "the header has room for it");
+
 static uint64_t hash_processor(void)
 {
     unsigned basic = __get_cpuid_max(0, NULL), extended = __get_cpuid_max(0x80000000U, NULL);
