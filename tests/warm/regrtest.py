@@ -122,9 +122,9 @@ def differences(cold: Result, warm: Result) -> dict[str, str]:
 
 
 def compare(bundle: Path, scratch: Path, module: str, timeout: int) -> tuple[Result, dict[str, str]]:
-    """Return the fresh interpreter's result and what differs, twice in a row: some tests fail by chance."""
+    """Return the fresh interpreter's result and what differs, three times in a row: some tests fail by chance."""
     found: dict[str, str] = {}
-    for attempt in range(2):
+    for attempt in range(3):
         cold = run(bundle, scratch, "cold", module, timeout)
         warm = run(bundle, scratch, "warm", module, timeout)
         now = differences(cold, warm)
