@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "warm/agent/agent.h"
 #include "warm/command_line.h"
 #include "warm/identity.h"
 #include "warm/look.h"
@@ -153,6 +154,7 @@ static int put_machine(FILE *out, struct error *err)
 static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, struct error *err)
 {
     put(out, "runtime", "%s", facts->version);
+    put(out, "agent", "%s", agent_identity);
     int ret = put_machine(out, err);
     if (ret < 0)
         return ret;
