@@ -17,6 +17,7 @@
 #include "warm/dump_descriptors.h"
 #include "warm/dump_files.h"
 #include "warm/dump_guard.h"
+#include "warm/dump_join.h"
 #include "warm/dump_state.h"
 #include "warm/dump_tracee.h"
 #include "warm/dump_writes.h"
@@ -113,6 +114,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
         ret = dump_areas_scan(t, a, &areas, err);
     if (ret < 0)
         return ret;
+    dump_areas_join(&areas, page);
     image_host_now(&parts->header.host);
     memcpy(parts->header.special, areas.special, sizeof(areas.special));
     parts->header.special_count = areas.special_count;

@@ -1,0 +1,90 @@
+/* Neighbouring areas as one (warm/dump_join.h). */
+#include "warm/dump_join.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "warm/dump_areas.h"
+
+#define CODE (PROT_READ | PROT_EXEC)
+
+static bool is_file(const struct image_area *a)
+{
+    return (a->flags & IMAGE_AREA_FILE) != 0;
+}
+
+static uint64_t run_end(const struct image_run *r, uint64_t page)
+{
+    return r->address + r->pages * page;
+}
+
+/* The number of runs from `first` on that are in the area: runs have the order of the areas. */
+static size_t count_runs(const struct dump_areas *areas, size_t first, const struct image_area *a)
+{
+    size_t n = 0;
+    while (first + n < areas->run_count && areas->runs[first + n].address < a->end)
+        n++;
+    return n;
+}
+
+/* Nothing of the file would be seen. */
+static bool is_covered(const struct image_area *a, const struct image_run *r, uint64_t page)
+{
+    return r->address == a->start && run_end(r, page) == a->end;
+}
+
+static bool may_be_code(const struct image_area *a, const struct image_area *b)
+{
+    return a->offset + (a->end - a->start) == b->offset && a->file == b->file &&
+           (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
+}
+
+/* `content`: one of them has runs. Pages of a snapshot are never executable. */
+static bool joins(const struct image_area *a, const struct image_area *b, bool content)
+{
+    if (a->end != b->start || a->flags != b->flags || (a->flags & IMAGE_AREA_STACK) != 0)
+        return false;
+    return is_file(a) ? !content && may_be_code(a, b) : a->prot == b->prot;
+}
+
+/* Append runs to those that are kept already; the first may go on where the last has ended. */
+static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size_t count, bool joined,
+                      uint64_t page)
+{
+    for (size_t i = first; i < first + count; i++) {
+        struct image_run *last = *kept > 0 ? &areas->runs[*kept - 1] : NULL;
+        if (joined && last != NULL && run_end(last, page) == areas->runs[i].address)
+            last->pages += areas->runs[i].pages;
+        else
+            areas->runs[(*kept)++] = areas->runs[i];
+    }
+}
+
+void dump_areas_join(struct dump_areas *areas, uint64_t page)
+{
+    size_t kept_areas = 0, kept_runs = 0, first = 0;
+    bool last_has_runs = false;
+    for (size_t i = 0; i < areas->area_count; i++) {
+        struct image_area a = areas->areas[i];
+        size_t count = count_runs(areas, first, &a);
+        if (is_file(&a) && count == 1 && is_covered(&a, &areas->runs[first], page)) {
+            a.flags &= ~(uint32_t)IMAGE_AREA_FILE;
+            a.file = 0;
+            a.offset = 0;
+        }
+        struct image_area *last = kept_areas > 0 ? &areas->areas[kept_areas - 1] : NULL;
+        bool joined = last != NULL && joins(last, &a, count > 0 || last_has_runs);
+        if (joined) {
+            last->end = a.end;
+            last->prot |= a.prot;
+        } else {
+            areas->areas[kept_areas++] = a;
+        }
+        last_has_runs = count > 0 || (joined && last_has_runs);
+        keep_runs(areas, &kept_runs, first, count, joined, page);
+        first += count;
+    }
+    areas->area_count = kept_areas;
+    areas->run_count = kept_runs;
+}

@@ -1,0 +1,15 @@
+/* Fewer areas and runs of the same memory: each is a system call of every restore. */
+#ifndef PYSBX_WARM_DUMP_JOIN_H
+#define PYSBX_WARM_DUMP_JOIN_H
+
+#include <stdint.h>
+
+struct dump_areas;
+
+/* Make one of neighbours, after dump_areas_scan, in place; `page`: bytes. What is only read of a library and
+ * was not written to (its headers, its constants) is mapped as its code is, for it lies before and behind it
+ * in the same file. An area of a file that one run is all of becomes an anonymous one, which may be the
+ * neighbour of another. */
+void dump_areas_join(struct dump_areas *areas, uint64_t page);
+
+#endif

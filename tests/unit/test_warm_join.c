@@ -1,0 +1,126 @@
+/* What of an address space is one mapping: a list of areas before and after, and the pages of content. */
+#include <sys/mman.h>
+
+#include "unit.h"
+#include "warm/dump_areas.h"
+#include "warm/dump_join.h"
+
+#define PAGE 4096UL
+#define MAX  8
+
+#define READ  PROT_READ
+#define CODE  (PROT_READ | PROT_EXEC)
+#define WRITE (PROT_READ | PROT_WRITE)
+#define FILE_ IMAGE_AREA_FILE
+
+/* Addresses, offsets and sizes in pages. */
+struct area {
+    uint64_t start, end;
+    uint32_t prot, flags;
+    uint64_t offset;
+    uint32_t file;
+};
+
+struct run {
+    uint64_t address, pages;
+};
+
+static const struct {
+    const char *name;
+    struct area before[MAX];
+    struct run content[MAX];
+    struct area after[MAX];
+    struct run content_after[MAX];
+} cases[] = {
+    {.name = "headers, code and constants of a library are one mapping of code",
+     .before = {{10, 12, READ, FILE_, 0, 3}, {12, 20, CODE, FILE_, 2, 3}, {20, 25, READ, FILE_, 10, 3}},
+     .after = {{10, 25, CODE, FILE_, 0, 3}}},
+    {.name = "two libraries side by side are not",
+     .before = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 2, 4}},
+     .after = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 2, 4}}},
+    {.name = "nor parts of one that do not follow each other in the file",
+     .before = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 3, 3}},
+     .after = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 3, 3}}},
+    {.name = "nor parts between which there is a hole",
+     .before = {{10, 12, CODE, FILE_, 0, 3}, {13, 20, READ, FILE_, 2, 3}},
+     .after = {{10, 12, CODE, FILE_, 0, 3}, {13, 20, READ, FILE_, 2, 3}}},
+    {.name = "what is read of data files stays as it is",
+     .before = {{10, 12, READ, FILE_, 0, 3}, {12, 20, PROT_NONE, FILE_, 2, 3}},
+     .after = {{10, 12, READ, FILE_, 0, 3}, {12, 20, PROT_NONE, FILE_, 2, 3}}},
+    {.name = "what can be written to is never made code",
+     .before = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, WRITE, FILE_, 2, 3}},
+     .after = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, WRITE, FILE_, 2, 3}}},
+    {.name = "nor what was written to: relocated constants",
+     .before = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 2, 3}},
+     .content = {{13, 2}},
+     .after = {{10, 12, CODE, FILE_, 0, 3}, {12, 20, READ, FILE_, 2, 3}},
+     .content_after = {{13, 2}}},
+    {.name = "nor what follows on that",
+     .before = {{10, 12, READ, FILE_, 0, 3}, {12, 20, CODE, FILE_, 2, 3}},
+     .content = {{11, 1}},
+     .after = {{10, 12, READ, FILE_, 0, 3}, {12, 20, CODE, FILE_, 2, 3}},
+     .content_after = {{11, 1}}},
+    {.name = "data that the snapshot has all of, and the memory behind it, are one",
+     .before = {{10, 12, WRITE, FILE_, 5, 3}, {12, 20, WRITE}},
+     .content = {{10, 2}, {12, 4}, {18, 1}},
+     .after = {{10, 20, WRITE}},
+     .content_after = {{10, 6}, {18, 1}}},
+    {.name = "data that the file has a part of are mapped from it",
+     .before = {{10, 12, WRITE, FILE_, 5, 3}, {12, 20, WRITE}},
+     .content = {{11, 1}, {12, 4}},
+     .after = {{10, 12, WRITE, FILE_, 5, 3}, {12, 20, WRITE}},
+     .content_after = {{11, 1}, {12, 4}}},
+    {.name = "constants and data of one library differ in what they permit",
+     .before = {{10, 12, READ, FILE_, 5, 3}, {12, 14, WRITE, FILE_, 7, 3}},
+     .content = {{10, 2}, {12, 2}},
+     .after = {{10, 12, READ}, {12, 14, WRITE}},
+     .content_after = {{10, 2}, {12, 2}}},
+    {.name = "a stack is by itself",
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_STACK}},
+     .content = {{10, 2}, {12, 2}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_STACK}},
+     .content_after = {{10, 2}, {12, 2}}},
+    {.name = "memory with other properties as well",
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_DONTFORK}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_DONTFORK}}},
+};
+
+static struct image_area area_of(const struct area *a)
+{
+    return (struct image_area){.start = a->start * PAGE,
+                               .end = a->end * PAGE,
+                               .prot = a->prot,
+                               .flags = a->flags,
+                               .offset = a->offset * PAGE,
+                               .file = a->file};
+}
+
+static size_t fill(const struct area *from, const struct run *content, struct image_area *areas,
+                   struct image_run *runs, size_t *run_count)
+{
+    size_t count = 0;
+    for (*run_count = 0; *run_count < MAX && content[*run_count].pages > 0; ++*run_count)
+        runs[*run_count] = (struct image_run){.address = content[*run_count].address * PAGE,
+                                              .pages = content[*run_count].pages};
+    for (; count < MAX && from[count].end > 0; count++)
+        areas[count] = area_of(&from[count]);
+    return count;
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct image_area areas[MAX], expected[MAX];
+        struct image_run runs[MAX], expected_runs[MAX];
+        struct dump_areas got = {.areas = areas, .runs = runs};
+        size_t run_count;
+        got.area_count = fill(cases[i].before, cases[i].content, areas, runs, &got.run_count);
+        size_t count = fill(cases[i].after, cases[i].content_after, expected, expected_runs, &run_count);
+        dump_areas_join(&got, PAGE);
+        ok(got.area_count == count && memcmp(areas, expected, count * sizeof(*areas)) == 0, "%s",
+           cases[i].name);
+        ok(got.run_count == run_count && memcmp(runs, expected_runs, run_count * sizeof(*runs)) == 0,
+           "and its pages: %s", cases[i].name);
+    }
+    return done_testing();
+}
