@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -148,6 +149,11 @@ int manifest_verify(const struct manifest *m, enum manifest_part part, const str
         int ret = verify_group(m, &m->groups[i], look, err);
         if (ret < 0)
             return ret;
+        /* The runtime's. The child, and the kernel's thread that it waits for when it takes the old root away
+         * (synchronize_rcu_expedited), may have been woken on this processor while others idle, and this loop
+         * would keep them from it for two milliseconds. */
+        if (part == MANIFEST_FIRST_HALF)
+            sched_yield();
     }
     return 0;
 }
