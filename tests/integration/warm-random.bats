@@ -68,12 +68,18 @@ numpy_sources() {
     module made.py <<<'import numpy
 numpy.random.randint(10)
 generator = numpy.random.default_rng()
-state = numpy.random.RandomState()'
+state = numpy.random.RandomState()
+kept = numpy.random.RandomState()
+kept.standard_normal()'
     preload made
     differ "$NUMPY"'
 import made
 print("generator", made.generator.integers(1 << 62))
-print("state", made.state.randint(1 << 62))' legacy default_rng RandomState generator state
+print("state", made.state.randint(1 << 62))
+print("kept", made.kept.standard_normal())
+sequence = made.generator.bit_generator._seed_seq
+print("sequence", sequence.entropy)
+print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng RandomState generator state kept sequence child
 }
 
 @test "numpy: its global generator, and generators made by an import; this distribution" {
@@ -86,10 +92,16 @@ print("state", made.state.randint(1 << 62))' legacy default_rng RandomState gene
 
 @test "a generator that was seeded on purpose keeps its numbers" {
     use_image pandas
-    module seeded.py <<<'import random
-generator = random.Random(42)'
+    module seeded.py <<<'import random, numpy
+generator = random.Random(42)
+state = numpy.random.RandomState(42)
+again = numpy.random.RandomState()
+again.seed(42)
+rng = numpy.random.default_rng(42)
+state.rand(), again.rand(), rng.random()'
     preload seeded
-    same -c 'import random, seeded; print(seeded.generator.random()); random.seed(7); print(random.random())'
+    same -c 'import random, seeded; print(seeded.generator.random()); random.seed(7); print(random.random())
+print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random())'
 }
 
 @test "numpy.random.seed in a program is obeyed" {

@@ -18,6 +18,7 @@ LOADED = list(sys.modules)
 import gc
 
 
+DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 
 
@@ -265,22 +266,45 @@ def undo_start() -> None:
 
 
 def unseeded_generators() -> "list[object]":
-    """The generators of numpy that imports have made without a seed: each process is to have others."""
+    """The generators of numpy that imports have made without a seed: each process is to have others.
+
+    Behind each that a RandomState draws from comes that, for it may have kept a number. The global one is not among
+    them: resume() gives it a seed in any case.
+    """
     kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
     out: list[object] = []
     kinds = set() if kind is None else {kind}
     while not kinds.issuperset(more := {heir for known in kinds for heir in known.__subclasses__()}):
         kinds |= more
-    for thing in [thing for thing in gc.get_objects() if type(thing) in kinds] if kinds else ():
+    if not kinds:
+        return out
+    mtrand = sys.modules["numpy.random.mtrand"]
+    everything = gc.get_objects()
+    states = {id(thing._bit_generator): thing for thing in everything if type(thing) is mtrand.RandomState}
+    for thing in [thing for thing in everything if type(thing) in kinds and thing is not mtrand._rand._bit_generator]:
         sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
         entropy = getattr(sequence, "entropy", None)
         if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
             continue
-        # The legacy way of seeding leaves the sequence as it was and changes the key.
-        state, first = thing.state["state"], type(thing)(sequence).state["state"]
-        if bytes(state.get("key", b"")) == bytes(first.get("key", b"")):
+        if comes_from(thing, sequence):
             out.append(thing)
+            if id(thing) in states:
+                out.append(states[id(thing)])
     return out
+
+
+def comes_from(generator, sequence: object) -> bool:  # type: ignore[no-untyped-def]
+    """Tell whether the generator's state is the one that the sequence gives, or a later one.
+
+    The legacy way of seeding may leave the sequence as it was; it changes the key, and so does drawing from MT19937,
+    624 numbers at a time.
+    """
+    first = type(generator)(sequence)
+    for _ in range(DRAWN_BLOCKS):
+        if bytes(generator.state["state"].get("key", b"")) == bytes(first.state["state"].get("key", b"")):
+            return True
+        first.random_raw(624, False)
+    return False
 
 
 def load_agent(path: str):  # type: ignore[no-untyped-def]

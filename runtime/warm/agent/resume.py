@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
+MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
+
 
 def resume(
     template: "tuple[dict[bytes, bytes | None], list[Any]]",
@@ -42,8 +44,7 @@ def resume(
     renew(entropy)
     if "logging" in sys.modules:
         begin_logging(sys.modules["logging"])
-    for generator in generators:
-        generator.state = type(generator)().state
+    seed_again(generators)
     return command_line(orig_argv, program, index)
 
 
@@ -150,6 +151,21 @@ def begin_logging(logging: "Any") -> None:
     logging._startTime = time.time_ns() if nanoseconds else time.time()
 
 
+def seed_again(generators: "list[Any]") -> None:
+    """Give each generator a new seed, and its sequence too, from which the seeds of its children would come.
+
+    A RandomState forgets the second of two normally distributed numbers, which it makes at once.
+    """
+    for generator in generators:
+        if hasattr(generator, "set_state"):
+            generator.set_state({**generator.get_state(legacy=False), "has_gauss": 0})
+            continue
+        sequence = getattr(generator, "seed_seq", None) or generator._seed_seq
+        children = {name: getattr(sequence, name) for name in ("spawn_key", "pool_size", "n_children_spawned")}
+        type(sequence).__init__(sequence, **children)
+        generator.state = type(generator)(sequence).state
+
+
 # What must not be the same in two processes. The module random needs no help: it has a hook of its own for forks.
 
 
@@ -163,7 +179,12 @@ def renew_ssl(ssl: "Any", entropy: bytes) -> None:
 
 
 def renew_numpy(mtrand: "Any", _: bytes) -> None:
-    mtrand._rand.seed()
+    """As numpy.random.seed() without a seed, which takes three times as long and writes to many pages of numpy.
+
+    The seed that is given here forgets what numpy remembers of the one before.
+    """
+    mtrand._rand.seed(0)
+    mtrand._rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
 
 
 def renew_uuid(uuid: "Any", _: bytes) -> None:
