@@ -164,6 +164,32 @@ weakref.finalize(last, print, "finalized")
 raise ValueError'
 }
 
+# What is known of the three, said by the one that is named.
+STREAMS='import sys
+for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
+    raw = stream.buffer.raw
+    print(stream.name, stream.mode, stream.encoding, stream.errors, stream.line_buffering, stream.write_through,
+          stream.seekable(), stream.seekable() and stream.buffer.tell(), stream.isatty(), stream.fileno(),
+          raw.name, raw.mode, raw._blksize, raw.seekable(), raw.closefd, file=getattr(sys, sys.argv[1]))'
+
+# In one mode, with descriptors of several kinds.
+streams_of_kinds() {
+    "$1" -c "$STREAMS" stdout </dev/null 2>/dev/null | cat
+    "$1" -c "$STREAMS" stderr </dev/null 2>&1 >/dev/null | cat
+    "$1" -c "$STREAMS" stdout < <(echo) 2> >(cat) | cat
+    "$1" -c "$STREAMS" stdout </dev/zero >>"$1.appended" 2>"$1.new"
+    "$1" -c "$STREAMS" stdout <"$1.appended" 1<>"$1.new" 2>&1
+    "$1" -c "$STREAMS" stderr <&- >&- 2>"$1.closed" || true
+    cat "$1.appended" "$1.new" "$1.closed"
+}
+
+@test "standard streams: on pipes, files, devices, and closed" {
+    streams_of_kinds cold >cold.seen
+    streams_of_kinds warm >warm.seen
+    diff -u cold.seen warm.seen
+    [[ $(grep -c "<stdin>" warm.seen) -ge 5 ]]
+}
+
 @test "environment: os.environ, its order, and libc agree" {
     configure 'process["env"] = ["PATH=/usr/bin:/bin", "B=2", "A=1", "EMPTY=", "UTF=\u00fc", "B=again"]'
     same -c 'import ctypes, os

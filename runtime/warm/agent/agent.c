@@ -99,19 +99,20 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     return 0;
 }
 
-static int load_resume(void)
+/* The names of resume.py; NULL: an exception is set. */
+static PyObject *load_resume(void)
 {
     PyObject *code = Py_CompileString(resume_text, "<resume>", Py_file_input);
     PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
     if (code == NULL || names == NULL || PyEval_EvalCode(code, names, names) == NULL)
-        return -1;
+        return NULL;
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
     agent.renew = PyDict_GetItemString(names, "renew");
     Py_IncRef(agent.resume);
     Py_IncRef(agent.leave);
     Py_IncRef(agent.renew);
-    return 0;
+    return names;
 }
 
 /* leave(): the last exit handler. */
@@ -126,7 +127,7 @@ static PyObject *leave(PyObject *self, PyObject *args)
 }
 
 /* arm(minor, argv, orig_argv, executable, settle, report): be ready for main(). The executable is bytes, as
- * the system names it; orig_argv is anything before 3.10. */
+ * the system names it; orig_argv is anything before 3.10. Returns the names of resume.py. */
 static PyObject *arm(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -136,12 +137,7 @@ static PyObject *arm(PyObject *self, PyObject *args)
                           &agent.report))
         return NULL;
     Py_IncRef(args); /* for good, and with it what the pointers point to */
-    if (locate(minor, argv, orig_argv) < 0)
-        return NULL;
-    if (load_resume() < 0)
-        return NULL;
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
+    return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
 }
 
 /* In a child of fork: say so on a descriptor, close it, and sleep until the call returns something else than

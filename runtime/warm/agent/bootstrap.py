@@ -315,14 +315,16 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
     return _imp.create_dynamic(Spec)  # type: ignore[arg-type]
 
 
-def settle(
-    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]"
-) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object]]":
+def settle(  # type: ignore[no-untyped-def]
+    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", prepare_streams
+) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object]]":
     """Become an interpreter that has just started.
 
-    Returns what a process that wakes up needs (what the imports have changed in the environment, and generators to
-    seed), and what all have anyway (modules, and the directories that were searched for them).
+    Returns what a process that wakes up needs (what the imports have changed in the environment, generators to
+    seed, and what its streams were made for), and what all have anyway (modules, and the directories that were
+    searched for them).
     """
+    kinds = prepare_streams()
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]
@@ -344,7 +346,7 @@ def settle(
     sys.modules["__main__"] = main
     if collecting:
         gc.enable()
-    return (changed, generators), (kept, finders)
+    return (changed, generators, kinds), (kept, finders)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:
@@ -378,14 +380,14 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         if "atexit" not in LOADED:
             del sys.modules["atexit"]
         executable = sys.executable.encode(sys.getfilesystemencoding(), "surrogateescape")
-        agent.arm(
+        resume = agent.arm(
             sys.version_info[1],
             argv,
             orig_argv,
             executable,
             # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
             # reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting, generators),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, resume["prepare_streams"]),
             report,
         )
         undo_start()

@@ -16,13 +16,15 @@ TYPE_CHECKING = False  # typing is not to be imported
 if TYPE_CHECKING:
     from typing import Any
 
+    Kind = tuple[int, int, int]  # of struct stat: type of file, device, size of blocks
+
 COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
 
 
 def resume(
-    template: "tuple[dict[bytes, bytes | None], list[Any]]",
+    template: "tuple[dict[bytes, bytes | None], list[Any], list[Kind]]",
     orig_argv: list[str],
     variables: list[bytes],
     program: int,
@@ -31,15 +33,15 @@ def resume(
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
     """Put environment, streams and everything that must not be the same in two processes right.
 
-    Arguments: variables that the imports have set, or deleted (None), and generators of numpy that they have made
-    without a seed; the whole command line; the environment as
+    Arguments: variables that the imports have set, or deleted (None), generators of numpy that they have made
+    without a seed, and what prepare_streams() has returned; the whole command line; the environment as
     NAME=VALUE; the kind of program, and where in the command line it is named; fresh random bytes. Returns what the
     interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
-    imported, generators = template
+    imported, generators, kinds = template
     set_environment(variables, imported)
-    for name, fd in ("stdin", 0), ("stdout", 1), ("stderr", 2):
-        open_again(name, fd)
+    for fd, kind in enumerate(kinds):
+        open_again(fd, kind)
     time.tzset()
     renew(entropy)
     if "logging" in sys.modules:
@@ -93,15 +95,37 @@ def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]
             posix.unsetenv(name)
 
 
-def open_again(name: str, fd: int) -> None:
+def kind_of(fd: int) -> "Kind":
+    """Return all that a stream learns of a descriptor that is no terminal and has no position: OSError if closed."""
+    status = posix.fstat(fd)
+    return status.st_mode & 0o170000, status.st_rdev, status.st_blksize
+
+
+def prepare_streams() -> "list[Kind]":
+    """In the template: make the streams what those of most containers are, /dev/null and pipes.
+
+    Where they are, there is nothing left to do in the container. Returns the kinds of the three descriptors.
+    """
+    reader, writer = posix.pipe()
+    posix.close(reader)
+    for fd in 1, 2:
+        posix.dup2(writer, fd)
+        open_again(fd, None)
+    posix.close(writer)
+    return [kind_of(fd) for fd in range(3)]
+
+
+def open_again(fd: int, before: "Kind | None") -> None:
     """Make a standard stream what create_stdio() of CPython's pylifecycle.c makes of the descriptor.
 
     The objects stay the same, for modules may hold them. Encoding, errors and -u are part of what the snapshot was
-    chosen by.
+    chosen by. `before` is the kind of the descriptor that it was made for.
     """
+    name = ("stdin", "stdout", "stderr")[fd]
     stream = getattr(sys, f"__{name}__")
     try:
-        posix.fstat(fd)
+        if kind_of(fd) == before:
+            return
     except OSError:  # closed
         if getattr(sys, name) is stream:
             setattr(sys, name, None)
