@@ -17,6 +17,8 @@ from report import FLOOR, HOST, LAUNCH, OURS, REFERENCE, Report, Sample, summari
 Block = list[tuple[str, list[str]]]
 """Commands with their labels, which run one after the other; see measure.c."""
 REAP: tuple[str, list[str]] = ("@reap", [])
+STATES = "/run"
+"""Where state folders are made: in memory, as the runtimes have them by themselves."""
 
 
 class CommandFailedError(Exception):
@@ -199,7 +201,7 @@ def main() -> int:
     options = parser.parse_args()
     importing = ["podman", "import", "--quiet", options.image, "bench"]
     subprocess.run(importing, stdout=subprocess.DEVNULL, check=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=STATES) as folder:
         scratch = Path(folder)
         runtimes = find_runtimes(options.runtime, options.reference, scratch)
         try:

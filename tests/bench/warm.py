@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bundle
-from bench import Block, CommandFailedError, Runtime, Samples
+from bench import STATES, Block, CommandFailedError, Runtime, Samples
 from report import FLOOR, HOST, OURS, REFERENCE, VERDICTS, Sample, milliseconds, print_table, summarise
 
 COLD = "cold"
@@ -382,7 +382,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=50, help="measured rounds")
     options = parser.parse_args()
     prepare(options)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=STATES) as folder:
         paths = {OURS: options.runtime, COLD: options.runtime, REFERENCE: options.reference}
         runtimes = {key: Runtime(key, path, Path(folder) / f"state-{key}") for key, path in paths.items()}
         bench = Bench(runtimes, options.output, options.pandas, options.rootfs, options.rounds)
