@@ -234,12 +234,17 @@ static int run_runtime_hooks(struct creation *c, pid_t pid, struct error *err)
     return ret < 0 ? ret : hooks_run(&hooks->create_runtime, &run, &c->record, err);
 }
 
+static bool has_message(const struct creation *c)
+{
+    struct pollfd p = {.fd = c->sync, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
 /* A child that fails takes the runtime's steps with it: its own reason says more than theirs. */
 static int prefer_reason_of_child(const struct creation *c, int ret, struct error *err)
 {
-    struct pollfd p = {.fd = c->sync, .events = POLLIN};
     struct error reason = {0};
-    if (poll(&p, 1, 0) <= 0 || sync_receive(c->sync, &reason) != SYNC_ERROR)
+    if (!has_message(c) || sync_receive(c->sync, &reason) != SYNC_ERROR)
         return ret;
     *err = reason;
     return reason.code;
@@ -280,17 +285,37 @@ static int explain_end(const struct creation *c, struct error *err)
                       info.si_status);
 }
 
-/* Put the container on record and let its init go: to wait for start, or on to the program. Both messages can
- * be sent before the init asks, so that it need not wait for the runtime to wake up. One that runs is still
- * being created then: until it has entered its root, exec would find the host's. */
-static int release(struct creation *c, const struct create_options *options, struct error *err)
+/* How far the runtime is with what the init waits for before it goes on to the program. */
+struct progress {
+    bool hooks_ran; /* or there are none */
+    bool verified, on_record, let_go;
+};
+
+/* Put the container on record. One that runs is still being created then: until it has entered its root, exec
+ * would find the host's. */
+static int put_on_record(struct creation *c, const struct create_options *options, struct progress *progress,
+                         struct error *err)
 {
+    progress->on_record = true;
     c->record.complete = c->goal == CREATION_WAITS;
     int ret = record_write(c->dir, &c->record, err);
-    if (ret == 0 && options->pid_file != NULL)
-        ret = pid_file_write(options->pid_file, c->record.pid, err);
-    if (ret < 0)
+    return ret == 0 && options->pid_file != NULL ? pid_file_write(options->pid_file, c->record.pid, err)
+                                                 : ret;
+}
+
+/* What can be done without being asked: the long look at files when nothing is asked for, and when all is done,
+ * let the init go: to wait for start, or on to the program. Both messages can be sent before the init asks, so
+ * that it need not wait for the runtime to wake up. */
+static int advance(struct creation *c, struct progress *progress, struct error *err)
+{
+    int ret = 0;
+    if (progress->hooks_ran && !progress->verified && !has_message(c)) {
+        progress->verified = true;
+        ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
+    }
+    if (ret < 0 || !progress->on_record || !progress->verified || progress->let_go)
         return ret;
+    progress->let_go = true;
     ret = tell_child(c, SYNC_COMMIT, err);
     return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
 }
@@ -299,9 +324,15 @@ static int release(struct creation *c, const struct create_options *options, str
 static int follow_child(struct creation *c, const struct create_options *options,
                         struct seccomp_handover *handover, struct error *err)
 {
-    bool ready = false, hooks = has_runtime_hooks(&c->plan), runs = c->goal == CREATION_RUNS;
-    int ret = runs && !hooks && c->devices < 0 ? release(c, options, err) : 0;
-    while (ret == 0) {
+    bool ready = false, runs = c->goal == CREATION_RUNS;
+    struct progress progress = {.hooks_ran = !has_runtime_hooks(&c->plan),
+                                .verified = c->plan.process.warm == NULL};
+    int ret = 0;
+    if (!progress.verified)
+        sched_yield(); /* to the child, if it waits for this processor: it is about to ask */
+    if (runs && progress.hooks_ran && c->devices < 0)
+        ret = put_on_record(c, options, &progress, err);
+    while (ret == 0 && (ret = advance(c, &progress, err)) == 0) {
         int message = sync_receive(c->sync, err);
         switch (message) {
         case SYNC_DEVICES:
@@ -309,25 +340,26 @@ static int follow_child(struct creation *c, const struct create_options *options
             /* systemd takes the cgroup away as soon as a child that failed has ended. */
             if (ret < 0)
                 ret = prefer_reason_of_child(c, ret, err);
-            if (ret == 0 && runs && !hooks)
-                ret = release(c, options, err);
+            if (ret == 0 && runs && progress.hooks_ran)
+                ret = put_on_record(c, options, &progress, err);
             break;
         case SYNC_HOOKS:
             ret = run_runtime_hooks(c, c->record.pid, err);
+            progress.hooks_ran = true;
             if (ret == 0)
                 ret = tell_child(c, SYNC_GO, err);
-            if (ret == 0)
-                ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
             if (ret == 0 && runs)
-                ret = release(c, options, err);
+                ret = put_on_record(c, options, &progress, err);
             break;
         case SYNC_LISTENER:
             ret = pass_listener(c, handover, err);
             break;
         case SYNC_READY:
             ready = true;
-            if (c->goal == CREATION_WAITS)
-                return release(c, options, err);
+            if (c->goal == CREATION_WAITS) {
+                ret = put_on_record(c, options, &progress, err);
+                return ret < 0 ? ret : advance(c, &progress, err);
+            }
             c->record.complete = true;
             ret = record_write(c->dir, &c->record, err);
             break;
@@ -389,8 +421,6 @@ static int spawn(struct creation *c, const struct create_options *options, int c
     c->record.pid = pid;
     ret = serve_child(c, pid, err);
     detach_fill(&copy);
-    if (ret == 0 && !has_runtime_hooks(&c->plan))
-        ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
     return ret < 0 ? prefer_reason_of_child(c, ret, err) : follow_child(c, options, handover, err);
 }
 
