@@ -104,15 +104,21 @@ def kind_of(fd: int) -> "Kind":
 def prepare_streams() -> "list[Kind]":
     """In the template: make the streams what those of most containers are, /dev/null and pipes.
 
-    Where they are, there is nothing left to do in the container. Returns the kinds of the three descriptors.
+    Where they are, there is nothing left to do in the container. Descriptor 0 is needed again, for the report.
+    Returns the kinds of the three descriptors.
     """
+    report = posix.dup(0)
+    null = posix.open("/dev/null", posix.O_RDONLY)
     reader, writer = posix.pipe()
-    posix.close(reader)
-    for fd in 1, 2:
-        posix.dup2(writer, fd)
+    kinds = []
+    for fd, own in enumerate((null, writer, writer)):
+        posix.dup2(own, fd)
         open_again(fd, None)
-    posix.close(writer)
-    return [kind_of(fd) for fd in range(3)]
+        kinds.append(kind_of(fd))
+    posix.dup2(report, 0)
+    for fd in report, null, reader, writer:
+        posix.close(fd)
+    return kinds
 
 
 def open_again(fd: int, before: "Kind | None") -> None:
