@@ -303,9 +303,9 @@ static int put_on_record(struct creation *c, const struct create_options *option
                                                  : ret;
 }
 
-/* What can be done without being asked: the long look at files when nothing is asked for, and when all is done,
- * let the init go: to wait for start, or on to the program. Both messages can be sent before the init asks, so
- * that it need not wait for the runtime to wake up. */
+/* What can be done without being asked: the long look at files when nothing is asked for, and when all is
+ * done, let the init go: to wait for start, or on to the program. Both messages can be sent before the init
+ * asks, so that it need not wait for the runtime to wake up. */
 static int advance(struct creation *c, struct progress *progress, struct error *err)
 {
     int ret = 0;

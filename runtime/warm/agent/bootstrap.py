@@ -364,6 +364,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     environ, collecting = dict(posix.environ), gc.isenabled()
     excepthook: object = None
     generators: list[object] = []
+    resume: "dict[str, object]" = {}
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
             raise Failed("a standard stream is closed")
