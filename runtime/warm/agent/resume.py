@@ -104,11 +104,11 @@ def kind_of(fd: int) -> "Kind":
 def prepare_streams() -> "list[Kind]":
     """In the template: make the streams what those of most containers are, /dev/null and pipes.
 
-    Where they are, there is nothing left to do in the container. Descriptor 0 is needed again, for the report.
-    Returns the kinds of the three descriptors.
+    Where they are, there is nothing left to do in the container. Descriptor 0 is needed again, for the report; 1 is
+    /dev/null, which a label may not let the template open. Returns the kinds of the three descriptors.
     """
     report = posix.dup(0)
-    null = posix.open("/dev/null", posix.O_RDONLY)
+    null = posix.dup(1)
     reader, writer = posix.pipe()
     kinds = []
     for fd, own in enumerate((null, writer, writer)):
