@@ -178,14 +178,6 @@ static int classify(struct reader *r)
     return str_after(r->name, "[anon:") != NULL ? 0 : refuse(r, "is of an unknown kind");
 }
 
-/* Two areas that only the kernel's bookkeeping separates are one. */
-static bool joins(const struct image_area *a, const struct image_area *b)
-{
-    bool file = (a->flags & IMAGE_AREA_FILE) != 0;
-    return a->end == b->start && a->prot == b->prot && a->flags == b->flags && a->file == b->file &&
-           (!file || a->offset + (a->end - a->start) == b->offset);
-}
-
 static int finish_area(struct reader *r)
 {
     if (str_after(r->name, "[vsyscall]") != NULL)
@@ -196,10 +188,7 @@ static int finish_area(struct reader *r)
     if (ret < 0)
         return ret;
     struct dump_areas *out = r->out;
-    if (out->area_count > 0 && joins(&out->areas[out->area_count - 1], &r->area))
-        out->areas[out->area_count - 1].end = r->area.end;
-    else
-        out->areas[out->area_count++] = r->area;
+    out->areas[out->area_count++] = r->area;
     return 0;
 }
 

@@ -28,24 +28,25 @@ static size_t count_runs(const struct dump_areas *areas, size_t first, const str
     return n;
 }
 
-/* Nothing of the file would be seen. */
-static bool is_covered(const struct image_area *a, const struct image_run *r, uint64_t page)
+static bool goes_on(const struct image_area *a, const struct image_area *b)
 {
-    return r->address == a->start && run_end(r, page) == a->end;
+    return a->offset + (a->end - a->start) == b->offset && a->file == b->file;
 }
 
 static bool may_be_code(const struct image_area *a, const struct image_area *b)
 {
-    return a->offset + (a->end - a->start) == b->offset && a->file == b->file &&
-           (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
+    return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
 }
 
-/* `content`: one of them has runs. Pages of a snapshot are never executable. */
+/* `content`: one of them has runs. Pages of a snapshot are never executable. Areas that permit the same may
+ * be apart by the kernel's bookkeeping only. */
 static bool joins(const struct image_area *a, const struct image_area *b, bool content)
 {
     if (a->end != b->start || a->flags != b->flags || (a->flags & IMAGE_AREA_STACK) != 0)
         return false;
-    return is_file(a) ? !content && may_be_code(a, b) : a->prot == b->prot;
+    if (!is_file(a))
+        return a->prot == b->prot;
+    return !content && goes_on(a, b) && (a->prot == b->prot || may_be_code(a, b));
 }
 
 /* Append runs to those that are kept already; the first may go on where the last has ended. */
@@ -68,7 +69,7 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page)
     for (size_t i = 0; i < areas->area_count; i++) {
         struct image_area a = areas->areas[i];
         size_t count = count_runs(areas, first, &a);
-        if (is_file(&a) && count == 1 && is_covered(&a, &areas->runs[first], page)) {
+        if (is_file(&a) && count == 1 && image_run_covers(&areas->runs[first], &a, page)) {
             a.flags &= ~(uint32_t)IMAGE_AREA_FILE;
             a.file = 0;
             a.offset = 0;

@@ -7,6 +7,7 @@
 #ifndef PYSBX_WARM_IMAGE_H
 #define PYSBX_WARM_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/sysmacros.h>
@@ -64,6 +65,12 @@ struct image_run {
     uint64_t address, pages;
     uint64_t offset; /* in the image, page aligned */
 };
+
+/* Whether the run is all of the area: then nothing of the area itself would be seen. `page`: bytes. */
+static inline bool image_run_covers(const struct image_run *r, const struct image_area *a, uint64_t page)
+{
+    return r->address == a->start && r->pages * page == a->end - a->start;
+}
 
 /* A mapped file; the agent is none of them. */
 struct image_file {

@@ -118,13 +118,6 @@ static void advise(struct restore_plan *plan, const struct image_area *a)
                          (uint64_t)advices[i].advice);
 }
 
-/* Whether one run is all of the area: then nothing of the area itself would be seen. */
-static bool is_covered(const struct image *image, const struct image_area *a, const struct image_run *r)
-{
-    return r->address == a->start && r->pages * image->header->page_size == a->end - a->start &&
-           (a->flags & IMAGE_AREA_STACK) == 0;
-}
-
 /* What is written to on the way to the program in any case: one call for many pages costs less than a fault
  * for each. For the process itself process_madvise(2) knows every advice since Linux 6.13, and PIDFD_SELF
  * since 6.15; before, the pages are copied one by one. */
@@ -149,7 +142,9 @@ void restore_plan_memory(struct restore_plan *plan)
     const struct image_run *run = image->runs, *end = image->runs + image->run_count;
     for (size_t i = 0; i < image->area_count; i++) {
         const struct image_area *a = &image->areas[i];
-        if (run == end || !is_covered(image, a, run))
+        bool covered = run < end && (a->flags & IMAGE_AREA_STACK) == 0 &&
+                       image_run_covers(run, a, image->header->page_size);
+        if (!covered)
             map_area(plan, a);
         for (; run < end && run->address < a->end; run++)
             map_run(plan, a, run);
