@@ -336,7 +336,8 @@ static int build(const struct template_request *r, int report, template_taker *t
     return ret;
 }
 
-/* The template's standard streams: it speaks on the first, the others say nothing. */
+/* The template's standard streams: it speaks on the first, the others say nothing; the second is what the
+ * agent makes standard input for (prepare_streams of resume.py). */
 static int put_streams(int report, struct error *err)
 {
     cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -50,6 +50,27 @@ for line in open("/proc/self/maps"):
     output_is ""
 }
 
+@test "the process: code and constants of a library are one mapping, and nothing is writable and executable" {
+    local program='def areas():
+    for line in open("/proc/self/maps"):
+        place, mode, offset, _, _, *name = line.split()
+        start, end = (int(part, 16) for part in place.split("-"))
+        yield start, end, mode, int(offset, 16), " ".join(name)
+before = (0, 0, "", 0, "")
+code = apart = 0
+for area in areas():
+    assert not ("w" in area[2] and "x" in area[2]), area
+    code += "x" in area[2] and ".so" in area[4]
+    follows = area[4] == before[4] and area[0] == before[1] and area[3] == before[3] + before[1] - before[0]
+    apart += ".so" in area[4] and follows and {"r-xp", "r--p"} == {area[2], before[2]}
+    before = area
+print(code > 0, apart)'
+    expect 0 cold -c "$program"
+    [[ $output == "True "[1-9]* ]]
+    expect 0 warm -c "$program"
+    output_is "True 0"
+}
+
 @test "the process: auxiliary vector and time of the kernel's page are usable" {
     same -c 'import os
 kinds = (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 23, 26)
@@ -166,7 +187,7 @@ raise ValueError'
 
 # What is known of the three, said by the one that is named.
 STREAMS='import sys
-for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
+for stream in filter(None, (sys.__stdin__, sys.__stdout__, sys.__stderr__)):
     raw = stream.buffer.raw
     print(stream.name, stream.mode, stream.encoding, stream.errors, stream.line_buffering, stream.write_through,
           stream.seekable(), stream.seekable() and stream.buffer.tell(), stream.isatty(), stream.fileno(),
@@ -179,7 +200,7 @@ streams_of_kinds() {
     "$1" -c "$STREAMS" stdout < <(echo) 2> >(cat) | cat
     "$1" -c "$STREAMS" stdout </dev/zero >>"$1.appended" 2>"$1.new"
     "$1" -c "$STREAMS" stdout <"$1.appended" 1<>"$1.new" 2>&1
-    "$1" -c "$STREAMS" stderr <&- >&- 2>"$1.closed" || true
+    "$1" -c "$STREAMS" stderr <&- >&- 2>"$1.closed"
     cat "$1.appended" "$1.new" "$1.closed"
 }
 
