@@ -110,7 +110,8 @@ int warm_start_enter(struct process_plan *plan, const char *program, int channel
     if (ret < 0)
         return ret;
     struct restore_request request = {
-        .image = warm->slot.image,
+        .image = &warm->slot.mapped,
+        .file = warm->slot.image,
         .root = root,
         .agent = warm->agent,
         .prefetch = warm->decision.config.prefetch,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 /* Header and tables of the largest snapshot that makes sense: some hundred thousand areas and runs. */
 #define MAX_TABLES (64ULL << 20)
@@ -220,13 +221,12 @@ static int check_tables(struct image *image, struct error *err)
     return ret;
 }
 
-static uint64_t checksum(const void *map, size_t size)
+uint64_t image_checksum(const void *data, size_t size)
 {
     struct image_header header;
-    memcpy(&header, map, sizeof(header));
-    header.checksum = 0;
-    uint64_t sum = image_hash(0, &header, sizeof(header));
-    return image_hash(sum, (const char *)map + sizeof(header), size - sizeof(header));
+    memcpy(&header, data, sizeof(header));
+    header.checksum = hash_bytes((const char *)data + sizeof(header), size - sizeof(header)).a;
+    return hash_bytes(&header, sizeof(header)).a;
 }
 
 static int check_header(int fd, struct image_header *header, struct error *err)
@@ -263,7 +263,7 @@ int image_open(int fd, struct image *out, struct error *err)
     if (map == MAP_FAILED)
         return error_set(err, -errno, "map the snapshot");
     *out = (struct image){.map = map, .map_size = header.tables_size, .header = map};
-    if (checksum(map, header.tables_size) != header.checksum || memcmp(map, &header, sizeof(header)) != 0)
+    if (image_checksum(map, header.tables_size) != header.checksum || memcmp(map, &header, sizeof(header)) != 0)
         ret = damaged(err, "its checksum");
     if (ret == 0)
         ret = check_tables(out, err);
@@ -277,24 +277,6 @@ void image_close(struct image *image)
     if (image->map != NULL)
         munmap(image->map, image->map_size);
     *image = (struct image){0};
-}
-
-/* Eight bytes at a time, for the tables are read at every start. */
-uint64_t image_hash(uint64_t seed, const void *data, size_t size)
-{
-    const uint64_t prime = 0x9e3779b97f4a7c15ULL;
-    const char *p = data;
-    uint64_t hash = seed ^ (size * prime);
-    while (size > 0) {
-        uint64_t word = 0;
-        size_t n = size < sizeof(word) ? size : sizeof(word);
-        memcpy(&word, p, n);
-        hash = (hash ^ word) * prime;
-        hash ^= hash >> 29;
-        p += n;
-        size -= n;
-    }
-    return hash;
 }
 
 uint64_t image_write_pages(const struct image *image)

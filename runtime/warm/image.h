@@ -17,7 +17,7 @@
 struct error;
 
 #define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 4
+#define IMAGE_VERSION 5
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -147,7 +147,7 @@ struct image_table {
 struct image_header {
     uint64_t magic;
     uint32_t format, page_size;
-    uint64_t checksum;    /* of header, with 0 here, and tables */
+    uint64_t checksum;    /* image_checksum */
     uint64_t size;        /* of the file */
     uint64_t tables_size; /* of header and tables, whole pages */
     struct image_table areas, runs, files, writes, strings, meta;
@@ -211,7 +211,8 @@ void image_host_now(struct image_host *out);
 /* What differs between two machines, in words, or NULL. */
 const char *image_host_difference(const struct image_host *a, const struct image_host *b);
 
-/* A number that stands for these bytes: to find damage and difference, not malice. */
-uint64_t image_hash(uint64_t seed, const void *data, size_t size);
+/* The checksum of header and tables, `size` bytes of them at `data`; what the header has for one does not
+ * count. */
+uint64_t image_checksum(const void *data, size_t size);
 
 #endif

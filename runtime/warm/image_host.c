@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 #include <sys/utsname.h>
 
+#include "base/hash.h"
 #include "warm/agent/agent.h"
 #include "warm/image.h"
 
@@ -24,15 +25,14 @@ _Static_assert(sizeof(((struct image_host *)0)->agent) == AGENT_IDENTITY_SIZE, "
 static uint64_t hash_processor(void)
 {
     unsigned basic = __get_cpuid_max(0, NULL), extended = __get_cpuid_max(0x80000000U, NULL);
-    uint64_t hash = 0;
+    unsigned answers[sizeof(leaves) / sizeof(*leaves)][4] = {0};
     for (size_t i = 0; i < sizeof(leaves) / sizeof(*leaves); i++) {
-        unsigned r[4] = {0};
+        unsigned *r = answers[i];
         if (leaves[i].leaf <= (leaves[i].leaf >= 0x80000000U ? extended : basic))
             __cpuid_count(leaves[i].leaf, leaves[i].subleaf, r[0], r[1], r[2], r[3]);
         r[1] &= leaves[i].mask_b;
-        hash = image_hash(hash, r, sizeof(r));
     }
-    return hash;
+    return hash_bytes(answers, sizeof(answers)).a;
 }
 
 /* All of the kernel's shared object, to the end of its section headers, which come last. */
@@ -41,7 +41,7 @@ static uint64_t hash_vdso(void)
     const Elf64_Ehdr *elf = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
     if (elf == NULL)
         return 0;
-    return image_hash(0, elf, elf->e_shoff + (size_t)elf->e_shnum * elf->e_shentsize);
+    return hash_bytes(elf, elf->e_shoff + (size_t)elf->e_shnum * elf->e_shentsize).a;
 }
 
 void image_host_now(struct image_host *out)

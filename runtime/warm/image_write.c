@@ -54,7 +54,6 @@ int image_write(int fd, struct image_parts *parts, struct error *err)
     h->magic = IMAGE_MAGIC;
     h->format = IMAGE_VERSION;
     h->page_size = (uint32_t)page;
-    h->checksum = 0;
     lay_out(parts, page);
     cleanup_free char *buffer = calloc(1, h->tables_size);
     if (buffer == NULL)
@@ -65,7 +64,8 @@ int image_write(int fd, struct image_parts *parts, struct error *err)
     put(buffer, &h->writes, parts->writes, sizeof(*parts->writes));
     put(buffer, &h->strings, parts->strings, 1);
     put(buffer, &h->meta, parts->meta, 1);
-    h->checksum = image_hash(image_hash(0, h, sizeof(*h)), buffer + sizeof(*h), h->tables_size - sizeof(*h));
+    memcpy(buffer, h, sizeof(*h));
+    h->checksum = image_checksum(buffer, h->tables_size);
     memcpy(buffer, h, sizeof(*h));
     if (ftruncate(fd, (off_t)h->size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return error_set(err, -errno, "write the snapshot");

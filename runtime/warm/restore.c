@@ -32,7 +32,6 @@
 
 struct restore {
     struct restore_request request;
-    struct image image;
     struct restore_place place;
     struct restore_plan plan;
     int *files;
@@ -90,7 +89,7 @@ static int aside(const struct image *image, int fd)
 /* The files that the snapshot has mapped; they have to be those that it was made with. */
 static int open_files(struct restore *restore, struct error *err)
 {
-    const struct image *image = &restore->image;
+    const struct image *image = restore->request.image;
     restore->files = calloc(image->file_count + 1, sizeof(*restore->files));
     if (restore->files == NULL)
         return error_set(err, -ENOMEM, "open the snapshot's files");
@@ -124,7 +123,7 @@ static int open_files(struct restore *restore, struct error *err)
 /* The container's own, if a descriptor of the snapshot wants it. */
 static int open_urandom(struct restore *restore, struct error *err)
 {
-    const struct image_header *h = restore->image.header;
+    const struct image_header *h = restore->request.image->header;
     bool wanted = false;
     for (size_t i = 0; i < h->descriptor_count; i++)
         wanted |= h->descriptors[i].file == IMAGE_FILE_URANDOM;
@@ -137,7 +136,7 @@ static int open_urandom(struct restore *restore, struct error *err)
         return error_set(err, fd, "open '/dev/urandom'");
     if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != IMAGE_URANDOM_DEVICE)
         return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's");
-    restore->urandom = aside(&restore->image, fd);
+    restore->urandom = aside(restore->request.image, fd);
     if (restore->urandom == fd)
         fd_steal(&fd);
     return restore->urandom < 0 ? error_set(err, restore->urandom, "copy a descriptor") : 0;
@@ -227,20 +226,20 @@ static uint64_t whole_pages(uint64_t size, uint64_t page)
 
 static int make_place(struct restore *restore, struct error *err)
 {
-    const struct image_header *h = restore->image.header;
+    const struct image_header *h = restore->request.image->header;
     struct restore_place *place = &restore->place;
     place->data_size =
-        whole_pages(restore_plan_size(&restore->image, &restore->request) + STACK_SIZE, h->page_size);
+        whole_pages(restore_plan_size(restore->request.image, &restore->request) + STACK_SIZE, h->page_size);
     place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
     for (size_t i = 0; i < h->special_count; i++)
         place->parking_size += h->special[i].end - h->special[i].start;
-    return restore_place_make(&restore->image, place, err);
+    return restore_place_make(restore->request.image, place, err);
 }
 
 static int make_plan(struct restore *restore, struct error *err)
 {
     struct restore_plan *plan = &restore->plan;
-    plan->image = &restore->image;
+    plan->image = restore->request.image;
     plan->request = &restore->request;
     plan->place = &restore->place;
     plan->files = restore->files;
@@ -267,7 +266,7 @@ static int set_labels_aside(struct restore *restore, struct error *err)
     for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++) {
         struct restore_label *label = &finish->labels[i];
         if (label->text != NULL)
-            label->fd = aside(&restore->image, label->fd);
+            label->fd = aside(restore->request.image, label->fd);
         if (label->text != NULL && label->fd < 0)
             return error_set(err, label->fd, "copy a descriptor");
     }
@@ -282,7 +281,6 @@ static void restore_free(struct restore *restore)
         close(restore->files[i]);
     free(restore->files);
     fd_close(&restore->urandom);
-    image_close(&restore->image);
     free(restore);
 }
 
@@ -293,11 +291,9 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
         return error_set(err, -ENOMEM, "restore the snapshot");
     restore->request = *request;
     restore->urandom = -1;
-    int ret = image_open(request->image, &restore->image, err);
+    int ret = check_host(request->image, err);
     if (ret == 0)
-        ret = check_host(&restore->image, err);
-    if (ret == 0)
-        ret = check_limits(&restore->image, err);
+        ret = check_limits(request->image, err);
     if (ret == 0)
         ret = open_files(restore, err);
     if (ret == 0)
@@ -319,7 +315,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
 _Noreturn void restore_go(struct restore *restore, int error_fd)
 {
     struct restore_place *place = &restore->place;
-    int report = aside(&restore->image, error_fd);
+    int report = aside(restore->request.image, error_fd);
     restore_plan_finish(&restore->plan, report < 0 ? -1 : report);
     uint64_t entry = place->code + ((uintptr_t)restorer_run - (uintptr_t)restorer_start);
     restorer_enter(entry, place->data + place->data_size, restore->plan.work);

@@ -14,6 +14,7 @@
 #include "warm/params.h"
 
 struct error;
+struct image;
 struct restore;
 
 /* What remains to be done after the memory was exchanged, by the restorer itself, so that the container's
@@ -37,7 +38,8 @@ struct restore_finish {
 };
 
 struct restore_request {
-    int image; /* the snapshot, open for reading; sealed by its name and mode, validated here */
+    const struct image *image; /* the snapshot, which image_open has checked */
+    int file;                  /* its file, open for reading */
     int root;  /* the container's root: mapped files are opened beneath it and compared with the image */
     int agent; /* the agent, in a sealed memfd (warm/agent/agent.h) */
     const char *comm;
@@ -49,7 +51,7 @@ struct restore_request {
     struct restore_finish finish;
 };
 
-/* Validates the image, opens and compares the files, places restorer, stack, arguments and filter where
+/* Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
  * processor or layout that the snapshot is not for. Nothing has changed for the caller then. What the request
  * points to is used until restore_go; the limits of resources and the identity are those of the moment. */

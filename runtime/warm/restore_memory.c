@@ -98,7 +98,7 @@ static void map_area(struct restore_plan *plan, const struct image_area *a)
 /* The pages of the snapshot. A stack has to stay anonymous, for a mapping of a file does not grow. */
 static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r)
 {
-    uint64_t size = r->pages * plan->image->header->page_size, fd = (uint64_t)plan->request->image;
+    uint64_t size = r->pages * plan->image->header->page_size, fd = (uint64_t)plan->request->file;
     if ((a->flags & IMAGE_AREA_STACK) != 0)
         restore_step(plan, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
     else

@@ -325,8 +325,7 @@ static void test_plausible_damage(void)
     for (size_t bit = 0; bit < (parts.header.meta.offset + parts.meta_size) * 8; bit++) {
         data[bit / 8] ^= (char)(1 << bit % 8);
         struct image_header *h = (struct image_header *)(void *)data;
-        h->checksum = 0;
-        h->checksum = image_hash(image_hash(0, h, sizeof(*h)), data + sizeof(*h), size - sizeof(*h));
+        h->checksum = image_checksum(data, size);
         write_all(fd, data, whole);
         if (image_open(fd, &image, &err) == 0) {
             for (size_t i = 0; i < image.file_count; i++)

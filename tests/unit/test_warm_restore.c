@@ -517,14 +517,20 @@ static int open_self(void)
 }
 
 /* `argument` is the second of the command line. */
-static struct restore_request make_request(int image, char *argument, const struct restore_finish *finish)
+static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
 {
     static char *arguments[4], *environment[] = {"NAME=value", NULL};
+    static struct image image;
+    struct error err = {0};
+    image_close(&image);
+    if (image_open(file, &image, &err) < 0)
+        bail_out("open an image: %s", err.text);
     arguments[0] = "python3";
     arguments[1] = argument;
     arguments[2] = "two words";
     return (struct restore_request){
-        .image = image,
+        .image = &image,
+        .file = file,
         .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
         .agent = open_self(),
         .comm = "restored",
