@@ -532,9 +532,8 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
         ret = warm_start_plan(&out->arena, rt, &out->plan, err);
     if (ret == 0)
         ret = warm_start_prepare(&out->arena, rt, options, &out->plan, err);
-    /* Hooks of the container's namespaces run in the child, and may change what was looked at. */
     if (ret == 0 && out->plan.process.warm != NULL)
-        out->plan.process.warm->verdict = source.spec->hooks.create_container.count == 0;
+        warm_start_divide(out->plan.process.warm, &source.spec->hooks);
     return carry_out(out, options, ret, err);
 }
 

@@ -21,38 +21,88 @@
 /* How long a look at the files holds. */
 #define VALID_MS 500
 
-/* The second half, while the runtime verifies the first; that too, if the runtime could not see it or found a
- * difference. The verdict is received in any case. */
+/* What the restorer takes from the plan. The capabilities are what execve(2) would leave. */
+static int prepare(const struct process_plan *plan, const char *program, int root, bool beside,
+                   struct restore **out, struct error *err)
+{
+    const struct warm_start *warm = plan->warm;
+    const struct seccomp_plan *seccomp = &plan->seccomp;
+    const struct sock_fprog filter = {(unsigned short)seccomp->count,
+                                      (struct sock_filter *)(uintptr_t)seccomp->filter};
+    struct __user_cap_data_struct caps[2];
+    if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
+        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    const struct restore_request request = {
+        .image = &warm->slot.mapped,
+        .file = warm->slot.image,
+        .root = root,
+        .agent = warm->agent,
+        .prefetch = warm->decision.config.prefetch,
+        .beside = beside,
+        .error_message = SYNC_ERROR,
+        .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
+        .argv = plan->argv,
+        .envp = plan->envp,
+        .program = warm->decision.command_line.program,
+        .program_index = warm->decision.command_line.program_index,
+        .finish = {.filter = seccomp->filter != NULL ? &filter : NULL,
+                   .filter_flags = seccomp->flags,
+                   .caps = caps,
+                   .filter_by_privilege = !plan->identity.no_new_privs,
+                   .labels = {{plan->selinux.current.fd, plan->selinux.current.text},
+                              {plan->apparmor.current.fd, plan->apparmor.current.text}},
+                   .close_from = 3 + plan->preserve_fds},
+    };
+    return restore_prepare(&request, out, err);
+}
+
+static void give_up(struct warm_start *warm)
+{
+    restore_free(warm->restore);
+    warm->restore = NULL;
+}
+
+/* Map the snapshot while the runtime looks at the files. What cannot be mapped yet is prepared again later,
+ * when descriptors that must not stay open till then are needed. */
+static int map_meanwhile(const struct process_plan *plan, const char *program, int root, struct error *err)
+{
+    struct warm_start *warm = plan->warm;
+    int ret = warm->beside ? prepare(plan, program, root, true, &warm->restore, err) : 0;
+    if (ret == 0 && warm->restore != NULL && !restore_is_mapped(warm->restore))
+        give_up(warm);
+    return ret;
+}
+
+/* By the runtime; by this process, if the runtime could not see them all or found a difference. Its verdict
+ * is received in any case. */
 static int verify_files(const struct warm_start *warm, const struct look *look, int channel,
                         struct error *err)
 {
-    const struct manifest *manifest = warm->slot.manifest;
     if (warm->session)
         return 0; /* what it has mapped is compared when it is opened */
-    if (!warm->verdict)
-        return manifest_verify(manifest, MANIFEST_ALL, look, err);
     struct error theirs = {0};
-    int ret = manifest_verify(manifest, MANIFEST_SECOND_HALF, look, err);
-    int message = sync_receive(channel, &theirs);
+    int message = warm->verdict ? sync_receive(channel, &theirs) : SYNC_COLD;
     if (message != SYNC_GO && message != SYNC_COLD)
         return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
-    return ret < 0 || message == SYNC_GO ? ret : manifest_verify(manifest, MANIFEST_FIRST_HALF, look, err);
+    return message == SYNC_GO ? 0 : manifest_verify(warm->slot.manifest, look, false, err);
 }
 
 static int check(const struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     const struct warm_start *warm = plan->warm;
-    struct __user_cap_data_struct caps[2];
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct look look = {.root = root};
-    /* First, for the verdict comes in any case. */
+    struct error unmappable = {0};
+    int mapped = map_meanwhile(plan, program, root, &unmappable);
     int ret = verify_files(warm, &look, channel, err);
     if (ret < 0)
         return ret;
     if (!str_eq(program, warm->decision.program))
         return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program, warm->decision.program);
-    if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
-        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    if (mapped < 0) {
+        *err = unmappable;
+        return mapped;
+    }
     if (warm->session)
         return 0;
     ret = manifest_check_environment(warm->slot.manifest, plan->envp, err);
@@ -69,6 +119,7 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
         clock_gettime(CLOCK_MONOTONIC, &plan->warm->checked);
         return 0;
     }
+    give_up(plan->warm);
     sync_send_reason(channel, SYNC_COLD, &reason);
     if (plan->warm->decision.mode != WARM_REQUIRE) {
         plan->warm = NULL;
@@ -78,64 +129,40 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
     return plan->warm->session ? err->code : error_wrap(err, WARM_ANNOTATION_MODE "=require");
 }
 
-/* Files may change between create and start, by hooks or anybody. */
-static int check_again(const struct warm_start *warm, int root, struct error *err)
+/* Files may change between create and start, by hooks or anybody: what was mapped as well. */
+static int check_again(struct warm_start *warm, int root, struct error *err)
 {
     struct look look = {.root = root};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
         (now.tv_sec - warm->checked.tv_sec) * 1000 + (now.tv_nsec - warm->checked.tv_nsec) / 1000000;
-    return warm->session || age < VALID_MS ? 0
-                                           : manifest_verify(warm->slot.manifest, MANIFEST_ALL, &look, err);
+    if (warm->session || age < VALID_MS)
+        return 0;
+    give_up(warm);
+    return manifest_verify(warm->slot.manifest, &look, false, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
-    const struct warm_start *warm = plan->warm;
-    const struct seccomp_plan *seccomp = &plan->seccomp;
-    const struct sock_fprog filter = {(unsigned short)seccomp->count,
-                                      (struct sock_filter *)(uintptr_t)seccomp->filter};
-    struct __user_cap_data_struct caps[2];
-    struct restore *restore;
+    struct warm_start *warm = plan->warm;
     int ret = identity_apply_no_new_privs(&plan->identity, err);
     if (ret < 0)
         return ret;
-    if (caps_after_exec(&plan->caps, plan->identity.uid == 0, plan->identity.no_new_privs, caps) < 0)
-        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the container's root");
     ret = check_again(warm, root, err);
-    if (ret < 0)
-        return ret;
-    struct restore_request request = {
-        .image = &warm->slot.mapped,
-        .file = warm->slot.image,
-        .root = root,
-        .agent = warm->agent,
-        .prefetch = warm->decision.config.prefetch,
-        .error_message = SYNC_ERROR,
-        .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
-        .argv = plan->argv,
-        .envp = plan->envp,
-        .program = warm->decision.command_line.program,
-        .program_index = warm->decision.command_line.program_index,
-        .finish = {.filter = seccomp->filter != NULL ? &filter : NULL,
-                   .filter_flags = seccomp->flags,
-                   .caps = caps,
-                   .filter_by_privilege = !plan->identity.no_new_privs,
-                   .labels = {{plan->selinux.current.fd, plan->selinux.current.text},
-                              {plan->apparmor.current.fd, plan->apparmor.current.text}},
-                   .close_from = 3 + plan->preserve_fds},
-    };
-    ret = restore_prepare(&request, &restore, err);
+    if (ret == 0 && warm->restore == NULL)
+        ret = prepare(plan, program, root, false, &warm->restore, err);
     /* Every file is open by now, and the restorer opens no other. */
     if (ret == 0)
         ret = landlock_apply(&plan->landlock, err);
-    if (ret < 0)
+    if (ret < 0) {
+        give_up(warm);
         return ret;
+    }
     /* As execve does. */
     prctl(PR_SET_KEEPCAPS, 0);
-    restore_go(restore, channel);
+    restore_go(warm->restore, channel);
 }

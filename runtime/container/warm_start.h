@@ -14,6 +14,7 @@
 
 struct error;
 struct json_out;
+struct restore;
 
 struct warm_start {
     struct warm_plan decision;
@@ -22,10 +23,13 @@ struct warm_start {
     struct store_slot slot; /* of a session: the image, and neither manifest nor name */
     bool session;           /* a session is continued (create_options.snapshot) */
     int agent;              /* the agent in a sealed memfd, -1 when cold */
-    /* The runtime verifies half of the files while the child mounts and verifies the others, and sends its
-     * verdict; else the child does it all. */
+    /* The runtime verifies the files while the child mounts and maps the snapshot, and sends its verdict;
+     * else the child does it all. */
     bool verdict;
-    struct timespec checked; /* when the child was content with the files */
+    bool beside; /* … and the child may map it before the verdict */
+    /* Of the child. */
+    struct timespec checked; /* when it was content with the files */
+    struct restore *restore; /* prepared and mapped already, or NULL */
 };
 
 /* Decide. Changes nothing; the container's plan points to the result. 0 or negative errno: a mistake in an
@@ -44,9 +48,13 @@ int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
 int warm_start_build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
                      struct plan *plan, struct error *err);
 
-/* Verify the first half of the snapshot's files as the container will see them, while its child is busy, and
- * send the verdict over `channel`: SYNC_GO, or SYNC_COLD with the reason, and the child looks itself. Nothing
- * to do when the start is cold. 0 or negative errno. */
+/* Who verifies the files, and when the child may map the snapshot, by the hooks that it runs: they may change
+ * what was looked at, and would be forked from a process that has the snapshot as well. */
+void warm_start_divide(struct warm_start *warm, const struct spec_hooks *hooks);
+
+/* Verify the snapshot's files as the container will see them, while its child is busy, and send the verdict
+ * over `channel`: SYNC_GO, or SYNC_COLD with the reason, and the child looks itself. Nothing to do when the
+ * start is cold. 0 or negative errno. */
 int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err);
 
 void warm_start_release(struct warm_start *warm);

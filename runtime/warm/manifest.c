@@ -128,31 +128,13 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     return 0;
 }
 
-/* How many groups are half of the work: to open and close a directory costs as much as to look at four of its
- * files. */
-static uint32_t first_half(const struct manifest *m)
+int manifest_verify(const struct manifest *m, const struct look *look, bool yields, struct error *err)
 {
-    enum { OPENING = 4 };
-    uint64_t all = (uint64_t)m->header->group_count * OPENING + m->header->entry_count, sum = 0;
-    uint32_t i = 0;
-    while (i < m->header->group_count && 2 * sum < all)
-        sum += OPENING + m->groups[i++].count;
-    return i;
-}
-
-int manifest_verify(const struct manifest *m, enum manifest_part part, const struct look *look,
-                    struct error *err)
-{
-    uint32_t from = part == MANIFEST_SECOND_HALF ? first_half(m) : 0;
-    uint32_t to = part == MANIFEST_FIRST_HALF ? first_half(m) : m->header->group_count;
-    for (uint32_t i = from; i < to; i++) {
+    for (uint32_t i = 0; i < m->header->group_count; i++) {
         int ret = verify_group(m, &m->groups[i], look, err);
         if (ret < 0)
             return ret;
-        /* The runtime's. The child, and the kernel's thread that it waits for when it takes the old root away
-         * (synchronize_rcu_expedited), may have been woken on this processor while others idle, and this loop
-         * would keep them from it for two milliseconds. */
-        if (part == MANIFEST_FIRST_HALF)
+        if (yields)
             sched_yield();
     }
     return 0;

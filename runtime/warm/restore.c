@@ -37,6 +37,9 @@ struct restore {
     int *files;
     size_t file_count;
     int urandom;
+    /* What the request points to, and the caller need not keep. */
+    struct sock_fprog filter;
+    struct __user_cap_data_struct caps[2];
 };
 
 static int check_host(const struct image *image, struct error *err)
@@ -236,6 +239,28 @@ static int make_place(struct restore *restore, struct error *err)
     return restore_place_make(restore->request.image, place, err);
 }
 
+static void close_files(struct restore *restore)
+{
+    while (restore->file_count > 0)
+        close(restore->files[--restore->file_count]);
+}
+
+/* The snapshot's own descriptors are made of the files, which would have to stay open. */
+static void map_beside(struct restore *restore)
+{
+    if (restore->request.beside && restore->request.image->header->descriptor_count == 0 &&
+        restore_plan_map_beside(&restore->plan))
+        close_files(restore);
+}
+
+static uint64_t find_stack(const struct image *image)
+{
+    for (size_t i = 0; i < image->area_count; i++)
+        if ((image->areas[i].flags & IMAGE_AREA_STACK) != 0)
+            return restore_place_stack(image, &image->areas[i]);
+    return 0;
+}
+
 static int make_plan(struct restore *restore, struct error *err)
 {
     struct restore_plan *plan = &restore->plan;
@@ -245,6 +270,7 @@ static int make_plan(struct restore *restore, struct error *err)
     plan->files = restore->files;
     plan->urandom = restore->urandom;
     plan->own_vdso = getauxval(AT_SYSINFO_EHDR);
+    plan->stack = find_stack(plan->image);
     int ret = find_own_rseq(plan, err);
     if (ret < 0)
         return ret;
@@ -253,6 +279,8 @@ static int make_plan(struct restore *restore, struct error *err)
     if (ret < 0)
         return ret;
     restore_plan_frame(plan);
+    restore_plan_map(plan);
+    map_beside(restore);
     restore_plan_leave(plan);
     restore_plan_memory(plan);
     restore_plan_process(plan);
@@ -273,15 +301,31 @@ static int set_labels_aside(struct restore *restore, struct error *err)
     return 0;
 }
 
-static void restore_free(struct restore *restore)
+void restore_free(struct restore *restore)
 {
+    if (restore == NULL)
+        return;
+    restore_plan_unmap(&restore->plan);
     if (restore->place.code != 0)
         restore_place_unmake(&restore->place);
-    for (size_t i = 0; i < restore->file_count; i++)
-        close(restore->files[i]);
+    close_files(restore);
     free(restore->files);
     fd_close(&restore->urandom);
     free(restore);
+}
+
+static void copy_request(struct restore *restore, const struct restore_request *request)
+{
+    struct restore_finish *finish = &restore->request.finish;
+    restore->request = *request;
+    if (finish->filter != NULL) {
+        restore->filter = *finish->filter;
+        finish->filter = &restore->filter;
+    }
+    if (finish->caps != NULL) {
+        memcpy(restore->caps, finish->caps, sizeof(restore->caps));
+        finish->caps = restore->caps;
+    }
 }
 
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
@@ -289,7 +333,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     struct restore *restore = calloc(1, sizeof(*restore));
     if (restore == NULL)
         return error_set(err, -ENOMEM, "restore the snapshot");
-    restore->request = *request;
+    copy_request(restore, request);
     restore->urandom = -1;
     int ret = check_host(request->image, err);
     if (ret == 0)
@@ -310,6 +354,11 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     }
     *out = restore;
     return 0;
+}
+
+bool restore_is_mapped(const struct restore *restore)
+{
+    return restore->plan.beside;
 }
 
 _Noreturn void restore_go(struct restore *restore, int error_fd)

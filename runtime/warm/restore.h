@@ -47,15 +47,24 @@ struct restore_request {
     enum warm_program program;
     size_t program_index;
     bool prefetch;     /* make the pages of the image's write set private at once */
+    bool beside;       /* map the snapshot now, if this process has nothing where it belongs */
     int error_message; /* the first word of what is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };
 
 /* Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
- * processor or layout that the snapshot is not for. Nothing has changed for the caller then. What the request
- * points to is used until restore_go; the limits of resources and the identity are those of the moment. */
+ * processor or layout that the snapshot is not for. Nothing has changed for the caller then. The strings, the
+ * image, the filter's instructions and the labels of the request are used until restore_go, the descriptors
+ * as well unless the snapshot was mapped; the limits of resources and the identity are those of the moment.
+ */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
+
+/* Is the snapshot mapped already, so that of the descriptors only the labels' are needed any more? */
+bool restore_is_mapped(const struct restore *restore);
+
+/* Give it up, and the memory back. NULL: nothing. */
+void restore_free(struct restore *restore);
 
 /* The jump. A failure after the old memory is gone ends the process with exit code 1. What has failed is sent
  * to `error_fd`, a socket, in one message: two ints, error_message and a negative errno, and a text with its

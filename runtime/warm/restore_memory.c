@@ -1,5 +1,5 @@
-/* The steps of a restore that exchange the memory. Makes steps, calls nothing. The address space on the way,
- * lowest address first; M is the middle of the largest gap of the snapshot:
+/* The steps of a restore that exchange the memory. The address space on the way, lowest address first; M is
+ * the middle of the largest gap of the snapshot:
  *
  *     before                     exchange              after
  *     the runtime's program      nothing               the interpreter, its heap
@@ -7,13 +7,18 @@
  *       parking, reserved        [vvar] [vdso]         nothing
  *     libraries, stack           nothing               the interpreter's mappings, its stack
  *     [vvar] [vdso]              nothing               [vvar] [vdso], where the snapshot had them
+ *
+ * Where the snapshot has nothing that the runtime has, which is usual, for both lie anywhere, it is mapped
+ * before the exchange, beside the runtime, which can still give it back; the exchange then unmaps the gaps.
  */
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "warm/restore.h"
 #include "warm/restore_plan.h"
@@ -44,7 +49,38 @@ static const struct {
 
 static void move(struct restore_plan *plan, uint64_t from, uint64_t to, uint64_t size)
 {
-    restore_step(plan, REPORT_VDSO, 0, SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    restore_step(&plan->rest, REPORT_VDSO, 0, SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                 to);
+}
+
+static void unmap(struct restore_plan *plan, uint64_t from, uint64_t to)
+{
+    if (from < to)
+        restore_step(&plan->rest, REPORT_UNMAP, 0, SYS_munmap, from, to - from);
+}
+
+/* Where an area begins: a stack has room to grow. */
+static uint64_t area_start(const struct restore_plan *plan, const struct image_area *a)
+{
+    return (a->flags & IMAGE_AREA_STACK) != 0 ? plan->stack : a->start;
+}
+
+/* All that is neither the place nor, if it is mapped already, the snapshot's. */
+static void unmap_others(struct restore_plan *plan)
+{
+    const struct image *image = plan->image;
+    const struct restore_place *place = plan->place;
+    const uint64_t place_end = place->parking + place->parking_size;
+    uint64_t from = 0;
+    for (size_t i = 0, count = plan->beside ? image->area_count : 0; i <= count; i++) {
+        uint64_t to = i < count ? area_start(plan, &image->areas[i]) : IMAGE_HIGHEST;
+        if (from <= place->code && place_end <= to) {
+            unmap(plan, from, place->code);
+            from = place_end;
+        }
+        unmap(plan, from, to);
+        from = i < count ? image->areas[i].end : to;
+    }
 }
 
 /* The kernel lays its areas out in one block, the same way in every process: where the code is, the others
@@ -64,9 +100,7 @@ static void exchange_special(struct restore_plan *plan)
         move(plan, plan->own_vdso + (s->start - vdso), parked, s->end - s->start);
         parked += s->end - s->start;
     }
-    restore_step(plan, REPORT_UNMAP, 0, SYS_munmap, 0, place->code);
-    uint64_t end = place->parking + place->parking_size;
-    restore_step(plan, REPORT_UNMAP, 0, SYS_munmap, end, IMAGE_HIGHEST - end);
+    unmap_others(plan);
     parked = place->parking;
     for (size_t i = 0; i < h->special_count; i++) {
         const struct image_special *s = &h->special[i];
@@ -78,32 +112,34 @@ static void exchange_special(struct restore_plan *plan)
 /* The area as it would be untouched. */
 static void map_area(struct restore_plan *plan, const struct image_area *a)
 {
-    uint64_t flags = MAP_FIXED | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    uint64_t flags = MAP_FIXED_NOREPLACE | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
     if ((a->flags & IMAGE_AREA_FILE) != 0) {
         int fd = a->file == IMAGE_FILE_AGENT ? plan->request->agent : plan->files[a->file];
         flags |= (a->flags & IMAGE_AREA_SHARED) != 0 ? MAP_SHARED : MAP_PRIVATE;
-        restore_step(plan, REPORT_MAP_FILE, 0, SYS_mmap, a->start, a->end - a->start, a->prot, flags,
+        restore_step(&plan->map, REPORT_MAP_FILE, 0, SYS_mmap, a->start, a->end - a->start, a->prot, flags,
                      (uint64_t)fd, a->offset);
         return;
     }
-    uint64_t start = a->start;
+    const uint64_t start = area_start(plan, a);
     flags |= MAP_ANONYMOUS | ((a->flags & IMAGE_AREA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
-    if ((a->flags & IMAGE_AREA_STACK) != 0) {
+    if ((a->flags & IMAGE_AREA_STACK) != 0)
         flags |= MAP_GROWSDOWN | MAP_NORESERVE;
-        start = restore_place_stack(plan->image, a);
-    }
-    restore_step(plan, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, a->prot, flags, (uint64_t)-1);
+    restore_step(&plan->map, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, a->prot, flags,
+                 (uint64_t)-1);
 }
 
-/* The pages of the snapshot. A stack has to stay anonymous, for a mapping of a file does not grow. */
-static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r)
+/* The pages of the snapshot; `over` their area, if that is mapped. A stack has to stay anonymous, for a
+ * mapping of a file does not grow. */
+static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r,
+                    bool over)
 {
     uint64_t size = r->pages * plan->image->header->page_size, fd = (uint64_t)plan->request->file;
     if ((a->flags & IMAGE_AREA_STACK) != 0)
-        restore_step(plan, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
+        restore_step(&plan->map, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
     else
-        restore_step(plan, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, r->address, size, a->prot,
-                     MAP_PRIVATE | MAP_FIXED | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0),
+        restore_step(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, r->address, size, a->prot,
+                     MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
+                         ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0),
                      fd, r->offset);
 }
 
@@ -114,8 +150,8 @@ static void advise(struct restore_plan *plan, const struct image_area *a)
         return;
     for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++)
         if ((a->flags & advices[i].area_flag) != 0)
-            restore_step(plan, REPORT_ADVICE, advices[i].step_flags, SYS_madvise, a->start, a->end - a->start,
-                         (uint64_t)advices[i].advice);
+            restore_step(&plan->map, REPORT_ADVICE, advices[i].step_flags, SYS_madvise, a->start,
+                         a->end - a->start, (uint64_t)advices[i].advice);
 }
 
 /* What is written to on the way to the program in any case: one call for many pages costs less than a fault
@@ -130,15 +166,14 @@ static void prefetch(struct restore_plan *plan)
                                  image->writes[i].pages * image->header->page_size};
     for (size_t i = 0; i < image->write_count; i += IOV_MAX) {
         size_t count = image->write_count - i < IOV_MAX ? image->write_count - i : IOV_MAX;
-        restore_step(plan, REPORT_ADVICE, RESTORER_HINT, SYS_process_madvise, (uint64_t)PIDFD_SELF_THREAD,
-                     (uint64_t)&list[i], count, MADV_POPULATE_WRITE);
+        restore_step(&plan->map, REPORT_ADVICE, RESTORER_HINT, SYS_process_madvise,
+                     (uint64_t)PIDFD_SELF_THREAD, (uint64_t)&list[i], count, MADV_POPULATE_WRITE);
     }
 }
 
-void restore_plan_memory(struct restore_plan *plan)
+void restore_plan_map(struct restore_plan *plan)
 {
     const struct image *image = plan->image;
-    exchange_special(plan);
     const struct image_run *run = image->runs, *end = image->runs + image->run_count;
     for (size_t i = 0; i < image->area_count; i++) {
         const struct image_area *a = &image->areas[i];
@@ -147,9 +182,51 @@ void restore_plan_memory(struct restore_plan *plan)
         if (!covered)
             map_area(plan, a);
         for (; run < end && run->address < a->end; run++)
-            map_run(plan, a, run);
+            map_run(plan, a, run, !covered);
         advise(plan, a);
     }
     if (plan->request->prefetch)
         prefetch(plan);
+}
+
+/* Does the step take memory where there was nothing? */
+static bool takes_memory(const struct restorer_step *step)
+{
+    return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
+}
+
+static void take_back(const struct restore_list *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (takes_memory(&list->steps[i]))
+            munmap((void *)list->steps[i].arguments[0], list->steps[i].arguments[1]);
+}
+
+bool restore_plan_map_beside(struct restore_plan *plan)
+{
+    for (size_t i = 0; i < plan->map.count; i++) {
+        const struct restorer_step *step = &plan->map.steps[i];
+        const uint64_t *a = step->arguments;
+        if (syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
+            (step->flags & RESTORER_HINT) != 0)
+            continue;
+        take_back(&plan->map, i);
+        return false;
+    }
+    return plan->beside = true;
+}
+
+void restore_plan_unmap(const struct restore_plan *plan)
+{
+    if (plan->beside)
+        take_back(&plan->map, plan->map.count);
+}
+
+void restore_plan_memory(struct restore_plan *plan)
+{
+    exchange_special(plan);
+    if (plan->beside)
+        return;
+    memcpy(&plan->rest.steps[plan->rest.count], plan->map.steps, plan->map.count * sizeof(*plan->map.steps));
+    plan->rest.count += plan->map.count;
 }

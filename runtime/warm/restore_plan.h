@@ -2,6 +2,7 @@
 #ifndef PYSBX_WARM_RESTORE_PLAN_H
 #define PYSBX_WARM_RESTORE_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,11 @@ enum restore_report {
     REPORT_COUNT,
 };
 
+struct restore_list {
+    struct restorer_step *steps;
+    size_t count;
+};
+
 struct restore_plan {
     const struct image *image;
     const struct restore_request *request;
@@ -42,18 +48,20 @@ struct restore_plan {
     uint64_t own_rseq;                          /* what the running C library has registered; 0: nothing */
     uint32_t own_rseq_size, own_rseq_signature; /* bytes */
     uint64_t own_vdso;                          /* where the kernel's code is now */
+    uint64_t stack;                             /* where the snapshot's begins, with room to grow */
     uint64_t params;                            /* address of struct warm_params */
     uint64_t argument_start, argument_end, environment_start, environment_end; /* of the strings */
 
     struct restorer_work *work;
-    struct restorer_step *steps;
-    uint64_t next, end; /* free part of the place's data */
+    struct restore_list rest, map; /* what the restorer carries out, and of that what maps the snapshot */
+    bool beside;                   /* the second was carried out already, beside the memory of this process */
+    uint64_t next, end;            /* free part of the place's data */
 };
 
 /* Bytes of the place's data that the plan needs at most, without the stack of the restorer. */
 size_t restore_plan_size(const struct image *image, const struct restore_request *request);
 
-/* Begin the list, in the place's data; image, request and place are set. The first word of a report is
+/* Begin the lists, in the place's data; image, request and place are set. The first word of a report is
  * `message`. */
 void restore_plan_begin(struct restore_plan *plan, int message);
 
@@ -61,16 +69,23 @@ void restore_plan_begin(struct restore_plan *plan, int message);
 void *restore_plan_alloc(struct restore_plan *plan, size_t size);
 void *restore_plan_copy(struct restore_plan *plan, const void *data, size_t size);
 
-/* Add a step: restore_step(plan, report, flags, number, arguments…). */
-void restore_plan_add(struct restore_plan *plan, enum restore_report report, uint32_t flags, long number,
+/* Add a step: restore_step(list, report, flags, number, arguments…). */
+void restore_list_add(struct restore_list *list, enum restore_report report, uint32_t flags, long number,
                       const uint64_t arguments[6]);
-#define restore_step(plan, report, flags, number, ...)                                                       \
-    restore_plan_add(plan, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
+#define restore_step(list, report, flags, number, ...)                                                       \
+    restore_list_add(list, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
 
-/* The steps, in this order: the runtime's own registrations end (restore_process.c); its memory goes and the
- * snapshot's comes (restore_memory.c); signals, thread, layout, name (restore_process.c); descriptors opened
- * and closed, capabilities, labels, filter (the same), where `report_fd`, if it is not negative, is the last
- * to be closed. */
+/* What maps the snapshot (restore_memory.c). Can be carried out at once by restore_plan_map_beside, if it has
+ * nothing where this process has something: true. Else false, with nothing changed, and the restorer does it.
+ * restore_plan_unmap takes it back. */
+void restore_plan_map(struct restore_plan *plan);
+bool restore_plan_map_beside(struct restore_plan *plan);
+void restore_plan_unmap(const struct restore_plan *plan);
+
+/* What the restorer carries out, in this order: the runtime's own registrations end (restore_process.c); its
+ * memory goes, and the snapshot's comes if it is not there (restore_memory.c); signals, thread, layout, name
+ * (restore_process.c); descriptors opened and closed, capabilities, labels, filter (the same), where
+ * `report_fd`, if it is not negative, is the last to be closed. */
 void restore_plan_leave(struct restore_plan *plan);
 void restore_plan_memory(struct restore_plan *plan);
 void restore_plan_process(struct restore_plan *plan);

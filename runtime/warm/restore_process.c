@@ -32,12 +32,12 @@ void restore_plan_leave(struct restore_plan *plan)
 {
     /* The runtime has no handlers, but its memory is about to go: nothing may come in between. */
     static const uint64_t all = ~0ULL;
-    restore_step(plan, REPORT_SIGNALS, 0, SYS_rt_sigprocmask, SIG_SETMASK,
+    restore_step(&plan->rest, REPORT_SIGNALS, 0, SYS_rt_sigprocmask, SIG_SETMASK,
                  pointer(restore_plan_copy(plan, &all, sizeof(all))), 0, sizeof(all));
     /* The kernel writes there whenever the process is scheduled, and ends it if it cannot. */
     if (plan->own_rseq != 0)
-        restore_step(plan, REPORT_RSEQ, 0, SYS_rseq, plan->own_rseq, plan->own_rseq_size, RSEQ_UNREGISTER,
-                     plan->own_rseq_signature);
+        restore_step(&plan->rest, REPORT_RSEQ, 0, SYS_rseq, plan->own_rseq, plan->own_rseq_size,
+                     RSEQ_UNREGISTER, plan->own_rseq_signature);
 }
 
 static void set_signals(struct restore_plan *plan)
@@ -45,7 +45,7 @@ static void set_signals(struct restore_plan *plan)
     const struct image_signal *signals = plan->image->header->signals;
     for (int i = 0; i < IMAGE_SIGNALS; i++)
         if (i + 1 != SIGKILL && i + 1 != SIGSTOP)
-            restore_step(plan, REPORT_SIGNALS, 0, SYS_rt_sigaction, (uint64_t)i + 1,
+            restore_step(&plan->rest, REPORT_SIGNALS, 0, SYS_rt_sigaction, (uint64_t)i + 1,
                          pointer(restore_plan_copy(plan, &signals[i], sizeof(signals[i]))), 0,
                          sizeof(signals[i].mask));
 }
@@ -53,14 +53,14 @@ static void set_signals(struct restore_plan *plan)
 static void set_thread(struct restore_plan *plan)
 {
     const struct image_thread *t = &plan->image->header->thread;
-    restore_step(plan, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_FS, t->fs_base);
-    restore_step(plan, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_GS, t->gs_base);
+    restore_step(&plan->rest, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_FS, t->fs_base);
+    restore_step(&plan->rest, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_GS, t->gs_base);
     /* The C library's copy of the number becomes the new one. */
-    restore_step(plan, REPORT_THREAD, RESTORER_STORE, SYS_set_tid_address, t->tid_address);
+    restore_step(&plan->rest, REPORT_THREAD, RESTORER_STORE, SYS_set_tid_address, t->tid_address);
     if (t->robust_list != 0)
-        restore_step(plan, REPORT_THREAD, 0, SYS_set_robust_list, t->robust_list, t->robust_list_size);
+        restore_step(&plan->rest, REPORT_THREAD, 0, SYS_set_robust_list, t->robust_list, t->robust_list_size);
     if (t->rseq != 0)
-        restore_step(plan, REPORT_RSEQ, 0, SYS_rseq, t->rseq, t->rseq_size, 0, t->rseq_signature);
+        restore_step(&plan->rest, REPORT_RSEQ, 0, SYS_rseq, t->rseq, t->rseq_size, 0, t->rseq_signature);
 }
 
 /* The auxiliary vector with this process' identity. */
@@ -99,7 +99,7 @@ static void set_layout(struct restore_plan *plan)
         .auxv_size = (uint32_t)(m->auxv_count * sizeof(uint64_t)),
         .exe_fd = (uint32_t)-1, /* /proc/PID/exe stays what it is, which needs no privilege */
     };
-    restore_step(plan, REPORT_LAYOUT, 0, SYS_prctl, PR_SET_MM, PR_SET_MM_MAP,
+    restore_step(&plan->rest, REPORT_LAYOUT, 0, SYS_prctl, PR_SET_MM, PR_SET_MM_MAP,
                  pointer(restore_plan_copy(plan, &map, sizeof(map))), sizeof(map));
 }
 
@@ -110,10 +110,10 @@ void restore_plan_process(struct restore_plan *plan)
     set_layout(plan);
     char name[16] = {0};
     strncpy(name, plan->request->comm, sizeof(name) - 1);
-    restore_step(plan, REPORT_NAME, 0, SYS_prctl, PR_SET_NAME,
+    restore_step(&plan->rest, REPORT_NAME, 0, SYS_prctl, PR_SET_NAME,
                  pointer(restore_plan_copy(plan, name, sizeof(name))));
     /* As execve(2) leaves a program that was not given other credentials. */
-    restore_step(plan, REPORT_NAME, 0, SYS_prctl, PR_SET_DUMPABLE, 1);
+    restore_step(&plan->rest, REPORT_NAME, 0, SYS_prctl, PR_SET_DUMPABLE, 1);
 }
 
 static void open_descriptors(struct restore_plan *plan)
@@ -122,11 +122,11 @@ static void open_descriptors(struct restore_plan *plan)
     for (size_t i = 0; i < h->descriptor_count; i++) {
         const struct image_descriptor *d = &h->descriptors[i];
         int file = d->file == IMAGE_FILE_URANDOM ? plan->urandom : plan->files[d->file];
-        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)file, d->fd,
+        restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)file, d->fd,
                      d->close_on_exec != 0 ? O_CLOEXEC : 0);
         /* It was opened without waiting, for it could have been anything. */
-        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_fcntl, d->fd, F_SETFL, 0);
-        restore_step(plan, REPORT_DESCRIPTOR, 0, SYS_lseek, d->fd, d->position, SEEK_SET);
+        restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_fcntl, d->fd, F_SETFL, 0);
+        restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_lseek, d->fd, d->position, SEEK_SET);
     }
 }
 
@@ -150,12 +150,12 @@ static void close_descriptors(struct restore_plan *plan, const int *kept, size_t
     for (unsigned fd = 0; fd < first; fd++) {
         int flags = fcntl((int)fd, F_GETFD);
         if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && next_kept(kept, count, fd) != fd)
-            restore_step(plan, REPORT_CLOSE, 0, SYS_close, fd);
+            restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close, fd);
     }
     for (;;) {
         unsigned next = next_kept(kept, count, first);
         if (next > first)
-            restore_step(plan, REPORT_CLOSE, 0, SYS_close_range, first, next - (next != ~0U));
+            restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close_range, first, next - (next != ~0U));
         if (next == ~0U)
             return;
         first = next + 1;
@@ -169,14 +169,14 @@ static void load_filter(struct restore_plan *plan, const struct restore_finish *
         .len = filter->len,
         .filter = restore_plan_copy(plan, filter->filter, filter->len * sizeof(*filter->filter)),
     };
-    restore_step(plan, REPORT_FILTER, 0, SYS_seccomp, SECCOMP_SET_MODE_FILTER, finish->filter_flags,
+    restore_step(&plan->rest, REPORT_FILTER, 0, SYS_seccomp, SECCOMP_SET_MODE_FILTER, finish->filter_flags,
                  pointer(restore_plan_copy(plan, &copy, sizeof(copy))));
 }
 
 static void set_capabilities(struct restore_plan *plan, const struct restore_finish *finish)
 {
     const struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    restore_step(plan, REPORT_CAPABILITIES, 0, SYS_capset,
+    restore_step(&plan->rest, REPORT_CAPABILITIES, 0, SYS_capset,
                  pointer(restore_plan_copy(plan, &header, sizeof(header))),
                  pointer(restore_plan_copy(plan, finish->caps, 2 * sizeof(*finish->caps))));
 }
@@ -188,9 +188,9 @@ static void take_labels(struct restore_plan *plan, const struct restore_finish *
         if (label->text == NULL)
             continue;
         size_t size = strlen(label->text);
-        restore_step(plan, REPORT_LABEL, 0, SYS_write, (uint64_t)label->fd,
+        restore_step(&plan->rest, REPORT_LABEL, 0, SYS_write, (uint64_t)label->fd,
                      pointer(restore_plan_copy(plan, label->text, size)), size);
-        restore_step(plan, REPORT_CLOSE, 0, SYS_close, (uint64_t)label->fd);
+        restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close, (uint64_t)label->fd);
     }
 }
 
@@ -215,6 +215,8 @@ void restore_plan_finish(struct restore_plan *plan, int report_fd)
         load_filter(plan, finish);
     /* The last sign of life: its end is how the runtime learns that all went well. */
     if (report_fd >= 0)
-        restore_step(plan, REPORT_CLOSE, 0, SYS_close, (uint64_t)report_fd);
+        restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close, (uint64_t)report_fd);
+    plan->work->steps = plan->rest.steps;
+    plan->work->step_count = plan->rest.count;
     plan->work->report_fd = report_fd;
 }

@@ -236,6 +236,13 @@ threads = [threading.Thread(target=lambda: done.append(deep(5000))) for _ in ran
 [t.start() for t in threads]; [t.join() for t in threads]; print(done)'
 }
 
+@test "addresses that are not random: the snapshot's are the runtime's" {
+    runtime() { setarch --addr-no-randomize "$RUNTIME" "$@"; }
+    same -c 'import ctypes, platform
+print(ctypes.CDLL(None).personality(0xffffffff), platform.machine())'
+    output_has "262144 "
+}
+
 @test "fork, exec, subprocess, pty" {
     same -c 'import os, pty, subprocess, sys
 sys.stdout.flush()

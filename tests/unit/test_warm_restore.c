@@ -516,6 +516,9 @@ static int open_self(void)
     return fd;
 }
 
+/* Of all requests: is the snapshot mapped at once, beside the memory of who becomes it? */
+static bool beside;
+
 /* `argument` is the second of the command line. */
 static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
 {
@@ -538,6 +541,7 @@ static struct restore_request make_request(int file, char *argument, const struc
         .envp = environment,
         .program = WARM_PROGRAM_COMMAND,
         .program_index = 2,
+        .beside = beside,
         .error_message = 8,
         .finish = *finish,
     };
@@ -704,6 +708,69 @@ static void test_stale(void)
     close(request.agent);
 }
 
+/* The addresses of this process, without what the C library takes when it likes. */
+static size_t count_mappings(void)
+{
+    size_t count = 0;
+    char line[4096];
+    FILE *f = fopen("/proc/self/maps", "re");
+    if (f == NULL)
+        bail_out("/proc/self/maps: %s", strerror(errno));
+    while (fgets(line, sizeof(line), f) != NULL)
+        count += strstr(line, "[heap]") == NULL;
+    fclose(f);
+    return count;
+}
+
+/* Where the snapshot has an area, and this process nothing. */
+static void *find_address(int file)
+{
+    struct image image;
+    struct error err = {0};
+    if (image_open(file, &image, &err) < 0)
+        bail_out("open an image: %s", err.text);
+    void *address = (void *)image.areas[image.area_count / 2].start;
+    image_close(&image);
+    return address;
+}
+
+/* What is prepared beside can be given up, and what lies in the way stays as it is: the exchange is later
+ * then. */
+static void test_beside(int image)
+{
+    struct restore *restore;
+    struct error err = {0};
+    struct restore_request request = make_request(image, "-c", &plain);
+    size_t before = count_mappings();
+    request.beside = false;
+    is_int(restore_prepare(&request, &restore, &err), 0, "a snapshot is prepared");
+    ok(!restore_is_mapped(restore), "it is not mapped before it has to be");
+    restore_free(restore);
+    request.beside = true;
+    is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared beside this process");
+    ok(restore_is_mapped(restore), "it is mapped");
+    ok(count_mappings() > before + 5, "its areas are there");
+    restore_free(restore);
+    is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
+
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int *taken = mmap(find_address(image), page, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (taken == MAP_FAILED)
+        bail_out("take an address: %s", strerror(errno));
+    *taken = 4711;
+    before = count_mappings();
+    is_int(restore_prepare(&request, &restore, &err), 0, "prepared where something is in the way");
+    ok(!restore_is_mapped(restore), "it is not mapped then");
+    is_int(*taken, 4711, "what is in the way is unharmed");
+    restore_free(restore);
+    is_int((int)count_mappings(), (int)before, "nothing of the attempt is left");
+    finish_restored(start_restored(image, "-c", NULL, &plain), "with something in the way");
+    munmap(taken, page);
+    close(request.root);
+    close(request.agent);
+}
+
 static void test_limits(int image)
 {
     struct restore_request request = make_request(image, "-c", &plain);
@@ -797,10 +864,14 @@ int main(int argc, char **argv)
 #endif
     struct error err = {0};
     cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
-    if (is_int(dump("nothing", image, &err), 0, "a process is saved"))
+    if (is_int(dump("nothing", image, &err), 0, "a process is saved")) {
         test_restore(image);
-    else
+        beside = true;
+        test_restore(image);
+        test_beside(image);
+    } else {
         diag("%s", err.text);
+    }
     test_stale();
     test_refusals();
     test_demands();
