@@ -9,6 +9,9 @@
 
 #define CODE (PROT_READ | PROT_EXEC)
 
+/* Pages of zeros that are stored to save a mapping, which costs as much as to copy two. */
+#define FEW 16
+
 static bool is_file(const struct image_area *a)
 {
     return (a->flags & IMAGE_AREA_FILE) != 0;
@@ -62,6 +65,33 @@ static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size
     }
 }
 
+/* What lies between runs of anonymous memory, before the first and behind the last are zeros. */
+static void fill_gaps(struct dump_areas *areas, uint64_t page)
+{
+    const uint64_t few = FEW * page;
+    size_t kept = 0, first = 0;
+    for (size_t i = 0; i < areas->area_count; i++) {
+        const struct image_area *a = &areas->areas[i];
+        size_t count = count_runs(areas, first, a), before = kept;
+        bool fills = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0;
+        for (size_t k = first; k < first + count; k++) {
+            struct image_run r = areas->runs[k];
+            const uint64_t from = kept > before ? run_end(&areas->runs[kept - 1], page) : a->start;
+            if (!fills || r.address - from > few)
+                areas->runs[kept++] = r;
+            else if (kept > before)
+                areas->runs[kept - 1].pages += (run_end(&r, page) - from) / page;
+            else
+                areas->runs[kept++] =
+                    (struct image_run){.address = from, .pages = (run_end(&r, page) - from) / page};
+        }
+        if (fills && kept > before && a->end - run_end(&areas->runs[kept - 1], page) <= few)
+            areas->runs[kept - 1].pages += (a->end - run_end(&areas->runs[kept - 1], page)) / page;
+        first += count;
+    }
+    areas->run_count = kept;
+}
+
 void dump_areas_join(struct dump_areas *areas, uint64_t page)
 {
     size_t kept_areas = 0, kept_runs = 0, first = 0;
@@ -88,4 +118,5 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page)
     }
     areas->area_count = kept_areas;
     areas->run_count = kept_runs;
+    fill_gaps(areas, page);
 }

@@ -9,7 +9,8 @@ struct dump_areas;
 /* Make one of neighbours, after dump_areas_scan, in place; `page`: bytes. What is only read of a library and
  * was not written to (its headers, its constants) is mapped as its code is, for it lies before and behind it
  * in the same file. An area of a file that one run is all of becomes an anonymous one, which may be the
- * neighbour of another. */
+ * neighbour of another. A few pages of zeros between runs of anonymous memory, or at its ends, become part of
+ * them. */
 void dump_areas_join(struct dump_areas *areas, uint64_t page);
 
 #endif
