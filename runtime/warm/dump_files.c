@@ -51,6 +51,19 @@ static int take_content(struct dump_areas *areas, size_t path, struct error *err
     return ret;
 }
 
+/* The indices of the paths in the paths' order, which keeps the files of a directory together. */
+static const size_t *sort(struct arena *a, const struct dump_areas *areas)
+{
+    size_t *order = ARENA_ARRAY(a, areas->path_count + 1, size_t);
+    for (size_t i = 0; i < areas->path_count; i++) {
+        size_t at = i;
+        for (; at > 0 && strcmp(areas->paths[order[at - 1]], areas->paths[i]) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return order;
+}
+
 int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image_parts *parts,
                struct error *err)
 {
@@ -63,9 +76,11 @@ int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image
     strings[0] = '\0';
     parts->strings = strings;
     parts->strings_size = 1; /* never empty */
-    for (size_t i = 0; i < areas->path_count; i++) {
+    const size_t *order = sort(a, areas);
+    for (size_t k = 0; k < areas->path_count; k++) {
         struct file_identity identity;
         bool missing;
+        size_t i = order[k];
         int ret = look_up(root, areas->paths[i], &identity, &missing, err);
         if (ret == 0 && missing)
             ret = take_content(areas, i, err);

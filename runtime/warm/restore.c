@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,38 +90,73 @@ static int aside(const struct image *image, int fd)
     return copy < 0 ? -errno : copy;
 }
 
-/* The files that the snapshot has mapped; they have to be those that it was made with. */
+/* The directory of the file that was opened last: the next one is in the same, as a rule. */
+struct folder {
+    const char *path;
+    size_t length;
+    int fd;
+};
+
+/* What lies there now may be anything: a FIFO must not hang the runtime, a terminal not become its own. */
+static int open_file(int root, const char *path, struct folder *last)
+{
+    char folder[PATH_MAX];
+    const char *name = strrchr(path, '/') + 1;
+    size_t length = (size_t)(name - path);
+    if (length >= sizeof(folder))
+        return -ENAMETOOLONG;
+    if (last->fd < 0 || length != last->length || memcmp(path, last->path, length) != 0) {
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+        fd_close(&last->fd);
+        *last =
+            (struct folder){path, length, path_open_in_root_nosymlink(root, folder, O_PATH | O_DIRECTORY, 0)};
+    }
+    return last->fd < 0 ? last->fd
+                        : path_open_in_root_nosymlink(last->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
+/* The file has to be the one that the snapshot was made with. */
+static int compare_file(int fd, const char *path, const struct file_identity *expected, struct error *err)
+{
+    struct file_identity identity;
+    int ret = identity_of(fd, &identity);
+    if (ret < 0)
+        return error_set(err, ret, "mapped file '%s'", path);
+    return identity_equal(&identity, expected)
+               ? 0
+               : error_text(err, -ESTALE, "mapped file '%s' is another one", path);
+}
+
+/* The files that the snapshot has mapped. */
 static int open_files(struct restore *restore, struct error *err)
 {
     const struct image *image = restore->request.image;
     restore->files = calloc(image->file_count + 1, sizeof(*restore->files));
     if (restore->files == NULL)
         return error_set(err, -ENOMEM, "open the snapshot's files");
-    for (size_t i = 0; i < image->file_count; i++) {
+    struct folder last = {NULL, 0, -1};
+    int ret = 0;
+    for (size_t i = 0; ret == 0 && i < image->file_count; i++) {
         const char *path = image_path(image, &image->files[i]);
-        /* What lies there now may be anything: a FIFO must not hang the runtime, a terminal not become its
-         * own.
-         */
-        int fd =
-            path_open_in_root_nosymlink(restore->request.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+        cleanup_fd int fd = open_file(restore->request.root, path, &last);
         if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-            return error_text(err, -ESTALE, "mapped file '%s' is gone", path);
-        if (fd < 0)
-            return error_set(err, fd, "open mapped file '%s'", path);
-        restore->files[restore->file_count++] = aside(image, fd);
-        if (restore->files[i] != fd)
-            close(fd);
-        fd = restore->files[i];
-        if (fd < 0)
-            return error_set(err, fd, "open mapped file '%s'", path);
-        struct file_identity identity;
-        int ret = identity_of(fd, &identity);
+            ret = error_text(err, -ESTALE, "mapped file '%s' is gone", path);
+        else if (fd < 0)
+            ret = error_set(err, fd, "open mapped file '%s'", path);
+        else
+            ret = compare_file(fd, path, &image->files[i].identity, err);
+        int kept = ret == 0 ? aside(image, fd) : -1;
+        if (ret == 0 && kept < 0)
+            ret = error_set(err, kept, "open mapped file '%s'", path);
         if (ret < 0)
-            return error_set(err, ret, "mapped file '%s'", path);
-        if (!identity_equal(&identity, &image->files[i].identity))
-            return error_text(err, -ESTALE, "mapped file '%s' is another one", path);
+            break;
+        restore->files[restore->file_count++] = kept;
+        if (kept == fd)
+            fd_steal(&fd);
     }
-    return 0;
+    fd_close(&last.fd);
+    return ret;
 }
 
 /* The container's own, if a descriptor of the snapshot wants it. */
