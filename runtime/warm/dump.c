@@ -116,7 +116,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
         ret = dump_areas_scan(t, a, &areas, err);
     if (ret < 0)
         return ret;
-    dump_areas_join(&areas, page);
+    dump_areas_join(&areas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
     image_host_now(&parts->header.host);
     memcpy(parts->header.special, areas.special, sizeof(areas.special));
     parts->header.special_count = areas.special_count;

@@ -66,14 +66,14 @@ static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size
 }
 
 /* What lies between runs of anonymous memory, before the first and behind the last are zeros. */
-static void fill_gaps(struct dump_areas *areas, uint64_t page)
+static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
 {
     const uint64_t few = FEW * page;
     size_t kept = 0, first = 0;
     for (size_t i = 0; i < areas->area_count; i++) {
         const struct image_area *a = &areas->areas[i];
         size_t count = count_runs(areas, first, a), before = kept;
-        bool fills = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0;
+        bool fills = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0 && a->end != heap_end;
         for (size_t k = first; k < first + count; k++) {
             struct image_run r = areas->runs[k];
             const uint64_t from = kept > before ? run_end(&areas->runs[kept - 1], page) : a->start;
@@ -92,7 +92,7 @@ static void fill_gaps(struct dump_areas *areas, uint64_t page)
     areas->run_count = kept;
 }
 
-void dump_areas_join(struct dump_areas *areas, uint64_t page)
+void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
 {
     size_t kept_areas = 0, kept_runs = 0, first = 0;
     bool last_has_runs = false;
@@ -118,5 +118,5 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page)
     }
     areas->area_count = kept_areas;
     areas->run_count = kept_runs;
-    fill_gaps(areas, page);
+    fill_gaps(areas, page, heap_end);
 }

@@ -8,6 +8,8 @@
 #define PAGE 4096UL
 #define MAX  8
 
+#define HEAP_END 200
+
 #define READ  PROT_READ
 #define CODE  (PROT_READ | PROT_EXEC)
 #define WRITE (PROT_READ | PROT_WRITE)
@@ -83,6 +85,11 @@ static const struct {
      .content = {{27, 2}, {46, 1}},
      .after = {{10, 100, WRITE}},
      .content_after = {{27, 2}, {46, 1}}},
+    {.name = "nor those of the heap, which would have no name without them",
+     .before = {{190, 200, WRITE}},
+     .content = {{192, 2}, {196, 1}},
+     .after = {{190, 200, WRITE}},
+     .content_after = {{192, 2}, {196, 1}}},
     {.name = "nor those of a stack, which are copied",
      .before = {{10, 20, WRITE, IMAGE_AREA_STACK}},
      .content = {{12, 2}, {16, 1}},
@@ -139,7 +146,7 @@ int main(void)
         size_t run_count;
         got.area_count = fill(cases[i].before, cases[i].content, areas, runs, &got.run_count);
         size_t count = fill(cases[i].after, cases[i].content_after, expected, expected_runs, &run_count);
-        dump_areas_join(&got, PAGE);
+        dump_areas_join(&got, PAGE, HEAP_END * PAGE);
         ok(got.area_count == count && memcmp(areas, expected, count * sizeof(*areas)) == 0, "%s",
            cases[i].name);
         ok(got.run_count == run_count && memcmp(runs, expected_runs, run_count * sizeof(*runs)) == 0,
