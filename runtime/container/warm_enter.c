@@ -25,7 +25,7 @@
 static int prepare(const struct process_plan *plan, const char *program, int root, bool beside,
                    struct restore **out, struct error *err)
 {
-    const struct warm_start *warm = plan->warm;
+    struct warm_start *warm = plan->warm;
     const struct seccomp_plan *seccomp = &plan->seccomp;
     const struct sock_fprog filter = {(unsigned short)seccomp->count,
                                       (struct sock_filter *)(uintptr_t)seccomp->filter};
@@ -39,6 +39,7 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
         .agent = warm->agent,
         .prefetch = warm->decision.config.prefetch,
         .beside = beside,
+        .begun = warm->begun,
         .error_message = SYNC_ERROR,
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,
@@ -53,13 +54,23 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
                               {plan->apparmor.current.fd, plan->apparmor.current.text}},
                    .close_from = 3 + plan->preserve_fds},
     };
+    warm->begun = false;
     return restore_prepare(&request, out, err);
+}
+
+void warm_start_begin(struct warm_start *warm)
+{
+    if (warm != NULL && warm->beside)
+        warm->begun = restore_begin(&warm->slot.mapped, warm->slot.image);
 }
 
 static void give_up(struct warm_start *warm)
 {
     restore_free(warm->restore);
     warm->restore = NULL;
+    if (warm->begun)
+        restore_cancel(&warm->slot.mapped);
+    warm->begun = false;
 }
 
 /* Map the snapshot while the runtime looks at the files. What cannot be mapped yet is prepared again later,
@@ -73,18 +84,22 @@ static int map_meanwhile(const struct process_plan *plan, const char *program, i
     return ret;
 }
 
-/* By the runtime; by this process, if the runtime could not see them all or found a difference. Its verdict
- * is received in any case. */
+/* What the runtime has not come to; all, if it could not see them or found a difference. Its verdict is
+ * received in any case. */
 static int verify_files(const struct warm_start *warm, const struct look *look, int channel,
                         struct error *err)
 {
+    const struct manifest *manifest = warm->slot.manifest;
     if (warm->session)
         return 0; /* what it has mapped is compared when it is opened */
+    if (warm->turns == NULL)
+        return manifest_verify(manifest, look, NULL, err);
     struct error theirs = {0};
-    int message = warm->verdict ? sync_receive(channel, &theirs) : SYNC_COLD;
+    int ret = manifest_verify(manifest, look, warm->turns, err);
+    int message = sync_receive(channel, &theirs);
     if (message != SYNC_GO && message != SYNC_COLD)
         return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
-    return message == SYNC_GO ? 0 : manifest_verify(warm->slot.manifest, look, false, err);
+    return ret < 0 || message == SYNC_GO ? ret : manifest_verify(manifest, look, NULL, err);
 }
 
 static int check(const struct process_plan *plan, const char *program, int channel, struct error *err)
@@ -140,7 +155,7 @@ static int check_again(struct warm_start *warm, int root, struct error *err)
     if (warm->session || age < VALID_MS)
         return 0;
     give_up(warm);
-    return manifest_verify(warm->slot.manifest, &look, false, err);
+    return manifest_verify(warm->slot.manifest, &look, NULL, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)

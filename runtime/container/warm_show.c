@@ -73,7 +73,7 @@ static int compare_files(const struct plan *plan, const struct manifest *manifes
     look_plan(a, plan->spec, root, plan->bundle, &look);
     int ret = manifest_check_environment(manifest, process->envp, err);
     if (ret == 0)
-        ret = manifest_verify(manifest, &look, false, err);
+        ret = manifest_verify(manifest, &look, NULL, err);
     if (ret == 0)
         ret = manifest_check_program(manifest, &look, &plan->warm->decision.command_line, process->argv,
                                      process->cwd, err);

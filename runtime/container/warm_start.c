@@ -362,14 +362,18 @@ int warm_start_build(struct arena *a, const struct runtime_options *rt, const st
 
 void warm_start_divide(struct warm_start *warm, const struct spec_hooks *hooks)
 {
-    warm->verdict = !warm->session && hooks->create_container.count == 0;
-    warm->beside = warm->verdict && hooks->start_container.count == 0;
+    if (warm->session || hooks->create_container.count > 0)
+        return;
+    void *shared =
+        mmap(NULL, sizeof(*warm->turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    warm->turns = shared != MAP_FAILED ? shared : NULL;
+    warm->beside = warm->turns != NULL && hooks->start_container.count == 0;
 }
 
 int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err)
 {
     const struct warm_start *warm = plan->process.warm;
-    if (warm == NULL || !warm->verdict)
+    if (warm == NULL || warm->turns == NULL)
         return 0;
     struct error reason = {0};
     struct look look;
@@ -377,10 +381,7 @@ int warm_start_verify(struct arena *a, const struct plan *plan, int channel, str
     int ret = root < 0 ? error_set(&reason, -errno, "open the root '%s'", plan->rootfs) : 0;
     if (ret == 0) {
         look_plan(a, plan->spec, root, plan->bundle, &look);
-        /* The child, and the kernel's thread that it waits for when it takes the old root away
-         * (synchronize_rcu_expedited), may have been woken on this processor while others idle: without
-         * giving way this loop would keep them from it for two milliseconds. */
-        ret = look_is_exact(&look) ? manifest_verify(warm->slot.manifest, &look, true, &reason)
+        ret = look_is_exact(&look) ? manifest_verify(warm->slot.manifest, &look, warm->turns, &reason)
                                    : error_text(&reason, -EXDEV, "a mount can only be seen from within");
     }
     if (ret < 0)
@@ -400,6 +401,8 @@ void warm_start_release(struct warm_start *warm)
         store_open(warm->store, false, &store, &ignored);
     store_release(&store, &warm->slot);
     store_close(&store);
+    if (warm->turns != NULL)
+        munmap(warm->turns, sizeof(*warm->turns));
     fd_close(&warm->agent);
 }
 

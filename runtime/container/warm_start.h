@@ -23,11 +23,12 @@ struct warm_start {
     struct store_slot slot; /* of a session: the image, and neither manifest nor name */
     bool session;           /* a session is continued (create_options.snapshot) */
     int agent;              /* the agent in a sealed memfd, -1 when cold */
-    /* The runtime verifies the files while the child mounts and maps the snapshot, and sends its verdict;
-     * else the child does it all. */
-    bool verdict;
-    bool beside; /* … and the child may map it before the verdict */
+    /* The runtime verifies the files while the child mounts and maps the snapshot, who then helps it, and
+     * sends its verdict; NULL: the child does it all. */
+    struct manifest_turns *turns;
+    bool beside; /* the child may map it before the verdict */
     /* Of the child. */
+    bool begun;              /* warm_start_begin has mapped a part of it */
     struct timespec checked; /* when it was content with the files */
     struct restore *restore; /* prepared and mapped already, or NULL */
 };
@@ -63,6 +64,10 @@ void warm_start_release(struct warm_start *warm);
 void warm_start_refused(const struct warm_start *warm, const struct error *reason);
 
 void warm_start_describe(const struct warm_start *warm, struct json_out *out);
+
+/* In the child, while it has nothing to do: map of the snapshot what needs no other file, if it may be mapped
+ * already. NULL: nothing. */
+void warm_start_begin(struct warm_start *warm);
 
 /* In the child, as the container's user in the container's root. */
 

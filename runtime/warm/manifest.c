@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -128,13 +129,19 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     return 0;
 }
 
-int manifest_verify(const struct manifest *m, const struct look *look, bool yields, struct error *err)
+int manifest_verify(const struct manifest *m, const struct look *look, struct manifest_turns *turns,
+                    struct error *err)
 {
-    for (uint32_t i = 0; i < m->header->group_count; i++) {
+    struct manifest_turns own = {0};
+    struct manifest_turns *t = turns != NULL ? turns : &own;
+    for (uint32_t i; (i = atomic_fetch_add(&t->next, 1)) < m->header->group_count;) {
         int ret = verify_group(m, &m->groups[i], look, err);
         if (ret < 0)
             return ret;
-        if (yields)
+        /* The other process, and the kernel's thread that it waits for when it takes the old root away
+         * (synchronize_rcu_expedited), may have been woken on this processor while others idle: without
+         * giving way this loop would keep them from it for two milliseconds. */
+        if (turns != NULL)
             sched_yield();
     }
     return 0;

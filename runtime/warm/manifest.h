@@ -39,10 +39,18 @@ struct manifest; /* points into the data it was opened from, which must outlive 
 /* Check the form of everything; data is aligned to 8 bytes. 0 or -EUCLEAN. */
 int manifest_open(struct arena *a, const void *data, size_t size, struct manifest **out, struct error *err);
 
-/* Are all files what they were? -ESTALE names the first path that differs, -EXDEV one that the look cannot
- * see. `yields`: give way to others between directories. Makes system calls only, so that a forked child may
- * call it. */
-int manifest_verify(const struct manifest *manifest, const struct look *look, bool yields, struct error *err);
+/* Memory that two processes share, zeroed: each verifies the directories that the other has not begun with.
+ */
+struct manifest_turns {
+    _Atomic uint32_t next;
+};
+
+/* Are all files what they were, those whose turn it is here? NULL: all of them. -ESTALE names the first path
+ * that differs, -EXDEV one that the look cannot see. Makes system calls only, so that a forked child may call
+ * it.
+ */
+int manifest_verify(const struct manifest *manifest, const struct look *look, struct manifest_turns *turns,
+                    struct error *err);
 
 /* Would one of the preloaded modules have come from the place that the program puts first in sys.path: the
  * working directory, the script's, a directory or an archive that is run? -ESTALE names the file. A program

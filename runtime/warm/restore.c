@@ -316,6 +316,7 @@ static int make_plan(struct restore *restore, struct error *err)
         return ret;
     restore_plan_frame(plan);
     restore_plan_map(plan);
+    plan->begun = restore->request.begun;
     map_beside(restore);
     restore_plan_leave(plan);
     restore_plan_memory(plan);
@@ -341,6 +342,8 @@ void restore_free(struct restore *restore)
 {
     if (restore == NULL)
         return;
+    if (restore->request.begun && restore->plan.map.count == 0)
+        restore_cancel(restore->request.image);
     restore_plan_unmap(&restore->plan);
     if (restore->place.code != 0)
         restore_place_unmake(&restore->place);
@@ -367,6 +370,8 @@ static void copy_request(struct restore *restore, const struct restore_request *
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
 {
     struct restore *restore = calloc(1, sizeof(*restore));
+    if (restore == NULL && request->begun)
+        restore_cancel(request->image);
     if (restore == NULL)
         return error_set(err, -ENOMEM, "restore the snapshot");
     copy_request(restore, request);

@@ -48,9 +48,16 @@ struct restore_request {
     size_t program_index;
     bool prefetch;     /* make the pages of the image's write set private at once */
     bool beside;       /* map the snapshot now, if this process has nothing where it belongs */
+    bool begun;        /* go on from restore_begin, with beside; also a failure takes that back */
     int error_message; /* the first word of what is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };
+
+/* Map what the snapshot has by itself, if this process has nothing where it belongs, while the rest of the
+ * request is not known yet, or what it names is not there. false: nothing is changed. restore_cancel takes it
+ * back. */
+bool restore_begin(const struct image *image, int file);
+void restore_cancel(const struct image *image);
 
 /* Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,

@@ -128,6 +128,12 @@ static void map_area(struct restore_plan *plan, const struct image_area *a)
                  (uint64_t)-1);
 }
 
+static int run_flags(const struct image_area *a, bool over)
+{
+    return MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
+           ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+}
+
 /* The pages of the snapshot; `over` their area, if that is mapped. A stack has to stay anonymous, for a
  * mapping of a file does not grow. */
 static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r,
@@ -138,9 +144,7 @@ static void map_run(struct restore_plan *plan, const struct image_area *a, const
         restore_step(&plan->map, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
     else
         restore_step(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, r->address, size, a->prot,
-                     MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
-                         ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0),
-                     fd, r->offset);
+                     (uint64_t)run_flags(a, over), fd, r->offset);
 }
 
 static void advise(struct restore_plan *plan, const struct image_area *a)
@@ -171,18 +175,30 @@ static void prefetch(struct restore_plan *plan)
     }
 }
 
+/* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
+static const struct image_run *whole_run(const struct image *image, const struct image_area *a,
+                                         const struct image_run **next)
+{
+    const struct image_run *first = *next, *end = image->runs + image->run_count;
+    while (*next < end && (*next)->address < a->end)
+        ++*next;
+    bool whole = *next == first + 1 && (a->flags & IMAGE_AREA_STACK) == 0 &&
+                 image_run_covers(first, a, image->header->page_size);
+    return whole ? first : NULL;
+}
+
 void restore_plan_map(struct restore_plan *plan)
 {
     const struct image *image = plan->image;
-    const struct image_run *run = image->runs, *end = image->runs + image->run_count;
+    const struct image_run *run = image->runs;
     for (size_t i = 0; i < image->area_count; i++) {
         const struct image_area *a = &image->areas[i];
-        bool covered = run < end && (a->flags & IMAGE_AREA_STACK) == 0 &&
-                       image_run_covers(run, a, image->header->page_size);
-        if (!covered)
+        const struct image_run *next = run;
+        bool whole = whole_run(image, a, &next) != NULL;
+        if (!whole)
             map_area(plan, a);
-        for (; run < end && run->address < a->end; run++)
-            map_run(plan, a, run, !covered);
+        for (; run < next; run++)
+            map_run(plan, a, run, !whole);
         advise(plan, a);
     }
     if (plan->request->prefetch)
@@ -195,11 +211,19 @@ static bool takes_memory(const struct restorer_step *step)
     return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
 }
 
-static void take_back(const struct restore_list *list, size_t count)
+/* Was the step carried out when the first `done` of the list were? */
+static bool is_done(const struct restore_plan *plan, size_t i, size_t done)
 {
-    for (size_t i = 0; i < count; i++)
-        if (takes_memory(&list->steps[i]))
-            munmap((void *)list->steps[i].arguments[0], list->steps[i].arguments[1]);
+    return i < done || (plan->begun && plan->map.steps[i].report == REPORT_MAP_SNAPSHOT &&
+                        takes_memory(&plan->map.steps[i]));
+}
+
+static void take_back(struct restore_plan *plan, size_t done)
+{
+    for (size_t i = 0; i < plan->map.count; i++)
+        if (is_done(plan, i, done) && takes_memory(&plan->map.steps[i]))
+            munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
+    plan->beside = plan->begun = false;
 }
 
 bool restore_plan_map_beside(struct restore_plan *plan)
@@ -207,19 +231,48 @@ bool restore_plan_map_beside(struct restore_plan *plan)
     for (size_t i = 0; i < plan->map.count; i++) {
         const struct restorer_step *step = &plan->map.steps[i];
         const uint64_t *a = step->arguments;
-        if (syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
+        if (is_done(plan, i, 0) || syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
             (step->flags & RESTORER_HINT) != 0)
             continue;
-        take_back(&plan->map, i);
+        take_back(plan, i);
         return false;
     }
     return plan->beside = true;
 }
 
-void restore_plan_unmap(const struct restore_plan *plan)
+void restore_plan_unmap(struct restore_plan *plan)
 {
-    if (plan->beside)
-        take_back(&plan->map, plan->map.count);
+    take_back(plan, plan->beside ? plan->map.count : 0);
+}
+
+static void unmap_whole(const struct image *image, size_t count)
+{
+    const struct image_run *next = image->runs;
+    for (size_t i = 0; i < count; i++)
+        if (whole_run(image, &image->areas[i], &next) != NULL)
+            munmap((void *)image->areas[i].start, image->areas[i].end - image->areas[i].start);
+}
+
+bool restore_begin(const struct image *image, int file)
+{
+    const struct image_run *next = image->runs;
+    if (image->header->descriptor_count > 0)
+        return false;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        const struct image_run *run = whole_run(image, a, &next);
+        if (run == NULL || mmap((void *)a->start, a->end - a->start, (int)a->prot, run_flags(a, false), file,
+                                (off_t)run->offset) != MAP_FAILED)
+            continue;
+        unmap_whole(image, i);
+        return false;
+    }
+    return true;
+}
+
+void restore_cancel(const struct image *image)
+{
+    unmap_whole(image, image->area_count);
 }
 
 void restore_plan_memory(struct restore_plan *plan)

@@ -54,7 +54,7 @@ struct restore_plan {
 
     struct restorer_work *work;
     struct restore_list rest, map; /* what the restorer carries out, and of that what maps the snapshot */
-    bool beside;                   /* the second was carried out already, beside the memory of this process */
+    bool begun, beside;            /* of the second, restore_begin's part was carried out; all of it was */
     uint64_t next, end;            /* free part of the place's data */
 };
 
@@ -80,7 +80,7 @@ void restore_list_add(struct restore_list *list, enum restore_report report, uin
  * restore_plan_unmap takes it back. */
 void restore_plan_map(struct restore_plan *plan);
 bool restore_plan_map_beside(struct restore_plan *plan);
-void restore_plan_unmap(const struct restore_plan *plan);
+void restore_plan_unmap(struct restore_plan *plan);
 
 /* What the restorer carries out, in this order: the runtime's own registrations end (restore_process.c); its
  * memory goes, and the snapshot's comes if it is not there (restore_memory.c); signals, thread, layout, name

@@ -189,10 +189,14 @@ static void test_changes(void)
         struct look look = {.root = root};
         make_tree();
         struct manifest *m = build(&a, report, sizeof(report), template_environment);
-        if (!is_int(manifest_verify(m, &look, false, &err), 0, "unchanged: true"))
+        if (!is_int(manifest_verify(m, &look, NULL, &err), 0, "unchanged: true"))
             diag("%s", err.text);
         changes[i].change();
-        is_int(manifest_verify(m, &look, false, &err), -ESTALE, "%s: stale", changes[i].name);
+        struct manifest_turns first = {0}, last = {UINT16_MAX};
+        is_int(manifest_verify(m, &look, &first, &err), -ESTALE, "%s: seen by whose turn it is",
+               changes[i].name);
+        is_int(manifest_verify(m, &look, &last, &err), 0, "%s: not by others", changes[i].name);
+        is_int(manifest_verify(m, &look, NULL, &err), -ESTALE, "%s: stale", changes[i].name);
         is_str(err.text, changes[i].text, "%s: named", changes[i].name);
         remove_tree();
         arena_free(&a);
@@ -247,9 +251,9 @@ static void test_environment(void)
     put_in("etc", "passwd", "root:x:0:0::/root:");
     m = build(&a, home, sizeof(home), homeless);
     is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "HOME is the child's to find");
-    is_int(manifest_verify(m, &look, false, &err), 0, "the same /etc/passwd");
+    is_int(manifest_verify(m, &look, NULL, &err), 0, "the same /etc/passwd");
     put_in("etc", "passwd", "root:x:0:0::/:");
-    is_int(manifest_verify(m, &look, false, &err), -ESTALE,
+    is_int(manifest_verify(m, &look, NULL, &err), -ESTALE,
            "another /etc/passwd, and so perhaps another HOME");
     remove_tree();
 
@@ -331,7 +335,7 @@ static void test_damage(void)
         struct manifest_facts facts;
         opened++;
         manifest_describe(m, &facts);
-        (void)manifest_verify(m, &look, false, &err);
+        (void)manifest_verify(m, &look, NULL, &err);
         (void)check(m, (const char *const[]){"FOO=1", NULL});
         (void)manifest_check_shadow(m, &look, "/lib", &err);
     }
@@ -441,7 +445,7 @@ static void test_speed(void)
     struct manifest *m = build(&a, text, (size_t)(p - text), template_environment);
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    int ret = manifest_verify(m, &look, false, &err);
+    int ret = manifest_verify(m, &look, NULL, &err);
     clock_gettime(CLOCK_MONOTONIC, &end);
     is_int(ret, 0, "%d files are true", MANY);
     diag("verified in %ld us", (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000);

@@ -516,8 +516,9 @@ static int open_self(void)
     return fd;
 }
 
-/* Of all requests: is the snapshot mapped at once, beside the memory of who becomes it? */
-static bool beside;
+/* Of all requests: is the snapshot mapped at once, beside the memory of who becomes it, and begun with
+ * before? */
+static bool beside, begins;
 
 /* `argument` is the second of the command line. */
 static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
@@ -560,6 +561,7 @@ static struct restored start_restored(int image, char *argument, int (*confine)(
         struct restore *restore;
         struct restore_request request = make_request(image, argument, finish);
         dup2(output[1], 1);
+        request.begun = begins && restore_begin(request.image, image);
         if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
             dprintf(1, "bad prepare: %s\n", err.text);
             _exit(1);
@@ -734,6 +736,15 @@ static void *find_address(int file)
     return address;
 }
 
+static void *take_address(void *address)
+{
+    void *taken = mmap(address, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (taken == MAP_FAILED)
+        bail_out("take an address: %s", strerror(errno));
+    return taken;
+}
+
 /* What is prepared beside can be given up, and what lies in the way stays as it is: the exchange is later
  * then. */
 static void test_beside(int image)
@@ -754,10 +765,7 @@ static void test_beside(int image)
     is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
 
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int *taken = mmap(find_address(image), page, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (taken == MAP_FAILED)
-        bail_out("take an address: %s", strerror(errno));
+    int *taken = take_address(find_address(image));
     *taken = 4711;
     before = count_mappings();
     is_int(restore_prepare(&request, &restore, &err), 0, "prepared where something is in the way");
@@ -767,6 +775,51 @@ static void test_beside(int image)
     is_int((int)count_mappings(), (int)before, "nothing of the attempt is left");
     finish_restored(start_restored(image, "-c", NULL, &plain), "with something in the way");
     munmap(taken, page);
+    close(request.root);
+    close(request.agent);
+}
+
+/* What was begun is gone on with, or is nothing to what follows. */
+static void test_begun(int file)
+{
+    struct restore *restore;
+    struct error err = {0};
+    struct restore_request request = make_request(file, "-c", &plain);
+    const size_t before = count_mappings(), page = (size_t)sysconf(_SC_PAGESIZE);
+    ok(restore_begin(request.image, file), "a part of a snapshot is mapped");
+    ok(count_mappings() > before, "it is there");
+    restore_cancel(request.image);
+    is_int((int)count_mappings(), (int)before, "cancelled, it is gone");
+
+    request.begun = restore_begin(request.image, file);
+    is_int(restore_prepare(&request, &restore, &err), 0, "what was begun is prepared");
+    ok(request.begun && restore_is_mapped(restore), "… and mapped");
+    restore_free(restore);
+    is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
+
+    struct rlimit limit;
+    getrlimit(RLIMIT_DATA, &limit);
+    request.begun = restore_begin(request.image, file);
+    setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
+    is_int(restore_prepare(&request, &restore, &err), -ENOTSUP, "what was begun cannot be prepared");
+    setrlimit(RLIMIT_DATA, &limit);
+    is_int((int)count_mappings(), (int)before, "nothing of it is left");
+
+    /* Once an area of a file is in the way, which is no part of the beginning, and once each that may be. */
+    for (size_t i = 0; i < request.image->area_count; i++) {
+        const struct image_area *a = &request.image->areas[i];
+        if ((a->flags & IMAGE_AREA_STACK) != 0)
+            continue;
+        void *taken = take_address((void *)a->start);
+        bool same = count_mappings() == before + 1;
+        request.begun = restore_begin(request.image, file);
+        bool prepared = restore_prepare(&request, &restore, &err) == 0;
+        ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
+           (unsigned long)a->start, request.begun ? ", though begun" : "");
+        restore_free(restore);
+        ok(!same || count_mappings() == before + 1, "nothing of it is left, and all of the other");
+        munmap(taken, page);
+    }
     close(request.root);
     close(request.agent);
 }
@@ -868,7 +921,11 @@ int main(int argc, char **argv)
         test_restore(image);
         beside = true;
         test_restore(image);
+        begins = true;
+        test_restore(image);
+        begins = false;
         test_beside(image);
+        test_begun(image);
     } else {
         diag("%s", err.text);
     }
