@@ -10,7 +10,7 @@
 static struct arena arena;
 
 /* What the kernel would return for a request: 1 allow, 0 refuse; -1 when the program does what the verifier
- * refuses: an unknown instruction, a jump out of the program, no end. */
+ * refuses: an unknown instruction, no end. */
 static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_dev_ctx *request)
 {
     uint64_t reg[11] = {0};
@@ -21,29 +21,43 @@ static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_de
         case BPF_LDX | BPF_MEM | BPF_W:
             *dst = *(const uint32_t *)((const char *)request + i->off);
             break;
-        case BPF_ALU | BPF_MOV | BPF_X:
-            *dst = (uint32_t)reg[i->src_reg];
+        case BPF_LD | BPF_IMM | BPF_DW:
+            if (++pc == p->count)
+                return -1;
+            *dst = (uint32_t)i->imm | (uint64_t)(uint32_t)p->insns[pc].imm << 32;
             break;
-        case BPF_ALU | BPF_AND | BPF_K:
-            *dst = (uint32_t)*dst & (uint32_t)i->imm;
-            break;
-        case BPF_ALU | BPF_RSH | BPF_K:
-            *dst = (uint32_t)*dst >> i->imm;
+        case BPF_ALU64 | BPF_MOV | BPF_X:
+            *dst = reg[i->src_reg];
             break;
         case BPF_ALU64 | BPF_MOV | BPF_K:
             *dst = (uint64_t)(int64_t)i->imm;
             break;
-        case BPF_JMP32 | BPF_JNE | BPF_K:
-            pc += (uint32_t)*dst != (uint32_t)i->imm ? (size_t)i->off : 0;
+        case BPF_ALU64 | BPF_OR | BPF_X:
+            *dst |= reg[i->src_reg];
             break;
-        case BPF_JMP | BPF_JNE | BPF_K:
-            pc += *dst != (uint64_t)(int64_t)i->imm ? (size_t)i->off : 0;
+        case BPF_ALU64 | BPF_AND | BPF_X:
+            *dst &= reg[i->src_reg];
             break;
-        case BPF_JMP | BPF_JSET | BPF_K:
-            pc += *dst & (uint64_t)(int64_t)i->imm ? (size_t)i->off : 0;
+        case BPF_ALU64 | BPF_AND | BPF_K:
+            *dst &= (uint64_t)(int64_t)i->imm;
             break;
-        case BPF_JMP | BPF_JA:
-            pc += (size_t)i->off;
+        case BPF_ALU64 | BPF_XOR | BPF_X:
+            *dst ^= reg[i->src_reg];
+            break;
+        case BPF_ALU64 | BPF_XOR | BPF_K:
+            *dst ^= (uint64_t)(int64_t)i->imm;
+            break;
+        case BPF_ALU64 | BPF_ADD | BPF_K:
+            *dst += (uint64_t)(int64_t)i->imm;
+            break;
+        case BPF_ALU64 | BPF_MUL | BPF_K:
+            *dst *= (uint64_t)(int64_t)i->imm;
+            break;
+        case BPF_ALU64 | BPF_LSH | BPF_K:
+            *dst <<= (uint64_t)(int64_t)i->imm;
+            break;
+        case BPF_ALU64 | BPF_RSH | BPF_K:
+            *dst >>= (uint64_t)(int64_t)i->imm;
             break;
         case BPF_JMP | BPF_EXIT:
             return (int)reg[0];
@@ -96,6 +110,11 @@ static int verdict(const char *rules, const char *request)
 #define NO_NULL "[" DENY_ALL "," RULE("false", "c", "1", "3", "rwm") "]"
 #define NO_DISK "[" ALLOW_ALL "," RULE("false", "b", "8", "-1", "w") "]"
 #define LAST    "[" DENY_ALL "," RULE("true", "c", "9", "1", "rwm") "," RULE("false", "c", "9", "-1", "rwm") "]"
+#define ONE_YES                                                                                              \
+    "[" DENY_ALL "," RULE("true", "c", "9", "1", "rwm") "," RULE("false", "a", "-1", "-1", "wm") "]"
+#define TOO_HIGH                                                                                             \
+    "[" DENY_ALL "," RULE("true", "c", "4096", "5", "rwm") "," RULE("true", "c", "0", "1048581", "r") "]"
+#define HIGHEST "[" DENY_ALL "," RULE("true", "c", "4095", "1048575", "rwm") "]"
 #define ONLY_NO "[" RULE("false", "b", "8", "0", "rwm") "]"
 
 static const struct {
@@ -124,6 +143,15 @@ static const struct {
     {NO_DISK, "b 8:1 rw", 0, "all allowed but writing to disks: read and write"},
     {NO_DISK, "c 8:1 w", 1, "all allowed but writing to disks: a character device"},
     {LAST, "c 9:1 r", 0, "the last rule wins"},
+    {LAST, "c 9:1 rw", 0, "the last rule wins for each access"},
+    {ONE_YES, "c 9:1 w", 0, "all of an access refused"},
+    {ONE_YES, "c 9:1 rw", 0, "… and another is not of help"},
+    {ONE_YES, "c 9:1 r", 1, "… nor harmed"},
+    {ONE_YES, "b 9:1 m", 0, "an access refused for all devices"},
+    {TOO_HIGH, "c 0:5 r", 0, "a number that no device has is not a smaller one"},
+    {TOO_HIGH, "c 1:5 r", 1, "… nor the rule another's"},
+    {HIGHEST, "c 4095:1048575 rwm", 1, "the highest numbers"},
+    {HIGHEST, "b 4095:1048575 r", 0, "the highest numbers of another type"},
     {ONLY_NO, "b 8:0 r", 0, "a rule that refuses"},
     {ONLY_NO, "c 250:1 r", 0, "what no rule names is refused"},
 };
