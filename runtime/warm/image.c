@@ -263,7 +263,8 @@ int image_open(int fd, struct image *out, struct error *err)
     if (map == MAP_FAILED)
         return error_set(err, -errno, "map the snapshot");
     *out = (struct image){.map = map, .map_size = header.tables_size, .header = map};
-    if (image_checksum(map, header.tables_size) != header.checksum || memcmp(map, &header, sizeof(header)) != 0)
+    if (image_checksum(map, header.tables_size) != header.checksum ||
+        memcmp(map, &header, sizeof(header)) != 0)
         ret = damaged(err, "its checksum");
     if (ret == 0)
         ret = check_tables(out, err);

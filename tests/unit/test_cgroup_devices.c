@@ -47,7 +47,7 @@ static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_de
         case BPF_ALU64 | BPF_XOR | BPF_K:
             *dst ^= (uint64_t)(int64_t)i->imm;
             break;
-        case BPF_ALU64 | BPF_ADD | BPF_K:
+        case BPF_ALU64 | BPF_ADD: /* … | BPF_K, which is 0 as well */
             *dst += (uint64_t)(int64_t)i->imm;
             break;
         case BPF_ALU64 | BPF_MUL | BPF_K:
