@@ -53,7 +53,8 @@ static int check_host(const struct image *image, struct error *err)
     return 0;
 }
 
-/* Memory that the limits of this process forbid is better known now than half way. */
+/* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
+ * fault: others can use it. */
 static int check_limits(const struct image *image, struct error *err)
 {
     uint64_t all = 0, data = 0;
@@ -71,7 +72,7 @@ static int check_limits(const struct image *image, struct error *err)
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         struct rlimit limit;
         if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
-            return error_text(err, -ENOTSUP, "%s is smaller than the snapshot", limits[i].name);
+            return error_text(err, -ENOMEM, "%s is smaller than the snapshot", limits[i].name);
     }
     return 0;
 }

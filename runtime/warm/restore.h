@@ -61,10 +61,10 @@ void restore_cancel(const struct image *image);
 
 /* Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
- * processor or layout that the snapshot is not for. Nothing has changed for the caller then. The strings, the
- * image, the filter's instructions and the labels of the request are used until restore_go, the descriptors
- * as well unless the snapshot was mapped; the limits of resources and the identity are those of the moment.
- */
+ * processor or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. Nothing has
+ * changed for the caller then. The strings, the image, the filter's instructions and the labels of the
+ * request are used until restore_go, the descriptors as well unless the snapshot was mapped; the limits of
+ * resources and the identity are those of the moment. */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
 /* Is the snapshot mapped already, so that of the descriptors only the labels' are needed any more? */

@@ -349,6 +349,15 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     output_is ""
 }
 
+@test "limits: a container that is too small for a snapshot takes it from no other" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
+    preload_a_clock
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
+    expect '[1-9]*' either -c "$SAY"
+    configure 'process["rlimits"] = []'
+    warm_says "$before" -c "$SAY"
+}
+
 @test "another user's snapshot is not taken" {
     needs_root "has other ids than its own"
     module greeting.py <<<'import os; text = os.getuid()'

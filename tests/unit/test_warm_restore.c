@@ -801,7 +801,7 @@ static void test_begun(int file)
     getrlimit(RLIMIT_DATA, &limit);
     request.begun = restore_begin(request.image, file);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
-    is_int(restore_prepare(&request, &restore, &err), -ENOTSUP, "what was begun cannot be prepared");
+    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "what was begun cannot be prepared");
     setrlimit(RLIMIT_DATA, &limit);
     is_int((int)count_mappings(), (int)before, "nothing of it is left");
 
@@ -832,7 +832,7 @@ static void test_limits(int image)
     struct rlimit before;
     getrlimit(RLIMIT_DATA, &before);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, before.rlim_max});
-    is_int(restore_prepare(&request, &restore, &err), -ENOTSUP, "a limit that is too small is seen before");
+    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a limit that is too small is seen before");
     is_str(err.text, "RLIMIT_DATA is smaller than the snapshot", "it is named");
     setrlimit(RLIMIT_DATA, &before);
     close(request.root);
