@@ -71,10 +71,10 @@ void warm_start_begin(struct warm_start *warm);
 
 /* In the child, as the container's user in the container's root. */
 
-/* Is the snapshot true to the files and the environment that the program will find? Takes the runtime's
- * verdict from `channel`, if there will be one. If not, the runtime is
- * told over `channel` (SYNC_COLD), and the warm start is taken off the plan; in mode "require" that is an
- * error. */
+/* Is the snapshot true to the files and the environment that the program will find? Maps it first, if that
+ * may be, helps the runtime with the files and takes its verdict from `channel`, if there will be one. If
+ * not, the runtime is told over `channel` (SYNC_COLD), the memory is given back, and the warm start is taken
+ * off the plan; in mode "require" that is an error. */
 int warm_start_check(struct process_plan *plan, const char *program, int channel, struct error *err);
 
 /* Become the snapshot. Returns only on failure, with nothing changed but no_new_privs. */
