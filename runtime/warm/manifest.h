@@ -4,7 +4,6 @@
 #ifndef PYSBX_WARM_MANIFEST_H
 #define PYSBX_WARM_MANIFEST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -11,7 +11,6 @@
  * Where the snapshot has nothing that the runtime has, which is usual, for both lie anywhere, it is mapped
  * before the exchange, beside the runtime, which can still give it back; the exchange then unmaps the gaps.
  */
-#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>

@@ -9,6 +9,30 @@
 
 static struct arena arena;
 
+/* dst OPERATION value, of 64 bits; false for an operation that the program does not use. */
+static bool calculate(unsigned operation, uint64_t *dst, uint64_t value)
+{
+    const struct {
+        unsigned operation;
+        uint64_t result;
+    } rows[] = {
+        {BPF_MOV, value},
+        {BPF_OR, *dst | value},
+        {BPF_AND, *dst & value},
+        {BPF_XOR, *dst ^ value},
+        {BPF_ADD, *dst + value},
+        {BPF_MUL, *dst * value},
+        {BPF_LSH, *dst << (value % 64)},
+        {BPF_RSH, *dst >> (value % 64)},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].operation == operation) {
+            *dst = rows[i].result;
+            return true;
+        }
+    return false;
+}
+
 /* What the kernel would return for a request: 1 allow, 0 refuse; -1 when the program does what the verifier
  * refuses: an unknown instruction, no end. */
 static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_dev_ctx *request)
@@ -17,52 +41,16 @@ static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_de
     for (size_t pc = 0; pc < p->count; pc++) {
         const struct bpf_insn *i = &p->insns[pc];
         uint64_t *dst = &reg[i->dst_reg];
-        switch (i->code) {
-        case BPF_LDX | BPF_MEM | BPF_W:
-            *dst = *(const uint32_t *)((const char *)request + i->off);
-            break;
-        case BPF_LD | BPF_IMM | BPF_DW:
-            if (++pc == p->count)
-                return -1;
-            *dst = (uint32_t)i->imm | (uint64_t)(uint32_t)p->insns[pc].imm << 32;
-            break;
-        case BPF_ALU64 | BPF_MOV | BPF_X:
-            *dst = reg[i->src_reg];
-            break;
-        case BPF_ALU64 | BPF_MOV | BPF_K:
-            *dst = (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_OR | BPF_X:
-            *dst |= reg[i->src_reg];
-            break;
-        case BPF_ALU64 | BPF_AND | BPF_X:
-            *dst &= reg[i->src_reg];
-            break;
-        case BPF_ALU64 | BPF_AND | BPF_K:
-            *dst &= (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_XOR | BPF_X:
-            *dst ^= reg[i->src_reg];
-            break;
-        case BPF_ALU64 | BPF_XOR | BPF_K:
-            *dst ^= (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_ADD: /* … | BPF_K, which is 0 as well */
-            *dst += (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_MUL | BPF_K:
-            *dst *= (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_LSH | BPF_K:
-            *dst <<= (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_ALU64 | BPF_RSH | BPF_K:
-            *dst >>= (uint64_t)(int64_t)i->imm;
-            break;
-        case BPF_JMP | BPF_EXIT:
+        if (i->code == (BPF_JMP | BPF_EXIT))
             return (int)reg[0];
-        default:
-            return -1;
+        if (i->code == (BPF_LDX | BPF_MEM | BPF_W)) {
+            *dst = *(const uint32_t *)((const char *)request + i->off);
+        } else if (i->code == (BPF_LD | BPF_IMM | BPF_DW) && pc + 1 < p->count) {
+            *dst = (uint32_t)i->imm | (uint64_t)(uint32_t)p->insns[++pc].imm << 32;
+        } else {
+            uint64_t value = BPF_SRC(i->code) == BPF_X ? reg[i->src_reg] : (uint64_t)(int64_t)i->imm;
+            if (BPF_CLASS(i->code) != BPF_ALU64 || !calculate(BPF_OP(i->code), dst, value))
+                return -1;
         }
     }
     return -1;
