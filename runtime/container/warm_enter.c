@@ -23,7 +23,7 @@
 
 /* What the restorer takes from the plan. The capabilities are what execve(2) would leave. */
 static int prepare(const struct process_plan *plan, const char *program, int root, bool beside,
-                   struct restore **out, struct error *err)
+                   struct error *err)
 {
     struct warm_start *warm = plan->warm;
     const struct seccomp_plan *seccomp = &plan->seccomp;
@@ -39,7 +39,6 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
         .agent = warm->agent,
         .prefetch = warm->decision.config.prefetch,
         .beside = beside,
-        .begun = warm->begun,
         .error_message = SYNC_ERROR,
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,
@@ -54,23 +53,19 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
                               {plan->apparmor.current.fd, plan->apparmor.current.text}},
                    .close_from = 3 + plan->preserve_fds},
     };
-    warm->begun = false;
-    return restore_prepare(&request, out, err);
+    return restore_prepare(&request, &warm->restore, err);
 }
 
 void warm_start_begin(struct warm_start *warm)
 {
     if (warm != NULL && warm->beside)
-        warm->begun = restore_begin(&warm->slot.mapped, warm->slot.image);
+        warm->restore = restore_begin(&warm->slot.mapped, warm->slot.image);
 }
 
 static void give_up(struct warm_start *warm)
 {
     restore_free(warm->restore);
     warm->restore = NULL;
-    if (warm->begun)
-        restore_cancel(&warm->slot.mapped);
-    warm->begun = false;
 }
 
 /* Map the snapshot while the runtime looks at the files. What cannot be mapped yet is prepared again later,
@@ -78,7 +73,7 @@ static void give_up(struct warm_start *warm)
 static int map_meanwhile(const struct process_plan *plan, const char *program, int root, struct error *err)
 {
     struct warm_start *warm = plan->warm;
-    int ret = warm->beside ? prepare(plan, program, root, true, &warm->restore, err) : 0;
+    int ret = warm->beside ? prepare(plan, program, root, true, err) : 0;
     if (ret == 0 && warm->restore != NULL && !restore_is_mapped(warm->restore))
         give_up(warm);
     return ret;
@@ -169,7 +164,7 @@ int warm_start_enter(struct process_plan *plan, const char *program, int channel
         return error_set(err, -errno, "open the container's root");
     ret = check_again(warm, root, err);
     if (ret == 0 && warm->restore == NULL)
-        ret = prepare(plan, program, root, false, &warm->restore, err);
+        ret = prepare(plan, program, root, false, err);
     /* Every file is open by now, and the restorer opens no other. */
     if (ret == 0)
         ret = landlock_apply(&plan->landlock, err);

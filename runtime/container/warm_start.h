@@ -28,9 +28,8 @@ struct warm_start {
     struct manifest_turns *turns;
     bool beside; /* the child may map it before the verdict */
     /* Of the child. */
-    bool begun;              /* warm_start_begin has mapped a part of it */
     struct timespec checked; /* when it was content with the files */
-    struct restore *restore; /* prepared and mapped already, or NULL */
+    struct restore *restore; /* begun, or prepared and mapped already, or NULL */
 };
 
 /* Decide. Changes nothing; the container's plan points to the result. 0 or negative errno: a mistake in an

@@ -301,8 +301,6 @@ static uint64_t find_stack(const struct image *image)
 static int make_plan(struct restore *restore, struct error *err)
 {
     struct restore_plan *plan = &restore->plan;
-    plan->image = restore->request.image;
-    plan->request = &restore->request;
     plan->place = &restore->place;
     plan->files = restore->files;
     plan->urandom = restore->urandom;
@@ -317,7 +315,6 @@ static int make_plan(struct restore *restore, struct error *err)
         return ret;
     restore_plan_frame(plan);
     restore_plan_map(plan);
-    plan->begun = restore->request.begun;
     map_beside(restore);
     restore_plan_leave(plan);
     restore_plan_memory(plan);
@@ -343,8 +340,6 @@ void restore_free(struct restore *restore)
 {
     if (restore == NULL)
         return;
-    if (restore->request.begun && restore->plan.map.count == 0)
-        restore_cancel(restore->request.image);
     restore_plan_unmap(&restore->plan);
     if (restore->place.code != 0)
         restore_place_unmake(&restore->place);
@@ -368,15 +363,35 @@ static void copy_request(struct restore *restore, const struct restore_request *
     }
 }
 
-int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
+static struct restore *make_restore(const struct image *image, int file)
 {
     struct restore *restore = calloc(1, sizeof(*restore));
-    if (restore == NULL && request->begun)
-        restore_cancel(request->image);
+    if (restore == NULL)
+        return NULL;
+    restore->request.image = restore->plan.image = image;
+    restore->request.file = file;
+    restore->plan.request = &restore->request;
+    restore->urandom = -1;
+    return restore;
+}
+
+struct restore *restore_begin(const struct image *image, int file)
+{
+    struct restore *restore = image->header->descriptor_count == 0 ? make_restore(image, file) : NULL;
+    if (restore != NULL && !restore_plan_map_whole(&restore->plan)) {
+        restore_free(restore);
+        return NULL;
+    }
+    return restore;
+}
+
+int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
+{
+    struct restore *restore = *out != NULL ? *out : make_restore(request->image, request->file);
     if (restore == NULL)
         return error_set(err, -ENOMEM, "restore the snapshot");
+    *out = NULL;
     copy_request(restore, request);
-    restore->urandom = -1;
     int ret = check_host(request->image, err);
     if (ret == 0)
         ret = check_limits(request->image, err);

@@ -48,24 +48,24 @@ struct restore_request {
     size_t program_index;
     bool prefetch;     /* make the pages of the image's write set private at once */
     bool beside;       /* map the snapshot now, if this process has nothing where it belongs */
-    bool begun;        /* go on from restore_begin, with beside; also a failure takes that back */
     int error_message; /* the first word of what is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };
 
-/* Map what the snapshot has by itself, if this process has nothing where it belongs, while the rest of the
- * request is not known yet, or what it names is not there. false: nothing is changed. restore_cancel takes it
- * back. */
-bool restore_begin(const struct image *image, int file);
-void restore_cancel(const struct image *image);
+/* Map what the snapshot `image`, of which `file` is the file, has by itself, while the rest of the request is
+ * not known yet, or what it names is not there. NULL: this process has something where it belongs, and
+ * nothing has changed. */
+struct restore *restore_begin(const struct image *image, int file);
 
-/* Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
+/* Goes on with *restore, which restore_begin has made for the same image, or is NULL.
+ *
+ * Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
  * processor or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. Nothing has
- * changed for the caller then. The strings, the image, the filter's instructions and the labels of the
- * request are used until restore_go, the descriptors as well unless the snapshot was mapped; the limits of
- * resources and the identity are those of the moment. */
-int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
+ * changed for the caller then, what was begun is given up, and *restore is NULL. The strings, the image, the
+ * filter's instructions and the labels of the request are used until restore_go, the descriptors as well
+ * unless the snapshot was mapped; the limits of resources and the identity are those of the moment. */
+int restore_prepare(const struct restore_request *request, struct restore **restore, struct error *err);
 
 /* Is the snapshot mapped already, so that of the descriptors only the labels' are needed any more? */
 bool restore_is_mapped(const struct restore *restore);

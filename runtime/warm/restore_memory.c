@@ -127,23 +127,28 @@ static void map_area(struct restore_plan *plan, const struct image_area *a)
                  (uint64_t)-1);
 }
 
-static int run_flags(const struct image_area *a, bool over)
+/* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
+static void run_arguments(const struct restore_plan *plan, const struct image_area *a,
+                          const struct image_run *r, bool over, uint64_t arguments[6])
 {
-    return MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
-           ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    const int flags = MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
+                      ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    const uint64_t size = r->pages * plan->image->header->page_size;
+    memcpy(arguments,
+           (uint64_t[]){r->address, size, a->prot, (uint64_t)flags, (uint64_t)plan->request->file, r->offset},
+           6 * sizeof(*arguments));
 }
 
-/* The pages of the snapshot; `over` their area, if that is mapped. A stack has to stay anonymous, for a
- * mapping of a file does not grow. */
+/* A stack has to stay anonymous, for a mapping of a file does not grow. */
 static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r,
                     bool over)
 {
-    uint64_t size = r->pages * plan->image->header->page_size, fd = (uint64_t)plan->request->file;
+    uint64_t m[6];
+    run_arguments(plan, a, r, over, m);
     if ((a->flags & IMAGE_AREA_STACK) != 0)
-        restore_step(&plan->map, REPORT_STACK, 0, SYS_pread64, fd, r->address, size, r->offset);
+        restore_step(&plan->map, REPORT_STACK, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
     else
-        restore_step(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, r->address, size, a->prot,
-                     (uint64_t)run_flags(a, over), fd, r->offset);
+        restore_list_add(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, m);
 }
 
 static void advise(struct restore_plan *plan, const struct image_area *a)
@@ -210,27 +215,61 @@ static bool takes_memory(const struct restorer_step *step)
     return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
 }
 
-/* Was the step carried out when the first `done` of the list were? */
-static bool is_done(const struct restore_plan *plan, size_t i, size_t done)
+static long carry_out(long number, const uint64_t a[6])
 {
-    return i < done || (plan->begun && plan->map.steps[i].report == REPORT_MAP_SNAPSHOT &&
-                        takes_memory(&plan->map.steps[i]));
+    return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+static void unmap_whole(const struct restore_plan *plan, size_t count)
+{
+    const struct image_run *next = plan->image->runs;
+    for (size_t i = 0; i < count; i++) {
+        const struct image_area *a = &plan->image->areas[i];
+        if (whole_run(plan->image, a, &next) != NULL)
+            munmap((void *)a->start, a->end - a->start);
+    }
+}
+
+bool restore_plan_map_whole(struct restore_plan *plan)
+{
+    const struct image_run *next = plan->image->runs;
+    for (size_t i = 0; i < plan->image->area_count; i++) {
+        uint64_t arguments[6];
+        const struct image_area *a = &plan->image->areas[i];
+        const struct image_run *run = whole_run(plan->image, a, &next);
+        if (run == NULL)
+            continue;
+        run_arguments(plan, a, run, false, arguments);
+        if (carry_out(SYS_mmap, arguments) >= 0)
+            continue;
+        unmap_whole(plan, i);
+        return false;
+    }
+    return plan->begun = true;
+}
+
+/* What the first `done` steps have mapped, and what was there before them. */
 static void take_back(struct restore_plan *plan, size_t done)
 {
-    for (size_t i = 0; i < plan->map.count; i++)
-        if (is_done(plan, i, done) && takes_memory(&plan->map.steps[i]))
+    for (size_t i = 0; i < done; i++)
+        if (takes_memory(&plan->map.steps[i]))
             munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
+    if (plan->begun)
+        unmap_whole(plan, plan->image->area_count);
     plan->beside = plan->begun = false;
+}
+
+/* Of the snapshot's pages, those that take memory are a whole area's: others lie over theirs. */
+static bool is_whole(const struct restorer_step *step)
+{
+    return step->report == REPORT_MAP_SNAPSHOT && takes_memory(step);
 }
 
 bool restore_plan_map_beside(struct restore_plan *plan)
 {
     for (size_t i = 0; i < plan->map.count; i++) {
         const struct restorer_step *step = &plan->map.steps[i];
-        const uint64_t *a = step->arguments;
-        if (is_done(plan, i, 0) || syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
+        if ((plan->begun && is_whole(step)) || carry_out(step->number, step->arguments) >= 0 ||
             (step->flags & RESTORER_HINT) != 0)
             continue;
         take_back(plan, i);
@@ -242,36 +281,6 @@ bool restore_plan_map_beside(struct restore_plan *plan)
 void restore_plan_unmap(struct restore_plan *plan)
 {
     take_back(plan, plan->beside ? plan->map.count : 0);
-}
-
-static void unmap_whole(const struct image *image, size_t count)
-{
-    const struct image_run *next = image->runs;
-    for (size_t i = 0; i < count; i++)
-        if (whole_run(image, &image->areas[i], &next) != NULL)
-            munmap((void *)image->areas[i].start, image->areas[i].end - image->areas[i].start);
-}
-
-bool restore_begin(const struct image *image, int file)
-{
-    const struct image_run *next = image->runs;
-    if (image->header->descriptor_count > 0)
-        return false;
-    for (size_t i = 0; i < image->area_count; i++) {
-        const struct image_area *a = &image->areas[i];
-        const struct image_run *run = whole_run(image, a, &next);
-        if (run == NULL || mmap((void *)a->start, a->end - a->start, (int)a->prot, run_flags(a, false), file,
-                                (off_t)run->offset) != MAP_FAILED)
-            continue;
-        unmap_whole(image, i);
-        return false;
-    }
-    return true;
-}
-
-void restore_cancel(const struct image *image)
-{
-    unmap_whole(image, image->area_count);
 }
 
 void restore_plan_memory(struct restore_plan *plan)

@@ -54,7 +54,7 @@ struct restore_plan {
 
     struct restorer_work *work;
     struct restore_list rest, map; /* what the restorer carries out, and of that what maps the snapshot */
-    bool begun, beside;            /* of the second, restore_begin's part was carried out; all of it was */
+    bool begun, beside;            /* of the second, restore_plan_map_whole's part was carried out; all was */
     uint64_t next, end;            /* free part of the place's data */
 };
 
@@ -75,9 +75,13 @@ void restore_list_add(struct restore_list *list, enum restore_report report, uin
 #define restore_step(list, report, flags, number, ...)                                                       \
     restore_list_add(list, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
 
+/* Map the areas that the snapshot has all pages of, before there is a list; only image and request's file are
+ * needed. false: something is in the way, and nothing has changed. */
+bool restore_plan_map_whole(struct restore_plan *plan);
+
 /* What maps the snapshot (restore_memory.c). Can be carried out at once by restore_plan_map_beside, if it has
  * nothing where this process has something: true. Else false, with nothing changed, and the restorer does it.
- * restore_plan_unmap takes it back. */
+ * restore_plan_unmap takes back what either has mapped. */
 void restore_plan_map(struct restore_plan *plan);
 bool restore_plan_map_beside(struct restore_plan *plan);
 void restore_plan_unmap(struct restore_plan *plan);

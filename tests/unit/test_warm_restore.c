@@ -558,10 +558,9 @@ static struct restored start_restored(int image, char *argument, int (*confine)(
     pid_t pid = fork();
     if (pid == 0) {
         struct error err = {0};
-        struct restore *restore;
         struct restore_request request = make_request(image, argument, finish);
+        struct restore *restore = begins ? restore_begin(request.image, image) : NULL;
         dup2(output[1], 1);
-        request.begun = begins && restore_begin(request.image, image);
         if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
             dprintf(1, "bad prepare: %s\n", err.text);
             _exit(1);
@@ -694,7 +693,7 @@ static void test_stale(void)
     file_name(name, getpid());
     unlink(name);
     is_int(dump("a file", image, &err), 0, "a process with a mapped file is saved");
-    struct restore *restore;
+    struct restore *restore = NULL;
     struct restore_request request = make_request(image, "-c", &plain);
     cleanup_fd int file = open(name, O_WRONLY | O_CLOEXEC);
     ok(write(file, "x", 1) == 1, "the file is changed");
@@ -745,23 +744,29 @@ static void *take_address(void *address)
     return taken;
 }
 
+static void give_up(struct restore **restore)
+{
+    restore_free(*restore);
+    *restore = NULL;
+}
+
 /* What is prepared beside can be given up, and what lies in the way stays as it is: the exchange is later
  * then. */
 static void test_beside(int image)
 {
-    struct restore *restore;
+    struct restore *restore = NULL;
     struct error err = {0};
     struct restore_request request = make_request(image, "-c", &plain);
     size_t before = count_mappings();
     request.beside = false;
     is_int(restore_prepare(&request, &restore, &err), 0, "a snapshot is prepared");
     ok(!restore_is_mapped(restore), "it is not mapped before it has to be");
-    restore_free(restore);
+    give_up(&restore);
     request.beside = true;
     is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared beside this process");
     ok(restore_is_mapped(restore), "it is mapped");
     ok(count_mappings() > before + 5, "its areas are there");
-    restore_free(restore);
+    give_up(&restore);
     is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
 
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -771,7 +776,7 @@ static void test_beside(int image)
     is_int(restore_prepare(&request, &restore, &err), 0, "prepared where something is in the way");
     ok(!restore_is_mapped(restore), "it is not mapped then");
     is_int(*taken, 4711, "what is in the way is unharmed");
-    restore_free(restore);
+    give_up(&restore);
     is_int((int)count_mappings(), (int)before, "nothing of the attempt is left");
     finish_restored(start_restored(image, "-c", NULL, &plain), "with something in the way");
     munmap(taken, page);
@@ -782,26 +787,27 @@ static void test_beside(int image)
 /* What was begun is gone on with, or is nothing to what follows. */
 static void test_begun(int file)
 {
-    struct restore *restore;
     struct error err = {0};
     struct restore_request request = make_request(file, "-c", &plain);
     const size_t before = count_mappings(), page = (size_t)sysconf(_SC_PAGESIZE);
-    ok(restore_begin(request.image, file), "a part of a snapshot is mapped");
-    ok(count_mappings() > before, "it is there");
-    restore_cancel(request.image);
-    is_int((int)count_mappings(), (int)before, "cancelled, it is gone");
+    struct restore *restore = restore_begin(request.image, file);
+    ok(restore != NULL && count_mappings() > before, "a part of a snapshot is mapped");
+    ok(!restore_is_mapped(restore), "not all of it");
+    give_up(&restore);
+    is_int((int)count_mappings(), (int)before, "given up, it is gone");
 
-    request.begun = restore_begin(request.image, file);
+    restore = restore_begin(request.image, file);
     is_int(restore_prepare(&request, &restore, &err), 0, "what was begun is prepared");
-    ok(request.begun && restore_is_mapped(restore), "… and mapped");
-    restore_free(restore);
+    ok(restore_is_mapped(restore), "… and mapped");
+    give_up(&restore);
     is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
-    request.begun = restore_begin(request.image, file);
+    restore = restore_begin(request.image, file);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
     is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "what was begun cannot be prepared");
+    ok(restore == NULL, "it is given up");
     setrlimit(RLIMIT_DATA, &limit);
     is_int((int)count_mappings(), (int)before, "nothing of it is left");
 
@@ -812,11 +818,11 @@ static void test_begun(int file)
             continue;
         void *taken = take_address((void *)a->start);
         bool same = count_mappings() == before + 1;
-        request.begun = restore_begin(request.image, file);
+        bool begun = (restore = restore_begin(request.image, file)) != NULL;
         bool prepared = restore_prepare(&request, &restore, &err) == 0;
         ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
-           (unsigned long)a->start, request.begun ? ", though begun" : "");
-        restore_free(restore);
+           (unsigned long)a->start, begun ? ", though begun" : "");
+        give_up(&restore);
         ok(!same || count_mappings() == before + 1, "nothing of it is left, and all of the other");
         munmap(taken, page);
     }
@@ -827,7 +833,7 @@ static void test_begun(int file)
 static void test_limits(int image)
 {
     struct restore_request request = make_request(image, "-c", &plain);
-    struct restore *restore;
+    struct restore *restore = NULL;
     struct error err = {0};
     struct rlimit before;
     getrlimit(RLIMIT_DATA, &before);
