@@ -53,8 +53,8 @@ int warm_start_build(struct arena *a, const struct runtime_options *rt, const st
 void warm_start_divide(struct warm_start *warm, const struct spec_hooks *hooks);
 
 /* Verify the snapshot's files as the container will see them, while its child is busy, and send the verdict
- * over `channel`: SYNC_GO, or SYNC_COLD with the reason, and the child looks itself. Nothing to do when the
- * start is cold. 0 or negative errno. */
+ * over `channel`: SYNC_GO about those that it has looked at, or SYNC_COLD with the reason, and the child
+ * looks at all of them itself. Nothing to do when the start is cold. 0 or negative errno. */
 int warm_start_verify(struct arena *a, const struct plan *plan, int channel, struct error *err);
 
 void warm_start_release(struct warm_start *warm);

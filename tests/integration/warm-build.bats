@@ -272,6 +272,51 @@ prefetches() {
     fi
 }
 
+# Runs the program under strace, which then says in what order things happened.
+traced() {
+    is_rootless && skip "newuidmap has no privilege under strace"
+    preload json
+    program require 'print("ran")'
+    expect 0 run_box
+    strace -f -y -o trace "$@" "$RUNTIME" run --bundle bundle box </dev/null >out
+    [[ $(<out) == ran ]]
+}
+
+# Prints, in order, the traced calls of the runtime or of the container.
+calls_of() {
+    awk -v who="$1" 'NR == 1 { runtime = $1 } ($1 == runtime) == (who == "runtime")' trace
+}
+
+# Prints which files of the standard library the runtime or the container has looked at, sorted.
+files_of() {
+    calls_of "$1" | sed -nE 's/.*newfstatat\([0-9]+<.*(\/lib\/python3[^>]*)>, "([^"]+\.pyc?)".*/\1\/\2/p' | sort
+}
+
+# Prints the numbers of the container's calls that match.
+numbers_of() {
+    calls_of container | grep -nE "$1" | cut -d : -f 1
+}
+
+@test "time: the snapshot is mapped while the runtime makes the network, and before the container is ready" {
+    traced -e trace=mmap,setns,sendto
+    [[ $(numbers_of 'mmap\(.*/warm/' | head -n 1) -lt $(numbers_of 'setns\(.*CLONE_NEWNET') ]]
+    [[ $(numbers_of 'mmap\(.*/(warm|lib)/' | tail -n 1) -lt $(numbers_of 'sendto\(.*"\\5\\0') ]]
+}
+
+@test "time: runtime and container share the look at the files, and look at none twice" {
+    traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000 # so long takes a turn
+    files_of container >all
+    grep -q /json/decoder.py all
+    [[ -z $(files_of runtime) ]] # for what is mounted beneath the source of /modules the container alone sees
+    diff <(uniq all) all
+
+    configure 'config["mounts"][-1]["options"] = ["rbind"]'
+    traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000
+    files_of runtime | grep .
+    files_of container | grep .
+    diff <({ files_of runtime; files_of container; } | sort) all
+}
+
 @test "an unknown key in warm.json is an error that names it" {
     configure_warm '{"maxAgee": 3}'
     program auto 'print("ran")'
