@@ -3,14 +3,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "warm/dump_areas.h"
 
 #define CODE (PROT_READ | PROT_EXEC)
-
-/* Pages of zeros that are stored to save a mapping, which costs as much as to copy two. */
-#define FEW 16
 
 static bool is_file(const struct image_area *a)
 {
@@ -65,28 +63,49 @@ static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size
     }
 }
 
-/* What lies between runs of anonymous memory, before the first and behind the last are zeros. */
+/* Pages that are stored too rather than mapped around, for a mapping more costs as much as to copy two. What
+ * was not touched of a file is better left to the page cache, which others share. Stacks are copied, and what
+ * ends where the heap does keeps memory of no file at its end, or the kernel would not call it "[heap]". */
+struct filling {
+    uint64_t between, edge; /* runs; the first or last of them and the area's end */
+};
+
+static struct filling filling_of(const struct image_area *a, uint64_t heap_end)
+{
+    bool zeros = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0 && a->end != heap_end;
+    return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
+}
+
+/* Make runs of one area longer, or one of several; returns how many are left. */
+static size_t fill_area(const struct image_area *a, struct image_run *runs, size_t count, uint64_t page,
+                        struct filling few)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct image_run *last = kept > 0 ? &runs[kept - 1] : NULL;
+        if (last != NULL && runs[i].address - run_end(last, page) <= few.between * page)
+            last->pages = (run_end(&runs[i], page) - last->address) / page;
+        else
+            runs[kept++] = runs[i];
+    }
+    if (kept > 0 && runs[0].address - a->start <= few.edge * page) {
+        runs[0].pages += (runs[0].address - a->start) / page;
+        runs[0].address = a->start;
+    }
+    if (kept > 0 && a->end - run_end(&runs[kept - 1], page) <= few.edge * page)
+        runs[kept - 1].pages = (a->end - runs[kept - 1].address) / page;
+    return kept;
+}
+
 static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
 {
-    const uint64_t few = FEW * page;
     size_t kept = 0, first = 0;
     for (size_t i = 0; i < areas->area_count; i++) {
         const struct image_area *a = &areas->areas[i];
-        size_t count = count_runs(areas, first, a), before = kept;
-        bool fills = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0 && a->end != heap_end;
-        for (size_t k = first; k < first + count; k++) {
-            struct image_run r = areas->runs[k];
-            const uint64_t from = kept > before ? run_end(&areas->runs[kept - 1], page) : a->start;
-            if (!fills || r.address - from > few)
-                areas->runs[kept++] = r;
-            else if (kept > before)
-                areas->runs[kept - 1].pages += (run_end(&r, page) - from) / page;
-            else
-                areas->runs[kept++] =
-                    (struct image_run){.address = from, .pages = (run_end(&r, page) - from) / page};
-        }
-        if (fills && kept > before && a->end - run_end(&areas->runs[kept - 1], page) <= few)
-            areas->runs[kept - 1].pages += (a->end - run_end(&areas->runs[kept - 1], page)) / page;
+        size_t count = count_runs(areas, first, a);
+        size_t left = fill_area(a, &areas->runs[first], count, page, filling_of(a, heap_end));
+        memmove(&areas->runs[kept], &areas->runs[first], left * sizeof(*areas->runs));
+        kept += left;
         first += count;
     }
     areas->run_count = kept;
@@ -96,6 +115,7 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
 {
     size_t kept_areas = 0, kept_runs = 0, first = 0;
     bool last_has_runs = false;
+    fill_gaps(areas, page, heap_end);
     for (size_t i = 0; i < areas->area_count; i++) {
         struct image_area a = areas->areas[i];
         size_t count = count_runs(areas, first, &a);
@@ -118,5 +138,4 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
     }
     areas->area_count = kept_areas;
     areas->run_count = kept_runs;
-    fill_gaps(areas, page, heap_end);
 }

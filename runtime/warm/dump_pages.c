@@ -18,9 +18,6 @@
 #define PAGEMAP_SWAPPED (1ULL << 62)
 #define PAGEMAP_FILE    (1ULL << 61) /* of a file, or shared */
 
-/* Pages between two runs that are stored too, for a mapping more costs more than some pages of the file. */
-#define MAX_GAP 4
-
 /* Pages looked at at once. */
 #define BLOCK 512
 
@@ -45,9 +42,8 @@ static void add_page(struct scan *s, const struct image_area *a, uint64_t addres
     struct dump_areas *out = s->out;
     if (out->run_count > 0) {
         struct image_run *last = &out->runs[out->run_count - 1];
-        uint64_t end = last->address + last->pages * s->page;
-        if (last->address >= a->start && address - end <= MAX_GAP * s->page) {
-            last->pages = (address - last->address) / s->page + 1;
+        if (last->address >= a->start && last->address + last->pages * s->page == address) {
+            last->pages++;
             return;
         }
     }
