@@ -53,8 +53,8 @@ struct restore_request {
 };
 
 /* Map what the snapshot `image`, of which `file` is the file, has by itself, while the rest of the request is
- * not known yet, or what it names is not there. NULL: this process has something where it belongs, and
- * nothing has changed. */
+ * not known yet, or what it names is not there. NULL: the machine is another, or this process has something
+ * where the snapshot belongs, and nothing has changed. */
 struct restore *restore_begin(const struct image *image, int file);
 
 /* Goes on with *restore, which restore_begin has made for the same image, or is NULL.

@@ -802,6 +802,17 @@ static void test_begun(int file)
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
 
+    struct image_header header = *request.image->header;
+    struct image image = *request.image;
+    image.header = &header;
+    header.host.processor ^= 1;
+    ok(restore_begin(&image, file) == NULL, "nothing is begun on another processor");
+    is_int((int)count_mappings(), (int)before, "nothing is mapped");
+    struct restore_request elsewhere = request;
+    elsewhere.image = &image;
+    is_int(restore_prepare(&elsewhere, &restore, &err), -ENOTSUP, "nor prepared");
+    is_str(err.text, "the snapshot was made on another processor", "the reason is given");
+
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
     restore = restore_begin(request.image, file);
