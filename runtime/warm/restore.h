@@ -19,8 +19,8 @@ struct restore;
 
 /* What remains to be done after the memory was exchanged, by the restorer itself, so that the container's
  * filter need not allow what the restorer does. What comes after the filter is one close(2), if there is a
- * descriptor for errors, and rt_sigreturn(2); with filter_by_privilege also capset(2), if capabilities are
- * given, write(2) and close(2) for each label. */
+ * descriptor for errors, prctl(2) PR_SET_DUMPABLE and rt_sigreturn(2); with filter_by_privilege also
+ * capset(2), if capabilities are given, write(2) and close(2) for each label. */
 struct restore_finish {
     const struct sock_fprog *filter; /* NULL for none */
     unsigned filter_flags;

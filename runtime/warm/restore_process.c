@@ -112,8 +112,6 @@ void restore_plan_process(struct restore_plan *plan)
     strncpy(name, plan->request->comm, sizeof(name) - 1);
     restore_step(&plan->rest, REPORT_NAME, 0, SYS_prctl, PR_SET_NAME,
                  pointer(restore_plan_copy(plan, name, sizeof(name))));
-    /* As execve(2) leaves a program that was not given other credentials. */
-    restore_step(&plan->rest, REPORT_NAME, 0, SYS_prctl, PR_SET_DUMPABLE, 1);
 }
 
 static void open_descriptors(struct restore_plan *plan)
@@ -216,6 +214,9 @@ void restore_plan_finish(struct restore_plan *plan, int report_fd)
     /* The last sign of life: its end is how the runtime learns that all went well. */
     if (report_fd >= 0)
         restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close, (uint64_t)report_fd);
+    /* As execve(2) leaves a program that was not given other credentials; last, for others in the container
+     * may trace it then, and would have it without filter and with the descriptor. */
+    restore_step(&plan->rest, REPORT_NAME, RESTORER_HINT, SYS_prctl, PR_SET_DUMPABLE, 1);
     plan->work->steps = plan->rest.steps;
     plan->work->step_count = plan->rest.count;
     plan->work->report_fd = report_fd;

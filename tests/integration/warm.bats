@@ -293,6 +293,25 @@ except OSError as error:
     output_has 'Seccomp:\t2'
 }
 
+@test "seccomp: nobody in the container can trace a program before the filter is in force" {
+    is_rootless && skip "newuidmap has no privilege under strace"
+    configure 'seccomp("ALLOW", rule("ERRNO", "rmdir"))'
+    expect 0 warm -c 'pass'
+    strace -f -o trace -e trace=prctl,seccomp,rt_sigreturn "$RUNTIME" run --bundle bundle box </dev/null
+    # What is forbidden first, and allowed after the filter only, by the last call before the program.
+    sed -nE 's/^[0-9]+ +(seccomp\(SECCOMP_SET_MODE_FILTER|prctl\(PR_SET_DUMPABLE, [A-Z_]*|rt_sigreturn).*/\1/p' trace >order
+    diff - order <<'EOF'
+prctl(PR_SET_DUMPABLE, SUID_DUMP_DISABLE
+seccomp(SECCOMP_SET_MODE_FILTER
+prctl(PR_SET_DUMPABLE, SUID_DUMP_USER
+rt_sigreturn
+EOF
+    # As after a cold start the program can be looked at.
+    configure 'process["user"] = {"uid": 1000, "gid": 1000}'
+    same -c 'import os; print(os.stat("/proc/self/fd").st_uid, os.listdir("/proc/self/fd"))'
+    output_has 1000
+}
+
 @test "seccomp: a filter under which no snapshot can be made or woken means cold" {
     local call
     for call in getcwd prctl capset memfd_create; do
