@@ -124,3 +124,13 @@ int container_delete(const struct runtime_options *rt, const char *id, bool forc
     arena_free(&a);
     return ret == -ENOENT && force ? 0 : ret;
 }
+
+void template_delete(const struct runtime_options *rt, const char *id)
+{
+    struct arena a = {0};
+    struct error ignored = {0};
+    cleanup_fd int root = record_open_root(record_root(&a, rt->root), false, &ignored);
+    if (root >= 0)
+        delete_in(&a, root, id, true, &ignored);
+    arena_free(&a);
+}

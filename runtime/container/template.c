@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/io.h"
 #include "base/libraries.h"
 #include "base/str.h"
 #include "container/create.h"
@@ -28,7 +31,7 @@
 
 const char *template_id(struct arena *a, const char *id)
 {
-    return arena_printf(a, "%s.template", id);
+    return arena_printf(a, "%s:template", id); /* no container can be called so: record_check_id */
 }
 
 /* The configuration: that of the container, changed where a template must not touch anything. */
@@ -40,6 +43,16 @@ static void append_option(struct arena *a, struct str_list *options, const char 
         memcpy(items, options->items, options->count * sizeof(*items));
     items[options->count] = option;
     *options = (struct str_list){items, options->count + 1};
+}
+
+/* Nothing that is written there outlives the template. */
+static bool is_made_anew(const struct spec_mount *mount)
+{
+    static const char *const types[] = {"proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2"};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (mount->type != NULL && str_eq(mount->type, types[i]))
+            return true;
+    return false;
 }
 
 static bool is_bind(const struct spec_mount *mount)
@@ -58,8 +71,8 @@ static void make_mounts(struct arena *a, const struct spec *from, const char *ag
                                  from->mounts.count + 1};
     for (size_t i = 0; i < from->mounts.count; i++) {
         mounts.items[i] = from->mounts.items[i];
-        if (is_bind(&mounts.items[i]))
-            append_option(a, &mounts.items[i].options, "ro");
+        if (is_bind(&mounts.items[i]) || !is_made_anew(&mounts.items[i]))
+            append_option(a, &mounts.items[i].options, "rro"); /* and what is mounted beneath */
     }
     struct spec_mount *last = &mounts.items[from->mounts.count];
     *last = (struct spec_mount){.destination = TEMPLATE_AGENT_PATH, .type = "bind", .source = agent};
@@ -277,7 +290,7 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
         if (last != NULL && *last == 'x')
             return error_text(err, -ENOEXEC, "%s", printable(&c->arena, last + 1));
         if (last != NULL && *last == 'r') {
-            *out = (struct template_report){data, size, rehearsal};
+            *out = (struct template_report){.data = data, .size = size, .rehearsal = rehearsal};
             await_rehearsal(fd, out);
             return 0;
         }
@@ -286,12 +299,80 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
 
 /* The builder: a process that makes the template and takes it away. */
 
-static int take_template(struct creation *c, const struct template_request *r, int report,
+#define STATE_MAX ((size_t)64 * 1024)
+
+/* What belongs to a process and not to its memory, so that no snapshot has it. Capabilities are left out, for
+ * what execve makes of them may not be seen yet; of them a change of user takes away. */
+static int read_state(struct arena *a, pid_t pid, const char **out, struct error *err)
+{
+    static const char *const names[] = {
+        "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
+    char path[48], cwd[PATH_MAX], *status, *limits;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ssize_t n = dir < 0 ? -1 : readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
+    if (n < 0)
+        return error_set(err, -errno, "look at the template's process");
+    cwd[n] = '\0';
+    int ret = io_read_file_at(a, dir, "status", STATE_MAX, &status, NULL);
+    if (ret == 0)
+        ret = io_read_file_at(a, dir, "limits", STATE_MAX, &limits, NULL);
+    if (ret < 0)
+        return error_set(err, ret, "look at the template's process");
+    *out = arena_printf(a, "Cwd: %s\nNice: %d\n%s", cwd, getpriority(PRIO_PROCESS, (id_t)pid), limits);
+    for (char *save = NULL, *line = strtok_r(status, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save))
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+            if (str_after(line, names[i]) != NULL)
+                *out = arena_printf(a, "%s\n%s", *out, line);
+    return 0;
+}
+
+static int compare_state(struct arena *a, const char *before, pid_t pid, struct error *err)
+{
+    const char *now;
+    int ret = read_state(a, pid, &now, err);
+    if (ret < 0)
+        return ret;
+    for (size_t at = 0;;) {
+        size_t length = strcspn(now + at, "\n");
+        if (length != strcspn(before + at, "\n") || strncmp(now + at, before + at, length) != 0)
+            return error_text(err, -ENOTSUP, "the imports change the process: %s",
+                              printable(a, arena_strndup(a, now + at, length)));
+        at += length;
+        if (now[at] == '\0' || before[at] == '\0')
+            return 0;
+        at++;
+    }
+}
+
+/* The process that has reported may have ended, and its number be another's by now: of whom nothing may be
+ * looked at. */
+static int check_place(const struct creation *c, pid_t pid, struct stat *pid_namespace, struct error *err)
+{
+    char path[48];
+    struct stat theirs;
+    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)c->record.pid); /* which is not waited for as yet */
+    if (stat(path, pid_namespace) < 0)
+        return error_set(err, -errno, "look at the template's pid namespace");
+    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+    if (stat(path, &theirs) < 0)
+        return error_set(err, -errno, "look at the pid namespace of process %d", (int)pid);
+    return theirs.st_dev == pid_namespace->st_dev && theirs.st_ino == pid_namespace->st_ino
+               ? 0
+               : error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
+}
+
+static int take_template(struct creation *c, const struct template_request *r, int report, const char *state,
                          template_taker *take, void *arg, struct error *err)
 {
     struct template_report said;
     pid_t pid = 0;
     int ret = read_report(c, report, r->timeout, &said, &pid, err);
+    if (ret == 0)
+        ret = check_place(c, pid, &said.pid_namespace, err);
+    if (ret == 0)
+        ret = compare_state(&c->arena, state, pid, err);
     if (ret < 0)
         return ret;
     char path[48];
@@ -320,12 +401,15 @@ static int build(const struct template_request *r, int report, template_taker *t
                                      .die_with_runtime = true,
                                      .landlock_allow = TEMPLATE_AGENT_PATH};
     /* What a killed runtime left under this name. */
-    container_delete(r->rt, options.id, true, &later);
+    template_delete(r->rt, options.id);
     int ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
     if (ret == 0) {
         /* The template has it now; its end is to be noticed. */
         dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
-        ret = take_template(&c, r, report, take, arg, err);
+        const char *state = NULL;
+        ret = read_state(&a, c.record.pid, &state, err);
+        if (ret == 0)
+            ret = take_template(&c, r, report, state, take, arg, err);
         if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
             *err = later;
             ret = later.code;

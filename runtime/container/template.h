@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "container/lifecycle.h"
@@ -32,6 +33,7 @@ struct template_request {
  * its progress is taken out: "i" and the name of a module that it is about to import, for a template that
  * ends on the way. */
 struct template_report {
+    struct stat pid_namespace; /* that the template is in */
     const char *data;
     size_t size;
     pid_t rehearsal; /* a process that has gone the way of those to be restored (dump_request.rehearsal), or 0

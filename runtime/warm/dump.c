@@ -109,7 +109,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     struct dump_areas areas = {0};
     struct image_parts *parts = ARENA_NEW(a, struct image_parts);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    int ret = tracee_attach(t, request->pid, request->spare, err);
+    int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
     if (ret == 0)
         ret = look(t, request, a, &areas, parts, err);
     if (ret == 0)

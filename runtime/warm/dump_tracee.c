@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,14 +36,19 @@ static bool is_interrupted(const struct user_regs_struct *regs)
     return (long)regs->orig_rax >= 0 && result <= -512 && result >= -516;
 }
 
-int tracee_attach(struct tracee *out, pid_t pid, bool spare, struct error *err)
+int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespace, bool spare,
+                  struct error *err)
 {
+    struct stat ns;
     *out = (struct tracee){.pid = pid, .proc = -1, .memory = -1};
     char path[32];
     snprintf(path, sizeof(path), "%d", (int)pid);
     out->proc = proc_open(path, O_RDONLY | O_DIRECTORY, err);
     if (out->proc < 0)
         return out->proc;
+    if (pid_namespace != NULL && (fstatat(out->proc, "ns/pid", &ns, 0) < 0 ||
+                                  ns.st_dev != pid_namespace->st_dev || ns.st_ino != pid_namespace->st_ino))
+        return error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
     if (ptrace(PTRACE_SEIZE, pid, NULL, spare ? 0 : PTRACE_O_EXITKILL) < 0)
         return error_set(err, -errno, "trace process %d (ptrace)", (int)pid);
     out->attached = true;

@@ -10,6 +10,7 @@
 
 struct arena;
 struct error;
+struct stat;
 
 struct tracee {
     pid_t pid;
@@ -21,7 +22,8 @@ struct tracee {
 
 /* Attach; the process runs on. Should the caller end, it is killed, or with `spare` let go. `out` is to be
  * given to tracee_release in any case. 0 or negative errno. */
-int tracee_attach(struct tracee *out, pid_t pid, bool spare, struct error *err);
+int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespace, bool spare,
+                  struct error *err);
 
 /* Stop it. 0 when it waits in a system call, with the registers in `parked`; -EAGAIN when it was doing
  * something else (it runs again then); another negative errno. */

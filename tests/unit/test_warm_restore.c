@@ -914,6 +914,10 @@ static void test_demands(void)
     cleanup_fd int file = open_self();
     size_t size = (size_t)lseek(file, 0, SEEK_END);
     char *agent = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    struct stat elsewhere;
+    stat("/", &elsewhere);
+    is_int(dump_with("nothing", (struct dump_request){.out = refused, .pid_namespace = &elsewhere}, &err),
+           -ESRCH, "not saved: a process that is not in the pid namespace of the one that was meant");
     struct dump_request same = {.out = refused, .agent = agent, .agent_size = size};
     is_int(dump_with("nothing", same, &err), 0, "saved: a process with the agent that is expected");
     memset(agent, 0, size);
