@@ -140,8 +140,9 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
 }
 
 /* Files may change between create and start, by hooks or anybody: what was mapped as well. */
-static int check_again(struct warm_start *warm, int root, struct error *err)
+static int check_again(const struct process_plan *plan, int root, struct error *err)
 {
+    struct warm_start *warm = plan->warm;
     struct look look = {.root = root};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -150,7 +151,10 @@ static int check_again(struct warm_start *warm, int root, struct error *err)
     if (warm->session || age < VALID_MS)
         return 0;
     give_up(warm);
-    return manifest_verify(warm->slot.manifest, &look, NULL, err);
+    int ret = manifest_verify(warm->slot.manifest, &look, NULL, err);
+    return ret < 0 ? ret
+                   : manifest_check_program(warm->slot.manifest, &look, &warm->decision.command_line,
+                                            plan->argv, plan->cwd, err);
 }
 
 int warm_start_enter(struct process_plan *plan, const char *program, int channel, struct error *err)
@@ -162,7 +166,7 @@ int warm_start_enter(struct process_plan *plan, const char *program, int channel
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the container's root");
-    ret = check_again(warm, root, err);
+    ret = check_again(plan, root, err);
     if (ret == 0 && warm->restore == NULL)
         ret = prepare(plan, program, root, false, err);
     /* Every file is open by now, and the restorer opens no other. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -61,6 +62,54 @@ static uint64_t stack_limit(const struct spec_process *process)
     return now.rlim_cur;
 }
 
+static const char *idmap_text(struct arena *a, const char *text, const char *name,
+                              const struct spec_idmaps *maps)
+{
+    for (size_t i = 0; maps != NULL && i < maps->count; i++)
+        text = arena_printf(a, "%s %s%u:%u:%u", text, name, maps->items[i].container_id,
+                            maps->items[i].host_id, maps->items[i].size);
+    return text;
+}
+
+/* A namespace that is joined, by the ids that are mapped in it, which a process in it tells; or by its path.
+ */
+static const char *joined_text(struct arena *a, const char *path)
+{
+    int pid, end = 0;
+    char name[48], uids[1024], gids[1024];
+    if (sscanf(path, "/proc/%d/ns/user%n", &pid, &end) != 1 || end == 0 || path[end] != '\0')
+        return path;
+    snprintf(name, sizeof(name), "/proc/%d/uid_map", pid);
+    ssize_t ret = io_read_small_at(AT_FDCWD, name, uids, sizeof(uids));
+    snprintf(name, sizeof(name), "/proc/%d/gid_map", pid);
+    if (ret < 0 || io_read_small_at(AT_FDCWD, name, gids, sizeof(gids)) < 0)
+        return path;
+    return arena_printf(a, "%s%s", uids, gids);
+}
+
+/* What decides on access to files besides user and group: who may read less must not be given what the
+ * imports of another have read. */
+static const char *rights(struct arena *a, const struct plan *plan)
+{
+    const struct identity_plan *identity = &plan->process.identity;
+    const struct caps_plan *caps = &plan->process.caps;
+    const struct spec_namespace *user = spec_namespace(plan->spec, "user");
+    const char *text = arena_printf(a, "%llx %llx %llx%s", (unsigned long long)caps->permitted,
+                                    (unsigned long long)caps->effective, (unsigned long long)caps->ambient,
+                                    identity->keep_groups ? " own" : "");
+    for (size_t i = 0; i < identity->group_count; i++)
+        text = arena_printf(a, "%s %u", text, identity->groups[i]);
+    if (user != NULL)
+        text = arena_printf(a, "%s user:%s", text, user->path != NULL ? joined_text(a, user->path) : "");
+    text = idmap_text(a, text, "u", &plan->spec->linux_->uid_mappings);
+    text = idmap_text(a, text, "g", &plan->spec->linux_->gid_mappings);
+    for (size_t i = 0; i < plan->spec->mounts.count; i++) {
+        text = idmap_text(a, text, "mu", &plan->spec->mounts.items[i].uid_mappings);
+        text = idmap_text(a, text, "mg", &plan->spec->mounts.items[i].gid_mappings);
+    }
+    return text;
+}
+
 static int decide(struct arena *a, const struct runtime_options *rt, const struct plan *plan,
                   struct warm_plan *out, struct error *err)
 {
@@ -86,6 +135,7 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .seccomp = spec->linux_->seccomp_text,
         .obstacles = obstacles(plan),
         .label_obstacle = warm_label_obstacle(a, plan),
+        .rights = rights(a, plan),
         .confinement = warm_label_key(a, plan),
         .look = &look,
     };
@@ -171,6 +221,15 @@ static size_t agent_size(void)
     return (uintptr_t)agent_end - (uintptr_t)agent_start;
 }
 
+/* Nothing is synced in the store: after a crash the file may be there and empty. */
+static bool is_agent(struct arena *a, int dir, const char *file)
+{
+    char *text;
+    size_t size;
+    return io_read_file_at(a, dir, file, agent_size() + 1, &text, &size) == 0 && size == agent_size() &&
+           memcmp(text, agent_start, size) == 0;
+}
+
 /* The agent as a file that a template can mount: in the store, named by its content. */
 static int agent_file(struct arena *a, const struct warm_start *warm, const char **path, struct error *err)
 {
@@ -179,7 +238,7 @@ static int agent_file(struct arena *a, const struct warm_start *warm, const char
     int ret = store_open(warm->store, true, &store, err);
     if (ret < 0)
         return ret;
-    if (faccessat(store.dir, file, R_OK, 0) < 0) {
+    if (!is_agent(a, store.dir, file)) {
         ret = io_replace_file_at(store.dir, file, agent_start, agent_size(), 0444);
         if (ret < 0)
             error_set(err, ret, "write '%s/%s'", warm->store, file);
@@ -211,6 +270,7 @@ static const char *const *template_argv(struct arena *a, const struct plan *plan
 struct taking {
     const struct runtime_options *rt;
     const struct plan *plan;
+    int64_t began;
 };
 
 static int take(void *arg, pid_t pid, int root, const struct template_report *report, struct error *err)
@@ -225,7 +285,8 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
                                      .envp = t->plan->process.envp,
                                      .look = &look,
                                      .builder = t->rt->version,
-                                     .built = (int64_t)time(NULL)};
+                                     .built = (int64_t)time(NULL),
+                                     .began = t->began};
     void *meta;
     size_t size;
     int ret = warm_label_check(&a, t->plan, root, report, err);
@@ -233,6 +294,8 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
         ret = manifest_build(&a, &source, &meta, &size, err);
     if (ret == 0) {
         struct dump_request dump = {.pid = pid,
+                                    .pid_namespace = &report->pid_namespace,
+                                    .limit = warm->decision.config.max_size,
                                     .root = root,
                                     .agent_path = TEMPLATE_AGENT_PATH,
                                     .park = AGENT_PARK,
@@ -247,6 +310,19 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
 }
 
 /* Make the snapshot that the slot is reserved for. */
+/* The time that files get which change from now on, in nanoseconds since 1970. It is a clock of ticks; a new
+ * one is waited for, so that what has changed already has an earlier time. */
+static int64_t next_tick(void)
+{
+    struct timespec first, now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &first);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    } while (now.tv_sec == first.tv_sec && now.tv_nsec == first.tv_nsec);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static int build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
                  struct plan *plan, struct error *err)
 {
@@ -258,7 +334,7 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
                                        .argv = template_argv(a, plan),
                                        .timeout = warm->decision.config.template_.timeout,
                                        .memory = warm->decision.config.template_.memory};
-    struct taking taking = {.rt = rt, .plan = plan};
+    struct taking taking = {.rt = rt, .plan = plan, .began = next_tick()};
     int ret = agent_file(a, warm, &request.agent, err);
     if (ret == 0)
         ret = warm_label_agent(a, plan, warm->decision.program, request.agent, err);
@@ -362,7 +438,9 @@ int warm_start_build(struct arena *a, const struct runtime_options *rt, const st
 
 void warm_start_divide(struct warm_start *warm, const struct spec_hooks *hooks)
 {
-    if (warm->session || hooks->create_container.count > 0)
+    /* Hooks of the runtime too: they may mount in the child's namespace, which is not seen from outside. */
+    if (warm->session ||
+        hooks->create_container.count + hooks->create_runtime.count + hooks->prestart.count > 0)
         return;
     void *shared =
         mmap(NULL, sizeof(*warm->turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -191,6 +191,7 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         .stack_limit = context->stack_limit,
         .cpus = context->cpus,
         .seccomp = context->seccomp,
+        .rights = context->rights != NULL ? context->rights : "",
         .confinement = context->confinement,
         .look = context->look,
     };

@@ -46,6 +46,7 @@ struct warm_context {
     struct json_text seccomp;
     unsigned obstacles;         /* of enum warm_obstacle */
     const char *label_obstacle; /* why its label or profile takes an execve(2); NULL: it does not */
+    const char *rights;         /* what else than user and group decides on access to files, for the key */
     const char *confinement;    /* what confines the imports, for the key; NULL or "": nothing */
     const struct look *look;    /* of the container's files */
     const char *config;         /* path of warm.json, NULL: the usual places */

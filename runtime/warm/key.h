@@ -39,6 +39,7 @@ struct key_facts {
     uint64_t stack_limit;     /* RLIMIT_STACK of the container, soft */
     const char *cpus;         /* cpuset of the container, or NULL */
     struct json_text seccomp; /* the profile as it is written */
+    const char *rights;       /* groups, capabilities, user namespace: which files the imports can read */
     const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */
     const struct look *look;
 };

@@ -27,9 +27,30 @@ static bool has_option(const struct spec_mount *mount, const char *option)
     return false;
 }
 
+/* What is left of the path behind the destination, "" or beginning with a slash; NULL when it is elsewhere.
+ */
+static const char *beneath(const char *path, const char *destination)
+{
+    const char *rest = str_after(path, destination);
+    if (rest == NULL || str_eq(destination, "/"))
+        return rest != NULL ? path : NULL;
+    return *rest == '\0' || *rest == '/' ? rest : NULL;
+}
+
+/* Beneath a mount that is seen from within only, like most masked paths, nothing is looked at from outside.
+ */
+static bool is_hidden(const struct look *look, const char *path)
+{
+    for (size_t i = look->count; i > 0; i--)
+        if (beneath(path, look->mounts[i - 1].destination) != NULL)
+            return look->mounts[i - 1].source == NULL;
+    return false;
+}
+
 void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char *bundle, struct look *out)
 {
-    struct look_mount *mounts = ARENA_ARRAY(a, spec->mounts.count, struct look_mount);
+    const struct str_list none = {0}, *masked = spec->linux_ != NULL ? &spec->linux_->masked_paths : &none;
+    struct look_mount *mounts = ARENA_ARRAY(a, spec->mounts.count + masked->count, struct look_mount);
     for (size_t i = 0; i < spec->mounts.count; i++) {
         const struct spec_mount *mount = &spec->mounts.items[i];
         bool recursive = has_option(mount, "rbind");
@@ -40,16 +61,11 @@ void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char 
             mounts[i].source = path_join(a, bundle, mount->source);
     }
     *out = (struct look){rootfs, mounts, spec->mounts.count};
-}
-
-/* What is left of the path behind the destination, "" or beginning with a slash; NULL when it is elsewhere.
- */
-static const char *beneath(const char *path, const char *destination)
-{
-    const char *rest = str_after(path, destination);
-    if (rest == NULL || str_eq(destination, "/"))
-        return rest != NULL ? path : NULL;
-    return *rest == '\0' || *rest == '/' ? rest : NULL;
+    for (size_t i = 0; i < masked->count; i++) {
+        const char *path = path_clean(a, masked->items[i]);
+        if (!is_hidden(out, path))
+            mounts[out->count++] = (struct look_mount){.destination = path};
+    }
 }
 
 /* Open a path without links on its way: -ELOOP when there is one, at its end too unless flags say O_NOFOLLOW

@@ -15,9 +15,9 @@ struct error;
 struct look;
 
 /* The report of a template, and what the runtime adds. A report is a sequence of NUL-terminated records, of
- * which the first byte is the kind: v sys.version                   f a file           d a directory a a path
- * that must be absent m a top-level module            e a variable       E the whole environment x failure,
- * with its reason      r ready, the last record */
+ * which the first byte is the kind: v sys.version, f a file, d a directory, a a path that must be absent, l a
+ * symbolic link on the way to one of these, m a top-level module, e a variable, E the whole environment,
+ * x failure, with its reason, r ready, the last record. */
 struct manifest_source {
     const char *report;
     size_t report_size;
@@ -26,6 +26,8 @@ struct manifest_source {
     const struct look *look; /* of the template's files */
     const char *builder;     /* version of the runtime */
     int64_t built;           /* seconds since 1970 */
+    int64_t began; /* nanoseconds since 1970, before the template was there: what changed later may have been
+                      read before that */
 };
 
 /* Encode. 0 or negative errno: -EPROTO for a report that breaks the protocol, -ENOEXEC with the template's

@@ -22,6 +22,7 @@
  * is seen here, whatever the report says. */
 struct item {
     const char *directory, *name;
+    bool link; /* it counts itself, not what it leads to */
 };
 
 struct names {
@@ -49,29 +50,31 @@ static size_t count_records(const char *report, size_t size)
     return count;
 }
 
-static void add_path(struct builder *b, const char *path)
+static void add_path(struct builder *b, const char *path, bool link)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash + 1;
     const char *directory = slash == path ? "/" : arena_strndup(b->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
-    b->items[b->item_count++] = whole ? (struct item){path, NULL} : (struct item){directory, name};
+    b->items[b->item_count++] =
+        whole ? (struct item){path, NULL, false} : (struct item){directory, name, link};
 }
 
 static int take_record(struct builder *b, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("fda", record[0]) != NULL;
+    bool is_path = strchr("fdal", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
                           text);
     switch (record[0]) {
     case 'f':
     case 'a':
-        add_path(b, text);
+    case 'l':
+        add_path(b, text, record[0] == 'l');
         return 0;
     case 'd':
-        b->items[b->item_count++] = (struct item){text, NULL};
+        b->items[b->item_count++] = (struct item){text, NULL, false};
         return 0;
     case 'm':
         b->modules.items[b->modules.count++] = text;
@@ -193,7 +196,7 @@ static struct names named_variables(struct builder *b)
 static void resolve_variables(struct builder *b)
 {
     if (str_eq(variable_of(b->source->envp, "HOME"), "HOME"))
-        add_path(b, "/etc/passwd");
+        add_path(b, "/etc/passwd", false);
     b->variables = b->whole_environment ? whole_environment(b) : named_variables(b);
     sort_names(&b->variables);
 }
@@ -228,11 +231,17 @@ static void put_group(struct builder *b, struct output *out, const char *path, c
         group->identity = *id;
 }
 
+static int changed(const char *directory, const char *name, struct error *err)
+{
+    return error_text(err, -ESTALE, "'%s%s%s' has changed while the snapshot was made", directory,
+                      name[0] != '\0' ? "/" : "", name);
+}
+
 /* A path that is no directory: the file itself; of a name within an archive, the archive; of a path that
  * leads nowhere, its first part that is missing. */
 static int put_path(struct builder *b, struct output *out, const char *path, struct error *err)
 {
-    const char *missing = NULL;
+    size_t missing = 0; /* length of the first part that is missing */
     char *part = arena_strdup(b->arena, path);
     for (;;) {
         struct file_identity id;
@@ -240,12 +249,14 @@ static int put_path(struct builder *b, struct output *out, const char *path, str
         int ret = fd < 0 ? fd : identity_of(fd, &id);
         if (ret < 0 && ret != -ENOENT && ret != -ENOTDIR)
             return error_set(err, ret, "look at '%s'", part);
+        if (ret == 0 && (missing == 0 || !S_ISDIR(id.mode)) && id.changed >= b->source->began)
+            return changed(part, "", err);
         if (ret == 0) {
-            bool found = missing == NULL || !S_ISDIR(id.mode);
-            put_group(b, out, found ? part : missing, found ? &id : NULL);
+            bool found = missing == 0 || !S_ISDIR(id.mode);
+            put_group(b, out, found ? part : arena_strndup(b->arena, path, missing), found ? &id : NULL);
             return 0;
         }
-        missing = arena_strdup(b->arena, part);
+        missing = strlen(part);
         char *slash = strrchr(part, '/');
         slash[slash == part] = '\0';
     }
@@ -258,7 +269,9 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     int ret = identity_at(dir, item->name, false, &id);
     if (ret < 0 && ret != -ENOENT)
         return error_set(err, ret, "look at '%s/%s'", item->directory, item->name);
-    if (S_ISLNK(id.mode)) {
+    if (ret == 0 && id.changed >= b->source->began)
+        return changed(item->directory, item->name, err);
+    if (S_ISLNK(id.mode) && !item->link) {
         out->links[out->link_count++] = arena_printf(b->arena, "%s/%s", item->directory, item->name);
         return 0;
     }
@@ -280,6 +293,8 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     cleanup_fd int dir = look_open(b->source->look, path, O_PATH);
     if (dir < 0 || identity_of(dir, &id) < 0 || !S_ISDIR(id.mode))
         return put_path(b, out, path, err);
+    if (first->name == NULL && id.changed >= b->source->began)
+        return changed(path, "", err);
     put_group(b, out, path, &id);
     struct manifest_group *group = &out->groups[out->group_count - 1];
     if (first->name != NULL)

@@ -22,7 +22,7 @@ struct manifest_group {
     uint32_t first, count; /* of the entries */
 };
 
-/* A file in a directory; not a link. */
+/* A file in a directory; a link is itself, not what it leads to. */
 struct manifest_entry {
     struct file_identity identity; /* mode 0: there is none of this name */
     uint32_t name, reserved;

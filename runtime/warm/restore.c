@@ -53,30 +53,6 @@ static int check_host(const struct image *image, struct error *err)
     return 0;
 }
 
-/* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
- * fault: others can use it. */
-static int check_limits(const struct image *image, struct error *err)
-{
-    uint64_t all = 0, data = 0;
-    for (size_t i = 0; i < image->area_count; i++) {
-        const struct image_area *a = &image->areas[i];
-        all += a->end - a->start;
-        if ((a->prot & PROT_WRITE) != 0)
-            data += a->end - a->start;
-    }
-    const struct {
-        int resource;
-        const char *name;
-        uint64_t needed;
-    } limits[] = {{RLIMIT_AS, "RLIMIT_AS", all}, {RLIMIT_DATA, "RLIMIT_DATA", data}};
-    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
-        struct rlimit limit;
-        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
-            return error_text(err, -ENOMEM, "%s is smaller than the snapshot", limits[i].name);
-    }
-    return 0;
-}
-
 /* A descriptor that is needed to the end must not have a number that the snapshot has: `fd` itself, or a
  * copy. Negative errno. */
 static int aside(const struct image *image, int fd)
@@ -264,6 +240,32 @@ static uint64_t whole_pages(uint64_t size, uint64_t page)
     return (size + page - 1) / page * page;
 }
 
+/* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
+ * fault: others can use it. */
+static int check_limits(const struct image *image, const struct restore_place *place, struct error *err)
+{
+    uint64_t all = whole_pages(restorer_size(), image->header->page_size) + place->data_size +
+                   place->strings_size + place->parking_size,
+             data = place->data_size + place->strings_size;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        all += a->end - ((a->flags & IMAGE_AREA_STACK) != 0 ? restore_place_stack(image, a) : a->start);
+        if ((a->prot & PROT_WRITE) != 0)
+            data += a->end - a->start;
+    }
+    const struct {
+        int resource;
+        const char *name;
+        uint64_t needed;
+    } limits[] = {{RLIMIT_AS, "RLIMIT_AS", all}, {RLIMIT_DATA, "RLIMIT_DATA", data}};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
+            return error_text(err, -ENOMEM, "%s is smaller than the snapshot", limits[i].name);
+    }
+    return 0;
+}
+
 static int make_place(struct restore *restore, struct error *err)
 {
     const struct image_header *h = restore->request.image->header;
@@ -273,7 +275,8 @@ static int make_place(struct restore *restore, struct error *err)
     place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
     for (size_t i = 0; i < h->special_count; i++)
         place->parking_size += h->special[i].end - h->special[i].start;
-    return restore_place_make(restore->request.image, place, err);
+    int ret = check_limits(restore->request.image, place, err);
+    return ret < 0 ? ret : restore_place_make(restore->request.image, place, err);
 }
 
 static void close_files(struct restore *restore)
@@ -397,8 +400,6 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     int ret = *out == NULL ? check_host(request->image, err) : 0;
     *out = NULL;
     copy_request(restore, request);
-    if (ret == 0)
-        ret = check_limits(request->image, err);
     if (ret == 0)
         ret = open_files(restore, err);
     if (ret == 0)

@@ -60,6 +60,10 @@ static uint64_t find_gap(const struct image *image, uint64_t *size)
 /* Executable memory comes from a file, for SELinux forbids to make other memory executable (execmem). */
 static int map_code(uint64_t address, uint64_t size)
 {
+    /* A write beyond it is a signal (SIGXFSZ) that ends the process. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < restorer_size())
+        return -EFBIG;
     cleanup_fd int fd = memfd_create("restorer", MFD_CLOEXEC | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create("restorer", MFD_CLOEXEC); /* MFD_EXEC is of Linux 6.3 */

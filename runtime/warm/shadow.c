@@ -63,6 +63,16 @@ static int shadowed(const char *place, const char *name, size_t length, struct e
                       str_eq(place, "/") ? "" : "/", (int)length, name);
 }
 
+/* A namespace package is made of all directories of its name, in the order of the path. */
+static bool is_package(const struct manifest *m, const struct manifest_group *g)
+{
+    for (uint32_t i = g->first; i < g->first + g->count; i++)
+        if (m->entries[i].identity.mode != 0 &&
+            str_after(m->strings + m->entries[i].name, "__init__.") != NULL)
+            return true;
+    return false;
+}
+
 /* Is it what the snapshot has imported, rather than something before it? The identity of a file or package
  * that the snapshot depends on was or will be verified. */
 static bool is_own(const struct manifest *m, const char *place, const char *name)
@@ -72,7 +82,7 @@ static bool is_own(const struct manifest *m, const char *place, const char *name
         const char *path = m->strings + g->path, *rest = str_after(path, place);
         if (rest == NULL || (g->flags & GROUP_ABSENT) != 0)
             continue;
-        if ((g->flags & GROUP_IDENTITY) != 0 && *rest == '/' && str_eq(rest + 1, name))
+        if (*rest == '/' && str_eq(rest + 1, name) && (!S_ISDIR(g->identity.mode) || is_package(m, g)))
             return true;
         for (uint32_t k = g->first; *rest == '\0' && k < g->first + g->count; k++)
             if (m->entries[k].identity.mode != 0 && str_eq(m->strings + m->entries[k].name, name))

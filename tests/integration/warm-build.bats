@@ -317,6 +317,149 @@ numbers_of() {
     diff <({ files_of runtime; files_of container; } | sort) all
 }
 
+@test "imports that change the process, and not its memory alone: no snapshot, with what they change" {
+    local -A changes=(
+        [Umask]='os.umask(0o077)' [Cwd]='os.chdir("/usr")' [Nice]='os.nice(3)'
+        ['Max open files']='resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))'
+        [Cpus_allowed]='os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
+        [NoNewPrivs]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)'
+    )
+    local change
+    is_rootless || changes[Uid]='os.setuid(65534)' # a user has no other
+    configure 'process["noNewPrivileges"] = False; capabilities("CAP_SETUID")
+process["user"] = {"uid": 0, "gid": 0}'
+    for change in "${!changes[@]}"; do
+        module changing.py <<<"import ctypes, os, resource; ${changes[$change]}"
+        preload changing
+        is_cold_because "the imports change the process: $change"
+    done
+}
+
+# Asserts that the secret is read with more rights, and, when there is a snapshot of that, not with less: changes of
+# the configuration.
+is_read_by_those_with() {
+    local more=$1 less=$2 say='import secret; print(secret.text)'
+    rm -rf "$(warm_store)"
+    cp bundle/config.json common.json
+    configure "$more"
+    expect 0 warm -c "$say"
+    output_is "a secret"
+    cp common.json bundle/config.json
+    configure "$less"
+    expect 0 either -c "$say"
+    output_is "Permission denied"
+    cp common.json bundle/config.json
+}
+
+@test "a snapshot is for those who can read the same files: groups, capabilities, ids" {
+    needs_root "gives files to others"
+    module secret.py <<'EOF'
+try:
+    text = open("/secret").read().strip()
+except OSError as error:
+    text = error.strerror
+EOF
+    chmod 711 "$PWD"
+    configure 'mount("/secret", arguments[0], "bind"); capabilities()' "$PWD/secret"
+    preload secret
+    install -g 2000 -m 640 /dev/stdin secret <<<"a secret"
+    is_read_by_those_with 'process["user"] = {"uid": 1000, "gid": 1000, "additionalGids": [2000]}' \
+        'process["user"] = {"uid": 1000, "gid": 1000}'
+    install -o 4242 -m 600 /dev/stdin secret <<<"a secret"
+    is_read_by_those_with 'capabilities("CAP_DAC_OVERRIDE")' pass
+    install -m 600 /dev/stdin secret <<<"a secret"
+    is_read_by_those_with pass 'user_namespace((0, 100000, 65536))'
+}
+
+@test "what is mounted beneath a volume is read-only for imports, and mounts of other kinds are" {
+    needs_root "mounts file systems"
+    mkdir -p volume/beneath lower upper work
+    mount -t tmpfs beneath volume/beneath
+    module writing.py <<<'open("/volume/beneath/written", "w")'
+    configure 'mount("/volume", arguments[0] + "/volume", "rbind")
+mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option in ("lowerdir", "upperdir", "workdir")],
+    kind="overlay")' "$PWD"
+    preload writing
+    expect 1 warm -c pass
+    stderr_has "Read-only file system: '/volume/beneath/written'"
+    module writing.py <<<'open("/union/written", "w")'
+    expect 1 warm -c pass
+    stderr_has "Read-only file system: '/union/written'"
+    umount volume/beneath
+    [[ ! -e upper/written ]]
+}
+
+@test "limits that a cold start would not notice are none for a warm one" {
+    local limits
+    preload json
+    configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 2**64 - 1, "hard": 2**64 - 1}]'
+    expect 0 warm -c 'print("ran")'
+    # The stack's mapping would be eight gigabytes; and what is written to memory counts as a file.
+    for limits in AS:$((1 << 32)) FSIZE:0; do
+        configure 'process["rlimits"][1:] = [{"type": "RLIMIT_" + arguments[0], "soft": int(arguments[1]), "hard": int(arguments[1])}]
+share("pid")' "${limits%:*}" "${limits#*:}"
+        program off 'import os; os.write(1, b"ran")'
+        [[ $(runtime run --bundle bundle box </dev/null 2>err | cat) == ran ]] || skip "not in the host's pid namespace: $(<err)"
+        program auto 'import os; os.write(1, b"ran")'
+        [[ $(runtime run --bundle bundle box </dev/null 2>&1 | cat) == ran ]]
+    done
+}
+
+@test "maxSize: no template writes more than that, however often it maps its memory" {
+    configure_warm '{"secondRun": false, "retryAfter": 0, "maxSize": 30000000}'
+    module repeated.py <<'EOF'
+import ctypes, os
+mmap = ctypes.CDLL(None).mmap
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+file = os.memfd_create("memory")
+os.write(file, bytes([1]) * (1 << 20))
+for _ in range(100):
+    mmap(None, 1 << 20, 3, 2, file, 0)
+os.close(file)
+EOF
+    preload repeated
+    is_cold_because "MiB, and 28 are allowed"
+    [[ $(snapshots) -eq 0 ]]
+}
+
+@test "a template's report takes no more memory than it is long" {
+    module reporting.py <<'EOF'
+import os
+if os.getpid() == 1:
+    data = b"".join(b"a/absent%d" % i + b"/a" * 2040 + b"\0" for i in range(400))
+    while data:
+        data = data[os.write(0, data):]
+EOF
+    preload reporting
+    program require 'print("ran")'
+    (
+        ulimit -v 400000 # kilobytes
+        expect 0 runtime warm build --bundle bundle
+    )
+}
+
+@test "the agent's file was lost in a crash: it is written anew" {
+    preload json
+    expect 0 warm -c pass
+    local file
+    file=$(echo "$(warm_store)"/agent-*.so)
+    rm -f "$file"
+    install -m 444 /dev/null "$file"
+    preload json,decimal
+    expect 0 warm -c pass
+}
+
+@test "a container may be called as the template of another once was" {
+    program off 'import time; time.sleep(60)'
+    runtime run --detach --bundle bundle box.template </dev/null >out 2>err
+    preload json
+    expect 0 warm -c 'print("ran")'
+    runtime delete --force box
+    expect 0 runtime state box.template
+    output_has '"running"'
+    runtime delete --force box.template
+}
+
 @test "an unknown key in warm.json is an error that names it" {
     configure_warm '{"maxAgee": 3}'
     program auto 'print("ran")'

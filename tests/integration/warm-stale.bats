@@ -406,3 +406,121 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     configure 'config["root"]["path"] = arguments[0]' "$PWD/second"
     now_says "$(stat -c %i second/usr/lib/python3*/json/__init__.py)" -c "$show"
 }
+
+@test "a module that changes while the snapshot is made" {
+    module a.py <<<'text = "old"'
+    module b.py <<<'import time; time.sleep(1)'
+    preload a,b
+    { sleep 0.5 && echo 'text = "new"' >modules/a.py; } 3>&- &
+    expect 1 warm -c 'import a; print(a.text)'
+    stderr_has "'/modules/a.py' has changed while the snapshot was made"
+    warm_says new -c 'import a; print(a.text)'
+}
+
+@test "a link on the way to modules leads elsewhere" {
+    local release
+    for release in one two; do
+        module "releases/$release/greeting.py" <<<"text = '$release'"
+    done
+    ln -s one modules/releases/current
+    module site/latest.pth <<<'/modules/releases/current'
+    configure 'mount("/usr/lib/python3/dist-packages", arguments[0], "bind")' "$PWD/modules/site"
+    preload greeting
+    warm_says one -c "$SAY"
+    ln -sfn two modules/releases/current
+    now_says two -c "$SAY"
+    touch modules/releases/one/other modules/releases/other # no link's business
+    warm_says two -c "$SAY"
+}
+
+@test "a library's link leads to another version" {
+    local version
+    module greeting.py <<<'import ctypes; text = ctypes.CDLL("/modules/lib/libgreeting.so").version()'
+    mkdir modules/lib # a directory that no import searches
+    for version in 1 2; do
+        gcc -shared -fPIC -nostdlib -o "modules/lib/libgreeting-$version.so" -x c - <<<"int version(void) { return $version; }"
+    done
+    ln -s libgreeting-1.so modules/lib/libgreeting.so
+    preload greeting
+    warm_says 1 -c "$SAY"
+    ln -sfn libgreeting-2.so modules/lib/libgreeting.so
+    now_says 2 -c "$SAY"
+}
+
+@test "a part of a namespace package stands beside the program" {
+    module second/program.py <<<'import names.part; print(names.part.text)'
+    module first/names/part.py <<<'text = "first of the path"'
+    module second/names/part.py <<<'text = "beside the program"'
+    environment PYTHONPATH=/modules/first:/modules/second
+    preload names.part
+    expect 0 cold /modules/second/program.py
+    output_is "beside the program"
+    expect 0 either /modules/second/program.py
+    output_is "beside the program"
+}
+
+# The program prints whether json is the one beside it, and has a snapshot.
+make_program() {
+    module program.py <<<'import json; print(json.__file__)'
+    environment PYTHONPATH=
+    preload json
+    warm_says /usr/lib/python3.11/json/__init__.py /modules/program.py
+}
+
+@test "a module appears beside the program between create and start" {
+    make_program
+    configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
+    create_box
+    sleep 0.6 # for so long a look at the files holds
+    echo >modules/json.py
+    expect 0 runtime start box
+    wait_for grep . out
+    [[ $(<out) == /modules/json.py ]]
+    runtime delete --force box
+}
+
+@test "a startContainer hook puts a module beside the program" {
+    make_program
+    configure 'hook("startContainer", "echo >/modules/json.py")'
+    expect 0 either /modules/program.py
+    output_is /modules/json.py
+}
+
+@test "a hook of the runtime mounts over a module" {
+    needs_root "mounts in the namespace of a container"
+    local kind
+    module greeting.py <<<'text = "old"'
+    echo 'text = "new"' >modules/mounted.py
+    configure 'config["mounts"][-1]["options"] = ["rbind"]'
+    preload greeting
+    warm_says old -c "$SAY"
+    cat >mount.sh <<'EOF'
+pid=$(sed -E 's/.*"pid": *([0-9]+).*/\1/')
+exec nsenter -t "$pid" -m mount --bind "$1/modules/mounted.py" "$2/modules/greeting.py"
+EOF
+    for kind in prestart createRuntime; do
+        configure 'config["hooks"] = {}
+hook(arguments[0], "sh {0}/mount.sh {0} {1}".format(arguments[1], config["root"]["path"]))' "$kind" "$PWD"
+        now_says_without_snapshot new
+    done
+}
+
+# The program says this at once, each time anew.
+now_says_without_snapshot() {
+    for _ in 1 2 3; do
+        expect 0 either -c "$SAY"
+        output_is "$1"
+    done
+}
+
+@test "a module is masked" {
+    module greeting.py <<<'text = "old"'
+    configure 'config["mounts"][-1]["options"] = ["rbind"]'
+    preload greeting
+    warm_says old -c "$SAY"
+    configure 'linux.setdefault("maskedPaths", []).append("/modules")'
+    for _ in 1 2 3; do
+        expect 1 either -c "$SAY"
+        stderr_has "No module named 'greeting'"
+    done
+}

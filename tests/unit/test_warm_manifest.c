@@ -68,6 +68,7 @@ static struct manifest *build(struct arena *a, const char *text, size_t size, ch
                                      .envp = envp,
                                      .look = &look,
                                      .builder = "1.0-test",
+                                     .began = INT64_MAX,
                                      .built = 1234};
     void *data;
     size_t length;
@@ -292,7 +293,8 @@ static void test_reports(void)
                                          .key = &key,
                                          .envp = template_environment,
                                          .look = &look,
-                                         .builder = ""};
+                                         .builder = "",
+                                         .began = INT64_MAX};
         is_int(manifest_build(&a, &source, &data, &size, &err), rows[i].code, "report: %s", rows[i].name);
         if (rows[i].code == -ENOEXEC)
             is_str(err.text, "numpy: no module", "the template's own words");
@@ -313,7 +315,8 @@ static void test_damage(void)
                                      .key = &key,
                                      .envp = template_environment,
                                      .look = &look,
-                                     .builder = "1"};
+                                     .builder = "1",
+                                     .began = INT64_MAX};
     void *data;
     size_t size;
     struct error err = {0};

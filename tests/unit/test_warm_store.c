@@ -95,7 +95,8 @@ static int write_image(int fd, const struct warm_key *key, size_t pages, struct 
                                      .key = key,
                                      .envp = envp,
                                      .look = &look,
-                                     .builder = "test"};
+                                     .builder = "test",
+                                     .began = INT64_MAX};
     struct image_area areas[] = {
         {.start = 0x10000, .end = 0x11000, .prot = PROT_READ | PROT_EXEC},
         {.start = 0x20000, .end = 0x20000 + pages * PAGE, .prot = PROT_READ | PROT_WRITE},

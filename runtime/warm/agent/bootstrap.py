@@ -120,34 +120,64 @@ def look_around(watch: Watch) -> None:
         watch.directories.add(entry)
         if os.path.isdir(entry):
             watch.files.update(os.path.join(entry, name) for name in os.listdir(entry) if name.endswith(".pth"))
+    watch.files.update(("/etc/ld.so.cache", "/etc/ld.so.preload"))
     home = os.path.dirname(sys.executable)
     watch.files.update(os.path.join(place, "pyvenv.cfg") for place in (home, os.path.dirname(home)))
 
 
-def real_path(path: str, folders: dict[str, str]) -> str:
-    """os.path.realpath(), which looks at every part of a path, with what is known of the folders of others."""
+def libraries() -> "list[str]":
+    """The paths by which the dynamic linker has found what it has loaded: of a link the kernel knows no more."""
+    names: list[str] = []
+    try:
+        import ctypes
+
+        class Info(ctypes.Structure):
+            _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
+        def note(info, _size, _data):  # type: ignore[no-untyped-def]
+            names.append((info.contents.name or b"").decode(errors="surrogateescape"))
+            return 0
+
+        ctypes.CDLL(None).dl_iterate_phdr(note, None)
+    except Exception:  # no ctypes, or no memory that can be executed for a callback
+        pass
+    return [name for name in names if "/" in name]
+
+
+def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
+    """os.path.realpath(), with what is known of the folders of others; adds the links that lead there."""
     import os.path
 
     folder, name = os.path.split(path)
-    if name in ("", ".", "..") or os.path.islink(path):
-        return os.path.realpath(path)
+    if path == folder:
+        return path
     if folder not in folders:
-        folders[folder] = os.path.realpath(folder)
-    return os.path.join(folders[folder], name)
+        folders[folder] = real_path(folder, folders, links)
+    if name in ("", "."):
+        return folders[folder]
+    if name == "..":
+        return os.path.dirname(folders[folder])
+    path = os.path.join(folders[folder], name)
+    if path in links or not os.path.islink(path):
+        return path if path not in links else os.path.realpath(path)
+    links.add(path)
+    return real_path(os.path.join(folders[folder], posix.readlink(path)), folders, links)
 
 
 def path_records(watch: Watch) -> set[bytes]:
-    """Which of the paths are files, directories, or absent."""
+    """Which of the paths are files, directories, or absent; and links, for they may lead elsewhere the next time."""
     import os.path
 
-    out = set()
     folders: dict[str, str] = {}
-    for path in watch.files | watch.directories:
-        path = real_path(path, folders)
-        if not path.startswith(("/proc/", "/sys/", "/dev/")):
-            kind = "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a"
-            out.add(put(kind, path))
-    return out
+    links: set[str] = set()
+    here = posix.getcwd()
+    paths = {real_path(os.path.join(here, path), folders, links) for path in watch.files | watch.directories}
+    for library in libraries():
+        real_path(os.path.join(here, library), folders, links)
+    kinds = {path: "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a" for path in paths}
+    kinds.update((path, "l") for path in links)
+    return {put(kind, path) for path, kind in kinds.items() if not path.startswith(("/proc/", "/sys/", "/dev/"))}
 
 
 def top_level() -> set[str]:
