@@ -127,7 +127,8 @@ cleanup() {
         # shellcheck disable=SC2016 # expanded by the inner shell
         # Files of other ids are deleted from within the user namespace; then its keeper, ours alone, has to go.
         podman_here unshare sh -c 'umount "$1/storage/overlay"; rm -rf "$1/storage" "$1/run"' _ "$work" 2>/dev/null || true
-        kill "$(<"$work/tmp/pause.pid")" 2>/dev/null || true
+        # Where the user had one already, that has been used.
+        [[ ! -e $work/tmp/pause.pid ]] || kill "$(<"$work/tmp/pause.pid")" 2>/dev/null || true
     fi
     rm -rf "$work"
 }

@@ -96,8 +96,9 @@ static int check_argument_count(const struct command *command, int count, struct
 {
     if (count >= command->min_args && count <= command->max_args)
         return 0;
-    return error_text(err, -EINVAL, "%s arguments: usage: pysbx-runtime %s [OPTION...] %s",
-                      count < command->min_args ? "too few" : "too many", command->name, command->arguments);
+    return error_text(err, -EINVAL, "%s arguments: usage: pysbx-runtime %s [OPTION...]%s%s",
+                      count < command->min_args ? "too few" : "too many", command->name,
+                      command->arguments[0] != '\0' ? " " : "", command->arguments);
 }
 
 int command_invoke(const struct command *command, struct invocation *invocation, struct error *err)

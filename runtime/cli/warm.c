@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "container/lifecycle.h"
 #include "container/warm_show.h"
+#include "container/warm_start.h"
 #include "warm/config.h"
 #include "warm/manifest.h"
 #include "warm/store_files.h"
@@ -366,7 +367,8 @@ static int limits_of(struct arena *a, const struct prune_values *prune, struct s
                      struct error *err)
 {
     struct warm_config config;
-    int ret = warm_config_read(a, NULL, &config, err);
+    int root_of_host = warm_root_of_host(err);
+    int ret = root_of_host < 0 ? root_of_host : warm_config_read(a, NULL, root_of_host, &config, err);
     if (ret < 0)
         return ret;
     *out = (struct store_limits){.max_age = config.max_age,

@@ -24,7 +24,7 @@
 
 #define RECORD_NAME   "state"
 #define RECORD_MAX    ((size_t)64 * 1024 * 1024) /* more than all annotations that config.json has room for */
-#define ID_MAX_LENGTH 1024
+#define ID_MAX_LENGTH NAME_MAX                   /* it names a directory */
 
 /* How long creations and deletions of one container wait for each other, and how often they look. */
 #define LOCK_TIMEOUT_MS  10000

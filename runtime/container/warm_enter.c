@@ -2,6 +2,7 @@
  * execve(2) would have done to the process besides exchanging its memory. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -136,7 +137,14 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
         return 0;
     }
     *err = reason;
-    return plan->warm->session ? err->code : error_wrap(err, WARM_ANNOTATION_MODE "=require");
+    if (plan->warm->session)
+        return err->code;
+    if (reason.code != -ESTALE)
+        return error_wrap(err, WARM_ANNOTATION_MODE "=require");
+    return error_text(err, reason.code,
+                      "%s=require: the snapshot does not fit: %s (it is made anew once it is %" PRIu32
+                      " s old: retryAfter in warm.json)",
+                      WARM_ANNOTATION_MODE, reason.text, plan->warm->decision.config.retry_after);
 }
 
 /* Files may change between create and start, by hooks or anybody: what was mapped as well. */

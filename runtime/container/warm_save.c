@@ -14,6 +14,7 @@
 #include "base/proc.h"
 #include "base/sys.h"
 #include "container/lifecycle.h"
+#include "container/warm_start.h"
 #include "warm/config.h"
 #include "warm/session.h"
 
@@ -93,8 +94,8 @@ int container_save(const struct runtime_options *rt, const struct save_options *
     __attribute__((cleanup(subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
     struct warm_config config;
     int ret = find(&s, rt, options, err);
-    if (ret == 0)
-        ret = warm_config_read(&s.arena, NULL, &config, err);
+    int root_of_host = ret == 0 ? warm_root_of_host(err) : ret;
+    ret = root_of_host < 0 ? root_of_host : warm_config_read(&s.arena, NULL, root_of_host, &config, err);
     if (ret < 0)
         return ret;
     cleanup_fd int root = openat(s.proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);

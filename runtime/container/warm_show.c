@@ -11,16 +11,15 @@
 #include "base/str.h"
 #include "container/create.h"
 #include "container/warm_start.h"
-#include "sandbox/namespaces.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
 
 int warm_show_store(struct arena *a, struct store *out, struct error *err)
 {
-    int initial = namespaces_in_initial_user(err);
-    if (initial < 0)
-        return initial;
-    const char *path = store_path(a, geteuid() == 0 && initial != 0);
+    int root_of_host = warm_root_of_host(err);
+    if (root_of_host < 0)
+        return root_of_host;
+    const char *path = store_path(a, root_of_host);
     if (path == NULL)
         return error_text(err, -ENOENT,
                           "there is no place for snapshots: neither XDG_DATA_HOME nor HOME is set");

@@ -111,7 +111,7 @@ static const char *rights(struct arena *a, const struct plan *plan)
 }
 
 static int decide(struct arena *a, const struct runtime_options *rt, const struct plan *plan,
-                  struct warm_plan *out, struct error *err)
+                  bool root_of_host, struct warm_plan *out, struct error *err)
 {
     const struct spec *spec = plan->spec;
     const struct spec_resources *resources = spec->linux_->resources;
@@ -138,9 +138,16 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .rights = rights(a, plan),
         .confinement = warm_label_key(a, plan),
         .look = &look,
+        .root_of_host = root_of_host,
     };
     int ret = warm_decide(a, &context, out, err);
     return ret;
+}
+
+int warm_root_of_host(struct error *err)
+{
+    int initial = namespaces_in_initial_user(err);
+    return initial < 0 ? initial : geteuid() == 0 && initial != 0;
 }
 
 int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct plan *plan, struct error *err)
@@ -157,14 +164,14 @@ int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct pl
     }
     struct warm_start *warm = ARENA_NEW(a, struct warm_start);
     *warm = (struct warm_start){.slot = {.image = -1, .lock = -1, .out = -1}, .agent = -1};
-    int ret = decide(a, rt, plan, &warm->decision, err);
+    int root_of_host = warm_root_of_host(err);
+    if (root_of_host < 0)
+        return root_of_host;
+    int ret = decide(a, rt, plan, root_of_host, &warm->decision, err);
     if (ret < 0)
         return ret;
-    int initial = namespaces_in_initial_user(err);
-    if (initial < 0)
-        return initial;
     warm->reason = warm->decision.wanted ? NULL : warm->decision.reason;
-    warm->store = store_path(a, geteuid() == 0 && initial != 0);
+    warm->store = store_path(a, root_of_host);
     if (warm->reason == NULL && warm->store == NULL)
         warm->reason = "there is no place for snapshots: HOME is not set";
     plan->warm = warm;

@@ -32,6 +32,10 @@ struct warm_start {
     struct restore *restore; /* begun, or prepared and mapped already, or NULL */
 };
 
+/* 1 when the caller is the host's root, 0 for a user, also one who is root in a user namespace only (rootless
+ * Podman): whose snapshots and whose warm.json. Negative errno with err. */
+int warm_root_of_host(struct error *err);
+
 /* Decide. Changes nothing; the container's plan points to the result. 0 or negative errno: a mistake in an
  * annotation or in warm.json, or a reason in mode "require". */
 int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct plan *plan, struct error *err);

@@ -299,6 +299,10 @@ int landlock_plan(struct arena *a, const char *annotation, int abi, struct landl
         return error_text(err, -EINVAL,
                           "annotation '%s': empty: \"default\" or a ruleset in JSON is expected",
                           LANDLOCK_ANNOTATION);
+    if (strchr("{[", annotation[strspn(annotation, " \t\r\n")]) == NULL && !str_eq(annotation, "default"))
+        return error_text(err, -EINVAL,
+                          "annotation '%s': '%.64s': \"default\" or a ruleset in JSON is expected",
+                          LANDLOCK_ANNOTATION, annotation);
     int ret = plan_json(a, str_eq(annotation, "default") ? "{}" : annotation, out, err);
     return ret < 0 ? error_wrap(err, "annotation '%s'", LANDLOCK_ANNOTATION) : 0;
 }

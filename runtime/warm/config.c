@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -127,11 +126,9 @@ static int refuse_unknown(struct arena *a, const struct json_value *object, cons
     return 0;
 }
 
-/* The file of a user other than root, or NULL. */
+/* The file of a user, or NULL. */
 static const char *user_path(struct arena *a)
 {
-    if (geteuid() == 0)
-        return NULL;
     const char *base = secure_getenv("XDG_CONFIG_HOME");
     const char *home = secure_getenv("HOME");
     if (base != NULL && base[0] == '/')
@@ -147,10 +144,11 @@ static int read_text(struct arena *a, const char *path, char **text, size_t *siz
     return ret < 0 ? error_set(err, ret == -EINVAL ? -ENODEV : ret, "read '%s'", path) : 0;
 }
 
-int warm_config_read(struct arena *a, const char *path, struct warm_config *out, struct error *err)
+int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
+                     struct error *err)
 {
     *out = defaults;
-    const char *candidates[] = {path, path == NULL ? user_path(a) : NULL,
+    const char *candidates[] = {path, path == NULL && !root_of_host ? user_path(a) : NULL,
                                 path == NULL ? WARM_CONFIG_PATH : NULL};
     for (size_t i = 0; i < COUNT(candidates); i++) {
         char *text;

@@ -43,8 +43,10 @@ struct warm_config {
 };
 
 /* Read the file; the defaults when it does not exist. path NULL: $XDG_CONFIG_HOME/pysbx-runtime/warm.json or
- * ~/.config/… of a user other than root, if it is there, else WARM_CONFIG_PATH. 0 or negative errno; err
- * names the place in the file. */
-int warm_config_read(struct arena *a, const char *path, struct warm_config *out, struct error *err);
+ * ~/.config/… of a user other than the host's root (root in a user namespace is such a user: rootless Podman
+ * calls the runtime as that), if it is there, else WARM_CONFIG_PATH. 0 or negative errno; err names the place
+ * in the file. */
+int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
+                     struct error *err);
 
 #endif

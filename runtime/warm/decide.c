@@ -98,7 +98,8 @@ static int take_preload(const char **names, size_t count, struct str_list *out, 
         return error_set(err, -EINVAL, "more than %d modules", PRELOAD_MAX);
     for (size_t i = 0; i < count; i++)
         if (!is_module_name(names[i]))
-            return error_set(err, -EINVAL, "'%.64s' is no name of a module", names[i]);
+            return error_set(err, -EINVAL, "'%.64s%s' is no name of a module", names[i],
+                             strlen(names[i]) > 64 ? "…" : "");
     if (count > 0)
         qsort(names, count, sizeof(*names), by_text);
     out->items = names;
@@ -221,7 +222,7 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
         out->reason = "the program is not called like a Python interpreter";
         return conclude(out, err);
     }
-    int ret = warm_config_read(a, context->config, &out->config, err);
+    int ret = warm_config_read(a, context->config, context->root_of_host, &out->config, err);
     if (ret < 0)
         return ret;
     if (mode == NULL)

@@ -50,6 +50,7 @@ struct warm_context {
     const char *confinement;    /* what confines the imports, for the key; NULL or "": nothing */
     const struct look *look;    /* of the container's files */
     const char *config;         /* path of warm.json, NULL: the usual places */
+    bool root_of_host;          /* the caller is root, and not in a user namespace only */
 };
 
 struct warm_plan {

@@ -55,11 +55,13 @@ int store_open(const char *path, bool create, struct store *out, struct error *e
     }
     if (dir < 0 || fstat(dir, &st) < 0)
         return error_set(err, -errno, "open the directory of snapshots '%s'", path);
-    if (st.st_uid != geteuid() || (st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    if (st.st_uid != geteuid())
+        return error_text(err, -EPERM, "the directory of snapshots '%s' belongs to user %u, not to %u", path,
+                          st.st_uid, geteuid());
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return error_text(err, -EPERM,
-                          "the directory of snapshots '%s' is not the caller's alone: it must belong to "
-                          "user %u and have mode 0700",
-                          path, geteuid());
+                          "the directory of snapshots '%s' is open to others: its mode is %04o (chmod 0700)",
+                          path, st.st_mode & 07777);
     *out = (struct store){path, fd_steal(&dir)};
     return 0;
 }
@@ -158,7 +160,10 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
         return why;
     if (store_file_stat(store, q->key->name, STORE_FAILED, &st) && age(&st) < q->config->retry_after) {
         const char *reason = store_file_text(a, store, q->key->name, STORE_FAILED);
-        return arena_printf(a, "the snapshot could not be made: %s",
+        return arena_printf(a,
+                            "the snapshot could not be made, and is not tried again for %" PRIu32
+                            " s (retryAfter in warm.json): %s",
+                            q->config->retry_after,
                             reason != NULL && reason[0] != '\0' ? reason : "no reason is on record");
     }
     bool first = q->bare && q->config->second_run && state == STATE_NONE &&

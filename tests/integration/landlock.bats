@@ -229,5 +229,5 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
         --tmpfs /srv "$BUSYBOX" sh -c 'touch /srv/x && echo written && touch /tmp/x'
     output_is written
     expect 126 podman run --rm --network none --annotation run.pysbx.landlock=read-only "$BUSYBOX" true
-    stderr_has "annotation 'run.pysbx.landlock': line 1"
+    stderr_has "annotation 'run.pysbx.landlock': 'read-only'"
 }

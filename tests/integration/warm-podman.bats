@@ -40,6 +40,17 @@ print(pandas.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k").v.sum().to
     [[ $output != "$seed" ]]
 }
 
+@test "warm.json: the file of the one who calls Podman is in force, root's or a user's" {
+    configure_warm '{"rules": [{"annotation": "some.kind", "value": "science-*", "preload": ["decimal"]}]}'
+    expect 0 podman run --rm --network none --annotation some.kind=science-1 "$PYTHON" \
+        python3 -c 'import sys; print("decimal" in sys.modules)'
+    output_is True
+    configure_warm '{"maxage": 60}'
+    expect 126 podman run --rm --network none "$PYTHON" python3 -c 'print(1)'
+    stderr_has "warm.json: maxage: unknown key"
+    configure_warm
+}
+
 @test "podman run: -c, -m, a script of a volume, standard input, exit code" {
     mkdir work
     echo 'import sys; print("script", sys.argv[1:])' >work/script.py

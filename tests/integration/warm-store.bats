@@ -200,11 +200,11 @@ store_files() {
     [[ $(stat -c %a "$(warm_store)/$(key)") == 400 ]]
     chmod 0750 "$(warm_store)"
     expect 1 warm -c 'print(6 * 7)'
-    stderr_has "must belong to user"
+    stderr_has "is open to others"
     expect 0 either -c 'print(6 * 7)'
     output_is 42
     expect 1 runtime warm list
-    stderr_has "must belong to user"
+    stderr_has "is open to others"
 }
 
 @test "warm.json: a mistake is an error that names file and place" {

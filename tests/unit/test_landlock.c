@@ -158,7 +158,7 @@ static void test_errors(void)
         {"{\"enforcement\": \"strict\"}", "enforcement: unknown value 'strict'"},
         {"{\"log\": 1}", "log: expected a boolean, found a number"},
         {"{\"scope\": [], \"scope\": []}", "scope: "},
-        {"Default", "line 1: "},
+        {"Default", "'Default': \"default\" or a ruleset"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         static const char prefix[] = "annotation 'run.pysbx.landlock': ";

@@ -416,15 +416,17 @@ static int read_config(const char *text, struct warm_config *config, struct erro
     (void)unlink(path);
     if (io_create_file_at(AT_FDCWD, path, text, strlen(text), 0644) < 0)
         bail_out("write '%s'", path);
-    return warm_config_read(&arena, path, config, err);
+    return warm_config_read(&arena, path, true, config, err);
 }
 
 static void test_config(void)
 {
     struct warm_config defaults = {0}, config = {0};
     struct error err = {0};
-    is_int(warm_config_read(&arena, "/nonexistent/warm.json", &defaults, &err), 0, "no file: the defaults");
-    if (is_int(warm_config_read(&arena, "config/warm.json", &config, &err), 0, "the example can be read")) {
+    is_int(warm_config_read(&arena, "/nonexistent/warm.json", true, &defaults, &err), 0,
+           "no file: the defaults");
+    if (is_int(warm_config_read(&arena, "config/warm.json", true, &config, &err), 0,
+               "the example can be read")) {
         ok(strcmp(config.mode, defaults.mode) == 0 && config.second_run == defaults.second_run &&
                config.wait_for_build == defaults.wait_for_build &&
                config.rebuild_expired == defaults.rebuild_expired && config.max_age == defaults.max_age &&

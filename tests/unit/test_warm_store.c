@@ -260,7 +260,10 @@ static void test_failure(void)
     is_int(ask(&key, &slot), STORE_BUILD, "to be made");
     store_fail(&store, &slot, "numpy: no module");
     is_int(ask(&key, &slot), STORE_COLD, "after a failure: cold");
-    is_str(slot.reason, "the snapshot could not be made: numpy: no module", "with the reason");
+    is_str(slot.reason,
+           "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): "
+           "numpy: no module",
+           "with the reason");
     struct store_question question = {.key = &key, .config = &config, .force = true};
     ask_as(&question, &slot);
     is_int(slot.answer, STORE_BUILD, "`warm build` tries at once");
@@ -385,7 +388,10 @@ static void test_full_disk(void)
     store_fail(&store, &slot, err.text);
     ok(!there(&large, "") && !there(&large, ".new"), "no part of it stays");
     is_int(ask(&large, &slot), STORE_COLD, "the next one starts cold");
-    is_str(slot.reason, "the snapshot could not be made: write a page: No space left on device",
+    is_str(slot.reason,
+           "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): write "
+           "a page: No "
+           "space left on device",
            "and says why");
     is_int(answer(&small), STORE_READY, "the others are still there");
 

@@ -30,6 +30,7 @@ OutputCallback = Callable[[str, bytes], None]
 CHUNK = 1 << 16
 # After its first process has answered and ended, a container goes in a few milliseconds.
 GRACE_SEC = 10.0
+LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
 # Python ignores these two; what it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -286,7 +287,7 @@ class Container:
             raise Deadline
         if self._socket is not None:
             self._poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
-        for descriptor, events in self._poll.poll(remaining * 1000 + 1):
+        for descriptor, events in self._poll.poll(min(remaining, LONGEST_WAIT_SEC) * 1000 + 1):
             if events & READABLE:
                 self._read(descriptor)
 

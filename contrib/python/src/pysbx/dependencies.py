@@ -298,6 +298,8 @@ def installed() -> list[InstalledSet]:
 
 def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
     """Remove the sets that were not asked for since, and what killed installations left; return those removed."""
+    if not older_than_days >= 0:
+        raise ValueError(f"days: {older_than_days!r} is negative")
     limit = time.time() - older_than_days * 86400
     removed = [item for item in installed() if item.used <= limit]
     for item in removed:

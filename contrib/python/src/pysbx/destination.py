@@ -19,6 +19,10 @@ class RefusedError(Exception):
     """A connection that is not allowed; the text says why."""
 
 
+class UnreachableError(RefusedError):
+    """One that is allowed, and cannot be made."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One name of the list: "example.org", "*.example.org" (what is below it), each with a port if wanted."""

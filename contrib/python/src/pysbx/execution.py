@@ -93,12 +93,15 @@ def checked_files(files: Files) -> dict[str, bytes]:
 
     Raises:
         ValueError: a name leads out of /work, or all of it is too large.
+        TypeError: a content is neither text nor bytes.
     """
     found = {}
     for name, content in files.items():
         path = safe_name(name)
         if path is None:
             raise ValueError(f"file '{name}': must be a relative path without '..'")
+        if not isinstance(content, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"file '{name}': {type(content).__name__} is neither text nor bytes")
         found[path] = content.encode() if isinstance(content, str) else bytes(content)
     if sum(map(len, found.values())) > MAX_FILES:
         raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")

@@ -50,7 +50,8 @@ def execution_error(described: object, policy: Policy) -> SandboxError:
         return SandboxError("the sandbox gave a malformed answer")
     kind, message = text(described, "type"), text(described, "message")
     if described.get("memory") is True:
-        return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed ({message})", policy.memory_mb)
+        said = f" ({message})" if message else ""
+        return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed{said}", policy.memory_mb)
     hint = hints.hint(kind, message, names_of(described))
     return SandboxExecutionError(kind or "Exception", message, text(described, "traceback"), hint)
 

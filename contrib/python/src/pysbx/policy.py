@@ -10,6 +10,8 @@ from typing import Any, Literal
 from pysbx.interpreter import Mount
 
 MIB = 1024 * 1024
+MOST = 1 << 31  # of seconds, processors, MiB: what follows from them fits the kernel's numbers
+LEAST_MEMORY_MB = 16
 HOST_NAME = re.compile(
     r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?", re.IGNORECASE
 )
@@ -89,6 +91,10 @@ class Policy:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
                 raise ValueError(f"{name}: {value!r} is not a positive number")
+            if value > MOST and name != "answer_limit":
+                raise ValueError(f"{name}: {value!r} is more than {MOST}")
+        if self.memory_mb < LEAST_MEMORY_MB:
+            raise ValueError(f"memory_mb: {self.memory_mb!r} is less than an interpreter takes, {LEAST_MEMORY_MB}")
         if self.output_limit < 0:
             raise ValueError(f"output_limit: {self.output_limit} is negative")
         for name, words in (("limits", ("best", "strict")), ("warm", ("auto", "require", "off"))):

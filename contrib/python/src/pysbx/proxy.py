@@ -24,6 +24,7 @@ from pysbx.destination import (
     HANDSHAKE,
     Address,
     RefusedError,
+    UnreachableError,
     handshake,
     is_elsewhere,
     is_public,
@@ -95,19 +96,21 @@ class Proxy:
             parts = urlsplit(target)
             if parts.scheme != "http" or not parts.hostname:
                 raise RefusedError("only http:// goes without CONNECT")
-            outer = await self._connect(parts.hostname, parts.port or HTTP_PORT)
             path = parts._replace(scheme="", netloc="").geturl() or "/"
             # One request a connection: the next one could be for another host.
             kept = [
                 line for line in rest[:-4].split(b"\r\n") if not line.lower().startswith((b"proxy-", b"connection:"))
             ]
             check_host(kept, parts.hostname)
+            outer = await self._connect(parts.hostname, parts.port or HTTP_PORT)
             begin = f"{method} {path} HTTP/1.1".encode("ascii")
             outer[1].write(b"\r\n".join([begin, *kept, b"Connection: close", b"", b""]))
             await pump_both((reader, writer), outer)
         except (RefusedError, ValueError) as error:
             text = f"{error}\n".encode()
-            head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode()
+            # Most clients show the status line, and not what follows it. A target is ASCII here, or it is no target.
+            status = f"502 {error}" if isinstance(error, UnreachableError) else "403 Forbidden"
+            head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode()
             writer.write(head + text)
             await writer.drain()
 
@@ -139,14 +142,14 @@ class Proxy:
         try:
             found = await self._resolve(name, port)
         except OSError as error:
-            raise RefusedError(f"host '{name}' cannot be resolved: {error.strerror}") from error
+            raise UnreachableError(f"host '{name}' cannot be resolved: {error.strerror}") from error
         usable = [text for text in found if self._allowed(ipaddress.ip_address(text.partition("%")[0]))]
         if not usable:
             raise RefusedError(f"host '{name}' has no address outside of private networks")
         for address in usable:
             with contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError):
                 return await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_TIMEOUT_SEC)
-        raise RefusedError(f"host '{name}', port {port}, does not answer")
+        raise UnreachableError(f"host '{name}', port {port}, does not answer")
 
     async def _tunnel(self, name: str, port: int, inner: tuple[Reader, Writer], outer: tuple[Reader, Writer]) -> None:
         """Join two connections; what comes first from inside has to be for the host that was named."""

@@ -119,6 +119,13 @@ def _completion(parser: argparse.ArgumentParser, shell: str) -> int:
     return 0
 
 
+def _reason(error: OSError) -> str:
+    """Return what an error of the system says of which file, without Python's brackets and number."""
+    if error.filename is None or error.strerror is None:
+        return error.strerror or str(error)
+    return f"'{error.filename}': {error.strerror}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -137,7 +144,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{error.output}\npysbx: {error}", file=sys.stderr)
     except SandboxError as error:
         print(f"pysbx: {error}", file=sys.stderr)
-    except (ValueError, TypeError, OSError) as error:
+    except OSError as error:
+        print(f"pysbx: {_reason(error)}", file=sys.stderr)
+        return 2
+    except (ValueError, TypeError) as error:
         print(f"pysbx: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

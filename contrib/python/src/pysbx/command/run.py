@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import codeop
 import dataclasses
+import errno
 import json
+import os
 import re
 import signal
 import sys
@@ -53,6 +55,15 @@ def as_json(done: Execution) -> str:
     return json.dumps(content, indent=2)
 
 
+def check_writable(directory: Path) -> None:
+    """Raise OSError if files could not be put there: before the program runs, whose work would be lost."""
+    there = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+
+
 def save(done: Execution, directory: str) -> None:
     """Write the artifacts below a directory of the host; their names have been checked."""
     top = Path(directory)
@@ -65,6 +76,8 @@ def save(done: Execution, directory: str) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
+    if arguments.output:
+        check_writable(Path(arguments.output))
     files = {Path(name).name: Path(name).read_bytes() for name in arguments.files or ()}
     callbacks: dict[str, Any] = {}
     if not arguments.json:
@@ -84,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     for violation in done.violations:
         say(f"{violation}\n")
     if done.truncated:
-        say("output was cut: --output-limit\n")
+        say("\npysbx: output was cut (--output-limit), or a file of /output was too large\n")
     return done.exit_code
 
 

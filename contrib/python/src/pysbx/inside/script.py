@@ -39,7 +39,8 @@ def exit_code(error: SystemExit) -> int:
 def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     """Execute source text and return the repr of its last expression, if it ends with one that is not None."""
     tree = ast.parse(source, name)
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    # A last line without an end would move the carets of a traceback by one.
+    linecache.cache[name] = (len(source), None, f"{source}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec", dont_inherit=True), scope)
     if not isinstance(last, ast.Expr):

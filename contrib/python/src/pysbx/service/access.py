@@ -126,9 +126,9 @@ def listen(address: Address, access: Access) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
         made.listen(BACKLOG)
-    except BaseException:
+    except OSError as error:
         made.close()
-        raise
+        raise ValueError(f"listen: {address}: {error.strerror}") from error
     return made
 
 
