@@ -307,7 +307,7 @@ static int read_state(struct arena *a, pid_t pid, const char **out, struct error
 {
     static const char *const names[] = {
         "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
-    char path[48], cwd[PATH_MAX], *status, *limits;
+    char path[48], cwd[PATH_MAX], *status = NULL, *limits = NULL;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ssize_t n = dir < 0 ? -1 : readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);

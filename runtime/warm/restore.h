@@ -57,15 +57,15 @@ struct restore_request {
  * where the snapshot belongs, and nothing has changed. */
 struct restore *restore_begin(const struct image *image, int file);
 
-/* Goes on with *restore, which restore_begin has made for the same image, or is NULL.
+/* Goes on with *out, which restore_begin has made for the same image, or is NULL.
  *
  * Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
  * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
  * processor or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. Nothing has
- * changed for the caller then, what was begun is given up, and *restore is NULL. The strings, the image, the
+ * changed for the caller then, what was begun is given up, and *out is NULL. The strings, the image, the
  * filter's instructions and the labels of the request are used until restore_go, the descriptors as well
  * unless the snapshot was mapped; the limits of resources and the identity are those of the moment. */
-int restore_prepare(const struct restore_request *request, struct restore **restore, struct error *err);
+int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
 /* Is the snapshot mapped already, so that of the descriptors only the labels' are needed any more? */
 bool restore_is_mapped(const struct restore *restore);
