@@ -115,6 +115,38 @@ static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *
         (struct spec_rlimit){.type = "RLIMIT_AS", .hard = memory, .soft = memory};
 }
 
+/* Paths in these, with colons between them, the interpreter joins to the working directory when it starts; an
+ * empty one in PYTHONPATH is that directory. */
+static const char *const path_variables[] = {
+    "PYTHONPATH=", "PYTHONUSERBASE=", "PYTHONHOME=", "PYTHONPYCACHEPREFIX="};
+
+static bool has_relative_path(const char *paths)
+{
+    for (const char *p = paths; *paths != '\0'; p++) {
+        if (*p != '/')
+            return true;
+        p = strchr(p, ':');
+        if (p == NULL)
+            return false;
+    }
+    return false;
+}
+
+/* Does the start of the interpreter depend on the working directory? */
+static bool starts_from_directory(const struct spec_process *process)
+{
+    if (process->args.count > 0 && process->args.items[0][0] != '/' &&
+        strchr(process->args.items[0], '/') != NULL)
+        return true;
+    for (size_t i = 0; i < process->env.count; i++)
+        for (size_t v = 0; v < sizeof(path_variables) / sizeof(path_variables[0]); v++) {
+            const char *paths = str_after(process->env.items[i], path_variables[v]);
+            if (paths != NULL && has_relative_path(paths))
+                return true;
+        }
+    return false;
+}
+
 static const struct spec *make_spec(struct arena *a, const struct template_request *r)
 {
     const struct spec *from = r->plan->spec;
@@ -128,7 +160,8 @@ static const struct spec *make_spec(struct arena *a, const struct template_reque
     out->process = ARENA_NEW(a, struct spec_process);
     *out->process = *from->process;
     out->process->terminal = false;
-    out->process->cwd = "/"; /* a directory that is missing would be made */
+    if (!starts_from_directory(from->process))
+        out->process->cwd = "/"; /* a directory that is missing would be made */
     size_t count = 0;
     while (r->argv[count] != NULL)
         count++;
@@ -306,7 +339,7 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
 static int read_state(struct arena *a, pid_t pid, const char **out, struct error *err)
 {
     static const char *const names[] = {
-        "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
+        "Name:", "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
     char path[48], cwd[PATH_MAX], *status = NULL, *limits = NULL;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

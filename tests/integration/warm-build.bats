@@ -322,7 +322,7 @@ numbers_of() {
         [Umask]='os.umask(0o077)' [Cwd]='os.chdir("/usr")' [Nice]='os.nice(3)'
         ['Max open files']='resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))'
         [Cpus_allowed]='os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})'
-        [NoNewPrivs]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)'
+        [Name]='ctypes.CDLL(None).prctl(15, b"other", 0, 0, 0)' [NoNewPrivs]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)'
     )
     local change
     is_rootless || changes[Uid]='os.setuid(65534)' # a user has no other

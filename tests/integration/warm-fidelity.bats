@@ -312,6 +312,96 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     same -E -s -c 'import sys, local; print(sys.path, sys.flags)'
 }
 
+@test "directories of PYTHONPATH that are not absolute, and empty ones" {
+    mkdir -p work/src work/programs
+    echo 'text = "found"' >work/src/local.py
+    echo 'import sys; print(sys.path); import local; print(local.__file__)' >work/programs/script.py
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    environment PYTHONPATH=src:
+    same programs/script.py
+    output_has /work/src/local.py
+    output_has "'/work'"
+    environment PYTHONPATH=:src
+    same -c 'import sys, local; print(sys.path, local.__file__)'
+}
+
+@test "what the start does to the environment: the locale that is coerced, sitecustomize" {
+    local show='import os; print(os.environ); os.system("echo $LC_CTYPE $OURS $THEIRS $MODE")'
+    module sitecustomize.py <<<'import os
+os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] = os.environ.get("MODE", "none")'
+    environment THEIRS=given
+    same -c "$show"
+    output_has "'OURS': 'set'"
+    environment MODE=one
+    expect 0 either -c "$show" # another value of what sitecustomize looks at: not this snapshot
+    output_has "'SEEN': 'one'"
+    same -c "$show"
+    own_root python
+    mkdir -p root/usr/lib/locale
+    cp -a /usr/lib/locale/C.utf8 root/usr/lib/locale/ || skip "there is no locale C.UTF-8 here"
+    same -c "$show"
+    output_has "'LC_CTYPE': 'C.UTF-8'"
+}
+
+@test "what the start says is said each time: sitecustomize that writes is cold" {
+    module sitecustomize.py <<<'import sys; print("a word", file=sys.stderr)'
+    expect 1 warm -c 'print("ran")'
+    stderr_has "a word"
+    expect 0 either -c 'print("ran")'
+    output_is ran
+    stderr_has "a word"
+}
+
+@test "an import that changes what a program finds: no snapshot, and what it is" {
+    local name
+    declare -A modules=(
+        [settrace]='import sys; sys.settrace(lambda *_: None)'
+        [collector]='import gc; gc.disable()'
+        [front]='import sys; sys.path.insert(0, "/first")'
+        [make]='import os; os.makedirs("/tmp/made", exist_ok=True)'
+    )
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    for name in "${!modules[@]}"; do
+        module "changes_$name.py" <<<"${modules[$name]}"
+        preload "changes_$name"
+        expect 1 warm -c 'print("ran")'
+        stderr_has "$name"
+        expect 0 either -c 'print("ran")'
+        output_is ran
+    done
+}
+
+@test "finalizers of preloaded modules run, in the same order" {
+    module final.py <<<'import json
+kept = []
+class Loud:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("gone", self.name, json and json.__name__)
+def generate():
+    try: yield
+    finally: print("closed")
+loud, other, cycle, generator = Loud("one"), Loud("two"), Loud("cycle"), generate()
+cycle.itself = cycle
+next(generator)'
+    preload final
+    same -c 'import final; print("ran")'
+    output_has "gone cycle"
+    same -c 'import final; final.kept.append(final.Loud("of the program")); own = final.Loud("own"); print("ran")'
+}
+
+@test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {
+    mkdir work
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    module holds.py <<<'import __main__, sys
+from sys import argv
+sys.stdout.reconfigure(line_buffering=True)'
+    echo 'import holds, sys; VALUE = 3
+print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is sys.argv, sys.stdout.line_buffering)' >work/script.py
+    preload holds
+    same /work/script.py one two
+    output_is "/work/script.py 3 ['/work/script.py', 'one', 'two'] True True"
+}
+
 @test "an import that leaves something open: no snapshot, and the thing is named" {
     local name
     declare -A modules=(

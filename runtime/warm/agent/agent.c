@@ -11,6 +11,7 @@
  * Py_RunMain, which never go on. */
 #include <asm/errno.h>
 #include <asm/unistd.h>
+#include <linux/auxvec.h>
 #include <linux/memfd.h>
 #include <linux/prctl.h>
 #include <linux/signal.h>
@@ -115,15 +116,21 @@ static PyObject *load_resume(void)
     return names;
 }
 
-/* leave(): the last exit handler. */
+/* leave(): the last exit handler. When all modules go, they must not find that somebody holds them. */
 static PyObject *leave(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    if (agent.kept != NULL)
-        return PyObject_CallObject(agent.leave, agent.kept);
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
+    if (agent.kept == NULL) {
+        Py_IncRef(&_Py_NoneStruct);
+        return &_Py_NoneStruct;
+    }
+    PyObject *all = PyObject_CallObject(agent.leave, agent.kept);
+    if (all != NULL && PyObject_IsTrue(all) > 0) {
+        Py_DecRef(agent.kept);
+        agent.kept = NULL;
+    }
+    return all;
 }
 
 /* arm(minor, argv, orig_argv, executable, settle, report): be ready for main(). The executable is bytes, as
@@ -393,12 +400,54 @@ static PyObject *memory_file(PyObject *self, PyObject *args)
     return Py_BuildValue("i", (int)system_call(__NR_memfd_create, (long)"output", MFD_CLOEXEC, 0, 0));
 }
 
+/* What the process was started with: the dynamic linker hands it to those it loads later, too. */
+static struct {
+    int argc;
+    char **argv;
+} first;
+
+__attribute__((constructor)) static void remember_start(int argc, char **argv)
+{
+    first.argc = argc;
+    first.argv = argv;
+}
+
+/* first_environment(): the variables that the process was given, each with a NUL behind it. The kernel puts
+ * them between the arguments and the name of the program; environ may say something else by now, and /proc is
+ * not always there. */
+static PyObject *first_environment(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    const char *start = first.argc > 0 ? first.argv[first.argc - 1] : NULL;
+    const char *end = (const char *)getauxval(AT_EXECFN);
+    if (start != NULL)
+        start += length_of(start) + 1;
+    if (start == NULL || end == NULL || start > end)
+        return fail("the process was started in a way that is not known"), NULL;
+    return PyBytes_FromStringAndSize(start, end - start);
+}
+
+/* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone. */
+static PyObject *thaw(PyObject *self, PyObject *object)
+{
+    (void)self;
+    if (PyObject_GC_IsTracked(object)) {
+        PyObject_GC_UnTrack(object);
+        PyObject_GC_Track(object);
+    }
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
+    {"first_environment", first_environment, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
+    {"thaw", thaw, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

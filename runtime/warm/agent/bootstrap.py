@@ -20,6 +20,8 @@ import gc
 
 DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
+MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
+PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
 
 class Failed(Exception):
@@ -48,11 +50,13 @@ class Variables(dict[bytes, bytes]):
 class Watch:
     """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
 
-    def __init__(self, output: int) -> None:
+    def __init__(self, output: int, began: int) -> None:
         self.files: set[str] = set()
         self.directories: set[str] = set()
+        self.made: set[str] = set()  # what an import has perhaps made
         self.names: set[str] = set()
         self.output = output
+        self.began = began
         posix.dup2(output, 1)
         posix.dup2(output, 2)
         posix.environ = Variables(posix.environ)
@@ -68,6 +72,10 @@ class Watch:
             self.add(self.files, arguments[0])
         elif event in ("os.listdir", "os.scandir"):
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
+        if event in MADE:
+            self.add(self.made, arguments[MADE[event]])
+        elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (posix.O_WRONLY | posix.O_RDWR):
+            self.add(self.made, arguments[0])
 
     @staticmethod
     def add(paths: set[str], path: object) -> None:
@@ -75,6 +83,46 @@ class Watch:
             path = path.decode(sys.getfilesystemencoding(), "surrogateescape")
         if isinstance(path, str):
             paths.add(path)
+
+
+def first_environment(agent) -> "dict[bytes, bytes]":  # type: ignore[no-untyped-def]
+    """The variables that the process was given.
+
+    posix.environ has changed since: by the interpreter, which sets LC_CTYPE where there is no locale (PEP 538), by
+    sitecustomize and .pth files. All of that has to be done to the variables of a process that wakes up.
+    """
+    environ: dict[bytes, bytes] = {}
+    for variable in agent.first_environment().split(b"\0"):
+        name, equals, value = variable.partition(b"=")
+        if equals:
+            environ.setdefault(name, value)
+    return environ
+
+
+def look_at_interpreter() -> "dict[str, object]":
+    """What a program finds as CPython has left it; of the process beside its memory the runtime sees to that."""
+    return {
+        "the switch of the collector (gc.disable)": gc.isenabled(),
+        "the trace function (sys.settrace)": sys.gettrace(),
+        "the profile function (sys.setprofile)": sys.getprofile(),
+    }
+
+
+def check_interpreter(before: "dict[str, object]") -> None:
+    """Raise Failed if the imports have changed it."""
+    for name, value in look_at_interpreter().items():
+        if value != before[name]:
+            raise Failed(f"the imports change {name}")
+
+
+def changed_at(path: str) -> int:
+    """When a file was changed or made, by the clock of file systems; 0 if there is none, or if it is no file."""
+    try:
+        status = posix.lstat(path)
+    except (OSError, ValueError):
+        return 0
+    kind = status.st_mode & 0o170000
+    return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) and not path.startswith("/proc/") else 0
 
 
 def check(watch: Watch) -> None:
@@ -94,6 +142,9 @@ def check(watch: Watch) -> None:
         pass
     import signal
 
+    for path in watch.made:
+        if "__pycache__" not in path and changed_at(path) >= watch.began:
+            raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
     if "_ssl" in sys.modules:
@@ -215,18 +266,52 @@ def import_modules(modules: list[str], report: "int | None" = None) -> None:
 
 def scout(agent, modules: list[str], report: int) -> int:  # type: ignore[no-untyped-def]
     """In a child, whose pid is returned: import, watch, report, end."""
+    file = agent.memory_file()
+    began = posix.fstat(file).st_ctime_ns
+    posix.close(file)
     child = posix.fork()
     if not child:
-        explore(agent, modules, report)
+        explore(agent, modules, report, began)
     return child
 
 
-def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-untyped-def]
+def customize_again() -> None:
+    """Do once more what the start has done before there was a watch: .pth files, sitecustomize, usercustomize.
+
+    And what they import, beside the standard library, for it looks at variables and files as well.
+    """
+    site = sys.modules.get("site")
+    if site is None:  # -S
+        return
+    import os.path
+
+    library = os.path.dirname(os.__file__) + "/"
+    for name in LOADED:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        own = isinstance(path, str) and (not path.startswith(library) or "-packages/" in path)
+        if own or name in ("sitecustomize", "usercustomize"):
+            sys.modules.pop(name, None)
+    directories = list(sys.path)
+    site.addsitepackages(set())
+    if site.ENABLE_USER_SITE:
+        site.addusersitepackages(set())
+    site.execsitecustomize()
+    if site.ENABLE_USER_SITE:
+        site.execusercustomize()
+    sys.path[:] = directories
+
+
+def explore(agent, modules: list[str], report: int, began: int) -> None:  # type: ignore[no-untyped-def]
     try:
         bare = top_level()
-        watch = Watch(agent.memory_file())
+        interpreter = look_at_interpreter()
+        watch = Watch(agent.memory_file(), began)
+        customize_again()
+        watch.names.clear()
         import_modules(modules)
         check(watch)
+        check_interpreter(interpreter)
+        leave_place()
         out = {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("e", variable) for variable in Variables.looked_at}
@@ -266,6 +351,7 @@ def import_beside(scouting: int, modules: list[str], report: int) -> "list[objec
     hear(scouting)
     if failure is not None:
         raise failure
+    leave_place()
     return generators
 
 
@@ -276,14 +362,17 @@ def freeze() -> None:
 
 
 def undo_start() -> None:
-    """Take away what starting with -c has left: '' in the path; since 3.13 also linecache, which keeps the text.
+    """Take away what starting with -c has left: since 3.13 linecache, which keeps the text, and '' in the path.
+
+    Its place there is kept until the imports are done (leave_place), for they may put directories beside it.
 
     And what loading the agent has: with -X dev, the codec of its name.
     """
     flags = sys.flags
     if not flags.isolated and not getattr(flags, "safe_path", False):
-        del sys.path[0]
-        sys.path_importer_cache.pop(posix.getcwd(), None)
+        sys.path[0] = PLACE
+        if posix.getcwd() not in sys.path:
+            sys.path_importer_cache.pop(posix.getcwd(), None)
     if LOADED[-1] == "linecache":
         del sys.modules["linecache"]
     if "gc" not in LOADED:
@@ -293,6 +382,19 @@ def undo_start() -> None:
         encodings = sys.modules["encodings"]
         del encodings.ascii
         encodings._cache.pop("ascii", None)
+
+
+def leave_place() -> None:
+    """Take the first entry of sys.path away, which was kept for the directory of the program.
+
+    CPython puts that in front of all others. Where the imports have put something before it, it would not be there.
+    """
+    flags = sys.flags
+    if not flags.isolated and not getattr(flags, "safe_path", False):
+        if sys.path[:1] != [PLACE]:
+            raise Failed("the imports change the front of sys.path")
+        del sys.path[0]
+    sys.path_importer_cache.pop(PLACE, None)
 
 
 def unseeded_generators() -> "list[object]":
@@ -337,6 +439,16 @@ def comes_from(generator, sequence: object) -> bool:  # type: ignore[no-untyped-
     return False
 
 
+def begin_main() -> None:
+    """Give the imports the program's own __main__, for modules may hold it."""
+    main = type(sys)("__main__")
+    START["__doc__"] = None
+    if "__annotations__" in START:
+        START["__annotations__"] = {}
+    vars(main).update(START)
+    sys.modules["__main__"] = main
+
+
 def load_agent(path: str):  # type: ignore[no-untyped-def]
     class Spec:
         name = "agent"
@@ -346,15 +458,17 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
 
 
 def settle(  # type: ignore[no-untyped-def]
-    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", prepare_streams
-) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object]]":
+    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", resume
+) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object, bool]]":
     """Become an interpreter that has just started.
 
     Returns what a process that wakes up needs (what the imports have changed in the environment, generators to
     seed, and what its streams were made for), and what all have anyway (modules, and the directories that were
-    searched for them).
+    searched for them; and whether something that the imports have made has a finalizer).
     """
-    kinds = prepare_streams()
+    gc.unfreeze()
+    finalizers = resume["has_finalizers"](gc)
+    kinds = resume["prepare_streams"]()
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]
@@ -368,15 +482,12 @@ def settle(  # type: ignore[no-untyped-def]
         sys.modules["_ssl"].RAND_status()
     freeze()
     # Not frozen: what the program puts there must be found by the collection at its end.
-    main = type(sys)("__main__")
-    START["__doc__"] = None
-    if "__annotations__" in START:
-        START["__annotations__"] = {}
-    vars(main).update(START)
-    sys.modules["__main__"] = main
+    main = sys.modules["__main__"]
+    resume["thaw"](main)
+    resume["thaw"](vars(main))
     if collecting:
         gc.enable()
-    return (changed, generators, kinds), (kept, finders)
+    return (changed, generators, kinds), (kept, finders, finalizers)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:
@@ -391,7 +502,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     """Everything up to the exception; what fails ends the process, with a word in the report."""
     orig_argv = getattr(sys, "orig_argv", None)
     argv = list(sys.argv)
-    environ, collecting = dict(posix.environ), gc.isenabled()
+    environ: dict[bytes, bytes] = {}
+    collecting = gc.isenabled()
     excepthook: object = None
     generators: list[object] = []
     resume: "dict[str, object]" = {}
@@ -402,9 +514,10 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             raise Failed("the interpreter does not know its own path")
         if "t" in sys.abiflags:
             raise Failed("a free-threaded Python is not known")
-        if sys.version_info < (3, 10) and (sys.flags.dev_mode or b"debug" in environ.get(b"PYTHONMALLOC", b"")):
+        if sys.version_info < (3, 10) and (sys.flags.dev_mode or b"debug" in posix.environ.get(b"PYTHONMALLOC", b"")):
             raise Failed("Python 3.9 with its debug allocator aborts at the end of forked processes")
         agent = load_agent(path)
+        environ = first_environment(agent)
         # The first to be registered is the last to be called.
         atexit = __import__("atexit")
         atexit.register(agent.leave)
@@ -418,10 +531,15 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             executable,
             # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
             # reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, resume["prepare_streams"]),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, resume),
             report,
         )
+        resume["thaw"] = agent.thaw
+        begin_main()
         undo_start()
+        del sys.argv[1:]  # modules may look at them
+        if orig_argv is not None:
+            del orig_argv[1:]
         generators = import_beside(scout(agent, modules, report), modules, report)
         hand_over(agent.fork, modules)
     except BaseException as error:

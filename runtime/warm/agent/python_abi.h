@@ -21,6 +21,7 @@ typedef struct {
     const char *doc;
 } PyMethodDef;
 #define METH_VARARGS 0x0001
+#define METH_O       0x0008
 
 /* Object.h and moduleobject.h, as they are without Py_TRACE_REFS and Py_GIL_DISABLED. */
 typedef struct {
@@ -57,6 +58,10 @@ PyObject *PyEval_EvalCode(PyObject *code, PyObject *globals, PyObject *locals);
 PyObject *PyEval_GetBuiltins(void);
 PyObject *PyDict_GetItemString(PyObject *dict, const char *key);
 PyObject *PyObject_CallObject(PyObject *callable, PyObject *args);
+int PyObject_IsTrue(PyObject *object);
+int PyObject_GC_IsTracked(PyObject *object);
+void PyObject_GC_UnTrack(void *object);
+void PyObject_GC_Track(void *object);
 PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index);
 PyObject *PyList_New(Py_ssize_t size);
 int PyList_SetItem(PyObject *list, Py_ssize_t index, PyObject *item);
@@ -91,6 +96,7 @@ __attribute__((weak)) void _PyInterpreterState_SetNotRunningMain(PyInterpreterSt
 /* The C library's. */
 extern char **environ;
 int fork(void);
+unsigned long getauxval(unsigned long type);
 _Noreturn void exit(int status);
 
 #endif

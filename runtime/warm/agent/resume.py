@@ -57,26 +57,34 @@ def renew(entropy: bytes) -> None:
             make_anew(sys.modules[module], entropy)
 
 
-def leave(kept: "dict[str, Any]", _finders: object) -> None:
+def has_finalizers(gc: "Any") -> bool:
+    """Tell whether something alive, beside the standard streams, does more at its end than to give memory back."""
+    own = set()
+    for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
+        try:
+            own |= {id(stream), id(stream.buffer), id(getattr(stream.buffer, "raw", None))}
+        except (AttributeError, ValueError):  # the program has closed or detached it
+            pass
+    kinds = {type(thing) for thing in gc.get_objects() if id(thing) not in own}
+    return any("__del__" in vars(base) for kind in kinds for base in type.mro(kind))
+
+
+def leave(kept: "dict[str, Any]", _finders: object, finalizers: bool) -> bool:
     """Spare the end of the process what the snapshot holds, whose pages it would touch one by one.
 
     Called after all other exit handlers. What the program has made goes as ever; but where something alive does more
     at its end than to give memory back (an open file, a __del__), it could hang on one of these modules: then all go.
+    `finalizers`: so does something that the imports have made. Returns whether all go.
     """
     import gc
 
-    own = set()
-    for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
-        try:
-            own.add(id(getattr(stream.buffer, "raw", stream.buffer)))
-        except (AttributeError, ValueError):  # the program has closed or detached it
-            pass
-    for kind in {type(thing) for thing in gc.get_objects() if id(thing) not in own}:
-        if any("__del__" in vars(base) for base in type.mro(kind)):
-            return
+    if finalizers or has_finalizers(gc):
+        gc.unfreeze()  # the order at the end depends on what the collector can see
+        return True
     for name, module in kept.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]
+    return False
 
 
 def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]") -> None:
@@ -101,12 +109,24 @@ def kind_of(fd: int) -> "Kind":
     return status.st_mode & 0o170000, status.st_rdev, status.st_blksize
 
 
+def usual_line_buffering(fd: int, stream: "Any") -> bool:
+    """Tell what CPython chooses for a stream that is no terminal."""
+    return fd == 2 and not stream.write_through
+
+
+# What an import has chosen otherwise, by descriptor (TextIOWrapper.reconfigure).
+LINE_BUFFERING: "dict[int, bool]" = {}
+
+
 def prepare_streams() -> "list[Kind]":
     """In the template: make the streams what those of most containers are, /dev/null and pipes.
 
     Where they are, there is nothing left to do in the container. Descriptor 0 is needed again, for the report; 1 is
     /dev/null, which a label may not let the template open. Returns the kinds of the three descriptors.
     """
+    for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
+        if stream.line_buffering != usual_line_buffering(fd, stream):
+            LINE_BUFFERING[fd] = stream.line_buffering
     report = posix.dup(0)
     null = posix.dup(1)
     reader, writer = posix.pipe()
@@ -143,7 +163,7 @@ def open_again(fd: int, before: "Kind | None") -> None:
     if not isinstance(stream.buffer, _io.FileIO):
         buffer = stream.buffer
         type(buffer).__init__(buffer, raw, buffer_size(raw._blksize))
-    line_buffering = not unbuffered and (fd == 2 or raw.isatty())
+    line_buffering = LINE_BUFFERING.get(fd, not unbuffered and (fd == 2 or raw.isatty()))
     _io.TextIOWrapper.__init__(stream, buffer, encoding, errors, "\n", line_buffering, unbuffered)
 
 
@@ -170,9 +190,10 @@ def command_line(
         argv[0] = "-m"
     elif program == FILE:
         filename = argv[0] if argv[0].startswith("/") else f"{posix.getcwd()}/{argv[0]}"
-    sys.argv = list(argv)
+    # The lists stay the same, for modules may hold them.
+    sys.argv[:] = argv
     if sys.version_info >= (3, 10):
-        sys.orig_argv = list(orig_argv)
+        sys.orig_argv[:] = orig_argv
     return command, module, filename, argv, orig_argv
 
 
