@@ -4,7 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
 
 static int64_t nanoseconds(struct timespec t)
 {
@@ -26,6 +30,18 @@ static int identity_by(int dir, const char *name, int flags, struct file_identit
     return 0;
 }
 
+/* A link is where it leads: engines make some anew for each container. */
+static int identity_of_link(int dir, const char *name, struct file_identity *out)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(dir, name, target, sizeof(target));
+    if (n < 0)
+        return -errno;
+    *out = (struct file_identity){
+        .inode = hash_bytes(target, (size_t)n).a, .size = (uint64_t)n, .mode = out->mode};
+    return 0;
+}
+
 int identity_of(int fd, struct file_identity *out)
 {
     return identity_by(fd, "", AT_EMPTY_PATH, out);
@@ -33,7 +49,8 @@ int identity_of(int fd, struct file_identity *out)
 
 int identity_at(int dir, const char *name, bool follow, struct file_identity *out)
 {
-    return identity_by(dir, name, follow ? 0 : AT_SYMLINK_NOFOLLOW, out);
+    int ret = identity_by(dir, name, follow ? 0 : AT_SYMLINK_NOFOLLOW, out);
+    return ret == 0 && S_ISLNK(out->mode) ? identity_of_link(dir, name, out) : ret;
 }
 
 bool identity_equal(const struct file_identity *a, const struct file_identity *b)

@@ -233,8 +233,9 @@ static void put_group(struct builder *b, struct output *out, const char *path, c
 
 static int changed(const char *directory, const char *name, struct error *err)
 {
+    bool slash = name[0] != '\0' && !str_eq(directory, "/");
     return error_text(err, -ESTALE, "'%s%s%s' has changed while the snapshot was made", directory,
-                      name[0] != '\0' ? "/" : "", name);
+                      slash ? "/" : "", name);
 }
 
 /* A path that is no directory: the file itself; of a name within an archive, the archive; of a path that

@@ -376,12 +376,15 @@ EOF
     mkdir -p volume/beneath lower upper work
     mount -t tmpfs beneath volume/beneath
     module writing.py <<<'open("/volume/beneath/written", "w")'
-    configure 'mount("/volume", arguments[0] + "/volume", "rbind")
+    configure 'mount("/volume", arguments[0] + "/volume", "rbind", "rw")
 mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option in ("lowerdir", "upperdir", "workdir")],
     kind="overlay")' "$PWD"
     preload writing
     expect 1 warm -c pass
     stderr_has "Read-only file system: '/volume/beneath/written'"
+    module writing.py <<<'open("/volume/written", "w")'
+    expect 1 warm -c pass
+    stderr_has "Read-only file system: '/volume/written'"
     module writing.py <<<'open("/union/written", "w")'
     expect 1 warm -c pass
     stderr_has "Read-only file system: '/union/written'"
