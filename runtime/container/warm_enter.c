@@ -139,7 +139,7 @@ int warm_start_check(struct process_plan *plan, const char *program, int channel
     *err = reason;
     if (plan->warm->session)
         return err->code;
-    if (reason.code != -ESTALE)
+    if (reason.code != -ESTALE || plan->warm->decision.config.retry_after == 0)
         return error_wrap(err, WARM_ANNOTATION_MODE "=require");
     return error_text(err, reason.code,
                       "%s=require: the snapshot does not fit: %s (it is made anew once it is %" PRIu32

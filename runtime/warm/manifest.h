@@ -54,7 +54,7 @@ int manifest_verify(const struct manifest *manifest, const struct look *look, st
                     struct error *err);
 
 /* Would one of the preloaded modules have come from the place that the program puts first in sys.path: the
- * working directory, the script's, a directory or an archive that is run? -ESTALE names the file. A program
+ * working directory, the script's, a directory or an archive that is run? -EEXIST names the file. A program
  * that does not exist shadows nothing. System calls only. `argv` as command_line_parse saw it, `cwd`
  * absolute. */
 int manifest_check_program(const struct manifest *manifest, const struct look *look,

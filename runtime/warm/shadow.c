@@ -57,9 +57,12 @@ static bool is_shadow(const struct manifest *m, const char *name, size_t length,
     return is_module(m, name, stem);
 }
 
+/* Not -ESTALE: the snapshot is as good as ever to programs in other places. */
+#define IN_THE_WAY (-EEXIST)
+
 static int shadowed(const char *place, const char *name, size_t length, struct error *err)
 {
-    return error_text(err, -ESTALE, "'%s%s%.*s' stands before a module of the snapshot", place,
+    return error_text(err, IN_THE_WAY, "'%s%s%.*s' stands before a module of the snapshot", place,
                       str_eq(place, "/") ? "" : "/", (int)length, name);
 }
 
@@ -154,7 +157,7 @@ static int check_archive(const struct manifest *m, int fd, off_t size, const cha
         size_t length = little(entry.head + 28, 2);
         if (at < 0 || i == ARCHIVE_ENTRIES_MAX || n < (ssize_t)ARCHIVE_ENTRY_SIZE ||
             memcmp(entry.head, "PK\1\2", 4) != 0 || ARCHIVE_ENTRY_SIZE + length > (size_t)n)
-            return error_text(err, -ESTALE, "the archive '%s' cannot be read", place);
+            return error_text(err, IN_THE_WAY, "the archive '%s' cannot be read", place);
         const char *slash = memchr(entry.name, '/', length);
         size_t top = slash != NULL ? (size_t)(slash - entry.name) : length;
         if (is_shadow(m, entry.name, top, slash == NULL))

@@ -358,6 +358,15 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     warm_says "$before" -c "$SAY"
 }
 
+@test "a module beside the program: the snapshot stays as it is for others" {
+    module programs/program.py <<<'import greeting; print(greeting.text)'
+    module programs/greeting.py <<<'text = "beside the program"'
+    preload_a_clock
+    expect 0 either /modules/programs/program.py
+    output_is "beside the program"
+    warm_says "$before" -c "$SAY"
+}
+
 @test "another user's snapshot is not taken" {
     needs_root "has other ids than its own"
     module greeting.py <<<'import os; text = os.getuid()'

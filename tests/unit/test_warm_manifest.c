@@ -417,7 +417,7 @@ static void test_shadows(void)
         if (command_line_parse(&a, argv, false, &line) != NULL)
             bail_out("command line");
         is_int(manifest_check_program(m, &look, &line, argv, "/app", &err),
-               rows[i].shadow != NULL ? -ESTALE : 0, "shadow: %s", rows[i].name);
+               rows[i].shadow != NULL ? -EEXIST : 0, "shadow: %s", rows[i].name);
         if (rows[i].shadow != NULL &&
             !ok(strstr(err.text, rows[i].shadow) != NULL, "shadow: %s is named", rows[i].name))
             diag("%s", err.text);
