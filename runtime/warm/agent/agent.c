@@ -428,6 +428,25 @@ static PyObject *first_environment(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
+static int add_library(struct loaded *loaded, unsigned long size, void *list)
+{
+    (void)size;
+    PyObject *name = PyUnicode_DecodeFSDefault(loaded->name);
+    int ret = name != NULL ? PyList_Append(list, name) : -1;
+    if (name != NULL)
+        Py_DecRef(name);
+    return ret;
+}
+
+/* libraries(): the paths by which the dynamic linker has found what it has loaded. */
+static PyObject *libraries(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    PyObject *list = PyList_New(0);
+    return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
+}
+
 /* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone. */
 static PyObject *thaw(PyObject *self, PyObject *object)
 {
@@ -445,6 +464,7 @@ static PyMethodDef methods[] = {
     {"first_environment", first_environment, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},
     {"leave", leave, METH_VARARGS, NULL},
+    {"libraries", libraries, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},

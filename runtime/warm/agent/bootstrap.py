@@ -177,26 +177,6 @@ def look_around(watch: Watch) -> None:
     watch.files.update(os.path.join(place, "pyvenv.cfg") for place in (home, os.path.dirname(home)))
 
 
-def libraries() -> "list[str]":
-    """The paths by which the dynamic linker has found what it has loaded: of a link the kernel knows no more."""
-    names: list[str] = []
-    try:
-        import ctypes
-
-        class Info(ctypes.Structure):
-            _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
-
-        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
-        def note(info, _size, _data):  # type: ignore[no-untyped-def]
-            names.append((info.contents.name or b"").decode(errors="surrogateescape"))
-            return 0
-
-        ctypes.CDLL(None).dl_iterate_phdr(note, None)
-    except Exception:  # no ctypes, or no memory that can be executed for a callback
-        pass
-    return [name for name in names if "/" in name]
-
-
 def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
     """os.path.realpath(), with what is known of the folders of others; adds the links that lead there."""
     import os.path
@@ -217,16 +197,20 @@ def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
     return real_path(os.path.join(folders[folder], posix.readlink(path)), folders, links)
 
 
-def path_records(watch: Watch) -> set[bytes]:
-    """Which of the paths are files, directories, or absent; and links, for they may lead elsewhere the next time."""
+def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
+    """Which of the paths are files, directories, or absent; and links, for they may lead elsewhere the next time.
+
+    So they are of libraries, of which the snapshot knows the files.
+    """
     import os.path
 
     folders: dict[str, str] = {}
     links: set[str] = set()
     here = posix.getcwd()
     paths = {real_path(os.path.join(here, path), folders, links) for path in watch.files | watch.directories}
-    for library in libraries():
-        real_path(os.path.join(here, library), folders, links)
+    for library in libraries:
+        if "/" in library:  # the kernel's, and the program itself, have no path
+            real_path(os.path.join(here, library), folders, links)
     kinds = {path: "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a" for path in paths}
     kinds.update((path, "l") for path in links)
     return {put(kind, path) for path, kind in kinds.items() if not path.startswith(("/proc/", "/sys/", "/dev/"))}
@@ -318,7 +302,7 @@ def explore(agent, modules: list[str], report: int, began: int) -> None:  # type
         out |= {put("e", variable) for variable in Variables.looked_at}
         out |= {put("E")} if Variables.all_looked_at else set()
         look_around(watch)
-        send(report, b"".join(sorted(out | path_records(watch))))
+        send(report, b"".join(sorted(out | path_records(watch, agent.libraries()))))
         posix._exit(DONE)
     except BaseException as error:
         end(report, error)

@@ -64,6 +64,7 @@ void PyObject_GC_UnTrack(void *object);
 void PyObject_GC_Track(void *object);
 PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index);
 PyObject *PyList_New(Py_ssize_t size);
+int PyList_Append(PyObject *list, PyObject *item);
 int PyList_SetItem(PyObject *list, Py_ssize_t index, PyObject *item);
 PyObject *PyList_GetItem(PyObject *list, Py_ssize_t index);
 Py_ssize_t PyList_Size(PyObject *list);
@@ -97,6 +98,11 @@ __attribute__((weak)) void _PyInterpreterState_SetNotRunningMain(PyInterpreterSt
 extern char **environ;
 int fork(void);
 unsigned long getauxval(unsigned long type);
+struct loaded { /* the beginning of struct dl_phdr_info, dl_iterate_phdr(3) */
+    unsigned long address;
+    const char *name;
+};
+int dl_iterate_phdr(int (*callback)(struct loaded *loaded, unsigned long size, void *data), void *data);
 _Noreturn void exit(int status);
 
 #endif
