@@ -74,7 +74,8 @@ static void make_mounts(struct arena *a, const struct spec *from, const char *ag
         if (!is_bind(&mounts.items[i]) && is_made_anew(&mounts.items[i]))
             continue;
         append_option(a, &mounts.items[i].options, "ro");
-        append_option(a, &mounts.items[i].options, "rro"); /* what is mounted beneath; "rw" stands before it */
+        append_option(a, &mounts.items[i].options,
+                      "rro"); /* what is mounted beneath; "rw" stands before it */
     }
     struct spec_mount *last = &mounts.items[from->mounts.count];
     *last = (struct spec_mount){.destination = TEMPLATE_AGENT_PATH, .type = "bind", .source = agent};
