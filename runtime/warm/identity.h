@@ -20,7 +20,8 @@ struct file_identity {
 /* The identity of what `fd` names (O_PATH is enough). 0 or negative errno. */
 int identity_of(int fd, struct file_identity *out);
 
-/* The identity of `name` in the directory `dir`, a link followed only if `follow`. 0 or negative errno. */
+/* The identity of `name` in the directory `dir`, a link followed only if `follow`; it is known by its target,
+ * and has no times, for engines make some anew for each container. 0 or negative errno. */
 int identity_at(int dir, const char *name, bool follow, struct file_identity *out);
 
 bool identity_equal(const struct file_identity *a, const struct file_identity *b);
