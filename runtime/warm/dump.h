@@ -13,8 +13,8 @@ struct stat;
 
 struct dump_request {
     pid_t pid; /* the parked process, which the caller may trace (ptrace(2)) */
-    const struct stat
-        *pid_namespace; /* which it has to be in, for its number may be another's by now; NULL: any */
+    /* The pid namespace it has to be in, for its number may be another's by now; NULL: any. */
+    const struct stat *pid_namespace;
     int root; /* descriptor of its root directory: mapped files are opened and identified beneath it */
     /* The path under which the process has mapped the agent, as /proc/PID/maps gives it: the process has to
      * wait in its code, and the image says "agent" for it. */

@@ -403,7 +403,7 @@ mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option
         configure 'process["rlimits"][1:] = [{"type": "RLIMIT_" + arguments[0], "soft": int(arguments[1]), "hard": int(arguments[1])}]
 share("pid")' "${limits%:*}" "${limits#*:}"
         program off 'import os; os.write(1, b"ran")'
-        [[ $(runtime run --bundle bundle box </dev/null 2>err | cat) == ran ]] || skip "not in the host's pid namespace: $(<err)"
+        [[ $(runtime run --bundle bundle box </dev/null 2>&1 | cat) == ran ]]
         program auto 'import os; os.write(1, b"ran")'
         [[ $(runtime run --bundle bundle box </dev/null 2>&1 | cat) == ran ]]
     done

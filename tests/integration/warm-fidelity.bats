@@ -364,10 +364,7 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
     for name in "${!modules[@]}"; do
         module "changes_$name.py" <<<"${modules[$name]}"
         preload "changes_$name"
-        expect 1 warm -c 'print("ran")'
-        stderr_has "$name"
-        expect 0 either -c 'print("ran")'
-        output_is ran
+        is_cold_because "$name"
     done
 }
 

@@ -21,6 +21,7 @@ import gc
 DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
+ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
 
@@ -122,7 +123,7 @@ def changed_at(path: str) -> int:
     except (OSError, ValueError):
         return 0
     kind = status.st_mode & 0o170000
-    return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) and not path.startswith("/proc/") else 0
+    return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) else 0
 
 
 def check(watch: Watch) -> None:
@@ -144,7 +145,7 @@ def check(watch: Watch) -> None:
 
     for path in watch.made:
         # In /dev/shm matplotlib has its cache, if told so, and does without when it is gone.
-        if not path.startswith("/dev/") and "__pycache__" not in path and changed_at(path) >= watch.began:
+        if not path.startswith(ELSEWHERE) and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
@@ -191,8 +192,10 @@ def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
     if name == "..":
         return os.path.dirname(folders[folder])
     path = os.path.join(folders[folder], name)
-    if path in links or not os.path.islink(path):
-        return path if path not in links else os.path.realpath(path)
+    if path in links:
+        return os.path.realpath(path)
+    if not os.path.islink(path):
+        return path
     links.add(path)
     return real_path(os.path.join(folders[folder], posix.readlink(path)), folders, links)
 
@@ -213,7 +216,7 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
             real_path(os.path.join(here, library), folders, links)
     kinds = {path: "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a" for path in paths}
     kinds.update((path, "l") for path in links)
-    return {put(kind, path) for path, kind in kinds.items() if not path.startswith(("/proc/", "/sys/", "/dev/"))}
+    return {put(kind, path) for path, kind in kinds.items() if not path.startswith(ELSEWHERE)}
 
 
 def top_level() -> set[str]:
