@@ -412,10 +412,7 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
         [[ $name == thread || $name == timer ]] && continue
         module "holds_$name.py" <<<"${modules[$name]}"
         preload "holds_$name"
-        expect 1 warm -c 'print("ran")'
-        stderr_has "$name"
-        expect 0 either -c 'print("ran")'
-        output_is ran
+        is_cold_because "$name"
     done
     # fork(2) leaves other threads and timers behind: what depends on them has to run cold.
     local show='import signal, threading; print(threading.active_count(), signal.getitimer(signal.ITIMER_REAL)[0] > 1)'
