@@ -386,6 +386,57 @@ next(generator)'
     same -c 'import final; final.kept.append(final.Loud("of the program")); own = final.Loud("own"); print("ran")'
 }
 
+# Prints how many page faults a preloaded module's container has that ends; the module has much to give back.
+faults_of_end_with() {
+    module "ends_$1.py" <<<"things = [[number] for number in range(100000)]
+$2"
+    preload "ends_$1"
+    warm -c pass # makes the snapshot
+    python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt)' "$RUNTIME" run --bundle bundle box
+}
+
+# Things with a finalizer that only gives memory back do not make the process give back all that the snapshot holds.
+spares_the_end() {
+    use_image "$1"
+    local name most faults
+    local -A holders=(
+        [memory]='import io; kept = io.BytesIO(b"text")' # pandas
+        [closed]='kept = open(__file__); kept.close()'   # nltk
+        [tracker]='import multiprocessing.resource_tracker' # scikit-learn
+    )
+    # requests, scipy; before 3.11 it cannot be told.
+    cold -c 'import sys; sys.exit(sys.version_info < (3, 11))' && holders[generator]='def numbers(): yield 1; yield 2
+kept = numbers(); next(kept)'
+    most=$(faults_of_end_with acts 'class Acts:
+    def __del__(self): pass
+kept = Acts()')
+    for name in "${!holders[@]}"; do
+        faults=$(faults_of_end_with "$name" "${holders[$name]}")
+        echo "$name: $faults faults of $most"
+        ((faults * 2 < most))
+    done
+}
+
+@test "the end spares what the snapshot holds, whatever the imports left that has a finalizer which does nothing" {
+    spares_the_end python
+}
+
+@test "… of another Python" {
+    spares_the_end pandas-trixie
+}
+
+@test "what imports left does something at its end after all: a file that is opened again, a process" {
+    module held.py <<<'import multiprocessing.resource_tracker as tracker
+file = open(__file__); file.close()'
+    preload held
+    same -c 'import sys
+file = __import__("held").file; file.__init__(sys.stdout.buffer); file.write("still in the buffer"); del file'
+    output_is "still in the buffer"
+    same -c '__import__("held").tracker.ensure_running(); print("ran")'
+}
+
 @test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {
     mkdir work
     configure 'mount("/work", arguments[0])' "$PWD/work"

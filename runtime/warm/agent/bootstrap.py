@@ -447,15 +447,15 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
 
 def settle(  # type: ignore[no-untyped-def]
     environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", resume
-) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object, bool]]":
+) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object, object]]":
     """Become an interpreter that has just started.
 
     Returns what a process that wakes up needs (what the imports have changed in the environment, generators to
     seed, and what its streams were made for), and what all have anyway (modules, and the directories that were
-    searched for them; and whether something that the imports have made has a finalizer).
+    searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
     gc.unfreeze()
-    finalizers = resume["has_finalizers"](gc)
+    idle = resume["harmless"](gc)
     kinds = resume["prepare_streams"]()
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
@@ -475,7 +475,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["thaw"](vars(main))
     if collecting:
         gc.enable()
-    return (changed, generators, kinds), (kept, finders, finalizers)
+    return (changed, generators, kinds), (kept, finders, idle)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:

@@ -57,28 +57,79 @@ def renew(entropy: bytes) -> None:
             make_anew(sys.modules[module], entropy)
 
 
-def has_finalizers(gc: "Any") -> bool:
-    """Tell whether something alive, beside the standard streams, does more at its end than to give memory back."""
+# Streams that only give memory back when they end, and those that do nothing more once they are closed. Of these types
+# alone: a subclass may do anything.
+IN_MEMORY = _io.BytesIO, _io.StringIO
+ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
+GENERATOR = type(_ for _ in ())
+# Each has an instance that does something only when it has started a process: every import of scikit-learn makes one.
+TRACKERS = "multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"
+SEND = 123  # of CPython 3.11: how a generator waits for another
+
+
+def has_handlers(code: "Any") -> bool:
+    """Tell whether a generator can notice that it is closed: by try, with or yield from.
+
+    In the exception table (from 3.11 on) the first byte of each entry, and it alone, has the highest bit; from 3.12 on
+    every generator has one entry, for StopIteration, and one more for yield from.
+    """
+    table = getattr(code, "co_exceptiontable", None)
+    if table is None:
+        return True
+    entries = sum(byte >> 7 for byte in table)
+    if sys.version_info < (3, 12):
+        return entries > 0 or SEND in code.co_code[::2]
+    return entries > 1
+
+
+def may_act(thing: "Any") -> bool:
+    """Tell whether the finalizer of something that has one may do more than give memory back."""
+    kind = type(thing)
+    if kind in IN_MEMORY:
+        return False
+    if kind in ON_FILES:
+        try:
+            return not thing.closed
+        except ValueError:  # of half a stream: detached, or never begun
+            return True
+    if kind is GENERATOR:
+        return has_handlers(thing.gi_code)
+    if kind.__name__ == "ResourceTracker" and kind.__module__ in TRACKERS:
+        return getattr(thing, "_pid", 0) is not None
+    return True
+
+
+def with_finalizers(gc: "Any") -> "list[Any]":
+    """Return what is alive and has a finalizer, beside the standard streams."""
     own = set()
     for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
         try:
             own |= {id(stream), id(stream.buffer), id(getattr(stream.buffer, "raw", None))}
         except (AttributeError, ValueError):  # the program has closed or detached it
             pass
-    kinds = {type(thing) for thing in gc.get_objects() if id(thing) not in own}
-    return any("__del__" in vars(base) for kind in kinds for base in type.mro(kind))
+    things = gc.get_objects()
+    kinds = {kind for kind in set(map(type, things)) if any("__del__" in vars(base) for base in type.mro(kind))}
+    return [thing for thing in things if type(thing) in kinds and id(thing) not in own]
 
 
-def leave(kept: "dict[str, Any]", _finders: object, finalizers: bool) -> bool:
+def harmless(gc: "Any") -> "list[Any] | None":
+    """In the template: return what has a finalizer that does nothing yet, or None when some finalizer may act."""
+    things = with_finalizers(gc)
+    if any(map(may_act, things)):
+        return None
+    return [thing for thing in things if type(thing) not in (*IN_MEMORY, GENERATOR)]
+
+
+def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") -> bool:
     """Spare the end of the process what the snapshot holds, whose pages it would touch one by one.
 
     Called after all other exit handlers. What the program has made goes as ever; but where something alive does more
     at its end than to give memory back (an open file, a __del__), it could hang on one of these modules: then all go.
-    `finalizers`: so does something that the imports have made. Returns whether all go.
+    `idle`: what harmless() has returned of the imports. Returns whether all go.
     """
     import gc
 
-    if finalizers or has_finalizers(gc):
+    if idle is None or any(map(may_act, [*idle, *with_finalizers(gc)])):
         gc.unfreeze()  # the order at the end depends on what the collector can see
         return True
     for name, module in kept.items():
