@@ -44,8 +44,21 @@ refuses() {
 
 @test "template: a module that starts a thread or a process is refused" {
     refuses 'import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()' \
+        "the imports start a thread ('Thread-1 (sleep)' of time.sleep), which would be missing"
+    refuses 'import _thread, time; _thread.start_new_thread(time.sleep, (9,))' \
         'the imports start a thread'
     refuses 'import subprocess; child = subprocess.Popen(["sleep", "9"])' 'the imports start a process'
+}
+
+@test "template: a thread of a library is told by the library that started it" {
+    local start='import ctypes
+place = ctypes.c_void_p()
+def start(function, argument): ctypes.CDLL(None).pthread_create(ctypes.byref(place), None, function, ctypes.c_void_p(argument))
+'
+    refuses "$start"'start(ctypes.CDLL("libsqlite3.so.0").sqlite3_sleep, 9000)' \
+        "the imports start a thread, 'python3' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which would be missing"
+    refuses "$start"'start(ctypes.CDLL(None).sleep, 9)' \
+        "the imports start a thread, 'python3' of an unknown library, which would be missing"
 }
 
 @test "template: a module that makes an SSL context is refused" {

@@ -17,6 +17,7 @@
 #include <linux/signal.h>
 #include <stdbool.h>
 
+#include "warm/agent/loaded.h"
 #include "warm/agent/python_abi.h"
 #include "warm/agent/system.h"
 #include "warm/params.h"
@@ -428,25 +429,6 @@ static PyObject *first_environment(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
-static int add_library(struct loaded *loaded, unsigned long size, void *list)
-{
-    (void)size;
-    PyObject *name = PyUnicode_DecodeFSDefault(loaded->name);
-    int ret = name != NULL ? PyList_Append(list, name) : -1;
-    if (name != NULL)
-        Py_DecRef(name);
-    return ret;
-}
-
-/* libraries(): the paths by which the dynamic linker has found what it has loaded. */
-static PyObject *libraries(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    PyObject *list = PyList_New(0);
-    return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
-}
-
 /* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone. */
 static PyObject *thaw(PyObject *self, PyObject *object)
 {
@@ -468,6 +450,7 @@ static PyMethodDef methods[] = {
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
+    {"thread_library", thread_library, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

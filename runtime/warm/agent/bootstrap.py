@@ -22,6 +22,9 @@ DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousan
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
+# Whose threads come again after a fork, by handlers of their own (pthread_atfork(3)): libraries called like this, and
+# whoever contains an allocator with threads of this name.
+OPENBLAS, JEMALLOC = "openblas", "jemalloc_bg_thd"
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
 
@@ -126,7 +129,45 @@ def changed_at(path: str) -> int:
     return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) else 0
 
 
-def check(watch: Watch) -> None:
+def python_threads() -> str:
+    """Name the threads that the imports have started, and what runs in them."""
+    threading = sys.modules.get("threading")
+    others = [t for t in threading.enumerate() if t is not threading.main_thread()] if threading else []
+    names = []
+    for thread in others:
+        target = getattr(thread, "_target", None) or type(thread)
+        place = getattr(target, "__module__", None)
+        names.append(f"'{thread.name}' of {place}.{getattr(target, '__qualname__', '')}")
+    return f" ({', '.join(names)})" if names else ""
+
+
+def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
+    """Raise Failed if a thread runs that would be missing: fork(2) takes none along."""
+    if sys.modules["_thread"]._count():
+        raise Failed(f"the imports start a thread{python_threads()}, which would be missing")
+    try:
+        numbers = posix.listdir("/proc/self/task")
+    except OSError:
+        raise Failed("there is no /proc, where threads of libraries are seen") from None
+    for number in numbers:
+        if int(number) == posix.getpid():
+            continue
+        for _ in range(100):
+            library = agent.thread_library(int(number))
+            if library is not None:
+                break
+            __import__("time").sleep(0.001)  # it may only have begun
+        try:
+            with open(f"/proc/self/task/{number}/comm", errors="replace") as file:
+                name = file.read().rstrip("\n")
+        except OSError:  # it has ended
+            continue
+        if name != JEMALLOC and OPENBLAS not in str(library).rpartition("/")[2]:
+            whose = "of an unknown library" if library is None else f"of '{library or sys.executable}'"
+            raise Failed(f"the imports start a thread, '{name}' {whose}, which would be missing")
+
+
+def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
     """Raise Failed if the imports have done what a snapshot cannot hold or repeat."""
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
@@ -134,8 +175,7 @@ def check(watch: Watch) -> None:
     if posix.fstat(watch.output).st_size:
         text = posix.pread(watch.output, 100, 0).decode(errors="replace")
         raise Failed(f"the imports write to standard output or error: {text!r}")
-    if sys.modules["_thread"]._count():
-        raise Failed("the imports start a thread")
+    check_threads(agent)
     try:
         posix.waitpid(-1, posix.WNOHANG)
         raise Failed("the imports start a process")
@@ -297,7 +337,7 @@ def explore(agent, modules: list[str], report: int, began: int) -> None:  # type
         customize_again()
         watch.names.clear()
         import_modules(modules)
-        check(watch)
+        check(agent, watch)
         check_interpreter(interpreter)
         leave_place()
         out = {put("v", sys.version)}

@@ -74,6 +74,8 @@ PyObject *PyUnicode_DecodeFSDefault(const char *text);
 wchar_t *PyUnicode_AsWideCharString(PyObject *text, Py_ssize_t *size);
 void PyErr_SetString(PyObject *type, const char *text);
 PyObject *PyErr_SetFromErrno(PyObject *type);
+long PyLong_AsLong(PyObject *number);
+PyObject *PyErr_Occurred(void);
 void *PyMem_RawMalloc(size_t size);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
@@ -101,8 +103,11 @@ unsigned long getauxval(unsigned long type);
 struct loaded { /* the beginning of struct dl_phdr_info, dl_iterate_phdr(3) */
     unsigned long address;
     const char *name;
+    const void *headers; /* ElfW(Phdr) */
+    unsigned short header_count;
 };
 int dl_iterate_phdr(int (*callback)(struct loaded *loaded, unsigned long size, void *data), void *data);
+void *__tls_get_addr(void *index);
 _Noreturn void exit(int status);
 
 #endif

@@ -1,0 +1,80 @@
+/* What the dynamic linker has loaded, and which of it has started a thread. */
+#include "warm/agent/loaded.h"
+
+#include <asm/unistd.h>
+#include <elf.h>
+#include <stdbool.h>
+
+#include "warm/agent/system.h"
+
+static int add_library(struct loaded *loaded, unsigned long size, void *list)
+{
+    (void)size;
+    PyObject *name = PyUnicode_DecodeFSDefault(loaded->name);
+    int ret = name != NULL ? PyList_Append(list, name) : -1;
+    if (name != NULL)
+        Py_DecRef(name);
+    return ret;
+}
+
+PyObject *libraries(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    PyObject *list = PyList_New(0);
+    return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
+}
+
+/* How much of a thread's descriptor is behind its list of robust mutexes, at least: 1400 bytes in glibc 2.31
+ * to 2.42. The start of the thread's function is some 860 bytes behind it, and nothing before leads into code
+ * beside glibc's own. */
+enum { DESCRIPTOR_SIZE = 1400 };
+
+struct search {
+    uintptr_t address;
+    const char *name; /* of the library with this address in its code; NULL: none */
+};
+
+static int find_code(struct loaded *loaded, unsigned long size, void *data)
+{
+    (void)size;
+    struct search *search = data;
+    const Elf64_Phdr *headers = loaded->headers;
+    for (unsigned i = 0; i < loaded->header_count; i++) {
+        const Elf64_Phdr *h = &headers[i];
+        if (h->p_type != PT_LOAD || (h->p_flags & PF_X) == 0 ||
+            search->address - (loaded->address + h->p_vaddr) >= h->p_memsz)
+            continue;
+        search->name = loaded->name;
+        return 1;
+    }
+    return 0;
+}
+
+static const char *library_at(uintptr_t address)
+{
+    struct search search = {address, NULL};
+    dl_iterate_phdr(find_code, &search);
+    return search.name;
+}
+
+PyObject *thread_library(PyObject *self, PyObject *tid)
+{
+    (void)self;
+    const uintptr_t *head = NULL;
+    size_t size;
+    long number = PyLong_AsLong(tid);
+    if (number == -1 && PyErr_Occurred() != NULL)
+        return NULL;
+    /* glibc's descriptor of the thread has the head of the list in it: set_robust_list(2). */
+    if (system_call(__NR_get_robust_list, number, (long)&head, (long)&size, 0) < 0)
+        head = NULL;
+    const char *libc = library_at((uintptr_t)&fork), *linker = library_at((uintptr_t)&__tls_get_addr);
+    for (size_t i = 0; head != NULL && i < DESCRIPTOR_SIZE / sizeof(*head); i++) {
+        const char *name = library_at(head[i]);
+        if (name != NULL && name != libc && name != linker)
+            return PyUnicode_DecodeFSDefault(name);
+    }
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
