@@ -151,8 +151,6 @@ static int classify(struct reader *r)
     r->total += a->end - a->start;
     if (r->total > MOST_MEMORY)
         return refuse(r, "is too large, with all below it");
-    if ((a->prot & (PROT_WRITE | PROT_EXEC)) == (PROT_WRITE | PROT_EXEC))
-        return refuse(r, "is writable and executable");
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
     if (!agent && is_deleted(r->name)) {
@@ -163,6 +161,8 @@ static int classify(struct reader *r)
         return refuse(r, "is of a file with a strange name");
     if (r->name[0] == '/') {
         a->flags |= IMAGE_AREA_FILE | (shared ? IMAGE_AREA_SHARED : 0);
+        if ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0)
+            return refuse(r, "is of a file, writable and executable");
         if ((a->flags & (IMAGE_AREA_EMPTY | IMAGE_AREA_STACK)) != 0)
             return refuse(r, "is of a file, and wiped on fork or a stack");
         a->file = find_path(r);

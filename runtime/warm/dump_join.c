@@ -39,7 +39,7 @@ static bool may_be_code(const struct image_area *a, const struct image_area *b)
     return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
 }
 
-/* `content`: one of them has runs. Pages of a snapshot are never executable. Areas that permit the same may
+/* `content`: one of them has runs. Code of a file has none. Areas that permit the same may
  * be apart by the kernel's bookkeeping only. */
 static bool joins(const struct image_area *a, const struct image_area *b, bool content)
 {
@@ -64,15 +64,16 @@ static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size
 }
 
 /* Pages that are stored too rather than mapped around, for a mapping more costs as much as to copy two. What
- * was not touched of a file is better left to the page cache, which others share. Stacks are copied, and what
- * ends where the heap does keeps memory of no file at its end, or the kernel would not call it "[heap]". */
+ * was not touched of a file is better left to the page cache, which others share. Of what is copied each page
+ * costs, and what ends where the heap does keeps memory of no file at its end, or the kernel would not call
+ * it "[heap]". */
 struct filling {
     uint64_t between, edge; /* runs; the first or last of them and the area's end */
 };
 
 static struct filling filling_of(const struct image_area *a, uint64_t heap_end)
 {
-    bool zeros = !is_file(a) && (a->flags & IMAGE_AREA_STACK) == 0 && a->end != heap_end;
+    bool zeros = !is_file(a) && !image_area_is_copied(a) && a->end != heap_end;
     return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
 }
 

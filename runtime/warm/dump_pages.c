@@ -70,7 +70,7 @@ static bool is_own(const struct image_area *a, uint64_t entry)
 static int add_pages(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
 {
     bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
-    if ((a->prot & PROT_EXEC) != 0)
+    if ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a))
         return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
     if (anonymous) {
         int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);

@@ -69,11 +69,11 @@ static bool scan_area(struct writes *w, const struct image_area *a)
     return w->pages <= WRITES_MAX;
 }
 
-/* A stack is anonymous in any case, and what is not part of an image is not there to be copied. */
+/* What is copied is there already, and what is not part of an image is not there to be copied. */
 static bool is_written_to(const struct image_area *a)
 {
-    return (a->prot & PROT_WRITE) != 0 &&
-           (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_STACK | IMAGE_AREA_EMPTY)) == 0;
+    return (a->prot & PROT_WRITE) != 0 && (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) == 0 &&
+           !image_area_is_copied(a);
 }
 
 void dump_writes(pid_t pid, struct arena *a, struct image_parts *parts)

@@ -57,7 +57,7 @@ static int check_areas(const struct image *image, uint64_t page, struct error *e
             return damaged(err, "order of the areas");
         last = a->end;
         if ((a->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0 ||
-            (a->prot & (PROT_WRITE | PROT_EXEC)) == (PROT_WRITE | PROT_EXEC))
+            ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a)))
             return damaged(err, "protection of an area");
         bool file = (a->flags & IMAGE_AREA_FILE) != 0, shared = (a->flags & IMAGE_AREA_SHARED) != 0;
         bool stack = (a->flags & IMAGE_AREA_STACK) != 0, empty = (a->flags & IMAGE_AREA_EMPTY) != 0;
@@ -103,7 +103,7 @@ static int check_runs(const struct image *image, uint64_t page, struct error *er
             return damaged(err, "order of the pages");
         const struct image_area *a = image_area_at(image, r->address, r->pages * page);
         if (a == NULL || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0 ||
-            (a->prot & PROT_EXEC) != 0)
+            ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a)))
             return damaged(err, "pages that belong to no area");
         if (!aligned(r->offset, page) || r->offset < h->tables_size || r->offset > h->size ||
             r->pages * page > h->size - r->offset)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 
 #include "warm/identity.h"
@@ -28,7 +29,7 @@ struct error;
 enum image_area_flag {
     IMAGE_AREA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
     IMAGE_AREA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
-    IMAGE_AREA_STACK = 1 << 2,     /* grows down: its content is copied, for only anonymous memory grows */
+    IMAGE_AREA_STACK = 1 << 2,     /* grows down */
     IMAGE_AREA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
     IMAGE_AREA_NORESERVE = 1 << 4,
     /* What was given by madvise(2). Areas that are wiped in a child of fork(2) hold what must not exist
@@ -59,6 +60,15 @@ struct image_area {
     uint32_t file;
     uint32_t reserved;
 };
+
+/* Whether the content is copied to memory of no file: stacks, for only such memory grows, and what was
+ * compiled at run time or calls back (ctypes), for files of the store need not be executable (noexec,
+ * SELinux). */
+static inline bool image_area_is_copied(const struct image_area *a)
+{
+    return (a->flags & IMAGE_AREA_STACK) != 0 ||
+           ((a->flags & IMAGE_AREA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
+}
 
 /* Pages with content, all of one area. */
 struct image_run {

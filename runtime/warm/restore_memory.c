@@ -123,8 +123,16 @@ static void map_area(struct restore_plan *plan, const struct image_area *a)
     flags |= MAP_ANONYMOUS | ((a->flags & IMAGE_AREA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
     if ((a->flags & IMAGE_AREA_STACK) != 0)
         flags |= MAP_GROWSDOWN | MAP_NORESERVE;
-    restore_step(&plan->map, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, a->prot, flags,
+    const uint32_t prot = a->prot | (image_area_is_copied(a) ? PROT_WRITE : 0);
+    restore_step(&plan->map, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, prot, flags,
                  (uint64_t)-1);
+}
+
+/* What could be written to until its content was there. */
+static void protect(struct restore_plan *plan, const struct image_area *a)
+{
+    if (image_area_is_copied(a) && (a->prot & PROT_WRITE) == 0)
+        restore_step(&plan->map, REPORT_PROTECT, 0, SYS_mprotect, a->start, a->end - a->start, a->prot);
 }
 
 /* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
@@ -139,14 +147,13 @@ static void run_arguments(const struct restore_plan *plan, const struct image_ar
            6 * sizeof(*arguments));
 }
 
-/* A stack has to stay anonymous, for a mapping of a file does not grow. */
 static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r,
                     bool over)
 {
     uint64_t m[6];
     run_arguments(plan, a, r, over, m);
-    if ((a->flags & IMAGE_AREA_STACK) != 0)
-        restore_step(&plan->map, REPORT_STACK, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
+    if (image_area_is_copied(a))
+        restore_step(&plan->map, REPORT_COPY, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
     else
         restore_list_add(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, m);
 }
@@ -186,7 +193,7 @@ static const struct image_run *whole_run(const struct image *image, const struct
     const struct image_run *first = *next, *end = image->runs + image->run_count;
     while (*next < end && (*next)->address < a->end)
         ++*next;
-    bool whole = *next == first + 1 && (a->flags & IMAGE_AREA_STACK) == 0 &&
+    bool whole = *next == first + 1 && !image_area_is_copied(a) &&
                  image_run_covers(first, a, image->header->page_size);
     return whole ? first : NULL;
 }
@@ -203,6 +210,7 @@ void restore_plan_map(struct restore_plan *plan)
             map_area(plan, a);
         for (; run < next; run++)
             map_run(plan, a, run, !whole);
+        protect(plan, a);
         advise(plan, a);
     }
     if (plan->request->prefetch)

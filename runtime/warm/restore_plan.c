@@ -18,7 +18,8 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_MAP_FILE] = "map a file",
     [REPORT_MAP_MEMORY] = "map memory",
     [REPORT_MAP_SNAPSHOT] = "map pages of the snapshot",
-    [REPORT_STACK] = "read the stack",
+    [REPORT_COPY] = "copy the stack or code",
+    [REPORT_PROTECT] = "protect code",
     [REPORT_ADVICE] = "set properties of memory",
     [REPORT_THREAD] = "set the thread's identity",
     [REPORT_LAYOUT] = "set the layout of memory (PR_SET_MM_MAP)",
@@ -33,8 +34,8 @@ static const char *const texts[REPORT_COUNT] = {
 /* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
  * each descriptor, and those that are written out, of which there are some twenty. */
 #define STEPS_FIXED (2 * IMAGE_MAX_SPECIAL + IMAGE_SIGNALS + 3 * IMAGE_MAX_DESCRIPTORS + 64)
-/* For an area: the mapping and its advices. */
-#define STEPS_AREA 8
+/* For an area: the mapping, its advices, its protection. */
+#define STEPS_AREA 9
 
 #define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
 

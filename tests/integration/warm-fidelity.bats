@@ -437,6 +437,26 @@ file = __import__("held").file; file.__init__(sys.stdout.buffer); file.write("st
     same -c '__import__("held").tracker.ensure_running(); print("ran")'
 }
 
+@test "code that imports have made at run time runs: callbacks of ctypes, what a compiler has written" {
+    module compiles.py <<<'import ctypes, mmap
+callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)
+def compiled(number):
+    code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+    code[:6] = bytes((0xB8, number, 0, 0, 0, 0xC3)) # mov eax, number; ret
+    return code, ctypes.addressof(ctypes.c_char.from_buffer(code))
+def function(address): return ctypes.CFUNCTYPE(ctypes.c_int)(address)
+writable, place = compiled(42)
+fixed, fixed_place = compiled(43)
+ctypes.CDLL(None).mprotect(ctypes.c_void_p(fixed_place), 4096, 5)
+def areas(): return [line.split()[1] for line in open("/proc/self/maps") for at in (place, fixed_place) if line.startswith(f"{at:x}-")]'
+    preload compiles
+    same -c 'from compiles import *
+print(callback(1), function(place)(), function(fixed_place)(), *sorted(areas()))
+writable[1] = 44
+print(function(place)())'
+    output_is $'2 42 43 r-xp rwxp\n44'
+}
+
 @test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {
     mkdir work
     configure 'mount("/work", arguments[0])' "$PWD/work"

@@ -75,7 +75,7 @@ static bool file_holds(const char *path, const char *text, size_t size)
 }
 
 struct before {
-    char *heap, *wiped, *large, *removed;
+    char *heap, *wiped, *large, *removed, *code, *writable_code;
     void *brk;
 };
 
@@ -89,6 +89,32 @@ static char *map_removed(const char *text, int protection)
     char *map = mmap(NULL, 8192, protection, MAP_PRIVATE, fd, 0);
     unlink(name);
     return map != MAP_FAILED ? map : NULL;
+}
+
+/* A function that returns a number, as a compiler at run time makes it: what calls it need not be able to
+ * write to it. */
+static char *make_function(int number, int protection)
+{
+    const unsigned char text[] = {0xb8, (unsigned char)number, 0, 0, 0, 0xc3}; /* mov eax; ret */
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, text, sizeof(text));
+    mprotect(page, 4096, protection);
+    return page;
+}
+
+static bool function_returns(char *function, int number)
+{
+    int (*call)(void) = (int (*)(void))(uintptr_t)function;
+    return call() == number;
+}
+
+/* The permissions of the area that begins there, of /proc/self/maps. */
+static bool is_mapped(const char *address, const char *permissions)
+{
+    char line[64];
+    snprintf(line, sizeof(line), "\n%lx-%lx %s", (unsigned long)address, (unsigned long)address + 4096,
+             permissions);
+    return file_holds("/proc/self/maps", line, strlen(line));
 }
 
 static bool times_agree(void)
@@ -171,6 +197,10 @@ static void check_memory(const struct before *b)
     say("pages of a removed file", strcmp(b->removed + 4096, "in the file") == 0 && b->removed[0] == 'w');
     say("memory that is wiped on fork", all_equal(b->wiped, 0, 4096));
     b->wiped[0] = 1;
+    say("code of the process' own", function_returns(b->code, 5) && is_mapped(b->code, "r-xp"));
+    say("code that it can write to", function_returns(b->writable_code, 6) &&
+                                         is_mapped(b->writable_code, "rwxp") && ++b->writable_code[1] == 7 &&
+                                         function_returns(b->writable_code, 7));
     say("brk", brk_grows(b));
     char *more = malloc(64 << 20);
     say("malloc", more != NULL && memset(more, 1, 64 << 20) == more);
@@ -259,6 +289,8 @@ static void set_up(struct before *b)
     thread_local_word = 42;
     b->removed = map_removed("in the file", PROT_READ | PROT_WRITE);
     b->removed[0] = 'w';
+    b->code = make_function(5, PROT_READ | PROT_EXEC);
+    b->writable_code = make_function(6, PROT_READ | PROT_WRITE | PROT_EXEC);
     b->wiped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(b->wiped, 'w', 4096);
     madvise(b->wiped, 4096, MADV_WIPEONFORK);
@@ -313,15 +345,20 @@ static void make_child(void)
         wait_forever(NULL);
     }
 }
+static void make_patched(int after)
+{
+    cleanup_fd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    page[0] = 1;
+    mprotect(page, 4096, after);
+}
 static void make_executable(void)
 {
-    (void)mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    make_patched(PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 static void make_code(void)
 {
-    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    page[0] = 1;
-    mprotect(page, 4096, PROT_READ | PROT_EXEC);
+    make_patched(PROT_READ | PROT_EXEC);
 }
 static void make_removed_code(void)
 {
@@ -424,7 +461,7 @@ static const struct state {
     {"a timer", "there is a timer (timer_create)", make_timer},
     {"an alarm", "a timer runs (setitimer, alarm)", make_alarm},
     {"a child", "there is a child process", make_child},
-    {"writable code", "is writable and executable", make_executable},
+    {"writable code", "is of a file, writable and executable", make_executable},
     {"code that it wrote", "a page of code at", make_code},
     {"code of a file that is gone", "is code of a file that the container has not got", make_removed_code},
     {"a restartable sequence", "it is in a restartable sequence", make_sequence},
