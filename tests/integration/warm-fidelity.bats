@@ -417,6 +417,10 @@ kept = Acts()')
         echo "$name: $faults faults of $most"
         ((faults * 2 < most))
     done
+    # nanobind (duckdb) counts what is left at the end of the process, and complains.
+    faults=$(faults_of_end_with nanobind 'class nb_type(type): __module__ = "nanobind"
+class Bound(metaclass=nb_type): pass')
+    ((faults * 2 > most))
 }
 
 @test "the end spares what the snapshot holds, whatever the imports left that has a finalizer which does nothing" {
