@@ -122,6 +122,8 @@ struct shown {
 
 static struct shown look_into(struct arena *a, const struct store *store, const struct store_item *item)
 {
+    if (item->failed != NULL)
+        return (struct shown){item, "", "", "failed"};
     struct shown shown = {item, "", "", item->stale != NULL ? "stale" : "ready"};
     struct store_slot slot;
     struct error ignored = {0};
@@ -140,6 +142,11 @@ static struct shown look_into(struct arena *a, const struct store *store, const 
 static void print_row(const struct shown *shown, struct arena *a)
 {
     const struct store_item *item = shown->item;
+    if (item->failed != NULL) {
+        printf("%-32s  %-7s  %-9s  %5s  %s\n", item->name, shown->state, "-", age_text(a, item->built),
+               item->failed);
+        return;
+    }
     printf("%-32s  %-7s  %-9s  %5s  %5s  %7" PRIu64 "  %6" PRIu64 "M  %s\n", item->name, shown->state,
            shown->python, age_text(a, item->built), item->used != 0 ? age_text(a, item->used) : "-",
            item->uses, item->size >> 20, shown->preload[0] != '\0' ? shown->preload : "-");
@@ -151,6 +158,7 @@ static void write_item(struct json_out *out, const struct shown *shown)
     json_out_pair_string(out, "key", shown->item->name);
     json_out_pair_string(out, "state", shown->state);
     json_out_pair_string(out, "stale", shown->item->stale);
+    json_out_pair_string(out, "failed", shown->item->failed);
     json_out_pair_string(out, "python", shown->python);
     json_out_pair_string(out, "preload", shown->preload);
     json_out_pair_u64(out, "size", shown->item->size);
@@ -160,44 +168,61 @@ static void write_item(struct json_out *out, const struct shown *shown)
     json_out_map_close(out);
 }
 
-static int print_list(struct arena *a, const struct store *store, const struct store_item *items,
-                      size_t count, const struct list_values *list, struct error *err)
+static void print_items(struct arena *a, const struct store *store, const struct store_item *items,
+                        size_t count, struct json_out *json)
 {
-    bool json = list->format == OUTPUT_JSON;
-    cleanup_json_out struct json_out *out = json_out_new(false);
-    json_out_array_open(out);
-    if (!json && !list->quiet)
-        printf("%-32s  %-7s  %-9s  %5s  %5s  %7s  %7s  %s\n", "KEY", "STATE", "PYTHON", "AGE", "USED", "USES",
-               "SIZE", "PRELOAD");
     for (size_t i = 0; i < count; i++) {
-        if (list->quiet) {
-            puts(items[i].name);
-            continue;
-        }
         struct shown shown = look_into(a, store, &items[i]);
-        if (json)
-            write_item(out, &shown);
+        if (json != NULL)
+            write_item(json, &shown);
         else
             print_row(&shown, a);
     }
-    json_out_array_close(out);
-    return json && !list->quiet ? output_json(out, err) : output_finish(err);
+}
+
+/* What a list is of: there is something to show of a snapshot only, so what failed is no key of one. */
+struct store_items {
+    struct store_item *items, *failed;
+    size_t count, failed_count;
+};
+
+static int print_list(struct arena *a, const struct store *store, const struct store_items *listed,
+                      const struct list_values *list, struct error *err)
+{
+    if (list->quiet) {
+        for (size_t i = 0; i < listed->count; i++)
+            puts(listed->items[i].name);
+        return output_finish(err);
+    }
+    cleanup_json_out struct json_out *json = list->format == OUTPUT_JSON ? json_out_new(false) : NULL;
+    if (json != NULL)
+        json_out_array_open(json);
+    else
+        printf("%-32s  %-7s  %-9s  %5s  %5s  %7s  %7s  %s\n", "KEY", "STATE", "PYTHON", "AGE", "USED", "USES",
+               "SIZE", "PRELOAD");
+    print_items(a, store, listed->items, listed->count, json);
+    print_items(a, store, listed->failed, listed->failed_count, json);
+    if (json == NULL)
+        return output_finish(err);
+    json_out_array_close(json);
+    return output_json(json, err);
 }
 
 static int run_list(struct invocation *invocation, void *values, struct error *err)
 {
     struct arena *a = invocation->arena;
     struct store store;
-    struct store_item *items = NULL;
-    size_t count = 0;
+    struct store_items listed = {0};
     bool there = false;
     int ret = open_store(a, &store, &there, err);
     if (ret < 0)
         return ret;
     if (there)
-        ret = store_list(a, &store, &items, &count, err);
+        ret = store_list(a, &store, &listed.items, &listed.count, err);
+    if (there && ret == 0)
+        ret = store_list_failed(a, &store, &listed.failed, &listed.failed_count, err);
     if (ret == 0)
-        ret = print_list(a, &store, items, count, values, err);
+        ret = print_list(a, &store, &listed, values, err);
     if (there)
         store_close(&store);
     return ret;

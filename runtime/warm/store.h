@@ -86,12 +86,18 @@ struct store_item {
     int64_t built, used; /* seconds since 1970; used is 0 before the first use */
     int64_t touched;     /* the later of both, in nanoseconds: what orders a list */
     uint64_t uses;
-    const char *stale; /* why it did not fit the last time, or NULL */
+    const char *stale;  /* why it did not fit the last time, or NULL */
+    const char *failed; /* why it could not be made; NULL for all that store_list gives */
 };
 
 /* All snapshots, the one used last first. In the arena. 0 or negative errno. */
 int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                struct error *err);
+
+/* The keys that have no snapshot because it could not be made: when that was, as `built`, and why; nothing
+ * else is known of them. The last one first. In the arena. 0 or negative errno. */
+int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
+                      struct error *err);
 
 /* Open a snapshot by its name, whatever its age: slot->answer is STORE_READY. -ENOENT: there is none;
  * -EUCLEAN and others: it is damaged. With `pages` the checksum of all its content is compared as well. */

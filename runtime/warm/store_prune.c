@@ -89,6 +89,35 @@ int store_list(struct arena *a, const struct store *store, struct store_item **i
     return 0;
 }
 
+int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
+                      struct error *err)
+{
+    const char **names;
+    size_t all;
+    int ret = list_names(a, store, &names, &all, err);
+    if (ret < 0)
+        return ret;
+    *items = ARENA_ARRAY(a, all + 1, struct store_item);
+    *count = 0;
+    for (size_t i = 0; i < all; i++) {
+        struct store_item *item = &(*items)[*count];
+        enum store_file file;
+        struct stat st;
+        if (!store_file_parse(names[i], item->name, &file) || file != STORE_FAILED ||
+            store_file_stat(store, item->name, STORE_IMAGE, &st) ||
+            !store_file_stat(store, item->name, STORE_FAILED, &st))
+            continue;
+        item->built = st.st_mtim.tv_sec;
+        item->touched = nanoseconds(&st);
+        item->failed = store_file_text(a, store, item->name, STORE_FAILED);
+        if (item->failed == NULL || item->failed[0] == '\0')
+            item->failed = "no reason is on record";
+        ++*count;
+    }
+    qsort(*items, *count, sizeof(**items), by_last_use);
+    return 0;
+}
+
 int store_remove(const struct store *store, const char *name, struct error *err)
 {
     cleanup_fd int lock = store_lock(store, name, false);

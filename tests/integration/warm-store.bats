@@ -66,6 +66,29 @@ store_files() {
     [[ $output =~ ^[0-9a-f]{32}$ ]]
 }
 
+@test "warm list: snapshots that could not be made, with the reason; quiet has none, for there is nothing to show" {
+    preload no_such_module
+    expect 0 either -c 'print("cold")'
+    output_is cold
+    expect 0 runtime warm list
+    output_has "failed"
+    output_has "ModuleNotFoundError: No module named 'no_such_module'"
+    expect 0 runtime warm list --format json
+    output_holds 'len(it) == 1 and it[0]["state"] == "failed" and "no_such_module" in it[0]["failed"]'
+    output_holds 'it[0]["built"] > 0 and it[0]["size"] == 0 and "stale" not in it[0]'
+    expect 0 runtime warm list --quiet
+    output_is ""
+    mkdir modules
+    echo 'PRELOADED = 1' >modules/no_such_module.py
+    configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
+    expect 0 runtime warm build --bundle bundle
+    expect 0 runtime warm list --format json
+    output_holds '["failed" in entry for entry in it if entry["state"] == "ready"] == [False]'
+    expect 0 runtime warm prune --all
+    expect 0 runtime warm list --format json
+    output_holds 'it == []'
+}
+
 @test "warm show: size, age, uses, modules and the key" {
     preload decimal
     runtime warm build --bundle bundle
