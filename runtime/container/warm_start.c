@@ -20,6 +20,7 @@
 #include "container/sync.h"
 #include "container/template.h"
 #include "container/warm_label.h"
+#include "container/warm_rights.h"
 #include "sandbox/namespaces.h"
 #include "warm/agent/agent.h"
 #include "warm/dump.h"
@@ -62,54 +63,6 @@ static uint64_t stack_limit(const struct spec_process *process)
     return now.rlim_cur;
 }
 
-static const char *idmap_text(struct arena *a, const char *text, const char *name,
-                              const struct spec_idmaps *maps)
-{
-    for (size_t i = 0; maps != NULL && i < maps->count; i++)
-        text = arena_printf(a, "%s %s%u:%u:%u", text, name, maps->items[i].container_id,
-                            maps->items[i].host_id, maps->items[i].size);
-    return text;
-}
-
-/* A namespace that is joined, by the ids that are mapped in it, which a process in it tells; or by its path.
- */
-static const char *joined_text(struct arena *a, const char *path)
-{
-    int pid, end = 0;
-    char name[48], uids[1024], gids[1024];
-    if (sscanf(path, "/proc/%d/ns/user%n", &pid, &end) != 1 || end == 0 || path[end] != '\0')
-        return path;
-    snprintf(name, sizeof(name), "/proc/%d/uid_map", pid);
-    ssize_t ret = io_read_small_at(AT_FDCWD, name, uids, sizeof(uids));
-    snprintf(name, sizeof(name), "/proc/%d/gid_map", pid);
-    if (ret < 0 || io_read_small_at(AT_FDCWD, name, gids, sizeof(gids)) < 0)
-        return path;
-    return arena_printf(a, "%s%s", uids, gids);
-}
-
-/* What decides on access to files besides user and group: who may read less must not be given what the
- * imports of another have read. */
-static const char *rights(struct arena *a, const struct plan *plan)
-{
-    const struct identity_plan *identity = &plan->process.identity;
-    const struct caps_plan *caps = &plan->process.caps;
-    const struct spec_namespace *user = spec_namespace(plan->spec, "user");
-    const char *text = arena_printf(a, "%llx %llx %llx%s", (unsigned long long)caps->permitted,
-                                    (unsigned long long)caps->effective, (unsigned long long)caps->ambient,
-                                    identity->keep_groups ? " own" : "");
-    for (size_t i = 0; i < identity->group_count; i++)
-        text = arena_printf(a, "%s %u", text, identity->groups[i]);
-    if (user != NULL)
-        text = arena_printf(a, "%s user:%s", text, user->path != NULL ? joined_text(a, user->path) : "");
-    text = idmap_text(a, text, "u", &plan->spec->linux_->uid_mappings);
-    text = idmap_text(a, text, "g", &plan->spec->linux_->gid_mappings);
-    for (size_t i = 0; i < plan->spec->mounts.count; i++) {
-        text = idmap_text(a, text, "mu", &plan->spec->mounts.items[i].uid_mappings);
-        text = idmap_text(a, text, "mg", &plan->spec->mounts.items[i].gid_mappings);
-    }
-    return text;
-}
-
 static int decide(struct arena *a, const struct runtime_options *rt, const struct plan *plan,
                   bool root_of_host, struct warm_plan *out, struct error *err)
 {
@@ -135,7 +88,7 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .seccomp = spec->linux_->seccomp_text,
         .obstacles = obstacles(plan),
         .label_obstacle = warm_label_obstacle(a, plan),
-        .rights = rights(a, plan),
+        .rights = warm_rights(a, plan),
         .confinement = warm_label_key(a, plan),
         .look = &look,
         .root_of_host = root_of_host,
@@ -316,7 +269,6 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
     return ret;
 }
 
-/* Make the snapshot that the slot is reserved for. */
 /* The time that files get which change from now on, in nanoseconds since 1970. It is a clock of ticks; a new
  * one is waited for, so that what has changed already has an earlier time. */
 static int64_t next_tick(void)
@@ -330,6 +282,7 @@ static int64_t next_tick(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Make the snapshot that the slot is reserved for. */
 static int build(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
                  struct plan *plan, struct error *err)
 {
