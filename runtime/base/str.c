@@ -1,8 +1,10 @@
 /* Strict number parsing: what strtoul lets pass (signs, blanks, rests) is an error here (CVE-2026-30892
- * class). */
+ * class). Texts for messages. */
 #include "base/str.h"
 
 #include <errno.h>
+
+#include "base/arena.h"
 
 int str_to_u64(const char *s, uint64_t max, uint64_t *out)
 {
@@ -41,4 +43,13 @@ int str_to_id(const char *s, uint32_t *out)
     if (ret == 0)
         *out = (uint32_t)v;
     return ret;
+}
+
+const char *str_printable(struct arena *a, const char *text)
+{
+    char *copy = arena_strndup(a, text, strnlen(text, 500));
+    for (char *p = copy; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = ' ';
+    return copy;
 }

@@ -1,10 +1,12 @@
-/* Strings: strict number parsing and small tests. */
+/* Strings: strict number parsing, small tests, texts for messages. */
 #ifndef PYSBX_BASE_STR_H
 #define PYSBX_BASE_STR_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+struct arena;
 
 /* Whole string as a decimal number, no sign, no space, no other character; range checked.
  * 0, -EINVAL (not a number) or -ERANGE. */
@@ -25,5 +27,9 @@ static inline const char *str_after(const char *s, const char *prefix)
     size_t n = strlen(prefix);
     return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
+
+/* A text that a container has chosen, fit for an error message: 500 bytes of it at most, control characters
+ * as spaces; in the arena. */
+const char *str_printable(struct arena *a, const char *text);
 
 #endif

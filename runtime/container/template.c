@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,12 +18,12 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/io.h"
 #include "base/libraries.h"
 #include "base/str.h"
 #include "container/create.h"
 #include "container/delete.h"
 #include "container/sync.h"
+#include "container/template_state.h"
 
 /* A report names every file of every module; pandas needs 200 KiB. */
 #define REPORT_MAX ((size_t)8 * 1024 * 1024)
@@ -244,20 +243,10 @@ static size_t take_progress(char *piece, size_t size, char module[static MODULE_
     return size - taken;
 }
 
-/* A text that a container wrote, fit for an error message. */
-static const char *printable(struct arena *a, const char *text)
-{
-    char *copy = arena_strndup(a, text, strnlen(text, 500));
-    for (char *p = copy; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = ' ';
-    return copy;
-}
-
 /* What the interpreter was about when it was last heard of. */
 static const char *stage(struct arena *a, const char *module)
 {
-    return module[0] != '\0' ? arena_printf(a, "import %s", printable(a, module))
+    return module[0] != '\0' ? arena_printf(a, "import %s", str_printable(a, module))
                              : "start of the interpreter";
 }
 
@@ -324,7 +313,7 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
         size += *pid == c->record.pid ? take_progress(data + size, (size_t)n, module) : (size_t)n;
         const char *last = last_record(data, size);
         if (last != NULL && *last == 'x')
-            return error_text(err, -ENOEXEC, "%s", printable(&c->arena, last + 1));
+            return error_text(err, -ENOEXEC, "%s", str_printable(&c->arena, last + 1));
         if (last != NULL && *last == 'r') {
             *out = (struct template_report){.data = data, .size = size, .rehearsal = rehearsal};
             await_rehearsal(fd, out);
@@ -334,53 +323,6 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
 }
 
 /* The builder: a process that makes the template and takes it away. */
-
-#define STATE_MAX ((size_t)64 * 1024)
-
-/* What belongs to a process and not to its memory, so that no snapshot has it. Capabilities are left out, for
- * what execve makes of them may not be seen yet; of them a change of user takes away. */
-static int read_state(struct arena *a, pid_t pid, const char **out, struct error *err)
-{
-    static const char *const names[] = {
-        "Name:", "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
-    char path[48], cwd[PATH_MAX], *status = NULL, *limits = NULL;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ssize_t n = dir < 0 ? -1 : readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
-    if (n < 0)
-        return error_set(err, -errno, "look at the template's process");
-    cwd[n] = '\0';
-    int ret = io_read_file_at(a, dir, "status", STATE_MAX, &status, NULL);
-    if (ret == 0)
-        ret = io_read_file_at(a, dir, "limits", STATE_MAX, &limits, NULL);
-    if (ret < 0)
-        return error_set(err, ret, "look at the template's process");
-    *out = arena_printf(a, "Cwd: %s\nNice: %d\n%s", cwd, getpriority(PRIO_PROCESS, (id_t)pid), limits);
-    for (char *save = NULL, *line = strtok_r(status, "\n", &save); line != NULL;
-         line = strtok_r(NULL, "\n", &save))
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-            if (str_after(line, names[i]) != NULL)
-                *out = arena_printf(a, "%s\n%s", *out, line);
-    return 0;
-}
-
-static int compare_state(struct arena *a, const char *before, pid_t pid, struct error *err)
-{
-    const char *now;
-    int ret = read_state(a, pid, &now, err);
-    if (ret < 0)
-        return ret;
-    for (size_t at = 0;;) {
-        size_t length = strcspn(now + at, "\n");
-        if (length != strcspn(before + at, "\n") || strncmp(now + at, before + at, length) != 0)
-            return error_text(err, -ENOTSUP, "the imports change the process: %s",
-                              printable(a, arena_strndup(a, now + at, length)));
-        at += length;
-        if (now[at] == '\0' || before[at] == '\0')
-            return 0;
-        at++;
-    }
-}
 
 /* The process that has reported may have ended, and its number be another's by now: of whom nothing may be
  * looked at. */
@@ -408,7 +350,7 @@ static int take_template(struct creation *c, const struct template_request *r, i
     if (ret == 0)
         ret = check_place(c, pid, &said.pid_namespace, err);
     if (ret == 0)
-        ret = compare_state(&c->arena, state, pid, err);
+        ret = template_state_compare(&c->arena, state, pid, err);
     if (ret < 0)
         return ret;
     char path[48];
@@ -443,7 +385,7 @@ static int build(const struct template_request *r, int report, template_taker *t
         /* The template has it now; its end is to be noticed. */
         dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
         const char *state = NULL;
-        ret = read_state(&a, c.record.pid, &state, err);
+        ret = template_state_read(&a, c.record.pid, &state, err);
         if (ret == 0)
             ret = take_template(&c, r, report, state, take, arg, err);
         if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
