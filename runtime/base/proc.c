@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -52,6 +53,21 @@ int proc_write(const char *path, const char *value, struct error *err)
     if (RETRY(write(fd, value, strlen(value))) < 0)
         return error_set(err, -errno, "write '%s' to '/proc/%s'", value, path);
     return 0;
+}
+
+int proc_open_process(pid_t pid, struct error *err)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "%d", (int)pid);
+    return proc_open(path, O_RDONLY | O_DIRECTORY, err);
+}
+
+int proc_in_pid_namespace(int dir, const struct stat *ns)
+{
+    struct stat own;
+    if (fstatat(dir, "ns/pid", &own, 0) < 0)
+        return -errno;
+    return own.st_dev == ns->st_dev && own.st_ino == ns->st_ino;
 }
 
 int proc_start_time(pid_t pid, uint64_t *ticks, char *state)

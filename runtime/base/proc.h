@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct error;
+struct stat;
 
 /* Descriptor (O_PATH) of the runtime's /proc; opened at the first call and kept for the life of the process.
  * Fails with -EINVAL when /proc is not a procfs. A forked child inherits it and may use it after the
@@ -21,6 +22,15 @@ int proc_open(const char *path, int flags, struct error *err);
 /* Write a value to such a file in one write(2). 0 or negative errno; err names
  * "/proc/<path>" and the value. */
 int proc_write(const char *path, const char *value, struct error *err);
+
+/* The directory of a process, which stays that of this process when it has ended and its number is another's:
+ * reads beneath it fail then. Descriptor or negative errno. */
+int proc_open_process(pid_t pid, struct error *err);
+
+/* Is the process of this directory in the pid namespace that fstatat(2) says `ns` of, "ns/pid" of a process
+ * that is in it (pid_namespaces(7))? The caller holds that process, or the namespace may be gone and its
+ * inode number another's. 1, 0, or negative errno: who may not trace the process may not know. */
+int proc_in_pid_namespace(int dir, const struct stat *ns);
 
 /* Start time of a process in clock ticks after boot (field 22 of /proc/PID/stat): with the pid it identifies
  * a process for as long as the machine is up. *state, if wanted, is its one-letter state. 0 or negative errno

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/libraries.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "container/create.h"
 #include "container/delete.h"
@@ -324,41 +325,50 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
 
 /* The builder: a process that makes the template and takes it away. */
 
-/* The process that has reported may have ended, and its number be another's by now: of whom nothing may be
- * looked at. */
-static int check_place(const struct creation *c, pid_t pid, struct stat *pid_namespace, struct error *err)
+/* The process that has reported may be of another pid namespace, or have ended, and its number be another's
+ * by now: of whom nothing may be looked at. `init` is the directory of the template's first process, which is
+ * not waited for as yet. */
+static int check_place(int init, int dir, pid_t pid, struct stat *pid_namespace, struct error *err)
 {
-    char path[48];
-    struct stat theirs;
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)c->record.pid); /* which is not waited for as yet */
-    if (stat(path, pid_namespace) < 0)
+    if (fstatat(init, "ns/pid", pid_namespace, 0) < 0)
         return error_set(err, -errno, "look at the template's pid namespace");
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-    if (stat(path, &theirs) < 0)
-        return error_set(err, -errno, "look at the pid namespace of process %d", (int)pid);
-    return theirs.st_dev == pid_namespace->st_dev && theirs.st_ino == pid_namespace->st_ino
-               ? 0
-               : error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
+    int inside = proc_in_pid_namespace(dir, pid_namespace);
+    if (inside < 0)
+        return error_set(err, inside, "look at the pid namespace of process %d", (int)pid);
+    return inside ? 0 : error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
 }
 
-static int take_template(struct creation *c, const struct template_request *r, int report, const char *state,
-                         template_taker *take, void *arg, struct error *err)
+/* `state` is that of the first process, `init` its directory, from before the imports. */
+static int take_template(struct creation *c, const struct template_request *r, int report, int init,
+                         const char *state, template_taker *take, void *arg, struct error *err)
 {
     struct template_report said;
     pid_t pid = 0;
     int ret = read_report(c, report, r->timeout, &said, &pid, err);
-    if (ret == 0)
-        ret = check_place(c, pid, &said.pid_namespace, err);
-    if (ret == 0)
-        ret = template_state_compare(&c->arena, state, pid, err);
     if (ret < 0)
         return ret;
-    char path[48];
-    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-    cleanup_fd int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int dir = proc_open_process(pid, err);
+    if (dir < 0)
+        return dir;
+    ret = check_place(init, dir, pid, &said.pid_namespace, err);
+    if (ret == 0)
+        ret = template_state_compare(&c->arena, state, dir, pid, err);
+    if (ret < 0)
+        return ret;
+    cleanup_fd int root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the template's root");
     return take(arg, pid, root, &said, err);
+}
+
+/* The template is made and runs: until it has reported. */
+static int attend(struct creation *c, const struct template_request *r, int report, template_taker *take,
+                  void *arg, struct error *err)
+{
+    const char *state = NULL;
+    cleanup_fd int init = proc_open_process(c->record.pid, err);
+    int ret = init < 0 ? init : template_state_read(&c->arena, init, c->record.pid, &state, err);
+    return ret < 0 ? ret : take_template(c, r, report, init, state, take, arg, err);
 }
 
 static int build(const struct template_request *r, int report, template_taker *take, void *arg,
@@ -384,10 +394,7 @@ static int build(const struct template_request *r, int report, template_taker *t
     if (ret == 0) {
         /* The template has it now; its end is to be noticed. */
         dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
-        const char *state = NULL;
-        ret = template_state_read(&a, c.record.pid, &state, err);
-        if (ret == 0)
-            ret = take_template(&c, r, report, state, take, arg, err);
+        ret = attend(&c, r, report, take, arg, err);
         if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
             *err = later;
             ret = later.code;

@@ -2,30 +2,25 @@
 #include "container/template_state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/io.h"
 #include "base/str.h"
 
 /* Bytes of a file of /proc; status and limits have some two thousand. */
 #define STATE_MAX ((size_t)64 * 1024)
 
-int template_state_read(struct arena *a, pid_t pid, const char **out, struct error *err)
+int template_state_read(struct arena *a, int dir, pid_t pid, const char **out, struct error *err)
 {
     static const char *const names[] = {
         "Name:", "Umask:", "Uid:", "Gid:", "Groups:", "CapBnd:", "NoNewPrivs:", "Seccomp", "Cpus_allowed:"};
-    char path[48], cwd[PATH_MAX], *status = NULL, *limits = NULL;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ssize_t n = dir < 0 ? -1 : readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
+    char cwd[PATH_MAX], *status = NULL, *limits = NULL;
+    ssize_t n = readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
     if (n < 0)
         return error_set(err, -errno, "look at the template's process");
     cwd[n] = '\0';
@@ -43,10 +38,10 @@ int template_state_read(struct arena *a, pid_t pid, const char **out, struct err
     return 0;
 }
 
-int template_state_compare(struct arena *a, const char *before, pid_t pid, struct error *err)
+int template_state_compare(struct arena *a, const char *before, int dir, pid_t pid, struct error *err)
 {
     const char *now;
-    int ret = template_state_read(a, pid, &now, err);
+    int ret = template_state_read(a, dir, pid, &now, err);
     if (ret < 0)
         return ret;
     for (size_t at = 0;;) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,13 +33,6 @@ static void subject_close(struct subject *s)
     arena_free(&s->arena);
 }
 
-static int open_proc(pid_t pid, struct error *err)
-{
-    char path[32];
-    snprintf(path, sizeof(path), "%d", (int)pid);
-    return proc_open(path, O_RDONLY | O_DIRECTORY, err);
-}
-
 static bool has_ended(int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -50,20 +42,21 @@ static bool has_ended(int pidfd)
 /* In the container's own pid namespace, and no other has it: so it belongs to the container. */
 static int check_membership(const struct subject *s, pid_t pid, struct error *err)
 {
-    struct stat init_ns, ns;
+    struct stat ns;
     if ((s->record.namespaces & CLONE_NEWPID) == 0)
         return error_text(err, -ENOTSUP, "container '%s' has no pid namespace of its own", s->record.id);
     cleanup_fd int init = record_pidfd(&s->record);
-    cleanup_fd int proc = init < 0 ? -1 : open_proc(s->record.pid, err);
+    cleanup_fd int proc = init < 0 ? -1 : proc_open_process(s->record.pid, err);
     if (init >= 0 && proc < 0)
         return proc;
     if (init < 0 || has_ended(init))
         return error_text(err, -ESRCH, "container not running: '%s'", s->record.id);
-    if (fstatat(proc, "ns/pid", &init_ns, 0) < 0)
+    if (fstatat(proc, "ns/pid", &ns, 0) < 0)
         return error_set(err, -errno, "look at the pid namespace of container '%s'", s->record.id);
-    if (fstatat(s->proc, "ns/pid", &ns, 0) < 0)
-        return error_set(err, -errno, "look at the pid namespace of process %d", (int)pid);
-    if (ns.st_dev == init_ns.st_dev && ns.st_ino == init_ns.st_ino)
+    int inside = proc_in_pid_namespace(s->proc, &ns);
+    if (inside < 0)
+        return error_set(err, inside, "look at the pid namespace of process %d", (int)pid);
+    if (inside)
         return 0;
     return error_text(err, -ESRCH, "process %d is not one of container '%s'", (int)pid, s->record.id);
 }
@@ -77,7 +70,7 @@ static int find(struct subject *s, const struct runtime_options *rt, const struc
     s->pidfd = sys_pidfd_open(options->pid, 0);
     if (s->pidfd < 0)
         return error_set(err, -errno, "process %d", (int)options->pid);
-    s->proc = open_proc(options->pid, err);
+    s->proc = proc_open_process(options->pid, err);
     return s->proc < 0 ? s->proc : check_membership(s, options->pid, err);
 }
 

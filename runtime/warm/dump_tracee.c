@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,15 +37,11 @@ static bool is_interrupted(const struct user_regs_struct *regs)
 int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespace, bool spare,
                   struct error *err)
 {
-    struct stat ns;
     *out = (struct tracee){.pid = pid, .proc = -1, .memory = -1};
-    char path[32];
-    snprintf(path, sizeof(path), "%d", (int)pid);
-    out->proc = proc_open(path, O_RDONLY | O_DIRECTORY, err);
+    out->proc = proc_open_process(pid, err);
     if (out->proc < 0)
         return out->proc;
-    if (pid_namespace != NULL && (fstatat(out->proc, "ns/pid", &ns, 0) < 0 ||
-                                  ns.st_dev != pid_namespace->st_dev || ns.st_ino != pid_namespace->st_ino))
+    if (pid_namespace != NULL && proc_in_pid_namespace(out->proc, pid_namespace) != 1)
         return error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
     if (ptrace(PTRACE_SEIZE, pid, NULL, spare ? 0 : PTRACE_O_EXITKILL) < 0)
         return error_set(err, -errno, "trace process %d (ptrace)", (int)pid);
