@@ -443,6 +443,31 @@ EOF
     )
 }
 
+@test "a report by or about a process that is none of the template's: no snapshot, and it is not looked at" {
+    # Who has written is the kernel's word. A process in a further pid namespace is the nearest to a foreign one that
+    # imports can let speak, or name: what has CAP_SYS_ADMIN may give another number than its own (unix(7)).
+    local speaker
+    configure 'capabilities("CAP_SYS_ADMIN")'
+    for speaker in child parent; do
+        module reporting.py <<EOF
+import ctypes, os, socket, struct, time
+if os.getpid() == 1:
+    if ctypes.CDLL(None).unshare(0x20000000): # CLONE_NEWPID
+        os._exit(9)
+    child = os.fork()
+    if child and "$speaker" == "parent":
+        credentials = struct.pack("3i", child, os.getuid(), os.getgid())
+        socket.socket(fileno=os.dup(0)).sendmsg([b"r\0"], [(socket.SOL_SOCKET, 2, credentials)]) # SCM_CREDENTIALS
+    if not child and "$speaker" == "child":
+        os.write(0, b"r\0")
+    time.sleep(1000)
+EOF
+        preload reporting
+        is_cold_because "is none of the template's"
+        [[ $(snapshots) -eq 0 ]]
+    done
+}
+
 @test "the agent's file was lost in a crash: it is written anew" {
     preload json
     expect 0 warm -c pass
