@@ -60,7 +60,7 @@ const char *record_root(struct arena *a, const char *option);
  * Descriptor or negative errno; -ENOENT (err untouched) when it does not exist and make is false. */
 int record_open_root(const char *root, bool make, struct error *err);
 
-/* A container's name: [A-Za-z0-9_+-][A-Za-z0-9_+.-]*, at most 1024 characters. */
+/* A container's name: [A-Za-z0-9_+-][A-Za-z0-9_+.-]*, at most 255 characters (NAME_MAX). */
 int record_check_id(const char *id, struct error *err);
 
 /* Make the container's directory; -EEXIST with a message when the name is taken.

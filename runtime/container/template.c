@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/libraries.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -29,9 +30,21 @@
 /* A report names every file of every module; pandas needs 200 KiB. */
 #define REPORT_MAX ((size_t)8 * 1024 * 1024)
 
+/* An id names a directory, and it may name a scope of systemd: "pysbx-ID.scope". */
+#define TEMPLATE_ID_MAX (NAME_MAX - 12)
+#define TEMPLATE_SUFFIX ":template"
+
+/* No container can be called so, for it has a colon: record_check_id. What is cut off is still told apart, by
+ * a hash of the whole; and as the colons are two then, it is no other container's name with the suffix. */
 const char *template_id(struct arena *a, const char *id)
 {
-    return arena_printf(a, "%s:template", id); /* no container can be called so: record_check_id */
+    char hash[HASH_NAME_SIZE];
+    size_t size = strlen(id), end = strlen(TEMPLATE_SUFFIX);
+    if (size + end <= TEMPLATE_ID_MAX)
+        return arena_printf(a, "%s" TEMPLATE_SUFFIX, id);
+    hash_name(hash_bytes(id, size), hash);
+    return arena_printf(a, "%.*s:%s" TEMPLATE_SUFFIX, (int)(TEMPLATE_ID_MAX - end - HASH_NAME_SIZE), id,
+                        hash);
 }
 
 /* The configuration: that of the container, changed where a template must not touch anything. */

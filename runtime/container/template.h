@@ -51,7 +51,8 @@ typedef int template_taker(void *arg, pid_t pid, int root, const struct template
  * (-ENOEXEC), what `take` returned. */
 int template_run(const struct template_request *request, template_taker *take, void *arg, struct error *err);
 
-/* The id of the template of a container, in the arena. */
+/* The id of the template of a container, in the arena: its own, no container can have it, and for any id that
+ * a container can have it is short enough to be the name of a directory. */
 const char *template_id(struct arena *a, const char *id);
 
 #endif

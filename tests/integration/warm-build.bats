@@ -490,6 +490,33 @@ EOF
     runtime delete --force box.template
 }
 
+@test "an id may be as long as the name of a file: there is a snapshot all the same" {
+    local long id
+    long=$(printf 'x%.0s' {1..254})
+    program require 'print("ran")'
+    # The longest, and those beside the lengths from which on the template's name is cut.
+    for id in "${long}a" "${long:0:234}" "${long:0:235}" "${long:0:246}" "${long:0:247}"; do
+        rm -rf "$(warm_store)"
+        expect 0 runtime run --bundle bundle "$id" </dev/null
+        output_is ran
+        [[ $(snapshots) -eq 1 ]]
+    done
+}
+
+@test "delete: of two ids that begin alike, it takes away the template of the one that is named" {
+    local long template
+    long=$(printf 'x%.0s' {1..254})
+    module slow.py <<<'import time; time.sleep(1000)'
+    program require 'print("ran")'
+    hold "$RUNTIME" run --bundle bundle "${long}a"
+    wait_for sh -c '[ -n "$(find "$1" -path "*:template/state")" ]' _ "$RUNTIME_STATE"
+    template=$(find "$RUNTIME_STATE" -name '*:template')
+    runtime delete --force "${long}b"
+    [[ -e $template/state ]]
+    runtime delete --force "${long}a"
+    wait_for test ! -e "$template"
+}
+
 @test "an unknown key in warm.json is an error that names it" {
     configure_warm '{"maxAgee": 3}'
     program auto 'print("ran")'
