@@ -124,7 +124,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     parts->area_count = areas.area_count;
     parts->runs = areas.runs;
     parts->run_count = areas.run_count;
-    dump_writes(request->rehearsal, a, parts);
+    dump_writes(request->rehearsal, request->pid_namespace, a, parts);
     parts->meta = request->meta;
     parts->meta_size = request->meta_size;
     ret = dump_guard_size(parts, page, request->limit, err);

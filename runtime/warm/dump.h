@@ -22,7 +22,7 @@ struct dump_request {
     long park; /* number of the system call in which it waits there */
     /* A process that was forked from the same one and has gone on to its program: the pages that it has
      * written to are noted, for a restore to make them private at once. 0: none; what cannot be learned from
-     * it is left out. */
+     * it is left out, as is a process of another pid namespace. */
     pid_t rehearsal;
     const void *agent; /* what the process has to have mapped there; NULL: not compared */
     size_t agent_size;

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,14 +75,15 @@ static bool is_written_to(const struct image_area *a)
            !image_area_is_copied(a);
 }
 
-void dump_writes(pid_t pid, struct arena *a, struct image_parts *parts)
+void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts)
 {
-    char path[32];
     struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE)};
     if (pid <= 0)
         return;
-    snprintf(path, sizeof(path), "%d/pagemap", (int)pid);
-    cleanup_fd int pagemap = w.pagemap = proc_open(path, O_RDONLY, NULL);
+    cleanup_fd int proc = proc_open_process(pid, NULL);
+    if (proc < 0 || (pid_namespace != NULL && proc_in_pid_namespace(proc, pid_namespace) != 1))
+        return;
+    cleanup_fd int pagemap = w.pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
     bool complete = pagemap >= 0;
     for (size_t i = 0; complete && i < parts->area_count; i++)
         if (is_written_to(&parts->areas[i]))

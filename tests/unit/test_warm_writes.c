@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,12 +76,21 @@ static void test_written_pages(void)
     pid_t pid = start_writer(memory, written, 3);
     struct image_area area = area_of(memory, PAGES);
     struct image_parts parts = parts_of(&area);
-    dump_writes(pid, &arena, &parts);
+    dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 2, "two places were written to");
     if (parts.write_count == 2) {
         ok(parts.writes[0].address == start + 3 * page && parts.writes[0].pages == 2, "two pages in a row");
         ok(parts.writes[1].address == start + 10 * page && parts.writes[1].pages == 1, "and one by itself");
     }
+
+    struct stat here, elsewhere;
+    if (stat("/proc/self/ns/pid", &here) < 0 || stat("/", &elsewhere) < 0)
+        bail_out("stat");
+    parts = parts_of(&area);
+    dump_writes(pid, &elsewhere, &arena, &parts);
+    is_int((int)parts.write_count, 0, "not looked at: a process of another pid namespace");
+    dump_writes(pid, &here, &arena, &parts);
+    is_int((int)parts.write_count, 2, "looked at: one of the namespace that was meant");
 
     static const struct {
         uint32_t prot, flags;
@@ -94,15 +104,15 @@ static void test_written_pages(void)
         area.prot = others[i].prot;
         area.flags = others[i].flags;
         parts = parts_of(&area);
-        dump_writes(pid, &arena, &parts);
+        dump_writes(pid, NULL, &arena, &parts);
         is_int((int)parts.write_count, 0, "not looked at: %s", others[i].name);
     }
     end_writer(pid);
     area = area_of(memory, PAGES);
     parts = parts_of(&area);
-    dump_writes(pid, &arena, &parts);
+    dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "nothing is learned from a process that is gone");
-    dump_writes(0, &arena, &parts);
+    dump_writes(0, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "nor from none");
     munmap(memory, PAGES * page);
 }
@@ -116,7 +126,7 @@ static void test_too_many(void)
     pid_t pid = start_writer(memory, all, MANY);
     struct image_area area = area_of(memory, MANY);
     struct image_parts parts = parts_of(&area);
-    dump_writes(pid, &arena, &parts);
+    dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "a process that writes to everything is not believed");
     end_writer(pid);
     munmap(memory, MANY * page);
