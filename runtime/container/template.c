@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/libraries.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "container/create.h"
@@ -163,6 +164,16 @@ static bool starts_from_directory(const struct spec_process *process)
     return false;
 }
 
+/* Beside the container's, which is to have no other cgroup in it: "/a/" would make "/a/-template". What
+ * systemd takes is no path. */
+static const char *make_cgroups_path(struct arena *a, const struct template_request *r, const char *path)
+{
+    if (path == NULL)
+        return NULL;
+    return arena_printf(a, "%s-template",
+                        r->rt->cgroup_manager == CGROUP_MANAGER_SYSTEMD ? path : path_clean(a, path));
+}
+
 static const struct spec *make_spec(struct arena *a, const struct template_request *r)
 {
     const struct spec *from = r->plan->spec;
@@ -190,8 +201,7 @@ static const struct spec *make_spec(struct arena *a, const struct template_reque
     make_namespaces(a, from, out->linux_);
     out->linux_->net_devices.count = 0;
     out->linux_->intel_rdt = NULL;
-    if (from->linux_->cgroups_path != NULL)
-        out->linux_->cgroups_path = arena_printf(a, "%s-template", from->linux_->cgroups_path);
+    out->linux_->cgroups_path = make_cgroups_path(a, r, from->linux_->cgroups_path);
     return out;
 }
 

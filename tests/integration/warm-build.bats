@@ -517,6 +517,16 @@ EOF
     wait_for test ! -e "$template"
 }
 
+@test "cgroupsPath may end in a slash: the template's cgroup is not within the container's" {
+    needs_root "makes cgroups"
+    configure 'linux["cgroupsPath"] = "/box/"'
+    program off 'print("ran")'
+    expect 0 run_box
+    program require 'print("ran")'
+    expect 0 run_box
+    output_is ran
+}
+
 @test "an unknown key in warm.json is an error that names it" {
     configure_warm '{"maxAgee": 3}'
     program auto 'print("ran")'
