@@ -8,8 +8,8 @@
 struct arena;
 struct plan;
 
-/* The rights of the container's program as a text for the key (warm_context.rights); in the arena, never
- * NULL. There are no errors: a user namespace whose maps cannot be read stands there by its path. */
+/* The rights of the container's program as a text for the key (warm_context.rights); in the arena.
+ * NULL: a user namespace is joined that does not tell which ids are mapped in it. */
 const char *warm_rights(struct arena *a, const struct plan *plan);
 
 #endif

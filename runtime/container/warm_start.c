@@ -33,7 +33,7 @@
 #endif
 
 /* What stands in the way and only the plan knows. */
-static unsigned obstacles(const struct plan *plan)
+static unsigned obstacles(const struct plan *plan, const char *rights)
 {
     const struct process_plan *p = &plan->process;
     const struct {
@@ -44,6 +44,7 @@ static unsigned obstacles(const struct plan *plan)
         {plan->spec->linux_->personality != NULL, WARM_OBSTACLE_PERSONALITY},
         {p->preserve_fds > 0, WARM_OBSTACLE_PRESERVED_FDS},
         {(plan->namespaces.make & CLONE_NEWNS) == 0, WARM_OBSTACLE_NO_OWN_ROOT},
+        {rights == NULL, WARM_OBSTACLE_UNKNOWN_IDS},
     };
     unsigned found = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -72,6 +73,7 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
     cleanup_fd int root = open(plan->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the root '%s'", plan->rootfs);
+    const char *rights = warm_rights(a, plan);
     look_plan(a, spec, root, plan->bundle, &look);
     struct warm_context context = {
         .version = rt->version,
@@ -86,9 +88,9 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .stack_limit = stack_limit(spec->process),
         .cpus = resources != NULL && resources->cpu != NULL ? resources->cpu->cpus : NULL,
         .seccomp = spec->linux_->seccomp_text,
-        .obstacles = obstacles(plan),
+        .obstacles = obstacles(plan, rights),
         .label_obstacle = warm_label_obstacle(a, plan),
-        .rights = warm_rights(a, plan),
+        .rights = rights,
         .confinement = warm_label_key(a, plan),
         .look = &look,
         .root_of_host = root_of_host,

@@ -27,6 +27,8 @@ static const struct {
     {WARM_OBSTACLE_PERSONALITY, "linux.personality asks for another execution domain"},
     {WARM_OBSTACLE_PRESERVED_FDS, "descriptors are passed on to the program"},
     {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
+    {WARM_OBSTACLE_UNKNOWN_IDS,
+     "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
 };
 
 /* Set and not empty, these ask for something to happen at start-up that a snapshot has behind it. */

@@ -30,6 +30,7 @@ enum warm_obstacle {
     WARM_OBSTACLE_PERSONALITY = 1 << 1,   /* another execution domain */
     WARM_OBSTACLE_PRESERVED_FDS = 1 << 2, /* the program expects open descriptors beyond 2 */
     WARM_OBSTACLE_NO_OWN_ROOT = 1 << 3,   /* no mount namespace of its own */
+    WARM_OBSTACLE_UNKNOWN_IDS = 1 << 4,   /* ids that are mapped in a way that cannot be known: no rights */
 };
 
 struct warm_context {

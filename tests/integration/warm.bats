@@ -272,6 +272,25 @@ except OSError as error:
     output_is "from the volume /modules/greeting.py"
 }
 
+@test "user namespace: one is joined that tells its ids; by another path it is cold, with the reason" {
+    needs_root "a user cannot mount"
+    local pid
+    unshare --user --map-root-user sleep 1000 3>&- &
+    pid=$!
+    until [[ $(<"/proc/$pid/comm") == sleep ]]; do sleep 0.01; done
+    touch user
+    mount --bind "/proc/$pid/ns/user" user
+    configure 'process["args"] = ["python3", "-c", "pass"]
+linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/ns/user"
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["key"] and "its ids" not in it["warm"].get("reason", "")'
+    configure 'linux["namespaces"][-1]["path"] = arguments[0]' "$PWD/user"
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "cold" and "does not tell its ids" in it["warm"]["reason"]'
+    umount user
+    kill "$pid"
+}
+
 @test "user namespace: ids are mapped" {
     needs_root "chooses the maps"
     chmod 0755 "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
