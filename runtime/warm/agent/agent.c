@@ -451,6 +451,7 @@ static PyMethodDef methods[] = {
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"thread_library", thread_library, METH_O, NULL},
+    {"threads", threads, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

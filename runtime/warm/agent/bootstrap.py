@@ -145,24 +145,19 @@ def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
     """Raise Failed if a thread runs that would be missing: fork(2) takes none along."""
     if sys.modules["_thread"]._count():
         raise Failed(f"the imports start a thread{python_threads()}, which would be missing")
-    try:
-        numbers = posix.listdir("/proc/self/task")
-    except OSError:
-        raise Failed("there is no /proc, where threads of libraries are seen") from None
-    for number in numbers:
-        if int(number) == posix.getpid():
-            continue
+    for number in agent.threads():
         for _ in range(100):
-            library = agent.thread_library(int(number))
+            library = agent.thread_library(number)
             if library is not None:
                 break
             __import__("time").sleep(0.001)  # it may only have begun
         try:
             with open(f"/proc/self/task/{number}/comm", errors="replace") as file:
                 name = file.read().rstrip("\n")
-        except OSError:  # it has ended
-            continue
-        if name != JEMALLOC and OPENBLAS not in str(library).rpartition("/")[2]:
+        except OSError:  # there is no /proc, or the thread has ended
+            name = "?"
+        known = name == JEMALLOC or OPENBLAS in str(library).rpartition("/")[2]
+        if not known and number in agent.threads():
             whose = "of an unknown library" if library is None else f"of '{library or sys.executable}'"
             raise Failed(f"the imports start a thread, '{name}' {whose}, which would be missing")
 
