@@ -35,6 +35,7 @@
 #include "sandbox/oom.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/seccomp_notify.h"
+#include "spec/annotations.h"
 
 void creation_release(struct creation *c)
 {
@@ -529,6 +530,8 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
     if (ret == 0)
         ret = plan_creation(rt, options, &source, out, err);
     if (ret == 0)
+        annotations_warn(&source.spec->annotations);
+    if (ret == 0)
         ret = warm_start_plan(&out->arena, rt, &out->plan, err);
     if (ret == 0)
         ret = warm_start_prepare(&out->arena, rt, options, &out->plan, err);
@@ -559,6 +562,8 @@ static int look_at(struct creation *c, const struct runtime_options *rt, const s
     ret = plan_read(&c->arena, options, &source, err);
     if (ret == 0)
         ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
+    if (ret == 0)
+        annotations_warn(&source.spec->annotations);
     return ret < 0 ? ret : warm_start_plan(&c->arena, rt, &c->plan, err);
 }
 

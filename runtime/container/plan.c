@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "container/warm_start.h"
 #include "sandbox/rootfs.h"
+#include "spec/annotations.h"
 
 #define CONFIG_MAX ((size_t)16 * 1024 * 1024)
 
@@ -193,6 +194,7 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     json_out_pair_string(out, "hostname", spec->hostname);
     json_out_pair_string(out, "domainname", spec->domainname);
     describe_pairs("sysctl", &spec->linux_->sysctl, out);
+    annotations_describe(&spec->annotations, out);
     json_out_key(out, "hooks");
     describe_hooks(spec, out);
     if (plan->has_process) {

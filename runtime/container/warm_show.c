@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "container/create.h"
 #include "container/warm_start.h"
+#include "spec/annotations.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
 
@@ -102,6 +103,8 @@ int warm_show_match(struct arena *a, const struct runtime_options *rt, const str
     int ret = plan_read(&c.arena, options, &source, err);
     if (ret == 0)
         ret = plan_make(&c.arena, rt, options, &source, -1, &c.plan, err);
+    if (ret == 0)
+        annotations_warn(&source.spec->annotations);
     if (ret == 0)
         ret = warm_start_plan(&c.arena, rt, &c.plan, err);
     bool wanted = ret == 0 && c.plan.warm != NULL && c.plan.warm->reason == NULL;

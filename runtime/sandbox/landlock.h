@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LANDLOCK_ANNOTATION "run.pysbx.landlock"
+#include "spec/annotations.h"
 
 struct arena;
 struct error;

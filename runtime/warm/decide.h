@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "spec/annotations.h"
 #include "spec/spec.h"
 #include "warm/command_line.h"
 #include "warm/config.h"
@@ -17,10 +18,6 @@ struct arena;
 struct error;
 struct json_out;
 struct look;
-
-/* Annotations of a container. */
-#define WARM_ANNOTATION_MODE    "run.pysbx.warm"    /* auto, require, off */
-#define WARM_ANNOTATION_PRELOAD "run.pysbx.preload" /* names of modules, separated by commas */
 
 enum warm_mode { WARM_AUTO, WARM_REQUIRE, WARM_OFF };
 

@@ -377,6 +377,54 @@ JSON
     output_is ""
 }
 
+# Gives ./bundle these annotations, each with the value "x".
+annotate() {
+    configure 'config["annotations"] = dict.fromkeys(arguments, "x")' "$@"
+}
+
+@test "annotations: run.pysbx.* that is not known is listed by plan, with the known name it may be meant to be" {
+    make_bundle true
+    annotate run.pysbx.preloads run.pysbx.landlok run.pysbx.wram run.pysbx.untrust run.pysbx.warm-mode run.pysbx. \
+        run.pysbx.colour "run.pysbx.$(printf 'warm%.0s' {1..3000})" run.oci.preloads org.example.run.pysbx.warm
+    expect 0 runtime plan --bundle bundle
+    stderr_is_empty
+    output_holds 'len(it["unknownAnnotations"]) == 8'
+    output_holds '{row["name"]: row["nearest"] for row in it["unknownAnnotations"] if "nearest" in row} == {
+        "run.pysbx.preloads": "run.pysbx.preload", "run.pysbx.landlok": "run.pysbx.landlock",
+        "run.pysbx.wram": "run.pysbx.warm", "run.pysbx.untrust": "run.pysbx.untrusted",
+        "run.pysbx.warm-mode": "run.pysbx.warm"}'
+    configure 'config["annotations"] = {"run.pysbx.preload": "json", "run.pysbx.warm": "auto", "run.pysbx.landlock": "default",
+        "run.pysbx.untrusted": "yes"}'
+    expect 0 runtime --log-level warning plan --bundle bundle
+    output_holds '"unknownAnnotations" not in it'
+    [[ $stderr != *"not known"* ]]
+}
+
+@test "annotations: run.pysbx.* that is not known is a warning, once, for who asks for warnings, and no error" {
+    make_bundle true
+    annotate run.pysbx.landlok run.pysbx.colour
+    expect 0 run_box
+    stderr_is_empty
+    expect 0 runtime --log-level warning run --bundle bundle box
+    [[ $(grep -c "annotation 'run.pysbx.landlok': not known to this release, and ignored; is 'run.pysbx.landlock' meant?$" \
+        <<<"$stderr") == 1 ]]
+    [[ $(grep -c "annotation 'run.pysbx.colour': not known to this release, and ignored$" <<<"$stderr") == 1 ]]
+    runtime --log "$PWD/log" --log-format json --log-level warning create --bundle bundle box </dev/null >out 2>err
+    [[ ! -s err ]]
+    grep -q '"msg":"annotation .run.pysbx.colour.: not known.*"level":"warning"' log
+    runtime delete --force box
+    for command in plan "warm build"; do
+        # shellcheck disable=SC2086 # words
+        runtime --log-level warning $command --bundle bundle >out 2>err || true
+        [[ $(grep -c "annotation 'run.pysbx.landlok'" err) == 1 ]] || { cat err && return 1; }
+    done
+    # What the dynamic program does again says it once.
+    configure 'linux["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["personality"],
+        "action": "SCMP_ACT_ERRNO", "errnoRet": 77}]}'
+    expect 0 runtime --log-level warning run --bundle bundle box
+    [[ $(grep -c "annotation 'run.pysbx.landlok'" <<<"$stderr") == 1 ]]
+}
+
 @test "--root: containers of one state root are not seen in another" {
     make_bundle sleep 1000
     runtime --root "$PWD/state" run --detach --bundle bundle apart </dev/null >/dev/null 2>&1
