@@ -153,6 +153,7 @@ static int plan_warm(struct execution *x, const struct runtime_options *rt, stru
         ret = warm_start_prepare(&x->arena, rt, &options, like, err);
     x->warm = like->warm;
     x->plan.warm = like->process.warm;
+    x->plan.warm_refusal = like->process.warm_refusal;
     return ret;
 }
 

@@ -118,6 +118,8 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
         ret = hold_capabilities(plan, err);
     if (ret == 0 && program->look_again)
         ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
+    if (ret == 0 && plan->warm_refusal != NULL)
+        ret = error_text(err, -ENOTSUP, WARM_ANNOTATION_MODE "=require: %s", plan->warm_refusal);
     /* The change of identity clears it. */
     if (ret == 0 && plan->die_with_runtime && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         ret = error_set(err, -errno, "prctl PR_SET_PDEATHSIG");

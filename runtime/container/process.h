@@ -49,8 +49,9 @@ struct process_plan {
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
     struct terminal_plan terminal;
-    bool die_with_runtime;   /* SIGKILL when the process that cloned this one ends */
-    struct warm_start *warm; /* the program is not executed but restored; NULL: executed */
+    bool die_with_runtime;    /* SIGKILL when the process that cloned this one ends */
+    struct warm_start *warm;  /* the program is not executed but restored; NULL: executed */
+    const char *warm_refusal; /* why it may not be executed if it is found: it had to be restored; or NULL */
 };
 
 struct process_context {

@@ -359,6 +359,10 @@ int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
     if (warm == NULL)
         return 0;
     struct error why = {0};
+    if (warm->decision.unseen && warm->decision.mode == WARM_REQUIRE) {
+        plan->process.warm_refusal = warm->reason;
+        return 0;
+    }
     if (warm->reason != NULL)
         return go_cold(warm, a, warm->reason, -ENOTSUP, err);
     int ret = ask(a, warm, false, false, &why);

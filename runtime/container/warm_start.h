@@ -44,7 +44,8 @@ int warm_start_plan(struct arena *a, const struct runtime_options *rt, struct pl
 int warm_start_look(struct arena *a, struct warm_start *warm, struct error *err);
 
 /* Find the snapshot, or make it if its time has come. Afterwards plan->process.warm is set, or the start is
- * cold and warm->reason says why. Negative errno in mode "require" only. */
+ * cold and warm->reason says why. Negative errno in mode "require" only; there a program that is not seen is
+ * left to the child, by plan->process.warm_refusal. */
 int warm_start_prepare(struct arena *a, const struct runtime_options *rt,
                        const struct create_options *options, struct plan *plan, struct error *err);
 

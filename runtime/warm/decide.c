@@ -171,10 +171,11 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
     out->reason = obstacle(context);
     if (out->reason == NULL)
         out->reason = command_line_parse(a, context->argv, context->terminal, &out->command_line);
-    struct interpreter interpreter;
+    struct interpreter interpreter = {0};
     if (out->reason == NULL)
         out->reason = interpreter_find(a, context->look, context->argv[0], context->search_path, context->cwd,
                                        &interpreter);
+    out->unseen = interpreter.unseen;
     if (out->reason != NULL)
         return;
     out->program = interpreter.program;
@@ -203,11 +204,13 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         out->reason = arena_strdup(a, failure.text);
 }
 
-/* In mode "require" a reason is an error. */
+/* In mode "require" a reason is an error; of a program that is not seen it is the container's first process
+ * that says so, for where it is missing indeed, or may not be executed, the error is that, as at a cold
+ * start. */
 static int conclude(struct warm_plan *plan, struct error *err)
 {
     plan->wanted = plan->reason == NULL;
-    if (plan->reason != NULL && plan->mode == WARM_REQUIRE)
+    if (plan->reason != NULL && plan->mode == WARM_REQUIRE && !plan->unseen)
         return error_text(err, -ENOTSUP, "%s=require: %s", WARM_ANNOTATION_MODE, plan->reason);
     return 0;
 }

@@ -54,7 +54,8 @@ struct warm_context {
 struct warm_plan {
     bool wanted;        /* warm, if the store has the snapshot or it can be made */
     const char *reason; /* why not; NULL when wanted */
-    bool candidate;     /* argv[0] is called like an interpreter: only then the rest is filled */
+    bool unseen;    /* … because no such program is seen: the container's own search for it knows more */
+    bool candidate; /* argv[0] is called like an interpreter: only then the rest is filled */
     enum warm_mode mode;
     struct warm_config config;
     struct str_list preload; /* sorted, each once; empty: a bare interpreter */
@@ -68,7 +69,7 @@ struct warm_plan {
 bool warm_is_candidate(const char *argv0);
 
 /* 0: *out holds the decision. Negative errno: a mistake in the configuration or an annotation, or a reason in
- * mode "require". */
+ * mode "require" other than `unseen`. */
 int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out,
                 struct error *err);
 

@@ -125,7 +125,8 @@ const char *interpreter_find(struct arena *a, const struct look *look, const cha
                              const char *search_path, const char *cwd, struct interpreter *out)
 {
     cleanup_fd int path_only = search(a, look, argv0, search_path, cwd, &out->program);
-    if (path_only < 0)
+    out->unseen = path_only < 0;
+    if (out->unseen)
         return arena_printf(a, "no program '%s' is seen in the container's root", argv0);
     char path[PATH_MAX];
     if (!resolved_name(path_only, path))

@@ -13,6 +13,7 @@ struct interpreter {
     const char *program; /* the path that argv[0] stands for in the container: absolute, links not followed */
     unsigned minor;      /* Python 3.minor */
     struct file_identity identity;
+    bool unseen; /* there is no such program, or it is not seen from outside, or may not be executed */
 };
 
 /* True for a path whose last component is python, python3 or python3.N. */

@@ -212,6 +212,18 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
     stderr_has "run.pysbx.warm=require"
     expect 126 warm --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c pass
     stderr_has nowhere
+    # What is not there is 127, as without a warm start, what may not be executed is 126.
+    expect 127 warm "$PYTHON" python3.99 -c pass
+    stderr_has 'not found in $PATH'
+    expect 127 warm "$PYTHON" /no/such/python3 -c pass
+    stderr_has "/no/such/python3"
+    podman run -d --name box --network none --annotation run.pysbx.warm=require "$PYTHON" python3 -c '
+import time; time.sleep(1000)' >/dev/null
+    expect 127 podman exec box python3.99 -c pass
+    stderr_has 'not found in $PATH'
+    touch python3
+    expect 126 warm -v "$PWD/python3:/usr/bin/python3.99:ro" "$PYTHON" python3.99 -c pass
+    expect 126 podman run --rm --network none -v "$PWD/python3:/usr/bin/python3.99:ro" "$PYTHON" python3.99 -c pass
     expect 0 podman run --rm --network none --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c 'print("ran")'
     output_is ran
     stderr_is_empty

@@ -80,6 +80,26 @@ setup() {
     stderr_has "not called like a Python interpreter"
 }
 
+@test "run.pysbx.warm=require: a missing program is that, one that is seen only in the container is not executed" {
+    local program
+    program require pass
+    for program in python3.99 /no/such/python3; do
+        configure 'process["args"] = [arguments[0]]' "$program"
+        expect 1 run_box
+        stderr_has "executable file \`$program\` not found"
+        stderr_has "o such file or directory"
+        [[ $stderr != *require* ]]
+    done
+    own_root python
+    [[ -L root/bin ]] || skip "the image has a directory /bin"
+    environment PATH=/usr/bin
+    configure 'mount("/bin/python3.98", "/bin/true"); process["args"] = ["python3.98"]' # by way of a link
+    expect 1 run_box
+    stderr_has "run.pysbx.warm=require: no program 'python3.98' is seen"
+    configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
+    expect 0 run_box
+}
+
 @test "a program that is called python3 and is none starts cold" {
     own_root python
     rm root/usr/bin/python3
