@@ -157,6 +157,8 @@ static int ask(struct arena *a, struct warm_start *warm, bool look, bool force, 
                                       .force = force,
                                       .look = look};
     ret = store_ask(a, &store, &question, &warm->slot, err);
+    if (ret < 0)
+        store_advise(warm->store, err);
     if (ret == 0 && !look && !force && warm->slot.answer == STORE_READY)
         store_count_use(&store, warm->slot.name);
     store_close(&store);
@@ -202,8 +204,10 @@ static int agent_file(struct arena *a, const struct warm_start *warm, const char
         return ret;
     if (!is_agent(a, store.dir, file)) {
         ret = io_replace_file_at(store.dir, file, agent_start, agent_size(), 0444);
-        if (ret < 0)
+        if (ret < 0) {
             error_set(err, ret, "write '%s/%s'", warm->store, file);
+            store_advise(warm->store, err);
+        }
     }
     store_close(&store);
     *path = arena_printf(a, "%s/%s", warm->store, file);
@@ -266,6 +270,8 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
                                     .meta_size = size,
                                     .out = warm->slot.out};
         ret = warm_dump(&dump, err);
+        if (ret < 0)
+            store_advise(warm->store, err);
     }
     arena_free(&a);
     return ret;
@@ -306,7 +312,9 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
     if (store_open(warm->store, true, &store, &later) < 0)
         return ret < 0 ? ret : (*err = later, later.code);
     if (ret == 0)
-        ret = store_commit(&store, &warm->decision.config, &warm->slot, err);
+        ret = store_commit(&store, &warm->decision.config, &warm->slot, err) < 0
+                  ? store_advise(warm->store, err)
+                  : 0;
     else
         store_fail(&store, &warm->slot, err->text);
     store_close(&store);

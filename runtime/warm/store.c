@@ -71,6 +71,27 @@ void store_close(struct store *store)
     fd_close(&store->dir);
 }
 
+#define MAKE_ROOM "'pysbx-runtime warm prune --all' makes room, maxSize in warm.json bounds what is kept"
+static const struct {
+    int code;
+    const char *advice;
+} advices[] = {
+    {ENOSPC, MAKE_ROOM},
+    {EDQUOT, MAKE_ROOM},
+    {EFBIG, "maxSize in warm.json bounds each snapshot, too: raise it, or preload less"},
+};
+
+int store_advise(const char *path, struct error *err)
+{
+    char text[ERROR_TEXT_MAX];
+    for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+        if (err->code == -advices[i].code) {
+            memcpy(text, err->text, sizeof(text));
+            return error_text(err, err->code, "%s (in '%s'; %s)", text, path, advices[i].advice);
+        }
+    return err->code;
+}
+
 /* Open image and manifest of `name`. -ENOENT: there is none that is the caller's own. */
 static int open_image(struct arena *a, const struct store *store, const char *name, struct store_slot *slot,
                       struct stat *st, struct error *err)

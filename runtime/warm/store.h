@@ -31,6 +31,9 @@ const char *store_path(struct arena *a, bool root_of_host);
 int store_open(const char *path, bool create, struct store *out, struct error *err);
 void store_close(struct store *store);
 
+/* Add to the error of a snapshot that has no room which store it is and what helps. Returns its code. */
+int store_advise(const char *path, struct error *err);
+
 enum store_answer {
     STORE_COLD,  /* start cold: reason says why */
     STORE_READY, /* a snapshot: image and manifest are filled */

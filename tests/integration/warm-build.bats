@@ -95,6 +95,7 @@ snapshots() {
         program require 'print("ran")'
         expect 1 run_box
         stderr_has "no space left"
+        stderr_has "(in '$(warm_store)'; 'pysbx-runtime warm prune --all' makes room, maxSize in warm.json bounds"
         [[ $(snapshots) == 0 ]]
         umount "$(warm_store)"
     done
@@ -422,7 +423,7 @@ for _ in range(100):
 os.close(file)
 EOF
     preload repeated
-    is_cold_because "MiB, and 28 are allowed"
+    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; maxSize in warm.json bounds each snapshot, too: raise it"
     [[ $(snapshots) -eq 0 ]]
 }
 
