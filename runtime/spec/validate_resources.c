@@ -97,6 +97,17 @@ static int validate_block_io(const struct spec_block_io *b, struct error *err)
     return 0;
 }
 
+/* The specification knows no other negative number than -1, and no meaning for 0 but "not given". */
+static int validate_pids(struct opt_i64 limit, struct error *err)
+{
+    if (!limit.set || limit.value >= -1)
+        return 0;
+    return error_set(err, -EINVAL,
+                     "linux.resources.pids.limit: %" PRId64
+                     " is neither a number of processes nor -1, which is no limit",
+                     limit.value);
+}
+
 /* "2MB", "1GB": part of the file's name (hugetlb.2MB.max). */
 static bool is_page_size(const char *s)
 {
@@ -176,6 +187,8 @@ int validate_resources(const struct spec_resources *resources, struct error *err
         ret = validate_cpu(resources->cpu, err);
     if (ret == 0 && resources->block_io != NULL)
         ret = validate_block_io(resources->block_io, err);
+    if (ret == 0)
+        ret = validate_pids(resources->pids_limit, err);
     if (ret == 0)
         ret = validate_hugepages(resources, err);
     if (ret == 0)

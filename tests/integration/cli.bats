@@ -321,6 +321,15 @@ JSON
     stderr_has "invalid argument '1x' for --memory"
     expect 1 runtime update --cpu-share -1 box
     stderr_has "cpu.shares"
+    local number
+    for number in -2 -9223372036854775808; do
+        expect 1 runtime update --pids-limit "$number" box
+        stderr_has "pids.limit: $number is neither a number of processes nor -1, which is no limit"
+    done
+    expect 1 runtime update --resources - box <<<'{"pids": {"limit": -2}}'
+    stderr_has "pids.limit: -2 is neither"
+    expect 0 runtime update --pids-limit -1 box
+    expect 0 runtime update --pids-limit 0 box # "not given", as engines have it
 }
 
 @test "update: limits by options and as JSON arrive in the cgroup" {

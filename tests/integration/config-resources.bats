@@ -120,6 +120,7 @@ needs_huge_pages() {
 {"memory": {"swap": 1000, "limit": 2000}}|memory.swap: 1000 is below memory.limit 2000
 {"cpu": {"realtimeRuntime": 1000}}|cpu.realtimeRuntime: not available with cgroup v2
 {"cpu": {"idle": 2}}|cpu.idle
+{"pids": {"limit": -2}}|pids.limit: -2 is neither a number of processes nor -1, which is no limit
 {"blockIO": {"weight": 5}}|blockIO.weight: 5 is out of range
 {"network": {"classID": 1}}|network: not available with cgroup v2
 {"devices": [{"allow": True, "access": "rwx"}]}|devices[0].access: 'rwx' has letters other than r, w and m

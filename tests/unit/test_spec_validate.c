@@ -337,6 +337,8 @@ static const struct {
     {"\"cpu\":{\"realtimePeriod\":1}", "cpu.realtimePeriod: not available with cgroup v2"},
     {"\"cpu\":{\"cpus\":\"0\\n1\"}", "cpu.cpus: contains a control character"},
     {"\"cpu\":{\"mems\":\"0\\n1\"}", "cpu.mems: contains a control character"},
+    {"\"pids\":{\"limit\":-1}", ""},
+    {"\"pids\":{\"limit\":-2}", "pids.limit: -2 is neither a number of processes nor -1, which is no limit"},
     {"\"blockIO\":{\"weight\":0,\"weightDevice\":[{\"major\":8,\"minor\":0,\"weight\":1000}]}", ""},
     {"\"blockIO\":{\"weight\":9}", "blockIO.weight: 9 is out of range (10 to 1000)"},
     {"\"blockIO\":{\"weight\":1001}", "blockIO.weight: 1001 is out of range (10 to 1000)"},
