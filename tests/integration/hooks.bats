@@ -72,6 +72,13 @@ is_refused() {
     is_refused "a volume can be written" - --volume "$PWD:/data"
 }
 
+@test "require-sandbox: an annotation that the runtime does not know is refused and named" {
+    is_refused "annotation 'run.pysbx.landlok' is not known" - --annotation run.pysbx.landlok=default
+    expect 0 run_untrusted_without - --annotation run.pysbx.warm=auto --annotation org.example.landlok=default
+    diff <(grep -ho '"run\.pysbx\.[a-z]\+"' "$TESTS/../runtime/spec/annotations.h" | sort -u) \
+        <(grep -ho '"run\.pysbx\.[a-z]\+"' "$HOOK" | sort -u)
+}
+
 @test "require-sandbox: a socket of the host is refused, read-only or not" {
     python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
     is_refused "a socket or device of the host is mounted" - --volume "$PWD/socket:/socket:ro"
