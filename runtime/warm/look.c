@@ -195,6 +195,16 @@ bool look_has_mounts(const struct look *look, const char *directory)
     return false;
 }
 
+/* Made for each container: no snapshot depends on what is there (ELSEWHERE in agent/bootstrap.py). */
+static bool is_elsewhere(const char *path)
+{
+    static const char *const places[] = {"/dev", "/proc", "/sys"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (beneath(path, places[i]) != NULL)
+            return true;
+    return false;
+}
+
 bool look_is_exact(const struct look *look)
 {
     for (size_t i = 0; i < look->count; i++) {
@@ -204,8 +214,8 @@ bool look_is_exact(const struct look *look)
         cleanup_fd int there = open_straight(&before, mount->destination, O_PATH);
         if (there == -ELOOP)
             return false;
-        /* What is mounted beneath its source is not seen in the container. */
-        if (mount->source != NULL && !mount->recursive &&
+        /* What is mounted beneath its source is not seen in the container. Podman mounts /dev/shm so. */
+        if (mount->source != NULL && !mount->recursive && !is_elsewhere(mount->destination) &&
             (stat(mount->source, &st) < 0 || S_ISDIR(st.st_mode)))
             return false;
     }

@@ -311,7 +311,9 @@ numbers_of() {
     [[ -z $(files_of runtime) ]] # for what is mounted beneath the source of /modules the container alone sees
     diff <(uniq all) all
 
-    configure 'config["mounts"][-1]["options"] = ["rbind"]'
+    mkdir shm
+    configure 'config["mounts"][-1]["options"] = ["rbind"]
+mount("/dev/shm", arguments[0])' "$PWD/shm" # as Podman does
     traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000
     files_of runtime | grep .
     files_of container | grep .
