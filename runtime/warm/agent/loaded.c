@@ -25,8 +25,8 @@ PyObject *libraries(PyObject *self, PyObject *args)
     return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
 }
 
-/* There may be no /proc, or none that may be looked at (Landlock): so the kernel is asked for each number that
- * a thread may have got since this process began, in a pid namespace of its own. */
+/* There may be no /proc, or none that may be looked at (Landlock): so the kernel is asked for each number
+ * that a thread may have got since this process began, in a pid namespace of its own. */
 enum { NUMBERS = 8192 };
 
 PyObject *threads(PyObject *self, PyObject *args)
