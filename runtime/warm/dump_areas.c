@@ -171,6 +171,8 @@ static int classify(struct reader *r)
     a->offset = 0;
     if (shared)
         return refuse(r, "is shared");
+    if ((a->prot & PROT_EXEC) != 0 && a->end - a->start > IMAGE_COPY_MAX)
+        return refuse(r, "is executable and too large to be copied");
     static const char *const known[] = {"", "[heap]", "[stack]"};
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (strcmp(r->name, known[i]) == 0)

@@ -103,7 +103,8 @@ static int check_runs(const struct image *image, uint64_t page, struct error *er
             return damaged(err, "order of the pages");
         const struct image_area *a = image_area_at(image, r->address, r->pages * page);
         if (a == NULL || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0 ||
-            ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a)))
+            ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a)) ||
+            (image_area_is_copied(a) && r->pages * page > IMAGE_COPY_MAX))
             return damaged(err, "pages that belong to no area");
         if (!aligned(r->offset, page) || r->offset < h->tables_size || r->offset > h->size ||
             r->pages * page > h->size - r->offset)

@@ -70,6 +70,9 @@ static inline bool image_area_is_copied(const struct image_area *a)
            ((a->flags & IMAGE_AREA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
 }
 
+/* A read gives no more at once, and stops earlier where the limit of read(2) is. */
+#define IMAGE_COPY_MAX (1ULL << 30)
+
 /* Pages with content, all of one area. */
 struct image_run {
     uint64_t address, pages;

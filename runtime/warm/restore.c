@@ -250,7 +250,7 @@ static int check_limits(const struct image *image, const struct restore_place *p
     for (size_t i = 0; i < image->area_count; i++) {
         const struct image_area *a = &image->areas[i];
         all += a->end - ((a->flags & IMAGE_AREA_STACK) != 0 ? restore_place_stack(image, a) : a->start);
-        if ((a->prot & PROT_WRITE) != 0)
+        if ((a->prot & PROT_WRITE) != 0 || image_area_is_copied(a)) /* which is writable first */
             data += a->end - a->start;
     }
     const struct {
@@ -266,6 +266,26 @@ static int check_limits(const struct image *image, const struct restore_place *p
     return 0;
 }
 
+/* Code of no file may be forbidden to this process, though it was not to the template: by SELinux (execmem),
+ * or PR_SET_MDWE. As with limits, others can use the snapshot. */
+static int check_code(const struct image *image, struct error *err)
+{
+    const uint64_t page = image->header->page_size;
+    bool needed = false;
+    for (size_t i = 0; i < image->area_count; i++)
+        needed =
+            needed || ((image->areas[i].prot & PROT_EXEC) != 0 && image_area_is_copied(&image->areas[i]));
+    void *probe =
+        needed ? mmap(NULL, page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+               : NULL;
+    if (probe == MAP_FAILED)
+        return error_text(err, -EACCES,
+                          "the snapshot has code that was made at run time, which is forbidden here");
+    if (probe != NULL)
+        munmap(probe, page);
+    return 0;
+}
+
 static int make_place(struct restore *restore, struct error *err)
 {
     const struct image_header *h = restore->request.image->header;
@@ -276,6 +296,8 @@ static int make_place(struct restore *restore, struct error *err)
     for (size_t i = 0; i < h->special_count; i++)
         place->parking_size += h->special[i].end - h->special[i].start;
     int ret = check_limits(restore->request.image, place, err);
+    if (ret == 0)
+        ret = check_code(restore->request.image, err);
     return ret < 0 ? ret : restore_place_make(restore->request.image, place, err);
 }
 
