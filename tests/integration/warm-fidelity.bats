@@ -439,6 +439,17 @@ file = open(__file__); file.close()'
 file = __import__("held").file; file.__init__(sys.stdout.buffer); file.write("still in the buffer"); del file'
     output_is "still in the buffer"
     same -c '__import__("held").tracker.ensure_running(); print("ran")'
+    module memory.py <<<'import io
+stream = io.BytesIO()
+stream.itself = stream # what ends by its count of references is not asked to close'
+    preload memory
+    same -c 'import os; __import__("memory").stream.close = lambda write=os.write: write(1, b"closed")'
+    output_is closed
+    # What is asked whether it is closed may raise anything.
+    same -c 'import io
+class Half:
+    readable = writable = seekable = lambda self: False
+stream = io.TextIOWrapper(Half()); print("ran")'
 }
 
 @test "code that imports have made at run time runs: callbacks of ctypes, what a compiler has written" {
@@ -459,6 +470,30 @@ print(callback(1), function(place)(), function(fixed_place)(), *sorted(areas()))
 writable[1] = 44
 print(function(place)())'
     output_is $'2 42 43 r-xp rwxp\n44'
+}
+
+@test "code that imports have made at run time: cold where such memory is forbidden, and only there" {
+    # PR_SET_MDWE (Linux 6.3): as SELinux does where a domain has no execmem.
+    local forbid='import ctypes, os, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(99)
+os.execv(sys.argv[1], sys.argv[1:])'
+    python3 -c "$forbid" "$(type -P true)" || skip "this kernel has no PR_SET_MDWE"
+    module compiles.py <<<'import mmap
+try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7); code[0] = 1
+except PermissionError: code = None'
+    preload compiles
+    cold -c 'import compiles' # makes __pycache__, which the key would notice
+    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
+    output_is True
+    configure 'process["args"][2] = "import compiles; print(compiles.code)"
+config["annotations"]["run.pysbx.warm"] = "auto"'
+    expect 0 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
+    output_is None
+    configure 'config["annotations"]["run.pysbx.warm"] = "require"'
+    expect 1 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
+    stderr_has "the snapshot has code that was made at run time, which is forbidden here"
+    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
+    output_is True
 }
 
 @test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {

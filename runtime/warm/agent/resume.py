@@ -58,7 +58,7 @@ def renew(entropy: bytes) -> None:
 
 
 # Streams that only give memory back when they end, and those that do nothing more once they are closed. Of these types
-# alone: a subclass may do anything.
+# alone: a subclass may do anything, and so may what an instance of the first is given as its close().
 IN_MEMORY = _io.BytesIO, _io.StringIO
 ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
 GENERATOR = type(_ for _ in ())
@@ -86,11 +86,11 @@ def may_act(thing: "Any") -> bool:
     """Tell whether the finalizer of something that has one may do more than give memory back."""
     kind = type(thing)
     if kind in IN_MEMORY:
-        return False
+        return "close" in vars(thing)
     if kind in ON_FILES:
         try:
             return not thing.closed
-        except ValueError:  # of half a stream: detached, or never begun
+        except Exception:  # whatever is asked beneath; ValueError of half a stream, detached or never begun
             return True
     if kind is GENERATOR:
         return has_handlers(thing.gi_code)
@@ -99,8 +99,17 @@ def may_act(thing: "Any") -> bool:
     return True
 
 
+def has_finalizer(kind: type) -> bool:
+    return any("__del__" in vars(base) for base in type.mro(kind))
+
+
+def is_counted(kind: type) -> bool:
+    """Tell a kind of nanobind (duckdb), which complains at the end of the process when one of its kind is there."""
+    return vars(kind).get("__module__") == "nanobind"
+
+
 def with_finalizers(gc: "Any") -> "list[Any]":
-    """Return what is alive and has a finalizer, beside the standard streams."""
+    """Return what is alive and has a finalizer, or something like it, beside the standard streams."""
     own = set()
     for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
         try:
@@ -108,20 +117,16 @@ def with_finalizers(gc: "Any") -> "list[Any]":
         except (AttributeError, ValueError):  # the program has closed or detached it
             pass
     things = gc.get_objects()
-    kinds = {kind for kind in set(map(type, things)) if any("__del__" in vars(base) for base in type.mro(kind))}
+    kinds = {kind for kind in set(map(type, things)) if is_counted(kind) or has_finalizer(kind)}
     return [thing for thing in things if type(thing) in kinds and id(thing) not in own]
 
 
 def harmless(gc: "Any") -> "list[Any] | None":
-    """In the template: return what has a finalizer that does nothing yet, or None when some finalizer may act.
-
-    Classes made by nanobind (duckdb) complain at the end of the process when one of them is still there.
-    """
+    """In the template: return what has a finalizer that does nothing yet, or None when some finalizer may act."""
     things = with_finalizers(gc)
-    counted = any(vars(kind).get("__module__") == "nanobind" for kind in set(map(type, gc.get_objects())))
-    if counted or any(map(may_act, things)):
+    if any(map(may_act, things)):
         return None
-    return [thing for thing in things if type(thing) not in (*IN_MEMORY, GENERATOR)]
+    return [thing for thing in things if type(thing) is not GENERATOR]
 
 
 def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") -> bool:
