@@ -22,8 +22,8 @@ DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousan
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
-# Whose threads come again after a fork, by handlers of their own (pthread_atfork(3)): libraries called like this, and
-# whoever contains an allocator with threads of this name.
+# Who knows by handlers of its own (pthread_atfork(3)) that its threads are gone after a fork: libraries called like
+# this start them again, an allocator with threads of this name does without, wherever it is contained.
 OPENBLAS, JEMALLOC = "openblas", "jemalloc_bg_thd"
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 

@@ -1,8 +1,10 @@
 /* What the dynamic linker has loaded, and which of it has started a thread. */
 #include "warm/agent/loaded.h"
 
+#include <asm/errno.h>
 #include <asm/unistd.h>
 #include <elf.h>
+#include <linux/memfd.h>
 #include <stdbool.h>
 
 #include "warm/agent/system.h"
@@ -36,8 +38,13 @@ PyObject *threads(PyObject *self, PyObject *args)
     long pid = system_call(__NR_getpid, 0, 0, 0, 0);
     PyObject *list = PyList_New(0);
     for (long tid = pid + 1; list != NULL && tid <= pid + NUMBERS; tid++) {
-        if (system_call(__NR_tgkill, pid, tid, 0, 0) < 0)
+        long ret = system_call(__NR_tgkill, pid, tid, 0, 0);
+        if (ret == -ESRCH)
             continue;
+        if (ret < 0) {
+            PyErr_SetString(PyExc_RuntimeError, "threads cannot be seen, for tgkill(2) is refused");
+            return NULL;
+        }
         PyObject *number = Py_BuildValue("l", tid);
         if (number == NULL || PyList_Append(list, number) < 0)
             return NULL;
@@ -79,20 +86,32 @@ static const char *library_at(uintptr_t address)
     return search.name;
 }
 
+/* Copy memory that may be gone by now, with the thread that it was of. Returns how many words there are. */
+static size_t copy_words(uintptr_t *out, size_t count, const void *from)
+{
+    long fd = system_call(__NR_memfd_create, (long)"descriptor", MFD_CLOEXEC, 0, 0);
+    long written = fd < 0 ? fd : system_call(__NR_write, fd, (long)from, (long)(count * sizeof(*out)), 0);
+    long copied = written < 0 ? written : system_call(__NR_pread64, fd, (long)out, written, 0);
+    if (fd >= 0)
+        system_call(__NR_close, fd, 0, 0, 0);
+    return copied < 0 ? 0 : (size_t)copied / sizeof(*out);
+}
+
 PyObject *thread_library(PyObject *self, PyObject *tid)
 {
     (void)self;
-    const uintptr_t *head = NULL;
-    size_t size;
+    const void *head = NULL;
+    uintptr_t words[DESCRIPTOR_SIZE / sizeof(uintptr_t)];
+    size_t size, count = 0;
     long number = PyLong_AsLong(tid);
     if (number == -1 && PyErr_Occurred() != NULL)
         return NULL;
     /* glibc's descriptor of the thread has the head of the list in it: set_robust_list(2). */
-    if (system_call(__NR_get_robust_list, number, (long)&head, (long)&size, 0) < 0)
-        head = NULL;
+    if (system_call(__NR_get_robust_list, number, (long)&head, (long)&size, 0) >= 0 && head != NULL)
+        count = copy_words(words, sizeof(words) / sizeof(words[0]), head);
     const char *libc = library_at((uintptr_t)&fork), *linker = library_at((uintptr_t)&__tls_get_addr);
-    for (size_t i = 0; head != NULL && i < DESCRIPTOR_SIZE / sizeof(*head); i++) {
-        const char *name = library_at(head[i]);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = library_at(words[i]);
         if (name != NULL && name != libc && name != linker)
             return PyUnicode_DecodeFSDefault(name);
     }
