@@ -78,7 +78,7 @@ static const struct {
 } advices[] = {
     {ENOSPC, MAKE_ROOM},
     {EDQUOT, MAKE_ROOM},
-    {EFBIG, "maxSize in warm.json bounds each snapshot, too: raise it, or preload less"},
+    {EFBIG, "where maxSize in warm.json is the bound, raise it, or preload less"},
 };
 
 int store_advise(const char *path, struct error *err)
@@ -297,16 +297,24 @@ static void drop_output(const struct store *store, struct store_slot *slot)
     fd_close(&slot->out);
 }
 
+/* Reasons quote names that a container has chosen, and are printed. */
+static void note_reason(const struct store *store, const char *name, enum store_file file, const char *reason)
+{
+    struct arena a = {0};
+    store_file_note(store, name, file, str_printable(&a, reason));
+    arena_free(&a);
+}
+
 void store_fail(const struct store *store, struct store_slot *slot, const char *reason)
 {
     drop_output(store, slot); /* first: the disk may be full */
-    store_file_note(store, slot->name, STORE_FAILED, reason);
+    note_reason(store, slot->name, STORE_FAILED, reason);
     store_release(store, slot);
 }
 
 void store_mark_stale(const struct store *store, const char *name, const char *reason)
 {
-    store_file_note(store, name, STORE_STALE, reason);
+    note_reason(store, name, STORE_STALE, reason);
 }
 
 void store_count_use(const struct store *store, const char *name)

@@ -425,7 +425,7 @@ for _ in range(100):
 os.close(file)
 EOF
     preload repeated
-    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; maxSize in warm.json bounds each snapshot, too: raise it"
+    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; where maxSize in warm.json is the bound, raise it"
     [[ $(snapshots) -eq 0 ]]
 }
 

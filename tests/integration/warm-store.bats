@@ -89,6 +89,25 @@ store_files() {
     output_holds 'it == []'
 }
 
+@test "warm list: the reason quotes what a container has chosen, without its control characters" {
+    mkdir modules
+    cat >modules/hostile.py <<'PYTHON'
+import mmap, os
+name = "/dev/shm/\033[2J"
+descriptor = os.open(name, os.O_RDWR | os.O_CREAT)
+os.truncate(descriptor, 4096)
+kept = mmap.mmap(descriptor, 4096, mmap.MAP_SHARED, mmap.PROT_READ)
+os.close(descriptor)
+os.unlink(name)
+PYTHON
+    configure 'mount("/modules", arguments[0]); process["env"].append("PYTHONPATH=/modules")' "$PWD/modules"
+    preload hostile
+    expect 0 either -c 'print("cold")'
+    expect 0 runtime warm list
+    output_has "/dev/shm/ [2J"
+    output_lacks $'\033'
+}
+
 @test "warm show: size, age, uses, modules and the key" {
     preload decimal
     runtime warm build --bundle bundle
