@@ -168,8 +168,8 @@ static bool starts_from_directory(const struct spec_process *process)
  * systemd takes is no path. */
 static const char *make_cgroups_path(struct arena *a, const struct template_request *r, const char *path)
 {
-    if (path == NULL)
-        return NULL;
+    if (path == NULL || path[0] == '\0') /* both: not given */
+        return path;
     return arena_printf(a, "%s-template",
                         r->rt->cgroup_manager == CGROUP_MANAGER_SYSTEMD ? path : path_clean(a, path));
 }

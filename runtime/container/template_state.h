@@ -10,9 +10,9 @@ struct arena;
 struct error;
 
 /* The state of a process, whose directory is `dir` (proc_open_process), as lines of text, in the arena:
- * working directory, nice value, limits, name, umask, user, groups, bounding set, no_new_privs, filter,
- * processors. Capabilities are left out, for what execve makes of them may not be seen yet; of them a change
- * of user takes away. 0 or negative errno. */
+ * working directory, nice value (which the kernel tells by number only), limits, name, umask, user, groups,
+ * bounding set, no_new_privs, filter, processors. Capabilities are left out, for what execve makes of them
+ * may not be seen yet; of them a change of user takes away. 0 or negative errno. */
 int template_state_read(struct arena *a, int dir, pid_t pid, const char **out, struct error *err);
 
 /* Is the state of a process still what template_state_read gave? 0 if so; -ENOTSUP with the first line that

@@ -66,7 +66,10 @@ static const char *nearest(const char *name)
         return NULL;
     for (size_t i = 0; i < KNOWN; i++) {
         const char *other = known[i] + strlen(PREFIX);
-        size_t other_length = strlen(other), wrong = distance(own, length, other, other_length);
+        size_t other_length = strlen(other);
+        if (other_length > COMPARED_MAX)
+            continue;
+        size_t wrong = distance(own, length, other, other_length);
         bool near = wrong <= (other_length + 1) / 3 || begins_alike(own, length, other, other_length);
         if (near && wrong < best) {
             best = wrong;

@@ -37,8 +37,8 @@ bool look_is_mounted(const struct look *look, const char *directory, const char 
 bool look_has_mounts(const struct look *look, const char *directory);
 
 /* Is what is seen from outside, where it can be seen, what the container will see? Not when a mount point is
- * reached through a link, or a directory is mounted without what is mounted beneath it; in /dev, /proc and
- * /sys nothing is looked at. */
+ * reached through a link, or a directory is mounted without what is mounted beneath it; /dev/shm and
+ * /dev/mqueue, which engines mount so, have no file of a snapshot. */
 bool look_is_exact(const struct look *look);
 
 #endif
