@@ -93,7 +93,7 @@ store_files() {
     mkdir modules
     cat >modules/hostile.py <<'PYTHON'
 import mmap, os
-name = "/dev/shm/\033[2J"
+name = f"/dev/shm/\033[2J{os.getpid()}" # imports happen in two processes at once
 descriptor = os.open(name, os.O_RDWR | os.O_CREAT)
 os.truncate(descriptor, 4096)
 kept = mmap.mmap(descriptor, 4096, mmap.MAP_SHARED, mmap.PROT_READ)
