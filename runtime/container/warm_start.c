@@ -311,12 +311,10 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
     struct error later = {0};
     if (store_open(warm->store, true, &store, &later) < 0)
         return ret < 0 ? ret : (*err = later, later.code);
-    if (ret == 0)
-        ret = store_commit(&store, &warm->decision.config, &warm->slot, err) < 0
-                  ? store_advise(warm->store, err)
-                  : 0;
-    else
+    if (ret < 0)
         store_fail(&store, &warm->slot, err->text);
+    else if ((ret = store_commit(&store, &warm->decision.config, &warm->slot, err)) < 0)
+        store_advise(warm->store, err);
     store_close(&store);
     return ret;
 }

@@ -56,8 +56,23 @@ static int64_t nanoseconds(const struct stat *st)
     return st->st_mtim.tv_sec * (int64_t)1000000000 + st->st_mtim.tv_nsec;
 }
 
-int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
-               struct error *err)
+static void describe_image(struct arena *a, const struct store *store, struct store_item *item,
+                           const struct stat *image)
+{
+    struct stat st;
+    item->size = (uint64_t)image->st_size;
+    if (store_file_stat(store, item->name, STORE_USES, &st)) {
+        item->uses = (uint64_t)st.st_size;
+        item->used = st.st_mtim.tv_sec;
+        if (nanoseconds(&st) > item->touched)
+            item->touched = nanoseconds(&st);
+    }
+    item->stale = store_file_text(a, store, item->name, STORE_STALE);
+}
+
+/* Keys that have a file of that kind: STORE_IMAGE, or STORE_FAILED and no image. */
+static int list_items(struct arena *a, const struct store *store, enum store_file kind,
+                      struct store_item **items, size_t *count, struct error *err)
 {
     const char **names;
     size_t all;
@@ -70,52 +85,38 @@ int store_list(struct arena *a, const struct store *store, struct store_item **i
         struct store_item *item = &(*items)[*count];
         enum store_file file;
         struct stat st;
-        if (!store_file_parse(names[i], item->name, &file) || file != STORE_IMAGE ||
-            !store_file_stat(store, item->name, STORE_IMAGE, &st))
+        if (!store_file_parse(names[i], item->name, &file) || file != kind ||
+            (kind == STORE_FAILED && store_file_stat(store, item->name, STORE_IMAGE, &st)) ||
+            !store_file_stat(store, item->name, kind, &st))
             continue;
-        item->size = (uint64_t)st.st_size;
         item->built = st.st_mtim.tv_sec;
         item->touched = nanoseconds(&st);
-        if (store_file_stat(store, item->name, STORE_USES, &st)) {
-            item->uses = (uint64_t)st.st_size;
-            item->used = st.st_mtim.tv_sec;
-            if (nanoseconds(&st) > item->touched)
-                item->touched = nanoseconds(&st);
-        }
-        item->stale = store_file_text(a, store, item->name, STORE_STALE);
+        if (kind == STORE_IMAGE)
+            describe_image(a, store, item, &st);
+        else
+            item->failed = store_file_text(a, store, item->name, STORE_FAILED);
         ++*count;
     }
     qsort(*items, *count, sizeof(**items), by_last_use);
     return 0;
 }
 
+int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
+               struct error *err)
+{
+    return list_items(a, store, STORE_IMAGE, items, count, err);
+}
+
 int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                       struct error *err)
 {
-    const char **names;
-    size_t all;
-    int ret = list_names(a, store, &names, &all, err);
-    if (ret < 0)
-        return ret;
-    *items = ARENA_ARRAY(a, all + 1, struct store_item);
-    *count = 0;
-    for (size_t i = 0; i < all; i++) {
-        struct store_item *item = &(*items)[*count];
-        enum store_file file;
-        struct stat st;
-        if (!store_file_parse(names[i], item->name, &file) || file != STORE_FAILED ||
-            store_file_stat(store, item->name, STORE_IMAGE, &st) ||
-            !store_file_stat(store, item->name, STORE_FAILED, &st))
-            continue;
-        item->built = st.st_mtim.tv_sec;
-        item->touched = nanoseconds(&st);
-        item->failed = store_file_text(a, store, item->name, STORE_FAILED);
+    int ret = list_items(a, store, STORE_FAILED, items, count, err);
+    for (size_t i = 0; ret == 0 && i < *count; i++) {
+        struct store_item *item = &(*items)[i];
         if (item->failed == NULL || item->failed[0] == '\0')
             item->failed = "no reason is on record";
-        ++*count;
     }
-    qsort(*items, *count, sizeof(**items), by_last_use);
-    return 0;
+    return ret;
 }
 
 int store_remove(const struct store *store, const char *name, struct error *err)

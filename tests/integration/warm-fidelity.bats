@@ -478,7 +478,10 @@ print(function(place)())'
     local forbid='import ctypes, os, sys
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(99)
 os.execv(sys.argv[1], sys.argv[1:])'
-    python3 -c "$forbid" "$(type -P true)" || skip "this kernel has no PR_SET_MDWE"
+    local code=0
+    python3 -c "$forbid" "$(type -P true)" || code=$?
+    ((code != 99)) || skip "this kernel has no PR_SET_MDWE"
+    ((code == 0))
     module compiles.py <<<'import mmap
 try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7); code[0] = 1
 except PermissionError: code = None'

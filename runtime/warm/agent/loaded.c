@@ -53,9 +53,9 @@ PyObject *threads(PyObject *self, PyObject *args)
     return list;
 }
 
-/* How much of a thread's descriptor is behind its list of robust mutexes, at least: 1400 bytes in glibc 2.31
- * to 2.42. The start of the thread's function is some 860 bytes behind it, and nothing before leads into code
- * beside glibc's own. */
+/* How much of a thread's descriptor is looked at behind its list of robust mutexes. Where the address of the
+ * thread's function is differs between releases (856 bytes behind it in glibc 2.36); nothing before leads
+ * into code beside glibc's own. */
 enum { DESCRIPTOR_SIZE = 1400 };
 
 struct search {
