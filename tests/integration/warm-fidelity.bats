@@ -591,6 +591,12 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     [[ $stderr ]]
 }
 
+@test "a filter that keeps threads from being seen: cold, with the reason" {
+    preload json
+    configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
+    is_cold_because "threads cannot be seen, for tgkill(2) is refused"
+}
+
 @test "without /proc: warm if it can be, else cold, and the program runs" {
     configure 'unmount("/proc"); linux.pop("maskedPaths", None); linux.pop("readonlyPaths", None)'
     expect 0 either -c 'import os; print(os.path.exists("/proc/self"))'
