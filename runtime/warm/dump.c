@@ -27,9 +27,10 @@
 #define PARK_TRIES    2000
 #define PARK_INTERVAL 1000000
 
-/* Written at once, and so the largest piece of the page cache that one fault maps (since Linux 6.18): larger
- * ones save faults, smaller ones leave unmapped what an idle container does not look at. */
-#define COPY_SIZE (256UL << 10)
+/* Written at once, and where the page cache has room for a piece of that size, which one fault maps as a
+ * whole (since Linux 6.18): larger ones save faults, smaller ones leave unmapped what an idle container does
+ * not look at. */
+#define COPY_SIZE (128UL << 10)
 
 static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
 {
@@ -62,26 +63,54 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
     return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
 }
 
-static int write_pages(const struct tracee *t, const struct image_parts *parts, int out, struct error *err)
+/* What goes to the image page behind page, in pieces that end at multiples of COPY_SIZE. */
+struct output {
+    int fd;
+    char *piece;
+    size_t filled;
+    uint64_t offset; /* of the piece */
+};
+
+static size_t room(const struct output *out)
 {
-    cleanup_free char *buffer = malloc(COPY_SIZE);
-    if (buffer == NULL)
-        return error_set(err, -ENOMEM, "write the snapshot");
-    for (size_t i = 0; i < parts->run_count; i++) {
-        const struct image_run *r = &parts->runs[i];
-        uint64_t size = r->pages * parts->header.page_size;
-        for (uint64_t done = 0; done < size;) {
-            size_t part = size - done < COPY_SIZE ? (size_t)(size - done) : COPY_SIZE;
-            int ret = tracee_read(t, r->address + done, buffer, part, err);
-            if (ret < 0)
-                return ret;
-            ssize_t n = RETRY(pwrite(out, buffer, part, (off_t)(r->offset + done)));
-            if (n != (ssize_t)part)
-                return error_set(err, n < 0 ? -errno : -ENOSPC, "write the snapshot");
-            done += part;
-        }
-    }
+    return COPY_SIZE - out->offset % COPY_SIZE - out->filled;
+}
+
+static int flush(struct output *out, struct error *err)
+{
+    ssize_t n = RETRY(pwrite(out->fd, out->piece, out->filled, (off_t)out->offset));
+    if (n != (ssize_t)out->filled)
+        return error_set(err, n < 0 ? -errno : -ENOSPC, "write the snapshot");
+    out->offset += out->filled;
+    out->filled = 0;
     return 0;
+}
+
+static int write_run(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
+                     struct error *err)
+{
+    int ret = 0;
+    for (uint64_t done = 0; ret == 0 && done < size;) {
+        size_t part = size - done < room(out) ? (size_t)(size - done) : room(out);
+        ret = tracee_read(t, address + done, out->piece + out->filled, part, err);
+        out->filled += part;
+        done += part;
+        if (ret == 0 && room(out) == 0)
+            ret = flush(out, err);
+    }
+    return ret;
+}
+
+static int write_pages(const struct tracee *t, const struct image_parts *parts, int fd, struct error *err)
+{
+    cleanup_free char *piece = malloc(COPY_SIZE);
+    if (piece == NULL)
+        return error_set(err, -ENOMEM, "write the snapshot");
+    struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
+    int ret = 0;
+    for (size_t i = 0; ret == 0 && i < parts->run_count; i++)
+        ret = write_run(t, parts->runs[i].address, parts->runs[i].pages * parts->header.page_size, &out, err);
+    return ret < 0 ? ret : flush(&out, err);
 }
 
 /* What the process is, besides its pages. */
