@@ -60,7 +60,7 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
 void warm_start_begin(struct warm_start *warm)
 {
     if (warm != NULL && warm->beside)
-        warm->restore = restore_begin(&warm->slot.mapped, warm->slot.image);
+        warm->restore = restore_begin(&warm->slot.mapped, warm->slot.image, warm->decision.config.prefetch);
 }
 
 static void give_up(struct warm_start *warm)

@@ -400,18 +400,20 @@ static struct restore *make_restore(const struct image *image, int file)
     return restore;
 }
 
-struct restore *restore_begin(const struct image *image, int file)
+struct restore *restore_begin(const struct image *image, int file, bool prefetch)
 {
     struct error ignored = {0};
     /* Asking a virtual machine's processor takes the hypervisor, some five microseconds for each question. */
     if (image->header->descriptor_count > 0 || check_host(image, &ignored) < 0)
         return NULL;
     struct restore *restore = make_restore(image, file);
-    if (restore != NULL && !restore_plan_map_whole(&restore->plan)) {
-        restore_free(restore);
+    if (restore == NULL)
         return NULL;
-    }
-    return restore;
+    restore->request.prefetch = prefetch;
+    if (restore_plan_map_early(&restore->plan))
+        return restore;
+    restore_free(restore);
+    return NULL;
 }
 
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)

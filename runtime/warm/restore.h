@@ -52,10 +52,11 @@ struct restore_request {
     struct restore_finish finish;
 };
 
-/* Map what the snapshot `image`, of which `file` is the file, has by itself, while the rest of the request is
- * not known yet, or what it names is not there. NULL: the machine is another, or this process has something
- * where the snapshot belongs, and nothing has changed. */
-struct restore *restore_begin(const struct image *image, int file);
+/* Map what of the snapshot `image` takes nothing but its file, `file`, while the rest of the request is not
+ * known yet, or what it names is not there; with `prefetch`, the write set that lies there is private. NULL:
+ * the machine is another, or this process has something where the snapshot belongs, and nothing has changed.
+ */
+struct restore *restore_begin(const struct image *image, int file, bool prefetch);
 
 /* Goes on with *out, which restore_begin has made for the same image, or is NULL.
  *

@@ -13,6 +13,7 @@
  */
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -169,23 +170,6 @@ static void advise(struct restore_plan *plan, const struct image_area *a)
                          a->end - a->start, (uint64_t)advices[i].advice);
 }
 
-/* What is written to on the way to the program in any case: one call for many pages costs less than a fault
- * for each. For the process itself process_madvise(2) knows every advice since Linux 6.13, and PIDFD_SELF
- * since 6.15; before, the pages are copied one by one. */
-static void prefetch(struct restore_plan *plan)
-{
-    const struct image *image = plan->image;
-    struct iovec *list = restore_plan_alloc(plan, image->write_count * sizeof(*list));
-    for (size_t i = 0; i < image->write_count; i++)
-        list[i] = (struct iovec){(void *)image->writes[i].address,
-                                 image->writes[i].pages * image->header->page_size};
-    for (size_t i = 0; i < image->write_count; i += IOV_MAX) {
-        size_t count = image->write_count - i < IOV_MAX ? image->write_count - i : IOV_MAX;
-        restore_step(&plan->map, REPORT_ADVICE, RESTORER_HINT, SYS_process_madvise,
-                     (uint64_t)PIDFD_SELF_THREAD, (uint64_t)&list[i], count, MADV_POPULATE_WRITE);
-    }
-}
-
 /* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
 static const struct image_run *whole_run(const struct image *image, const struct image_area *a,
                                          const struct image_run **next)
@@ -198,23 +182,58 @@ static const struct image_run *whole_run(const struct image *image, const struct
     return whole ? first : NULL;
 }
 
-void restore_plan_map(struct restore_plan *plan)
+/* Does it take nothing but the image? So it is with memory, and with what the image has all pages of. */
+static bool is_early(const struct image_area *a, bool whole)
+{
+    return whole || ((a->flags & ~(uint32_t)IMAGE_AREA_NORESERVE) == 0 && !image_area_is_copied(a));
+}
+
+/* What is written to on the way to the program in any case: one call for many pages costs less than a fault
+ * for each. For the process itself process_madvise(2) knows every advice since Linux 6.13, and PIDFD_SELF
+ * since 6.15; before, the pages are copied one by one. */
+static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t count)
+{
+    for (size_t i = 0; i < count; i += IOV_MAX)
+        restore_step(&plan->map, REPORT_ADVICE, RESTORER_HINT, SYS_process_madvise,
+                     (uint64_t)PIDFD_SELF_THREAD, (uint64_t)&list[i],
+                     count - i < IOV_MAX ? count - i : IOV_MAX, MADV_POPULATE_WRITE);
+}
+
+/* The steps for early areas or the others, and for their part of the write set, which is put into *room.
+ * Returns how many pieces it has. */
+static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *room)
 {
     const struct image *image = plan->image;
     const struct image_run *run = image->runs;
+    const struct image_write *w = image->writes, *last = w + image->write_count;
+    size_t count = 0;
     for (size_t i = 0; i < image->area_count; i++) {
         const struct image_area *a = &image->areas[i];
-        const struct image_run *next = run;
-        bool whole = whole_run(image, a, &next) != NULL;
+        const struct image_run *first = run;
+        bool whole = whole_run(image, a, &run) != NULL, wanted = is_early(a, whole) == early;
+        for (; w < last && w->address < a->end; w++)
+            if (wanted)
+                room[count++] = (struct iovec){(void *)w->address, w->pages * image->header->page_size};
+        if (!wanted)
+            continue;
         if (!whole)
             map_area(plan, a);
-        for (; run < next; run++)
-            map_run(plan, a, run, !whole);
+        for (; first < run; first++)
+            map_run(plan, a, first, !whole);
         protect(plan, a);
         advise(plan, a);
     }
     if (plan->request->prefetch)
-        prefetch(plan);
+        prefetch(plan, room, count);
+    return count;
+}
+
+void restore_plan_map(struct restore_plan *plan)
+{
+    struct iovec *room = restore_plan_alloc(plan, plan->image->write_count * sizeof(*room));
+    size_t count = map_areas(plan, true, room);
+    plan->early = plan->map.count;
+    map_areas(plan, false, room + count);
 }
 
 /* Does the step take memory where there was nothing? */
@@ -223,72 +242,61 @@ static bool takes_memory(const struct restorer_step *step)
     return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
 }
 
-static long carry_out(long number, const uint64_t a[6])
+static void unmap_steps(const struct restore_plan *plan, size_t count)
 {
-    return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-static void unmap_whole(const struct restore_plan *plan, size_t count)
-{
-    const struct image_run *next = plan->image->runs;
-    for (size_t i = 0; i < count; i++) {
-        const struct image_area *a = &plan->image->areas[i];
-        if (whole_run(plan->image, a, &next) != NULL)
-            munmap((void *)a->start, a->end - a->start);
-    }
-}
-
-bool restore_plan_map_whole(struct restore_plan *plan)
-{
-    const struct image_run *next = plan->image->runs;
-    for (size_t i = 0; i < plan->image->area_count; i++) {
-        uint64_t arguments[6];
-        const struct image_area *a = &plan->image->areas[i];
-        const struct image_run *run = whole_run(plan->image, a, &next);
-        if (run == NULL)
-            continue;
-        run_arguments(plan, a, run, false, arguments);
-        if (carry_out(SYS_mmap, arguments) >= 0)
-            continue;
-        unmap_whole(plan, i);
-        return false;
-    }
-    return plan->begun = true;
-}
-
-/* What the first `done` steps have mapped, and what was there before them. */
-static void take_back(struct restore_plan *plan, size_t done)
-{
-    for (size_t i = 0; i < done; i++)
+    for (size_t i = 0; i < count; i++)
         if (takes_memory(&plan->map.steps[i]))
             munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
-    if (plan->begun)
-        unmap_whole(plan, plan->image->area_count);
-    plan->beside = plan->begun = false;
 }
 
-/* Of the snapshot's pages, those that take memory are a whole area's: others lie over theirs. */
-static bool is_whole(const struct restorer_step *step)
+/* Steps from one to the end, here and now. After a failure nothing of all steps is left. */
+static bool carry_out(const struct restore_plan *plan, size_t from)
 {
-    return step->report == REPORT_MAP_SNAPSHOT && takes_memory(step);
+    for (size_t i = from; i < plan->map.count; i++) {
+        const struct restorer_step *step = &plan->map.steps[i];
+        const uint64_t *a = step->arguments;
+        if (syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
+            (step->flags & RESTORER_HINT) != 0)
+            continue;
+        unmap_steps(plan, i);
+        return false;
+    }
+    return true;
+}
+
+bool restore_plan_map_early(struct restore_plan *plan)
+{
+    const struct image *image = plan->image;
+    struct iovec *room = calloc(image->write_count + 1, sizeof(*room));
+    plan->map.steps = calloc(restore_plan_map_steps(image), sizeof(*plan->map.steps));
+    if (room != NULL && plan->map.steps != NULL) {
+        map_areas(plan, true, room);
+        plan->begun = carry_out(plan, 0);
+    }
+    free(room);
+    free(plan->map.steps);
+    plan->map = (struct restore_list){0};
+    return plan->begun;
 }
 
 bool restore_plan_map_beside(struct restore_plan *plan)
 {
-    for (size_t i = 0; i < plan->map.count; i++) {
-        const struct restorer_step *step = &plan->map.steps[i];
-        if ((plan->begun && is_whole(step)) || carry_out(step->number, step->arguments) >= 0 ||
-            (step->flags & RESTORER_HINT) != 0)
-            continue;
-        take_back(plan, i);
-        return false;
-    }
-    return plan->beside = true;
+    plan->beside = carry_out(plan, plan->begun ? plan->early : 0);
+    plan->begun = false;
+    return plan->beside;
 }
 
 void restore_plan_unmap(struct restore_plan *plan)
 {
-    take_back(plan, plan->beside ? plan->map.count : 0);
+    const struct image *image = plan->image;
+    const struct image_run *run = image->runs;
+    for (size_t i = 0; i < image->area_count && (plan->begun || plan->beside); i++) {
+        const struct image_area *a = &image->areas[i];
+        bool whole = whole_run(image, a, &run) != NULL;
+        if (plan->beside || is_early(a, whole))
+            munmap((void *)area_start(plan, a), a->end - area_start(plan, a));
+    }
+    plan->begun = plan->beside = false;
 }
 
 void restore_plan_memory(struct restore_plan *plan)

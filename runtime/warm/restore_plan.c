@@ -39,15 +39,15 @@ static const char *const texts[REPORT_COUNT] = {
 
 #define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
 
-static size_t most_map_steps(const struct image *image)
+size_t restore_plan_map_steps(const struct image *image)
 {
-    return image->area_count * STEPS_AREA + image->run_count + image->write_count / IOV_MAX + 1;
+    return image->area_count * STEPS_AREA + image->run_count + image->write_count / IOV_MAX + 2;
 }
 
 /* They may all be among them, or instead of them a step for each gap between areas. */
 static size_t most_steps(const struct image *image, const struct restore_request *request)
 {
-    return STEPS_FIXED + most_map_steps(image) + request->finish.close_from;
+    return STEPS_FIXED + restore_plan_map_steps(image) + request->finish.close_from;
 }
 
 static size_t count(char *const *list)
@@ -69,7 +69,7 @@ static size_t labels_size(const struct restore_finish *finish)
 size_t restore_plan_size(const struct image *image, const struct restore_request *request)
 {
     const struct sock_fprog *filter = request->finish.filter;
-    return (most_steps(image, request) + most_map_steps(image)) * sizeof(struct restorer_step) +
+    return (most_steps(image, request) + restore_plan_map_steps(image)) * sizeof(struct restorer_step) +
            REPORT_COUNT * sizeof(struct restorer_report) + image->write_count * sizeof(struct iovec) +
            (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) + labels_size(&request->finish) +
            (count(request->argv) + count(request->envp) + 2) * sizeof(uint64_t) + OTHER_SIZE;
@@ -101,7 +101,7 @@ void restore_plan_begin(struct restore_plan *plan, int message)
         int n = snprintf(report->text, sizeof(report->text), "warm start: %s: error 000", texts[i]);
         report->text_size = (uint32_t)n + 1;
     }
-    size_t rest = most_steps(plan->image, plan->request), map = most_map_steps(plan->image);
+    size_t rest = most_steps(plan->image, plan->request), map = restore_plan_map_steps(plan->image);
     plan->rest.steps = restore_plan_alloc(plan, rest * sizeof(*plan->rest.steps));
     plan->map.steps = restore_plan_alloc(plan, map * sizeof(*plan->map.steps));
     plan->work = work;

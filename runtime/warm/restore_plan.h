@@ -55,7 +55,8 @@ struct restore_plan {
 
     struct restorer_work *work;
     struct restore_list rest, map; /* what the restorer carries out, and of that what maps the snapshot */
-    bool begun, beside;            /* of the second, restore_plan_map_whole's part was carried out; all was */
+    size_t early;                  /* so many of the second, the first, take the image alone */
+    bool begun, beside;            /* these were carried out; all were */
     uint64_t next, end;            /* free part of the place's data */
 };
 
@@ -76,14 +77,17 @@ void restore_list_add(struct restore_list *list, enum restore_report report, uin
 #define restore_step(list, report, flags, number, ...)                                                       \
     restore_list_add(list, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
 
-/* Map the areas that the snapshot has all pages of, before there is a list; only image and request's file are
- * needed. false: something is in the way, and nothing has changed. */
-bool restore_plan_map_whole(struct restore_plan *plan);
+/* How many steps map the snapshot, at most. */
+size_t restore_plan_map_steps(const struct image *image);
 
-/* What maps the snapshot (restore_memory.c). Can be carried out at once by restore_plan_map_beside, if it has
- * nothing where this process has something: true. Else false, with nothing changed, and the restorer does it.
- * restore_plan_unmap takes back what either has mapped. */
+/* What maps the snapshot (restore_memory.c): a list of steps for the restorer.
+ *
+ * restore_plan_map_early carries out those that take the image alone, before there is a list; of the request
+ * only file and prefetch are needed. restore_plan_map_beside carries out the rest of the list. true if the
+ * snapshot has nothing where this process has something; else false: nothing of it is mapped, what was begun
+ * neither, and the restorer does it all. restore_plan_unmap takes back what either has mapped. */
 void restore_plan_map(struct restore_plan *plan);
+bool restore_plan_map_early(struct restore_plan *plan);
 bool restore_plan_map_beside(struct restore_plan *plan);
 void restore_plan_unmap(struct restore_plan *plan);
 

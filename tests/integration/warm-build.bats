@@ -299,8 +299,11 @@ numbers_of() {
 }
 
 @test "time: the snapshot is mapped while the runtime makes the network, and before the container is ready" {
-    traced -e trace=mmap,setns,sendto
-    [[ $(numbers_of 'mmap\(.*/warm/' | head -n 1) -lt $(numbers_of 'setns\(.*CLONE_NEWNET') ]]
+    traced -e trace=mmap,process_madvise,setns,sendto
+    local network
+    network=$(numbers_of 'setns\(.*CLONE_NEWNET')
+    [[ $(numbers_of 'mmap\(.*/warm/' | head -n 1) -lt $network ]]
+    [[ $(numbers_of 'process_madvise\(.*MADV_POPULATE_WRITE' | head -n 1) -lt $network ]]
     [[ $(numbers_of 'mmap\(.*/(warm|lib)/' | tail -n 1) -lt $(numbers_of 'sendto\(.*"\\5\\0') ]]
 }
 

@@ -596,7 +596,7 @@ static struct restored start_restored(int image, char *argument, int (*confine)(
     if (pid == 0) {
         struct error err = {0};
         struct restore_request request = make_request(image, argument, finish);
-        struct restore *restore = begins ? restore_begin(request.image, image) : NULL;
+        struct restore *restore = begins ? restore_begin(request.image, image, true) : NULL;
         dup2(output[1], 1);
         if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
             dprintf(1, "bad prepare: %s\n", err.text);
@@ -827,13 +827,13 @@ static void test_begun(int file)
     struct error err = {0};
     struct restore_request request = make_request(file, "-c", &plain);
     const size_t before = count_mappings(), page = (size_t)sysconf(_SC_PAGESIZE);
-    struct restore *restore = restore_begin(request.image, file);
+    struct restore *restore = restore_begin(request.image, file, true);
     ok(restore != NULL && count_mappings() > before, "a part of a snapshot is mapped");
     ok(!restore_is_mapped(restore), "not all of it");
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "given up, it is gone");
 
-    restore = restore_begin(request.image, file);
+    restore = restore_begin(request.image, file, true);
     is_int(restore_prepare(&request, &restore, &err), 0, "what was begun is prepared");
     ok(restore_is_mapped(restore), "… and mapped");
     give_up(&restore);
@@ -843,7 +843,7 @@ static void test_begun(int file)
     struct image image = *request.image;
     image.header = &header;
     header.host.processor ^= 1;
-    ok(restore_begin(&image, file) == NULL, "nothing is begun on another processor");
+    ok(restore_begin(&image, file, true) == NULL, "nothing is begun on another processor");
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;
     elsewhere.image = &image;
@@ -852,7 +852,7 @@ static void test_begun(int file)
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
-    restore = restore_begin(request.image, file);
+    restore = restore_begin(request.image, file, true);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
     is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "what was begun cannot be prepared");
     ok(restore == NULL, "it is given up");
@@ -866,7 +866,7 @@ static void test_begun(int file)
             continue;
         void *taken = take_address((void *)a->start);
         bool same = count_mappings() == before + 1;
-        bool begun = (restore = restore_begin(request.image, file)) != NULL;
+        bool begun = (restore = restore_begin(request.image, file, true)) != NULL;
         bool prepared = restore_prepare(&request, &restore, &err) == 0;
         ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
            (unsigned long)a->start, begun ? ", though begun" : "");
