@@ -106,3 +106,68 @@ PYTHON
     [[ $output == 'wake: the agent gave up, and executed the interpreter' ]]
 }
 
+
+@test "restored: threading's hook for the child of a fork was called in the template, and is called in the program's" {
+    cat >subject.py <<'PYTHON'
+import os, threading
+called = []
+os.register_at_fork(after_in_child=lambda: called.append(threading._after_fork.__code__.co_name))
+PYTHON
+    run "$wake" --import=subject python3 -c 'import os, subject
+if os.fork() == 0:
+    print(subject.called, flush=True)
+    os._exit(0)
+os.wait()'
+    echo "$output"
+    ((status == 0))
+    [[ $output == "['nothing', '_after_fork']" ]]
+}
+
+# A module with a global generator of numpy whose state in memory begins with the words, and has its position at OFFSET:
+# generator OFFSET
+generator() {
+    cat >subject.py <<PYTHON
+import ctypes, sys, types
+class State(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
+state = State()
+first = ctypes.c_void_p(ctypes.addressof(state))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+name = b"BitGenerator"
+class MT19937:
+    capsule = new(ctypes.addressof(first), name, None)
+class RandomState:
+    _bit_generator = MT19937()
+    called = []
+    def seed(self, seed):
+        self.called.append("seed")
+        state.$1 = 624
+    def random_sample(self):
+        state.$1 = 2
+    def get_state(self, legacy):
+        return {"state": {"key": state.words, "pos": state.$1}}
+    def set_state(self, state):
+        self.called.append("set_state")
+mtrand = sys.modules["numpy.random.mtrand"] = types.ModuleType("numpy.random.mtrand")
+mtrand._rand = RandomState()
+PYTHON
+}
+
+@test "restored: numpy's global generator gets its words from the kernel, where they lie in memory" {
+    generator position
+    run "$wake" --import=subject python3 -c 'import subject
+print(subject.mtrand._rand.called, sum(map(bool, subject.state.words)) > 600, subject.state.position)'
+    echo "$output"
+    ((status == 0))
+    [[ $output == "['seed', 'seed'] True 624" ]]
+}
+
+@test "restored: … and by its own functions where memory does not say what numpy says" {
+    generator other
+    run "$wake" --import=subject python3 -c 'import subject
+print(subject.mtrand._rand.called, sum(map(bool, subject.state.words)), subject.state.position)'
+    echo "$output"
+    ((status == 0))
+    [[ $output == "['seed', 'seed', 'set_state'] 0 0" ]]
+}

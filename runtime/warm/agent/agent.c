@@ -10,6 +10,7 @@
  * No C library: it must load into any. The frames beneath Py_RunMain here are those of the template's own
  * Py_RunMain, which never go on. */
 #include <asm/errno.h>
+#include <asm/stat.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
 #include <linux/memfd.h>
@@ -268,16 +269,64 @@ static int configure(PyObject *line)
     return 0;
 }
 
+/* All that a stream learns of a descriptor that is no terminal and has no position. */
+struct kind {
+    unsigned type; /* of file; 0: the descriptor is closed */
+    unsigned long device;
+    long block; /* bytes */
+};
+
+/* What the standard streams were made for. */
+static struct kind streams[3];
+
+static struct kind kind_of(int fd)
+{
+    struct stat st = {0};
+    if (system_call(__NR_fstat, fd, (long)&st, 0, 0) < 0)
+        return (struct kind){0};
+    return (struct kind){st.st_mode & 0170000, st.st_rdev, st.st_blksize};
+}
+
+/* note_streams(): the streams are made for what the descriptors are now. */
+static PyObject *note_streams(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    for (int fd = 0; fd < 3; fd++)
+        streams[fd] = kind_of(fd);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+/* The standard descriptors that are something else now, or closed. */
+static PyObject *other_streams(void)
+{
+    PyObject *list = PyList_New(0);
+    for (int fd = 0; list != NULL && fd < 3; fd++) {
+        struct kind now = kind_of(fd), *noted = &streams[fd];
+        if (now.type != 0 && now.type == noted->type && now.device == noted->device &&
+            now.block == noted->block)
+            continue;
+        PyObject *number = Py_BuildValue("i", fd);
+        if (number == NULL || PyList_Append(list, number) < 0)
+            return NULL;
+        Py_DecRef(number);
+    }
+    return list;
+}
+
 /* Make this process what a cold start of the interpreter would have been just before it runs the program. */
 static int resume(const struct warm_params *params, char **argv, char **envp, PyObject *template)
 {
     PyObject *arguments = make_list(argv, params->argc, true);
     PyObject *variables = make_list(envp, params->envc, false);
+    PyObject *changed = other_streams();
     PyObject *entropy = PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy));
-    if (arguments == NULL || variables == NULL || entropy == NULL)
+    if (arguments == NULL || variables == NULL || changed == NULL || entropy == NULL)
         return -1;
-    PyObject *all = Py_BuildValue("(ONNkkN)", template, arguments, variables, (unsigned long)params->program,
-                                  (unsigned long)params->program_index, entropy);
+    PyObject *all =
+        Py_BuildValue("(ONNNkkN)", template, arguments, variables, changed, (unsigned long)params->program,
+                      (unsigned long)params->program_index, entropy);
     PyObject *line = all != NULL ? PyObject_CallObject(agent.resume, all) : NULL;
     if (line == NULL || configure(line) < 0)
         return -1;
@@ -441,17 +490,49 @@ static PyObject *thaw(PyObject *self, PyObject *object)
     return &_Py_NoneStruct;
 }
 
+/* What a Mersenne Twister of numpy keeps; mt19937.h, since numpy 1.17. A capsule of its begins with a pointer
+ * there. */
+#define WORDS 624
+static struct twister {
+    uint32_t words[WORDS];
+    int position; /* in them; at the end, others are made of them first */
+} * twister;
+
+/* words_of(capsule): the bytes of its state, which is kept for fill_words(). */
+static PyObject *words_of(PyObject *self, PyObject *capsule)
+{
+    (void)self;
+    struct twister *const *generator = PyCapsule_GetPointer(capsule, "BitGenerator");
+    if (generator == NULL)
+        return NULL;
+    twister = *generator;
+    return PyBytes_FromStringAndSize((const char *)twister, sizeof(*twister));
+}
+
+/* fill_words(): give it words from the kernel. Returns whether the kernel has done so. */
+static PyObject *fill_words(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    twister->position = WORDS;
+    const long size = sizeof(twister->words);
+    return Py_BuildValue("i", system_call(__NR_getrandom, (long)twister->words, size, 0, 0) == size);
+}
+
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
+    {"fill_words", fill_words, METH_VARARGS, NULL},
     {"first_environment", first_environment, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"libraries", libraries, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
+    {"note_streams", note_streams, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"thread_library", thread_library, METH_O, NULL},
     {"threads", threads, METH_VARARGS, NULL},
+    {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -482,16 +482,18 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
 
 def settle(  # type: ignore[no-untyped-def]
     environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", resume
-) -> "tuple[tuple[dict[bytes, bytes | None], list[object], list[object]], tuple[object, object, object]]":
+) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object, object]]":
     """Become an interpreter that has just started.
 
-    Returns what a process that wakes up needs (what the imports have changed in the environment, generators to
-    seed, and what its streams were made for), and what all have anyway (modules, and the directories that were
+    Returns what a process that wakes up needs (what the imports have changed in the environment, and generators to
+    seed), and what all have anyway (modules, and the directories that were
     searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
     gc.unfreeze()
     idle = resume["harmless"](gc)
-    kinds = resume["prepare_streams"]()
+    resume["prepare_streams"](resume["note_streams"])
+    resume["call_ahead"]()
+    resume["prepare_numpy"](resume["words_of"])
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]
@@ -510,7 +512,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["thaw"](vars(main))
     if collecting:
         gc.enable()
-    return (changed, generators, kinds), (kept, finders, idle)
+    return (changed, generators), (kept, finders, idle)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:
@@ -557,7 +559,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             lambda atexit=atexit: settle(environ, excepthook, collecting, generators, resume),
             report,
         )
-        resume["thaw"] = agent.thaw
+        for name in "fill_words", "note_streams", "thaw", "words_of":
+            resume[name] = getattr(agent, name)
         begin_main()
         undo_start()
         del sys.argv[1:]  # modules may look at them

@@ -62,6 +62,7 @@ int PyObject_IsTrue(PyObject *object);
 int PyObject_GC_IsTracked(PyObject *object);
 void PyObject_GC_UnTrack(void *object);
 void PyObject_GC_Track(void *object);
+void *PyCapsule_GetPointer(PyObject *capsule, const char *name);
 PyObject *PyTuple_GetItem(PyObject *tuple, Py_ssize_t index);
 PyObject *PyList_New(Py_ssize_t size);
 int PyList_Append(PyObject *list, PyObject *item);

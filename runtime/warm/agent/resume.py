@@ -16,32 +16,34 @@ TYPE_CHECKING = False  # typing is not to be imported
 if TYPE_CHECKING:
     from typing import Any
 
-    Kind = tuple[int, int, int]  # of struct stat: type of file, device, size of blocks
-
 COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
 
 
 def resume(
-    template: "tuple[dict[bytes, bytes | None], list[Any], list[Kind]]",
+    template: "tuple[dict[bytes, bytes | None], list[Any]]",
     orig_argv: list[str],
     variables: list[bytes],
+    streams: list[int],
     program: int,
     index: int,
     entropy: bytes,
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
     """Put environment, streams and everything that must not be the same in two processes right.
 
-    Arguments: variables that the imports have set, or deleted (None), generators of numpy that they have made
-    without a seed, and what prepare_streams() has returned; the whole command line; the environment as
-    NAME=VALUE; the kind of program, and where in the command line it is named; fresh random bytes. Returns what the
-    interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
+    Arguments: variables that the imports have set, or deleted (None), and generators of numpy that they have made
+    without a seed; the whole command line; the environment as NAME=VALUE; the standard descriptors that are not what
+    the streams were made for; the kind of program, and where in the command line it is named; fresh random bytes.
+    Returns what the interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
-    imported, generators, kinds = template
+    imported, generators = template
+    for hook, code in HOOKS:
+        hook.__code__ = code
+    HOOKS.clear()
     set_environment(variables, imported)
-    for fd, kind in enumerate(kinds):
-        open_again(fd, kind)
+    for fd in streams:
+        open_again(fd)
     time.tzset()
     renew(entropy)
     if "logging" in sys.modules:
@@ -65,6 +67,31 @@ GENERATOR = type(_ for _ in ())
 # Each has an instance that does something only when it has started a process: every import of scikit-learn makes one.
 TRACKERS = "multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"
 SEND = 123  # of CPython 3.11: how a generator waits for another
+
+
+def nothing() -> None:
+    pass
+
+
+# threading's hook for the child of a fork, and its code, while it is a hook that does nothing.
+HOOKS: "list[tuple[Any, Any]]" = []
+
+
+def call_ahead() -> None:
+    """In the template: what threading does in the child of a fork, once for all processes that wake up.
+
+    It leaves other threads behind, which nobody has here, and makes locks anew. Nothing of it is different in the next
+    process, and it touches 130 pages. Where it fails it is called as ever, to say so again.
+    """
+    hook: Any = getattr(sys.modules.get("threading"), "_after_fork", None)
+    if type(hook) is not type(nothing) or hook.__module__ != "threading":
+        return
+    try:
+        hook()
+    except Exception:
+        return
+    HOOKS.append((hook, hook.__code__))
+    hook.__code__ = nothing.__code__
 
 
 def has_handlers(code: "Any") -> bool:
@@ -163,12 +190,6 @@ def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]
             posix.unsetenv(name)
 
 
-def kind_of(fd: int) -> "Kind":
-    """Return all that a stream learns of a descriptor that is no terminal and has no position: OSError if closed."""
-    status = posix.fstat(fd)
-    return status.st_mode & 0o170000, status.st_rdev, status.st_blksize
-
-
 def usual_line_buffering(fd: int, stream: "Any") -> bool:
     """Tell what CPython chooses for a stream that is no terminal."""
     return fd == 2 and not stream.write_through
@@ -178,11 +199,11 @@ def usual_line_buffering(fd: int, stream: "Any") -> bool:
 LINE_BUFFERING: "dict[int, bool]" = {}
 
 
-def prepare_streams() -> "list[Kind]":
+def prepare_streams(note: "Any") -> None:
     """In the template: make the streams what those of most containers are, /dev/null and pipes.
 
-    Where they are, there is nothing left to do in the container. Descriptor 0 is needed again, for the report; 1 is
-    /dev/null, which a label may not let the template open. Returns the kinds of the three descriptors.
+    Where they are, which `note`, the agent's function, lets it find out, there is nothing left to do in the container.
+    Descriptor 0 is needed again, for the report; 1 is /dev/null, which a label may not let the template open.
     """
     for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         if stream.line_buffering != usual_line_buffering(fd, stream):
@@ -190,28 +211,25 @@ def prepare_streams() -> "list[Kind]":
     report = posix.dup(0)
     null = posix.dup(1)
     reader, writer = posix.pipe()
-    kinds = []
     for fd, own in enumerate((null, writer, writer)):
         posix.dup2(own, fd)
-        open_again(fd, None)
-        kinds.append(kind_of(fd))
+        open_again(fd)
+    note()
     posix.dup2(report, 0)
     for fd in report, null, reader, writer:
         posix.close(fd)
-    return kinds
 
 
-def open_again(fd: int, before: "Kind | None") -> None:
+def open_again(fd: int) -> None:
     """Make a standard stream what create_stdio() of CPython's pylifecycle.c makes of the descriptor.
 
     The objects stay the same, for modules may hold them. Encoding, errors and -u are part of what the snapshot was
-    chosen by. `before` is the kind of the descriptor that it was made for.
+    chosen by.
     """
     name = ("stdin", "stdout", "stderr")[fd]
     stream = getattr(sys, f"__{name}__")
     try:
-        if kind_of(fd) == before:
-            return
+        posix.fstat(fd)
     except OSError:  # closed
         if getattr(sys, name) is stream:
             setattr(sys, name, None)
@@ -289,11 +307,39 @@ def renew_ssl(ssl: "Any", entropy: bytes) -> None:
     ssl.RAND_add(entropy, float(len(entropy)))
 
 
+# The generator of numpy's global functions, while it has given no number to anybody, and the agent knows its words.
+TWISTERS: "list[Any]" = []
+fill_words: "Any" = None
+"""The agent's function."""
+
+
+def prepare_numpy(words_of: "Any") -> None:
+    """In the template: make numpy's global generator one whose words alone have to be filled.
+
+    To seed it by its own functions touches eighty pages. `words_of`: the agent's function; what it finds in memory is
+    compared with what numpy says, in two states.
+    """
+    mtrand = sys.modules.get("numpy.random.mtrand")
+    generator: Any = getattr(getattr(mtrand, "_rand", None), "_bit_generator", None)
+    if mtrand is None or type(generator).__name__ != "MT19937":
+        return
+    for draw in True, False:
+        mtrand._rand.seed(0)  # forgets what numpy remembers of the one before
+        if draw:
+            mtrand._rand.random_sample()
+        state = mtrand._rand.get_state(legacy=False)["state"]
+        if words_of(generator.capsule) != bytes(state["key"]) + state["pos"].to_bytes(4, sys.byteorder):
+            return
+    TWISTERS.append(generator)
+
+
 def renew_numpy(mtrand: "Any", _: bytes) -> None:
     """As numpy.random.seed() without a seed, which takes three times as long and writes to many pages of numpy.
 
     The seed that is given here forgets what numpy remembers of the one before.
     """
+    if TWISTERS and TWISTERS.pop() is mtrand._rand._bit_generator and fill_words():
+        return
     mtrand._rand.seed(0)
     mtrand._rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
 
