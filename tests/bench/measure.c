@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -46,6 +45,7 @@ static struct command commands[MAX_COMMANDS];
 static struct block blocks[MAX_BLOCKS + 1];
 static size_t n_blocks;
 static posix_spawn_file_actions_t streams, piped_streams;
+/* What is written to standard error: a pipe, as engines give their containers one. */
 static int complaints;
 
 static void parse_command(struct command *command, char *line)
@@ -107,7 +107,7 @@ static void reap_all(void)
 static void fail(const struct command *command, int status)
 {
     char text[4096];
-    ssize_t length = pread(complaints, text, sizeof text, 0);
+    ssize_t length = read(complaints, text, sizeof text);
 
     fprintf(stderr, "%s: %s %d: %.*s\n", command->label, WIFEXITED(status) ? "exit status" : "signal",
             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), length > 0 ? (int)length : 0, text);
@@ -142,6 +142,14 @@ static uint64_t start_and_read(const struct command *command, pid_t *pid)
     return first;
 }
 
+static void forget_complaints(void)
+{
+    char bytes[4096];
+
+    while (read(complaints, bytes, sizeof bytes) > 0)
+        ;
+}
+
 static void run_command(const struct command *command, int report)
 {
     struct rusage usage;
@@ -153,8 +161,7 @@ static void run_command(const struct command *command, int report)
         reap_all();
         return;
     }
-    if (ftruncate(complaints, 0) < 0 || lseek(complaints, 0, SEEK_SET) < 0)
-        err(1, "memfd");
+    forget_complaints();
 
     uint64_t began = now_ns();
 
@@ -201,17 +208,19 @@ int main(int argc, char **argv)
     /* What a container leaves behind becomes our child, so that its end can be waited for. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         err(1, "prctl");
-    complaints = memfd_create("stderr", MFD_CLOEXEC);
-    if (complaints < 0)
-        err(1, "memfd_create");
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+        err(1, "make a pipe");
+    complaints = ends[0];
     posix_spawn_file_actions_init(&streams);
     posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&streams, complaints, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&streams, ends[1], STDERR_FILENO);
     posix_spawn_file_actions_init(&piped_streams);
     posix_spawn_file_actions_addopen(&piped_streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&piped_streams, piped_stdout, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&piped_streams, complaints, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&piped_streams, ends[1], STDERR_FILENO);
     for (long round = -warmup; round < rounds; round++)
         run_round(round >= 0);
     return 0;
