@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,6 +225,42 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     assert done.stdout == "/data\n"
     with pytest.raises(ValueError, match="workdir"):
         run_code("1", workdir="../x")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mounts": ["/data"]}, r"mounts: '/data' is not a pysbx\.Mount, such as"),
+        ({"mounts": "/data"}, "mounts: '/data' is not a list"),
+        ({"env": {"A": 5}}, "env: 'A': 5 are not two texts"),
+        ({"env": ["A=b"]}, r"env: \['A=b'\] is not a mapping"),
+        ({"preload": "json"}, "preload: 'json' is not a list of names"),
+        ({"preload": [5]}, "preload: 5 is not the name"),
+        ({"dependencies": "numpy"}, "dependencies: 'numpy' is not a list"),
+        ({"dependencies": [5]}, "dependencies: 5 is not a requirement"),
+        ({"dependencies": ["numpy"], "wheels": "/no/wheels"}, "wheels: '/no/wheels' is not a directory"),
+        ({"allow_network": 5}, "allow_network: 5 is not a list"),
+        ({"allow_network": [5]}, "allow_network: 5 is not a host name"),
+        ({"memory_mb": "512m"}, "memory_mb: '512m' is not a positive number"),
+        ({"output_limit": "5"}, "output_limit: '5' is not a number"),
+        ({"workdir": 5}, "workdir: 5 is not a text"),
+        ({"landlock": {}}, "landlock: {} is not a text"),
+        ({"rootfs": 5}, "rootfs: 5 is not a text"),
+        ({"image": 5}, "image: 5 is not a text"),
+        ({"files": ["a"]}, "files: list is not a mapping"),
+        ({"memory": 5}, r"'memory' is not an option of a sandbox: did you mean 'memory_mb'\? allow_network, "),
+        ({"stdin": "5"}, r"'stdin' is not an option of a sandbox: there are allow_network, "),
+        ({"source": 5}, "source: int is not the text of a program"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"^{said}"):
+        run_code(**{"source": "1", **given})
+
+
+def test_nothing_is_said_by_none() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("mounts", "env", "preload", "virtualenv", "rootfs", "image", "wheels"))
+    assert run_code("6 * 7", **nothing).value == "42"
 
 
 def test_a_python_built_with_an_old_c_library(monkeypatch: pytest.MonkeyPatch) -> None:

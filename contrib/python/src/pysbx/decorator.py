@@ -82,7 +82,7 @@ def sandbox_async(
 def _require_callable(plain: object) -> None:
     if not callable(plain):
         advice = ": put @classmethod above @sandbox" if isinstance(plain, classmethod) else ""
-        raise TypeError(f"a {type(plain).__name__} cannot be called, and not be sandboxed{advice}")
+        raise TypeError(f"{type(plain).__name__}: cannot be called, and so not be sandboxed{advice}")
 
 
 def _mark(wrapper: Callable[..., Any], config: Options) -> Callable[..., Any]:

@@ -35,7 +35,7 @@ from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutErr
 from pysbx.interpreter import Interpreter, Mount
 from pysbx.outcome import exchange
 from pysbx.places import cache_directory, private_directory
-from pysbx.policy import make_policy
+from pysbx.policy import listed, make_policy
 
 TARGET = "/.dependencies"
 INSTALLER = "/.installer"
@@ -107,9 +107,9 @@ def normalise(requirement: str) -> str:
     Raises:
         ValueError: it is not a name with versions; options of pip, paths and URLs are not.
     """
-    match = REQUIREMENT.fullmatch(requirement.strip())
+    match = REQUIREMENT.fullmatch(requirement.strip()) if isinstance(requirement, str) else None
     if match is None:
-        raise ValueError(f"dependencies: '{requirement}' is not a requirement such as 'pandas>=2'")
+        raise ValueError(f"dependencies: {requirement!r} is not a requirement such as 'pandas>=2'")
     name = re.sub(r"[-_.]+", "-", match["name"]).lower()
     extras = ",".join(
         sorted(part.strip().lower() for part in (match["extras"] or "[]")[1:-1].split(",") if part.strip())
@@ -122,9 +122,8 @@ def normalise(requirement: str) -> str:
 
 def normalise_all(requirements: Iterable[str]) -> tuple[str, ...]:
     """Return requirements in their normal form, sorted, each once."""
-    if isinstance(requirements, str):
-        raise ValueError("dependencies: a list of texts is expected")
-    return tuple(sorted({normalise(requirement) for requirement in requirements}))
+    items = listed("dependencies", requirements, "texts such as 'pandas>=2'")
+    return tuple(sorted({normalise(requirement) for requirement in items}))
 
 
 def _top() -> Path:

@@ -96,8 +96,10 @@ def checked_files(files: Files) -> dict[str, bytes]:
         TypeError: a content is neither text nor bytes.
     """
     found = {}
+    if not isinstance(files, Mapping):
+        raise TypeError(f"files: {type(files).__name__} is not a mapping of names to contents")
     for name, content in files.items():
-        path = safe_name(name)
+        path = safe_name(name) if isinstance(name, str) else None
         if path is None:
             raise ValueError(f"file '{name}': must be a relative path without '..'")
         if not isinstance(content, (str, bytes, bytearray, memoryview)):
@@ -115,7 +117,13 @@ def check_put(answer: Message) -> None:
 
 
 def run_request(source: str, options: Options, *, last: bool, argv: list[str], module: str = "") -> Message:
-    """Return the request for source text, or for a module to be run as a program."""
+    """Return the request for source text, or for a module to be run as a program.
+
+    Raises:
+        TypeError: the source is no text.
+    """
+    if not isinstance(source, (str, bytes)):
+        raise TypeError(f"source: {type(source).__name__} is not the text of a program")
     return {
         "op": "run",
         "source": source,
@@ -237,10 +245,10 @@ def run_code(
 
     Raises:
         SandboxError: the sandbox could not be made, or gave an answer that cannot be read.
-        ValueError: an argument cannot be meant.
+        ValueError, TypeError: an argument cannot be meant.
     """
     chosen = make_options(options, **changes)
-    named = checked_files(files or {})
+    named = checked_files(files if files is not None else {})
     bundle = prepare(chosen)
     with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:

@@ -64,25 +64,26 @@ class ErrorReport:
     hint: str | None
 
 
-def _closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the question whether the nearest of the names was meant, or "" if none is near."""
     found = difflib.get_close_matches(name, [other for other in names if other != name], n=1, cutoff=cutoff)
     return f"did you mean '{found[0]}'?" if found else ""
 
 
 def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
-    return _closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
+    return closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
 
 
 def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
     if match["object"] == "NoneType":
         return "the value is None: a call before has returned nothing"
-    return _closest(match["name"], names)
+    return closest(match["name"], names)
 
 
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
     top = module.partition(".")[0]
-    if top not in KNOWN_MODULES and (meant := _closest(top, KNOWN_MODULES, cutoff=0.8)):
+    if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
     package = (
         PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")

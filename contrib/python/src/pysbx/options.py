@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import bundle, dependencies, images, interpreter, payload, profiles
+from pysbx import bundle, dependencies, hints, images, interpreter, payload, profiles
 from pysbx.interpreter import Interpreter, Mount
 from pysbx.policy import Policy, make_policy
 from pysbx.profiles import Profile
 from pysbx.progress import installing
+
+PATHS = frozenset({"virtualenv", "rootfs", "wheels"})
+TEXTS = PATHS | {"index_url", "image", "profile"}
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,12 @@ class Options:
     analysis: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse two roots at once."""
+        """Refuse what is no text, and two roots at once."""
+        for name in sorted(TEXTS):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not a text")
         if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
-            raise ValueError("virtualenv=, rootfs= and image= exclude each other")
+            raise ValueError("virtualenv, rootfs and image exclude each other")
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that is meant."""
@@ -67,19 +75,38 @@ def _with_profile(base: Options, profile: Profile) -> Options:
     return replace(base, policy=policy, analysis=profile.analysis)
 
 
+OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
+ACCEPTED = OWN | {item.name for item in fields(Policy)} | {"allow_network"}
+# What the package itself says is not for callers.
+SHOWN = sorted(ACCEPTED - {"analysis", "network", "private_hosts", "session"})
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in ACCEPTED:
+            advice = hints.closest(name, SHOWN)
+            raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
+
+
 def make_options(base: Options | None = None, **given: Any) -> Options:
-    """Return options from keyword arguments: the fields of Options, and those make_policy takes."""
+    """Return options from keyword arguments: the fields of Options, and those make_policy takes.
+
+    Raises:
+        TypeError: an argument is none of these.
+        ValueError: a value cannot be meant.
+    """
+    _refuse_unknown(given)
     base = base or Options()
     if given.get("profile"):
         base = _with_profile(base, profiles.load(str(given["profile"])))
-    own = {item.name for item in fields(Options)} - {"policy"}
-    mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in own}
-    for name in ("virtualenv", "rootfs", "wheels"):
-        if mine.get(name):
+    mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in OWN}
+    for name in TEXTS & mine.keys():
+        mine[name] = mine[name] or ""
+        if name in PATHS and mine[name] and isinstance(mine[name], (str, os.PathLike)):
             mine[name] = str(Path(mine[name]).absolute())
     if "dependencies" in mine:
         mine["dependencies"] = dependencies.normalise_all(mine["dependencies"] or ())
-    kept = {name: getattr(base, name) for name in own}
+    kept = {name: getattr(base, name) for name in OWN}
     return Options(policy=make_policy(base.policy, **given), **{**kept, **mine})
 
 
@@ -88,6 +115,8 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     found, policy = options.interpreter(), options.policy
     if not options.dependencies:
         return bundle.prepare(policy, found), ()
+    if options.wheels and not Path(options.wheels).is_dir():
+        raise ValueError(f"wheels: '{options.wheels}' is not a directory")
     wanted = dependencies.Wanted(options.dependencies, options.index_url, options.wheels)
     with installing(", ".join(options.dependencies)) as progress:
         site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)

@@ -30,11 +30,11 @@ def parse_network(given: bool | str | Iterable[str] | None) -> Network:
         return "host"
     if given == "localhost":
         return "localhost"
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) else listed("allow_network", given, "host names")
     for name in names:
-        if not HOST_NAME.fullmatch(name) or re.fullmatch(r"[\d.]+(:\d+)?", name):
+        if not isinstance(name, str) or not HOST_NAME.fullmatch(name) or re.fullmatch(r"[\d.]+(:\d+)?", name):
             raise ValueError(
-                f"allow_network: '{name}' is not a host name such as example.org, *.example.org or example.org:443"
+                f"allow_network: {name!r} is not a host name such as example.org, *.example.org or example.org:443"
             )
     return tuple(sorted({name.lower() for name in names})) or "none"
 
@@ -87,27 +87,61 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
+        self._check_numbers()
+        self._check_texts()
+        self._check_lists()
+
+    def _check_numbers(self) -> None:
         for name in ("memory_mb", "timeout_sec", "cpus", "max_processes", "file_size_mb", "tmp_mb", "answer_limit"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            if not _is_number(value) or not 0 < value < float("inf"):
                 raise ValueError(f"{name}: {value!r} is not a positive number")
             if value > MOST and name != "answer_limit":
                 raise ValueError(f"{name}: {value!r} is more than {MOST}")
         if self.memory_mb < LEAST_MEMORY_MB:
             raise ValueError(f"memory_mb: {self.memory_mb!r} is less than an interpreter takes, {LEAST_MEMORY_MB}")
-        if self.output_limit < 0:
-            raise ValueError(f"output_limit: {self.output_limit} is negative")
+        if not _is_number(self.output_limit) or self.output_limit < 0:
+            raise ValueError(f"output_limit: {self.output_limit!r} is not a number from 0 on")
+
+    def _check_texts(self) -> None:
         for name, words in (("limits", ("best", "strict")), ("warm", ("auto", "require", "off"))):
             if getattr(self, name) not in words:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is not one of {', '.join(words)}")
+        for name in ("workdir", "landlock", "seccomp"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not a text")
         if not self.workdir.startswith("/") or ".." in self.workdir.split("/"):
             raise ValueError(f"workdir: '{self.workdir}' is not an absolute path without '..'")
+
+    def _check_lists(self) -> None:
+        for mount in self.mounts:
+            if not isinstance(mount, Mount):
+                raise ValueError(f"mounts: {mount!r} is not a pysbx.Mount, such as Mount('/srv/data', '/data')")
         for module in self.preload:
-            if not all(part.isidentifier() for part in module.split(".")):
-                raise ValueError(f"preload: '{module}' is not the name of a module")
+            if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
+                raise ValueError(f"preload: {module!r} is not the name of a module")
         for key, value in self.env:
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise ValueError(f"env: {key!r}: {value!r} are not two texts")
             if not key or "=" in key or "\0" in key + value:
                 raise ValueError(f"env: '{key}' cannot be a variable")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:
+    """Return the items of an option that takes several.
+
+    Raises:
+        ValueError: it is one text, whose letters would be taken for the items, or nothing that has items.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}: {given!r} is not a list of {kind}")
+    return tuple(given)
 
 
 def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
@@ -123,15 +157,14 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
     """
     if "allow_network" in changes:
         changes["network"] = parse_network(changes.pop("allow_network"))
-    known = {item.name for item in fields(Policy)}
-    for name in changes:
-        if name not in known:
-            raise TypeError(
-                f"'{name}' is not an option of a sandbox: {', '.join(sorted(known - {'private_hosts', 'session'}))}"
-            )
-    if isinstance(changes.get("env"), Mapping):
-        changes["env"] = tuple(sorted(changes["env"].items()))
-    for name in ("mounts", "preload"):
+    for name in changes.keys() - {item.name for item in fields(Policy)}:
+        raise TypeError(f"'{name}' is not a limit of a sandbox")
+    if "env" in changes:
+        given = changes["env"] if changes["env"] is not None else {}
+        if not isinstance(given, Mapping):
+            raise ValueError(f"env: {given!r} is not a mapping of names to texts")
+        changes["env"] = tuple(sorted(given.items(), key=lambda item: str(item[0])))
+    for name, kind in (("mounts", "pysbx.Mount"), ("preload", "names of modules")):
         if name in changes:
-            changes[name] = tuple(changes[name])
+            changes[name] = listed(name, changes[name], kind)
     return replace(base or Policy(), **changes)

@@ -141,14 +141,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = arguments.function(arguments)
         return int(code)
     except DependencyInstallError as error:
-        print(f"{error.output}\npysbx: {error}", file=sys.stderr)
+        if error.output.strip() and error.output.strip() not in str(error):
+            print(error.output, file=sys.stderr)
+        print(f"pysbx: {error}", file=sys.stderr)
     except SandboxError as error:
         print(f"pysbx: {error}", file=sys.stderr)
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
         return 2
     except (ValueError, TypeError) as error:
-        print(f"pysbx: {error}", file=sys.stderr)
+        print(f"pysbx: {options.spoken(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -27,6 +27,25 @@ TEXTS = (
 )
 
 
+# Of the same kind, by keyword: what add() has to say more of.
+OTHERS = {
+    "dependencies": "--with",
+    "allow_network": "--network",
+    "mounts": "--mount",
+    "env": "--env",
+    "preload": "--preload",
+    "limits": "--strict",
+    "warm": "--warm",
+}
+
+
+def spoken(message: str) -> str:
+    """Return the text of an error about a keyword of make_options with the name that the command line has for it."""
+    keyword, colon, rest = message.partition(":")
+    options = {name: option for option, name, *_ in (*NUMBERS, *TEXTS)} | OTHERS
+    return f"{options.get(keyword, keyword)}{colon}{rest}"
+
+
 def parse_mount(text: str) -> Mount:
     """Return the mount for SOURCE[:TARGET[:rw]]."""
     source, *rest = text.split(":")
@@ -96,8 +115,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments for make_options that were on the command line."""
-    names = [name for _, name, *_ in (*NUMBERS, *TEXTS)]
-    names += ["dependencies", "allow_network", "mounts", "env", "preload", "limits", "warm"]
+    names = [*(name for _, name, *_ in (*NUMBERS, *TEXTS)), *OTHERS]
     found = {name: getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None}
     network = found.get("allow_network")
     if network is not None and len(network) == 1 and network[0] in ("none", "localhost", "host"):
