@@ -79,7 +79,7 @@ static int enter_network(const struct init_context *c, struct error *err)
         return 0;
     if (!c->plan->namespaces.network_aside)
         return loopback_up(err);
-    warm_start_begin(c->plan->process.warm);
+    warm_start_begin(c->plan->process.warm, !c->wait_scope && !c->plan->process.mempolicy.set);
     int ret = sync_expect(c->sync, SYNC_GO, err);
     return ret < 0 ? ret : namespaces_enter_network(&c->plan->namespaces, err);
 }

@@ -70,8 +70,9 @@ void warm_start_refused(const struct warm_start *warm, const struct error *reaso
 void warm_start_describe(const struct warm_start *warm, struct json_out *out);
 
 /* In the child, while it has nothing to do: map of the snapshot what needs no other file, if it may be mapped
- * already. NULL: nothing. */
-void warm_start_begin(struct warm_start *warm);
+ * already. `copy`: this process has its cgroup and its memory policy, and may have pages of its own. NULL:
+ * nothing. */
+void warm_start_begin(struct warm_start *warm, bool copy);
 
 /* In the child, as the container's user in the container's root. */
 

@@ -108,8 +108,12 @@ static int write_pages(const struct tracee *t, const struct image_parts *parts, 
         return error_set(err, -ENOMEM, "write the snapshot");
     struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
     int ret = 0;
-    for (size_t i = 0; ret == 0 && i < parts->run_count; i++)
-        ret = write_run(t, parts->runs[i].address, parts->runs[i].pages * parts->header.page_size, &out, err);
+    for (size_t i = 0; ret == 0 && i < parts->run_count; i++) {
+        const struct image_run *r = &parts->runs[i];
+        ret = r->offset == out.offset + out.filled
+                  ? write_run(t, r->address, r->pages * parts->header.page_size, &out, err)
+                  : error_set(err, -EINVAL, "place of pages in the snapshot");
+    }
     return ret < 0 ? ret : flush(&out, err);
 }
 

@@ -400,7 +400,7 @@ static struct restore *make_restore(const struct image *image, int file)
     return restore;
 }
 
-struct restore *restore_begin(const struct image *image, int file, bool prefetch)
+struct restore *restore_begin(const struct image *image, int file, bool copy)
 {
     struct error ignored = {0};
     /* Asking a virtual machine's processor takes the hypervisor, some five microseconds for each question. */
@@ -409,8 +409,7 @@ struct restore *restore_begin(const struct image *image, int file, bool prefetch
     struct restore *restore = make_restore(image, file);
     if (restore == NULL)
         return NULL;
-    restore->request.prefetch = prefetch;
-    if (restore_plan_map_early(&restore->plan))
+    if (restore_plan_map_early(&restore->plan, copy))
         return restore;
     restore_free(restore);
     return NULL;

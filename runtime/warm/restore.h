@@ -53,10 +53,11 @@ struct restore_request {
 };
 
 /* Map what of the snapshot `image` takes nothing but its file, `file`, while the rest of the request is not
- * known yet, or what it names is not there; with `prefetch`, the write set that lies there is private. NULL:
+ * known yet, or what it names is not there. With `copy`, pages of its write set that lie there are made
+ * private, which takes memory: it counts for the cgroup, and lies on the node, that the caller has now. NULL:
  * the machine is another, or this process has something where the snapshot belongs, and nothing has changed.
  */
-struct restore *restore_begin(const struct image *image, int file, bool prefetch);
+struct restore *restore_begin(const struct image *image, int file, bool copy);
 
 /* Goes on with *out, which restore_begin has made for the same image, or is NULL.
  *

@@ -199,8 +199,8 @@ static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t
                      count - i < IOV_MAX ? count - i : IOV_MAX, MADV_POPULATE_WRITE);
 }
 
-/* The steps for early areas or the others, and for their part of the write set, which is put into *room.
- * Returns how many pieces it has. */
+/* The steps for early areas or the others. Their part of the write set is put into *room; returns how many
+ * pieces it has. */
 static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *room)
 {
     const struct image *image = plan->image;
@@ -223,17 +223,19 @@ static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *roo
         protect(plan, a);
         advise(plan, a);
     }
-    if (plan->request->prefetch)
-        prefetch(plan, room, count);
     return count;
 }
 
 void restore_plan_map(struct restore_plan *plan)
 {
     struct iovec *room = restore_plan_alloc(plan, plan->image->write_count * sizeof(*room));
-    size_t count = map_areas(plan, true, room);
+    size_t early = map_areas(plan, true, room);
+    if (plan->copied)
+        prefetch(plan, room, early);
     plan->early = plan->map.count;
-    map_areas(plan, false, room + count);
+    size_t late = map_areas(plan, false, room + early);
+    if (plan->request->prefetch)
+        prefetch(plan, plan->copied ? room + early : room, plan->copied ? late : early + late);
 }
 
 /* Does the step take memory where there was nothing? */
@@ -264,14 +266,17 @@ static bool carry_out(const struct restore_plan *plan, size_t from)
     return true;
 }
 
-bool restore_plan_map_early(struct restore_plan *plan)
+bool restore_plan_map_early(struct restore_plan *plan, bool copy)
 {
     const struct image *image = plan->image;
     struct iovec *room = calloc(image->write_count + 1, sizeof(*room));
     plan->map.steps = calloc(restore_plan_map_steps(image), sizeof(*plan->map.steps));
     if (room != NULL && plan->map.steps != NULL) {
-        map_areas(plan, true, room);
+        size_t count = map_areas(plan, true, room);
+        if (copy)
+            prefetch(plan, room, count);
         plan->begun = carry_out(plan, 0);
+        plan->copied = plan->begun && copy;
     }
     free(room);
     free(plan->map.steps);

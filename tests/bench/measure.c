@@ -210,7 +210,9 @@ int main(int argc, char **argv)
         err(1, "prctl");
     int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
+    /* Nobody reads before the end: what a command may say is more than a measured one does. */
+    if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
+        fcntl(ends[0], F_SETPIPE_SZ, 1 << 20) < 0)
         err(1, "make a pipe");
     complaints = ends[0];
     posix_spawn_file_actions_init(&streams);

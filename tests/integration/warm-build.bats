@@ -300,11 +300,15 @@ numbers_of() {
 
 @test "time: the snapshot is mapped while the runtime makes the network, and before the container is ready" {
     traced -e trace=mmap,process_madvise,setns,sendto
-    local network
-    network=$(numbers_of 'setns\(.*CLONE_NEWNET')
-    [[ $(numbers_of 'mmap\(.*/warm/' | head -n 1) -lt $network ]]
-    [[ $(numbers_of 'process_madvise\(.*MADV_POPULATE_WRITE' | head -n 1) -lt $network ]]
-    [[ $(numbers_of 'mmap\(.*/(warm|lib)/' | tail -n 1) -lt $(numbers_of 'sendto\(.*"\\5\\0') ]]
+    local -a network ready snapshot files copied
+    mapfile -t network < <(numbers_of 'setns\(.*CLONE_NEWNET')
+    mapfile -t ready < <(numbers_of 'sendto\(.*"\\5\\0')
+    mapfile -t snapshot < <(numbers_of 'mmap\(.*/warm/')
+    mapfile -t files < <(numbers_of 'mmap\(.*/(warm|lib)/')
+    mapfile -t copied < <(numbers_of 'process_madvise\(.*MADV_POPULATE_WRITE')
+    ((snapshot[0] > 0 && snapshot[0] < network[0]))
+    ((copied[0] > snapshot[0] && copied[0] < network[0]))
+    ((files[-1] > network[0] && files[-1] < ready[0]))
 }
 
 @test "time: runtime and container share the look at the files, and look at none twice" {

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -821,6 +822,58 @@ static void test_beside(int image)
     close(request.agent);
 }
 
+/* Has this process a page of its own at the address? */
+static bool is_private(uint64_t address)
+{
+    uint64_t entry = 0, place = address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry);
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    ssize_t n = pread(fd, &entry, sizeof(entry), (off_t)place);
+    close(fd);
+    return n == (ssize_t)sizeof(entry) && (entry >> 63 & 1) != 0 && (entry >> 61 & 1) == 0;
+}
+
+/* A page of memory that the image has. */
+static struct image_write writable_page(const struct image *image)
+{
+    for (size_t i = 0; i < image->run_count; i++) {
+        const struct image_area *a = image_area_at(image, image->runs[i].address, 1);
+        if (a->flags == 0 && a->prot == (PROT_READ | PROT_WRITE))
+            return (struct image_write){.address = image->runs[i].address, .pages = 1};
+    }
+    return (struct image_write){0};
+}
+
+/* The write set is copied once, whenever the caller wants it to be. */
+static void test_copied(int file)
+{
+    struct error err = {0};
+    char here[1];
+    struct iovec one = {(void *)((uintptr_t)here & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1)), 1};
+    if (syscall(SYS_process_madvise, -10000, &one, 1, 23, 0) < 0) { /* PIDFD_SELF, MADV_POPULATE_WRITE */
+        skip("before Linux 6.15 a process cannot ask for copies of its pages");
+        return;
+    }
+    struct restore_request request = make_request(file, "-c", &plain);
+    struct image image = *request.image;
+    struct image_write page = writable_page(&image);
+    image.writes = &page;
+    image.write_count = 1;
+    request.image = &image;
+    for (int i = 0; i < 4; i++) {
+        bool early = (i & 1) != 0, at_all = (i & 2) != 0;
+        request.prefetch = at_all;
+        struct restore *restore = restore_begin(&image, file, early);
+        ok(restore != NULL && is_private(page.address) == early, "begun: the page is %s",
+           early ? "copied" : "shared");
+        is_int(restore_prepare(&request, &restore, &err), 0, "prepared");
+        ok(restore_is_mapped(restore) && is_private(page.address) == (early || at_all), "then it is %s",
+           early || at_all ? "copied" : "shared");
+        give_up(&restore);
+    }
+    close(request.root);
+    close(request.agent);
+}
+
 /* What was begun is gone on with, or is nothing to what follows. */
 static void test_begun(int file)
 {
@@ -983,6 +1036,7 @@ int main(int argc, char **argv)
         test_restore(image);
         begins = false;
         test_beside(image);
+        test_copied(image);
         test_begun(image);
     } else {
         diag("%s", err.text);

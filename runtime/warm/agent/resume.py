@@ -81,14 +81,15 @@ def call_ahead() -> None:
     """In the template: what threading does in the child of a fork, once for all processes that wake up.
 
     It leaves other threads behind, which nobody has here, and makes locks anew. Nothing of it is different in the next
-    process, and it touches 130 pages. Where it fails it is called as ever, to say so again.
+    process, and it touches 130 pages. Where somebody has put something else there, or it fails, it is called as ever.
     """
-    hook: Any = getattr(sys.modules.get("threading"), "_after_fork", None)
-    if type(hook) is not type(nothing) or hook.__module__ != "threading":
+    threading = sys.modules.get("threading")
+    hook: Any = getattr(threading, "_after_fork", None)
+    if type(hook) is not type(nothing) or hook.__globals__ is not vars(threading) or hook.__closure__ is not None:
         return
     try:
         hook()
-    except Exception:
+    except Exception:  # it will say so itself
         return
     HOOKS.append((hook, hook.__code__))
     hook.__code__ = nothing.__code__
@@ -309,6 +310,7 @@ def renew_ssl(ssl: "Any", entropy: bytes) -> None:
 
 # The generator of numpy's global functions, while it has given no number to anybody, and the agent knows its words.
 TWISTERS: "list[Any]" = []
+TWISTERS_OF = "numpy.random._mt19937", "numpy.random.mt19937"  # the latter in numpy 1.17
 fill_words: "Any" = None
 """The agent's function."""
 
@@ -317,31 +319,40 @@ def prepare_numpy(words_of: "Any") -> None:
     """In the template: make numpy's global generator one whose words alone have to be filled.
 
     To seed it by its own functions touches eighty pages. `words_of`: the agent's function; what it finds in memory is
-    compared with what numpy says, in two states.
+    compared with what numpy says, in two states. What fails is for renew_numpy() to say.
     """
-    mtrand = sys.modules.get("numpy.random.mtrand")
-    generator: Any = getattr(getattr(mtrand, "_rand", None), "_bit_generator", None)
-    if mtrand is None or type(generator).__name__ != "MT19937":
+    rand: Any = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    generator: Any = getattr(rand, "_bit_generator", None)
+    if type(generator).__name__ != "MT19937" or type(generator).__module__ not in TWISTERS_OF:
         return
-    for draw in True, False:
-        mtrand._rand.seed(0)  # forgets what numpy remembers of the one before
-        if draw:
-            mtrand._rand.random_sample()
-        state = mtrand._rand.get_state(legacy=False)["state"]
-        if words_of(generator.capsule) != bytes(state["key"]) + state["pos"].to_bytes(4, sys.byteorder):
-            return
-    TWISTERS.append(generator)
+    try:
+        same = True
+        for draw in True, False:
+            rand.seed(0)
+            if draw:
+                rand.random_sample()
+            state = rand.get_state(legacy=False)["state"]
+            there = words_of(generator.capsule)
+            same = same and there == bytes(state["key"]) + state["pos"].to_bytes(4, sys.byteorder)
+        seed_by_system(rand)  # for hooks of the imports that come before renew_numpy()
+    except Exception:
+        return
+    if same:
+        TWISTERS.append(generator)
 
 
-def renew_numpy(mtrand: "Any", _: bytes) -> None:
+def seed_by_system(rand: "Any") -> None:
     """As numpy.random.seed() without a seed, which takes three times as long and writes to many pages of numpy.
 
     The seed that is given here forgets what numpy remembers of the one before.
     """
-    if TWISTERS and TWISTERS.pop() is mtrand._rand._bit_generator and fill_words():
-        return
-    mtrand._rand.seed(0)
-    mtrand._rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
+    rand.seed(0)
+    rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
+
+
+def renew_numpy(mtrand: "Any", _: bytes) -> None:
+    if not (TWISTERS and TWISTERS.pop() is mtrand._rand._bit_generator and fill_words()):
+        seed_by_system(mtrand._rand)
 
 
 def renew_uuid(uuid: "Any", _: bytes) -> None:

@@ -4,7 +4,9 @@
 """The child of a fork has one thread, and locks that nobody holds."""
 import os
 import threading
+import warnings
 
+warnings.simplefilter("ignore", DeprecationWarning)  # since 3.12 fork() warns of threads, and says its process id
 lock, hook = threading._active_limbo_lock, threading._after_fork
 print(hook.__code__.co_name, hook.__code__.co_filename == threading.__file__, hook.__defaults__)
 done = threading.Event()
