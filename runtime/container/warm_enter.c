@@ -60,8 +60,8 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
 void warm_start_begin(struct warm_start *warm, bool copy)
 {
     if (warm != NULL && warm->beside)
-        warm->restore = restore_begin(&warm->slot.mapped, warm->slot.image,
-                                      copy && warm->decision.config.prefetch);
+        warm->restore =
+            restore_begin(&warm->slot.mapped, warm->slot.image, copy && warm->decision.config.prefetch);
 }
 
 static void give_up(struct warm_start *warm)

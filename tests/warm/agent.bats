@@ -17,6 +17,57 @@ refuses() {
     [[ $output == *"wake: $2"* && $output != *started* ]]
 }
 
+# What a preloaded module sees of threading's hook when it is called itself, in the process that wakes up and in the
+# child of a fork of the program's; and whether the hook has made its lock anew before: hooks [STATEMENT]
+hooks() {
+    cat >subject.py <<PYTHON
+import os, threading
+lock, called = threading._active_limbo_lock, []
+${1-}
+os.register_at_fork(after_in_child=lambda: called.append(threading._after_fork.__code__.co_name))
+PYTHON
+    run "$wake" --import=subject python3 -c 'import os, subject, threading
+print(threading._active_limbo_lock is not subject.lock, flush=True)
+if os.fork() == 0:
+    print(subject.called, flush=True)
+    os._exit(0)
+os.wait()'
+    echo "$output"
+    ((status == 0))
+}
+
+# A module with a global generator of numpy whose state in memory begins with the words, and has its position at OFFSET:
+# generator OFFSET
+generator() {
+    cat >subject.py <<PYTHON
+import ctypes, sys, types
+class State(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
+state = State()
+first = ctypes.c_void_p(ctypes.addressof(state))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+name = b"BitGenerator"
+class MT19937:
+    __module__ = "numpy.random._mt19937"
+    capsule = new(ctypes.addressof(first), name, None)
+class RandomState:
+    _bit_generator = MT19937()
+    called = []
+    def seed(self, seed):
+        self.called.append("seed")
+        state.$1 = 624
+    def random_sample(self):
+        state.$1 = 2
+    def get_state(self, legacy):
+        return {"state": {"key": state.words, "pos": state.$1}}
+    def set_state(self, state):
+        self.called.append("set_state")
+mtrand = sys.modules["numpy.random.mtrand"] = types.ModuleType("numpy.random.mtrand")
+mtrand._rand = RandomState()
+PYTHON
+}
+
 @test "template: a module that does not exist is refused by name" {
     run "$wake" --import=json --import=no_such.module python3 -c 1
     ((status == 125))
@@ -107,25 +158,6 @@ PYTHON
 }
 
 
-# What a preloaded module sees of threading's hook when it is called itself, in the process that wakes up and in the
-# child of a fork of the program's; and whether the hook has made its lock anew before: hooks [STATEMENT]
-hooks() {
-    cat >subject.py <<PYTHON
-import os, threading
-lock, called = threading._active_limbo_lock, []
-${1-}
-os.register_at_fork(after_in_child=lambda: called.append(threading._after_fork.__code__.co_name))
-PYTHON
-    run "$wake" --import=subject python3 -c 'import os, subject, threading
-print(threading._active_limbo_lock is not subject.lock, flush=True)
-if os.fork() == 0:
-    print(subject.called, flush=True)
-    os._exit(0)
-os.wait()'
-    echo "$output"
-    ((status == 0))
-}
-
 @test "restored: threading's hook for the child of a fork was called in the template, and is called in the program's" {
     hooks
     [[ $output == $'True\n[\'nothing\', \'_after_fork\']' ]]
@@ -146,38 +178,6 @@ threading._after_fork.__module__ = "threading"'
     echo "$output"
     ((status == 0))
     [[ $output == *"Exception ignored"*_after_fork*ran ]]
-}
-
-# A module with a global generator of numpy whose state in memory begins with the words, and has its position at OFFSET:
-# generator OFFSET
-generator() {
-    cat >subject.py <<PYTHON
-import ctypes, sys, types
-class State(ctypes.Structure):
-    _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
-state = State()
-first = ctypes.c_void_p(ctypes.addressof(state))
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-name = b"BitGenerator"
-class MT19937:
-    __module__ = "numpy.random._mt19937"
-    capsule = new(ctypes.addressof(first), name, None)
-class RandomState:
-    _bit_generator = MT19937()
-    called = []
-    def seed(self, seed):
-        self.called.append("seed")
-        state.$1 = 624
-    def random_sample(self):
-        state.$1 = 2
-    def get_state(self, legacy):
-        return {"state": {"key": state.words, "pos": state.$1}}
-    def set_state(self, state):
-        self.called.append("set_state")
-mtrand = sys.modules["numpy.random.mtrand"] = types.ModuleType("numpy.random.mtrand")
-mtrand._rand = RandomState()
-PYTHON
 }
 
 @test "restored: numpy's global generator gets its words from the kernel, where they lie in memory" {

@@ -152,8 +152,8 @@ static PyObject *arm(PyObject *self, PyObject *args)
 /* In a child of fork: say so on a descriptor, close it, and sleep until the call returns something else than
  * an error, the address that a restorer puts there. The child sleeps between fork and the hooks that CPython
  * and libraries run in a child, so that these run once in every process that is restored: it has the process
- * id they look at. (All but threading's, which looks at nothing: call_ahead() of resume.py.) Where an import started threads of C, fork has left them behind, and the library's
- * pthread_atfork handlers have run. */
+ * id they look at. (All but threading's, which looks at nothing: call_ahead() of resume.py.) Where an import
+ * started threads of C, fork has left them behind, and the library's pthread_atfork handlers have run. */
 static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size)
 {
     while (size > 0) {
