@@ -96,9 +96,12 @@ same() {
 # Makes RUNTIME one of the same version that was built with another agent, as far as one can see. A snapshot has been
 # made, so that the agent is in the store, under the name that the build gave it.
 use_other_build() {
-    local identity program
-    identity=$(basename "$(warm_store)"/agent-*.so .so)
-    identity=${identity#agent-}
+    local identity file program
+    for file in "$(warm_store)"/agent-*.so; do # the machine's own store may have others
+        identity=$(basename "$file" .so)
+        identity=${identity#agent-}
+        ! grep -qF "$identity" "$RUNTIME" || break
+    done
     mkdir other
     for program in "$RUNTIME" "$RUNTIME-dynamic"; do
         [[ ! -e $program ]] || sed "s/$identity/${identity//[0-9]/0}/" "$program" >"other/${program##*/}"
