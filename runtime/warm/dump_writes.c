@@ -19,7 +19,7 @@
 #define PAGEMAP_FILE      (1ULL << 61) /* of a file, or shared */
 #define PAGEMAP_EXCLUSIVE (1ULL << 56) /* mapped by this process alone */
 
-/* Pages; pandas writes to 550. */
+/* Pages; pandas writes to 320. */
 #define WRITES_MAX 4096
 
 /* Pages looked at at once. */

@@ -157,7 +157,6 @@ PYTHON
     [[ $output == 'wake: the agent gave up, and executed the interpreter' ]]
 }
 
-
 @test "restored: threading's hook for the child of a fork was called in the template, and is called in the program's" {
     hooks
     [[ $output == $'True\n[\'nothing\', \'_after_fork\']' ]]

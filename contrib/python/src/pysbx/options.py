@@ -75,6 +75,7 @@ def _with_profile(base: Options, profile: Profile) -> Options:
     return replace(base, policy=policy, analysis=profile.analysis)
 
 
+# What a caller may say: fields of Options, and what make_policy takes.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
 ACCEPTED = OWN | {item.name for item in fields(Policy)} | {"allow_network"}
 # What the package itself says is not for callers.

@@ -157,8 +157,10 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
     """
     if "allow_network" in changes:
         changes["network"] = parse_network(changes.pop("allow_network"))
-    for name in changes.keys() - {item.name for item in fields(Policy)}:
-        raise TypeError(f"'{name}' is not a limit of a sandbox")
+    known = {item.name for item in fields(Policy)}
+    for name in changes.keys() - known:
+        limits = ", ".join(sorted(known - {"private_hosts", "session"}))
+        raise TypeError(f"'{name}' is not a limit of a sandbox: there are {limits}")
     if "env" in changes:
         given = changes["env"] if changes["env"] is not None else {}
         if not isinstance(given, Mapping):
