@@ -30,6 +30,8 @@ IN_MOUNT_NAMESPACE = ["unshare", "--mount", "--propagation=slave"]
 # The test of mounts binds /etc and looks for a plain folder's entry in mountinfo, not for one of our overlay.
 IN_MOUNT_NAMESPACE += ["sh", "-c", 'mount --make-rshared / && umount --lazy /etc && exec "$0"']
 WHOLE = "*"
+ALWAYS, SOMETIMES, BY_CHANCE = WHEN = "always", "sometimes", "by chance"
+ATTEMPTS = 3
 
 
 @dataclass
@@ -38,7 +40,8 @@ class Known:
 
     test: str
     assertion: str
-    always: bool
+    when: str
+    """One of WHEN."""
     reason: str
     line: int
 
@@ -68,9 +71,9 @@ def read_known(path: Path) -> list[Known]:
         if not line or line.startswith("#"):
             continue
         fields = [part.strip() for part in line.split("|")]
-        if len(fields) != 4 or fields[2] not in ("always", "sometimes"):
-            raise ValueError(f"{path}:{number}: want 'test | assertion | always or sometimes | reason'")
-        entries.append(Known(fields[0], fields[1], fields[2] == "always", fields[3], number))
+        if len(fields) != 4 or fields[2] not in WHEN:
+            raise ValueError(f"{path}:{number}: want 'test | assertion | {' or '.join(WHEN)} | reason'")
+        entries.append(Known(*fields, number))
     return entries
 
 
@@ -159,13 +162,24 @@ def run(program: Path) -> Outcome:
     return judge(program.name, done.stdout, done.stderr, done.returncode)
 
 
-def run_all(programs: list[Path]) -> Iterator[Outcome]:
-    """Run what can run side by side on every processor, the rest one after the other."""
+def run_all(programs: list[Path], chancy: set[str]) -> Iterator[Outcome]:
+    """Run what can run side by side on every processor, the rest one after the other.
+
+    Those that fail by chance have to pass once.
+    """
+
+    def attempt(program: Path) -> Outcome:
+        attempts = (run(program) for _ in range(ATTEMPTS if program.name in chancy else 1))
+        for outcome in attempts:
+            if not outcome.failures:
+                break
+        return outcome
+
     together = [program for program in programs if not SHARED_CGROUP.match(program.name)]
     alone = [program for program in programs if SHARED_CGROUP.match(program.name)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        yield from pool.map(run, together)
-    yield from map(run, alone)
+        yield from pool.map(attempt, together)
+    yield from map(attempt, alone)
 
 
 def report(number: int, outcome: Outcome, known: list[Known]) -> str:
@@ -176,7 +190,7 @@ def report(number: int, outcome: Outcome, known: list[Known]) -> str:
     stale = [
         entry
         for entry in known
-        if entry.always and not (outcome.failures if entry is whole else entry.assertion in outcome.failures)
+        if entry.when == ALWAYS and not (outcome.failures if entry is whole else entry.assertion in outcome.failures)
     ]
     if surprises or stale:
         print(f"not ok {number} - {outcome.test}")
@@ -212,9 +226,11 @@ def main() -> int:
         parser.error(f"the suite has no test {', '.join(sorted(unknown))}")
     if options.names:
         programs = [program for program in programs if program.name in options.names]
+    chancy = {entry.test for entry in known if entry.when == BY_CHANCE}
+    known = [entry for entry in known if entry.when != BY_CHANCE]
     counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
     print(f"1..{len(programs)}", flush=True)
-    for number, outcome in enumerate(run_all(programs), 1):
+    for number, outcome in enumerate(run_all(programs, chancy), 1):
         counts[report(number, outcome, [entry for entry in known if entry.test == outcome.test])] += 1
         sys.stdout.flush()
     print(", ".join(f"{count} {kind}" for kind, count in counts.items()))

@@ -8,18 +8,35 @@ load ../lib/warm.bash
 ((BATS_TEST_TIMEOUT >= 900)) || export BATS_TEST_TIMEOUT=900
 [[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
 
+# What an interpreter sees of itself does not depend on how the runtime was compiled, and the runtime's own part in it,
+# the same starts again and again, is in the other files: with sanitizers it would be a third of all their time.
+needs_plain_build() {
+    ! grep -q __asan_init "$RUNTIME" || skip "compared with the build that users have"
+}
+
+# Each release in one of the two modes, for it depends on that as little; with a choice of one's own, in both.
+needs_mode() {
+    [[ $PODMAN_MODE == "$1" || ${TEST_REGRTEST:-} ]] || skip "takes two minutes, and is done by the mode $1"
+}
+
 @test "small programs of tests/warm, this distribution" {
+    needs_plain_build
     compare_programs pandas
 }
 
 @test "small programs of tests/warm, Debian 13" {
+    needs_plain_build
     compare_programs pandas-trixie
 }
 
 @test "CPython's own tests, a selection; this distribution" {
+    needs_plain_build
+    needs_mode root
     compare_regrtest python-testsuite
 }
 
 @test "CPython's own tests, a selection; Debian 13" {
+    needs_plain_build
+    needs_mode rootless
     compare_regrtest python-testsuite-trixie
 }
