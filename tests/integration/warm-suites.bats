@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Whole suites, run cold and warm: the small programs of tests/warm/programs, and CPython's own tests (tests/warm/regrtest.py).
+# slow: hundreds of interpreters, most of which wait
 # images: pandas pandas-trixie python-testsuite python-testsuite-trixie
 
 load ../lib/warm.bash
