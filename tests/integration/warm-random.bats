@@ -128,9 +128,47 @@ print(len(seen), len(set(seen)))'
     output_is "24 24"
 }
 
-@test "an import that makes an SSL context: no snapshot, and the reason" {
+# Public and private generators of OpenSSL, which a handshake draws from, and the keys of a server's tickets.
+CLIENT='import ctypes, ssl
+import imports
+print("RAND_bytes", ssl.RAND_bytes(16).hex())
+private = ctypes.create_string_buffer(16)
+assert ctypes.CDLL("libcrypto.so.3").RAND_priv_bytes(private, 16) == 1
+print("RAND_priv_bytes", private.raw.hex())
+out = ssl.MemoryBIO()
+connection = imports.context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
+try:
+    connection.do_handshake()
+except ssl.SSLWantReadError:
+    hello = out.read()
+    print("random", hello[11:43].hex())
+    print("session", hello[44:76].hex())
+    print("share", hello.partition(b"\0\x1d\0\x20")[2][:32].hex()) # of X25519
+keys = ctypes.create_string_buffer(80)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+# PySSLContext begins with the SSL_CTX; SSL_CTRL_GET_TLSEXT_TICKET_KEYS
+pointer = ctypes.c_void_p.from_address(id(context) + 16)
+assert ctypes.CDLL("libssl.so.3").SSL_CTX_ctrl(pointer, 58, 80, keys) == 1
+print("tickets", keys.raw.hex())'
+
+client_context() {
+    use_image "$1"
+    module imports.py <<<'import ssl; context = ssl.create_default_context(); ssl.RAND_bytes(1)'
+    preload ctypes,imports
+    differ "$CLIENT" RAND_bytes RAND_priv_bytes random session share tickets
+}
+
+@test "an SSL context for clients that an import has made: no connection is like that of another container" {
+    client_context pandas
+}
+
+@test "… of another OpenSSL" {
+    client_context pandas-trixie
+}
+
+@test "an import that makes an SSL context for servers: no snapshot, and the reason" {
     use_image python
-    module context.py <<<'import ssl; context = ssl.create_default_context()'
+    module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'
     preload context
     is_cold_because SSL
 }

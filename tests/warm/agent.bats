@@ -112,8 +112,16 @@ def start(function, argument): ctypes.CDLL(None).pthread_create(ctypes.byref(pla
         "the imports start a thread, 'python3' of an unknown library, which would be missing"
 }
 
-@test "template: a module that makes an SSL context is refused" {
-    refuses 'import ssl; context = ssl.create_default_context()' 'the imports make an SSL context'
+@test "template: a module that makes an SSL context for servers, or a connection, is refused" {
+    refuses 'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)' 'the imports make an SSL context'
+    refuses 'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS)' 'the imports make an SSL context'
+    refuses 'import ssl
+class Context(ssl.SSLContext): protocol = ssl.PROTOCOL_TLS_CLIENT
+context = Context(ssl.PROTOCOL_TLS)' 'the imports make an SSL context'
+    refuses 'import ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+connection = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="localhost")' \
+        'the imports make an SSL context'
 }
 
 @test "template: reports files, directories, absent files, modules and variables" {

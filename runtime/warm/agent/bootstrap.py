@@ -184,10 +184,21 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
             raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
-    if "_ssl" in sys.modules:
-        context = sys.modules["_ssl"]._SSLContext
-        if any(isinstance(thing, context) for thing in gc.get_objects()):
-            raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
+    if any(map(has_secrets, gc.get_objects())):
+        raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
+
+
+def has_secrets(thing: object) -> bool:
+    """Tell what OpenSSL has drawn random numbers for: a connection, and the keys of a server's session tickets.
+
+    A context for clients alone, as ssl.create_default_context() makes it since 3.10, has such keys and no use for them.
+    """
+    module = sys.modules.get("_ssl")
+    if module is None:
+        return False
+    if issubclass(type(thing), module._SSLContext):
+        return bool(module._SSLContext.protocol.__get__(thing) != module.PROTOCOL_TLS_CLIENT)
+    return issubclass(type(thing), module._SSLSocket)
 
 
 def look_around(watch: Watch) -> None:
