@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # A restored interpreter is not to be told from a fresh one: the process, the interpreter, what it can do afterwards.
 # Every program runs cold and warm in containers of the same configuration; tests/warm has more of them.
-# images: python pandas pandas-trixie
+# images: python pandas pandas-trixie numexpr
 
 load ../lib/warm.bash
 
@@ -538,6 +538,17 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
         expect 0 either -c "import holds_$name; $show"
         output_is "$fresh"
     done
+}
+
+@test "numexpr, which starts threads when it is imported: they are there, and compute" {
+    use_image numexpr
+    preload numexpr
+    same -c 'import numexpr, numpy, os
+threads = len(os.listdir("/proc/self/task"))
+numbers = numpy.arange(1000000.0)
+print(numexpr.evaluate("sum(numbers * 2)"), numexpr.evaluate("numbers + 1")[-1], numexpr.set_num_threads(1))
+print(threads - len(os.listdir("/proc/self/task")), numexpr.evaluate("sum(numbers)")) # those of numpy come when it wants'
+    output_has "999999000000.0 1000000.0"
 }
 
 @test "an import may keep /dev/urandom open: it is the container's own again" {

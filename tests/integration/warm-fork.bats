@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # warm save, run --snapshot: a process that has parked itself is continued in a container of its own; pysbx-runtime(8),
 # "PREWARMED PYTHON".
-# images: python pandas pandas-trixie
+# images: python pandas pandas-trixie numexpr
 
 load ../lib/warm.bash
 
@@ -190,6 +190,22 @@ else: print("continued", sys.argv)'
 
 @test "pandas goes on computing in a fork; Debian 13" {
     keeps_its_tables pandas-trixie
+}
+
+@test "threads of numexpr: in the process that forks, and in the fork" {
+    use_container numexpr
+    session 'import numexpr, numpy
+numexpr.set_num_threads(2)
+numbers = numpy.arange(1000000.0)
+print(numexpr.evaluate("numbers + 1")[-1])
+if fork(): wait()
+print(numexpr.evaluate("sum(numbers * 2)"), numexpr.set_num_threads(1))'
+    save
+    expect 0 continue_as_fork
+    output_is "1000000.0
+999999000000.0 2"
+    release
+    [[ $(<out) == "$output" ]]
 }
 
 @test "the fork has the filter, the capabilities and the descriptors of its container" {

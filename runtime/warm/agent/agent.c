@@ -51,6 +51,7 @@ static struct {
     PyObject *resume; /* of resume.py */
     PyObject *leave;  /* the same */
     PyObject *renew;  /* the same */
+    PyObject *end_threads, *start_threads;
     PyObject *kept;   /* its arguments, when there are any */
     const char *executable;
     int report;
@@ -112,9 +113,13 @@ static PyObject *load_resume(void)
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
     agent.renew = PyDict_GetItemString(names, "renew");
+    agent.end_threads = PyDict_GetItemString(names, "end_threads");
+    agent.start_threads = PyDict_GetItemString(names, "start_threads");
     Py_IncRef(agent.resume);
     Py_IncRef(agent.leave);
     Py_IncRef(agent.renew);
+    Py_IncRef(agent.end_threads);
+    Py_IncRef(agent.start_threads);
     return names;
 }
 
@@ -408,6 +413,15 @@ static PyObject *main_without_frames(PyObject *self, PyObject *args)
     wake_up(park(settled), settled);
 }
 
+static int call(PyObject *function)
+{
+    PyObject *result = PyObject_CallObject(function, NULL);
+    if (result == NULL)
+        return -1;
+    Py_DecRef(result);
+    return 0;
+}
+
 /* fork(report, word): as os.fork(), but the child writes the word, which is bytes, to the descriptor and
  * sleeps there to be saved. What returns 0 is what was restored, with streams of its own and no other
  * descriptor. */
@@ -420,19 +434,23 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     PyObject *bytes;
     if (!PyArg_ParseTuple(args, "iO", &report, &bytes) || PyBytes_AsStringAndSize(bytes, &word, &size) < 0)
         return NULL;
+    if (call(agent.end_threads) < 0)
+        return NULL;
     PyOS_BeforeFork();
     int pid = fork();
-    if (pid != 0) {
+    if (pid != 0)
         PyOS_AfterFork_Parent();
-        return pid < 0 ? PyErr_SetFromErrno(PyExc_OSError) : Py_BuildValue("i", pid);
-    }
+    if (pid < 0)
+        return PyErr_SetFromErrno(PyExc_OSError); /* threads start after the next fork */
+    if (pid > 0)
+        return call(agent.start_threads) < 0 ? NULL : Py_BuildValue("i", pid);
     const struct warm_params *params = sleep_until_restored(report, word, size);
     PyOS_AfterFork_Child();
     PyObject *entropy = Py_BuildValue(
         "(N)", PyBytes_FromStringAndSize((const char *)params->entropy, sizeof(params->entropy)));
     system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
     PyObject *renewed = entropy != NULL ? PyObject_CallObject(agent.renew, entropy) : NULL;
-    if (renewed == NULL)
+    if (renewed == NULL || call(agent.start_threads) < 0)
         return NULL;
     Py_DecRef(entropy);
     Py_DecRef(renewed);

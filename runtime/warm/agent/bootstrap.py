@@ -298,14 +298,14 @@ def import_modules(modules: list[str], report: "int | None" = None) -> None:
             raise Failed(f"import {module}: {type(error).__name__}: {error}") from None
 
 
-def scout(agent, modules: list[str], report: int) -> int:  # type: ignore[no-untyped-def]
+def scout(agent, modules: list[str], report: int, end_threads) -> int:  # type: ignore[no-untyped-def]
     """In a child, whose pid is returned: import, watch, report, end."""
     file = agent.memory_file()
     began = posix.fstat(file).st_ctime_ns
     posix.close(file)
     child = posix.fork()
     if not child:
-        explore(agent, modules, report, began)
+        explore(agent, modules, report, began, end_threads)
     return child
 
 
@@ -335,7 +335,9 @@ def customize_again() -> None:
     sys.path[:] = directories
 
 
-def explore(agent, modules: list[str], report: int, began: int) -> None:  # type: ignore[no-untyped-def]
+def explore(  # type: ignore[no-untyped-def]
+    agent, modules: list[str], report: int, began: int, end_threads
+) -> None:
     try:
         bare = top_level()
         interpreter = look_at_interpreter()
@@ -343,6 +345,7 @@ def explore(agent, modules: list[str], report: int, began: int) -> None:  # type
         customize_again()
         watch.names.clear()
         import_modules(modules)
+        end_threads()
         check(agent, watch)
         check_interpreter(interpreter)
         leave_place()
@@ -500,6 +503,7 @@ def settle(  # type: ignore[no-untyped-def]
     seed), and what all have anyway (modules, and the directories that were
     searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
+    resume["end_threads"]()
     gc.unfreeze()
     idle = resume["harmless"](gc)
     resume["prepare_streams"](resume["note_streams"])
@@ -577,7 +581,9 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         del sys.argv[1:]  # modules may look at them
         if orig_argv is not None:
             del orig_argv[1:]
-        generators = import_beside(scout(agent, modules, report), modules, report)
+        generators = import_beside(
+            scout(agent, modules, report, resume["end_threads"]), modules, report
+        )
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)

@@ -49,6 +49,7 @@ def resume(
     if "logging" in sys.modules:
         begin_logging(sys.modules["logging"])
     seed_again(generators)
+    start_threads()
     return command_line(orig_argv, program, index)
 
 
@@ -93,6 +94,30 @@ def call_ahead() -> None:
         return
     HOOKS.append((hook, hook.__code__))
     hook.__code__ = nothing.__code__
+
+
+# How many threads numexpr has had, while it has none.
+NUMEXPR: "list[int]" = []
+
+
+def end_threads() -> None:
+    """Before a fork that is saved: end the threads that start_threads() starts again, those of numexpr.
+
+    pandas imports it wherever it is installed. It would find out by the process id that a fork has left its threads
+    behind, and that may be the same in a container.
+    """
+    interpreter = sys.modules.get("numexpr.interpreter")
+    try:
+        threads = interpreter._set_num_threads(1)  # type: ignore[union-attr]
+    except Exception:  # there is no numexpr, or another one: what runs is seen
+        return
+    if threads > 1:
+        NUMEXPR.append(threads)
+
+
+def start_threads() -> None:
+    while NUMEXPR:
+        sys.modules["numexpr.interpreter"]._set_num_threads(NUMEXPR.pop())
 
 
 def has_handlers(code: "Any") -> bool:
