@@ -73,7 +73,7 @@ def read_known(path: Path) -> list[Known]:
         fields = [part.strip() for part in line.split("|")]
         if len(fields) != 4 or fields[2] not in WHEN:
             raise ValueError(f"{path}:{number}: want 'test | assertion | {' or '.join(WHEN)} | reason'")
-        entries.append(Known(*fields, number))
+        entries.append(Known(fields[0], fields[1], fields[2], fields[3], number))
     return entries
 
 

@@ -52,7 +52,7 @@ static struct {
     PyObject *leave;  /* the same */
     PyObject *renew;  /* the same */
     PyObject *end_threads, *start_threads;
-    PyObject *kept;   /* its arguments, when there are any */
+    PyObject *kept; /* its arguments, when there are any */
     const char *executable;
     int report;
     bool rehearses; /* this process */

@@ -581,9 +581,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         del sys.argv[1:]  # modules may look at them
         if orig_argv is not None:
             del orig_argv[1:]
-        generators = import_beside(
-            scout(agent, modules, report, resume["end_threads"]), modules, report
-        )
+        generators = import_beside(scout(agent, modules, report, resume["end_threads"]), modules, report)
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)
