@@ -263,6 +263,7 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
                                     .pid_namespace = &report->pid_namespace,
                                     .limit = warm->decision.config.max_size,
                                     .root = root,
+                                    .began = t->began,
                                     .agent_path = TEMPLATE_AGENT_PATH,
                                     .park = AGENT_PARK,
                                     .rehearsal = report->rehearsal,

@@ -133,7 +133,7 @@ static int look(struct tracee *t, const struct dump_request *request, struct are
     if (ret == 0)
         ret = dump_files(request->root, areas, a, parts, err);
     if (ret == 0)
-        ret = dump_descriptors(t, a, parts, err);
+        ret = dump_descriptors(t, request, a, parts, err);
     return ret;
 }
 

@@ -15,7 +15,11 @@ struct dump_request {
     pid_t pid; /* the parked process, which the caller may trace (ptrace(2)) */
     /* The pid namespace it has to be in, for its number may be another's by now; NULL: any. */
     const struct stat *pid_namespace;
-    int root; /* descriptor of its root directory: mapped files are opened and identified beneath it */
+    int root; /* descriptor of its root directory: its files are opened and identified beneath it */
+    /* When the template began, in nanoseconds since 1970: files that it has open for reading are saved unless
+     * they have changed since then, for it may have read them before. 0: it is none, and only of files that
+     * are mapped as well; what a session has open need not be in another container. */
+    int64_t began;
     /* The path under which the process has mapped the agent, as /proc/PID/maps gives it: the process has to
      * wait in its code, and the image says "agent" for it. */
     const char *agent_path;
@@ -34,9 +38,9 @@ struct dump_request {
 };
 
 /* 0 or negative errno. -ENOTSUP names what cannot be saved: a second thread, an open descriptor other than 0,
- * 1 and 2 (but for files that are mapped: warm/dump_descriptors.h), a shared writable mapping, a timer, a
- * child, an executable page that was written to, …; -EFBIG that it is too large. The process is waited for,
- * two seconds at most, until it is parked. Afterwards it goes on waiting, and is of no use. */
+ * 1 and 2 (but for files that can be opened again: warm/dump_descriptors.h), a shared writable mapping, a
+ * timer, a child, an executable page that was written to, …; -EFBIG that it is too large. The process is
+ * waited for, two seconds at most, until it is parked. Afterwards it goes on waiting, and is of no use. */
 int warm_dump(const struct dump_request *request, struct error *err);
 
 #endif

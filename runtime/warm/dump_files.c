@@ -1,5 +1,5 @@
-/* Mapped files by path and identity, as a restore will look them up: beneath the container's root, without
- * symbolic links, for the kernel names files by their real paths (proc(5)). Reads no file. */
+/* Mapped and open files by path and identity, as a restore will look them up: beneath the container's root,
+ * without symbolic links, for the kernel names files by their real paths (proc(5)). Reads no file. */
 #include "warm/dump_files.h"
 
 #include <errno.h>
@@ -95,4 +95,22 @@ int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image
             area->file = places[area->file];
     }
     return 0;
+}
+
+bool dump_files_add(int root, const char *path, const struct file_identity *identity, struct arena *a,
+                    struct image_parts *parts, uint32_t *file)
+{
+    struct file_identity found;
+    cleanup_fd int fd = path_open_in_root_nosymlink(root, path, O_PATH, 0);
+    if (path[0] != '/' || fd < 0 || identity_of(fd, &found) < 0 || !S_ISREG(found.mode) ||
+        !identity_equal(&found, identity))
+        return false;
+    char *strings = arena_alloc(a, parts->strings_size + strlen(path) + 1);
+    struct image_file *files = ARENA_ARRAY(a, parts->file_count + 1, struct image_file);
+    memcpy(strings, parts->strings, parts->strings_size);
+    memcpy(files, parts->files, parts->file_count * sizeof(*files));
+    parts->strings = strings;
+    parts->files = files;
+    *file = put_file(parts, strings, path, identity);
+    return true;
 }

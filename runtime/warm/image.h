@@ -85,7 +85,7 @@ static inline bool image_run_covers(const struct image_run *r, const struct imag
     return r->address == a->start && r->pages * page == a->end - a->start;
 }
 
-/* A mapped file; the agent is none of them. */
+/* A file that is mapped, the agent is none of them, or that a descriptor is of. */
 struct image_file {
     uint64_t path; /* in the strings; absolute, beneath the container's root */
     struct file_identity identity;
@@ -145,9 +145,9 @@ struct image_memory {
 #define IMAGE_MAX_DESCRIPTORS    32
 #define IMAGE_HIGHEST_DESCRIPTOR 255
 
-/* A descriptor beyond the standard streams, open for reading: of a mapped file, or of /dev/urandom. */
+/* A descriptor beyond the standard streams, open for reading: of a file, or of /dev/urandom. */
 struct image_descriptor {
-    uint32_t fd, file; /* file: index of the table, or IMAGE_FILE_URANDOM */
+    uint32_t fd, file; /* file: index of the table, of no other descriptor, or IMAGE_FILE_URANDOM */
     uint64_t position;
     uint32_t close_on_exec, reserved;
 };

@@ -99,13 +99,13 @@ static int compare_file(int fd, const char *path, const struct file_identity *ex
     struct file_identity identity;
     int ret = identity_of(fd, &identity);
     if (ret < 0)
-        return error_set(err, ret, "mapped file '%s'", path);
+        return error_set(err, ret, "file '%s' of the snapshot", path);
     return identity_equal(&identity, expected)
                ? 0
-               : error_text(err, -ESTALE, "mapped file '%s' is another one", path);
+               : error_text(err, -ESTALE, "file '%s' of the snapshot is another one", path);
 }
 
-/* The files that the snapshot has mapped. */
+/* The files that the snapshot has mapped or open. */
 static int open_files(struct restore *restore, struct error *err)
 {
     const struct image *image = restore->request.image;
@@ -118,14 +118,14 @@ static int open_files(struct restore *restore, struct error *err)
         const char *path = image_path(image, &image->files[i]);
         cleanup_fd int fd = open_file(restore->request.root, path, &last);
         if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-            ret = error_text(err, -ESTALE, "mapped file '%s' is gone", path);
+            ret = error_text(err, -ESTALE, "file '%s' of the snapshot is gone", path);
         else if (fd < 0)
-            ret = error_set(err, fd, "open mapped file '%s'", path);
+            ret = error_set(err, fd, "open file '%s' of the snapshot", path);
         else
             ret = compare_file(fd, path, &image->files[i].identity, err);
         int kept = ret == 0 ? aside(image, fd) : -1;
         if (ret == 0 && kept < 0)
-            ret = error_set(err, kept, "open mapped file '%s'", path);
+            ret = error_set(err, kept, "open file '%s' of the snapshot", path);
         if (ret < 0)
             break;
         restore->files[restore->file_count++] = kept;

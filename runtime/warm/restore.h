@@ -40,7 +40,7 @@ struct restore_finish {
 struct restore_request {
     const struct image *image; /* the snapshot, which image_open has checked */
     int file;                  /* its file, open for reading */
-    int root;  /* the container's root: mapped files are opened beneath it and compared with the image */
+    int root;  /* the container's root: its files are opened beneath it and compared with the image */
     int agent; /* the agent, in a sealed memfd (warm/agent/agent.h) */
     const char *comm;
     char *const *argv, *const *envp;

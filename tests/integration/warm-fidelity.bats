@@ -517,7 +517,7 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
     local name
     declare -A modules=(
         [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'
-        [descriptor]='import os; f = os.open("/etc/passwd", os.O_RDONLY)'
+        [descriptor]='import os; f = os.open("/dev/null", os.O_RDONLY)'
         [socket]='import socket; s = socket.socket()'
         [timer]='import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); signal.setitimer(signal.ITIMER_REAL, 1000)'
         [shared]='import mmap; m = mmap.mmap(-1, 4096)'
@@ -537,6 +537,70 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
         local fresh=$output
         expect 0 either -c "import holds_$name; $show"
         output_is "$fresh"
+    done
+}
+
+@test "an import may keep a file open for reading: position, flags and content are the same" {
+    module held.txt <<<'0123456789'
+    module holds.py <<<'import os
+one, two = (os.open("/modules/held.txt", os.O_RDONLY) for _ in range(2))
+os.lseek(one, 3, os.SEEK_SET); os.set_inheritable(two, True)
+text = open("/modules/held.txt"); first = text.read(1)'
+    preload holds
+    same -c 'import fcntl, holds, os
+for fd in holds.one, holds.two, holds.text.fileno():
+    print(fd, os.lseek(fd, 0, os.SEEK_CUR), fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD),
+          os.path.sameopenfile(fd, holds.one), os.readlink(f"/proc/self/fd/{fd}"))
+print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read(), os.listdir("/proc/self/fd"))'
+    output_has "b'3456' b'0123' 0 123456789"
+}
+
+@test "an import may keep a file open for reading: where it has changed, the program has the new one" {
+    module held.txt <<<old
+    # As libraries do it: Python knows nothing of it.
+    module holds.py <<<'import ctypes; fd = ctypes.CDLL(None).open(b"/modules/held.txt", 0)'
+    preload holds
+    local show='import holds, os; print(os.read(holds.fd, 9))' text
+    same -c "$show"
+    output_is "b'old\n'"
+    for text in new newer; do
+        if [[ $text == new ]]; then
+            echo "$text" >modules/held.txt
+        else
+            module held.txt <<<"$text" # another file
+        fi
+        for _ in 1 2 3; do
+            expect 0 either -c "$show"
+            output_is "b'$text\n'"
+        done
+        same -c "$show"
+        output_is "b'$text\n'"
+    done
+    rm modules/held.txt
+    expect 1 either -c "$show"
+    stderr_has "Bad file descriptor"
+}
+
+@test "an import that keeps a file open in a way that would be lost: no snapshot, and the file is named" {
+    local name
+    declare -A modules=(
+        [dup]='g = os.dup(f)'
+        [flock]='fcntl.flock(f, fcntl.LOCK_SH)'
+        [lock]='fcntl.lockf(f, fcntl.LOCK_SH)'
+        [status]='g = os.open("/modules/held.txt", os.O_RDONLY | os.O_NONBLOCK)'
+        [fifo]='g = os.open("/modules/fifo", os.O_RDONLY | os.O_NONBLOCK)'
+        [directory]='g = os.open("/modules", os.O_RDONLY)'
+        [removed]='g = os.open("/tmp/removed", os.O_RDWR | os.O_CREAT); os.remove("/tmp/removed"); os.close(f)
+f = os.open(f"/proc/self/fd/{g}", os.O_RDONLY); os.close(g)'
+    )
+    module held.txt <<<text
+    mkfifo modules/fifo
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    for name in "${!modules[@]}"; do
+        module "holds_$name.py" <<<"import fcntl, os; f = os.open('/modules/held.txt', os.O_RDONLY)
+${modules[$name]}"
+        preload "holds_$name"
+        is_cold_because "is open (/"
     done
 }
 

@@ -426,12 +426,16 @@ static void file_name(char name[static 64], pid_t test)
 {
     snprintf(name, 64, "/tmp/test-warm.%d", (int)test);
 }
+static void *file_map;
 static void make_file(void)
 {
     char name[64];
     file_name(name, getppid());
     int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, 4096) < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+    if (fd < 0 || ftruncate(fd, 4096) < 0)
+        abort();
+    file_map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (file_map == MAP_FAILED)
         abort();
     close(fd);
 }
@@ -442,6 +446,13 @@ static void make_open_file(void)
     make_file();
     file_name(name, getppid());
     if (open(name, O_RDONLY | O_CLOEXEC) != 3 || lseek(3, POSITION, SEEK_SET) != POSITION)
+        abort();
+}
+/* As PROJ does it. */
+static void make_read_file(void)
+{
+    make_open_file();
+    if (munmap(file_map, 4096) < 0)
         abort();
 }
 static void make_nothing(void)
@@ -457,6 +468,7 @@ static const struct state {
     {"a file", NULL, make_file},
     {"a second thread", "there are 2 threads", make_thread},
     {"an open file that is mapped", NULL, make_open_file},
+    {"an open file", "descriptor 3 is open (/tmp/test-warm.", make_read_file},
     {"an open descriptor", "descriptor 3 is open (pipe:", make_descriptor},
     {"shared memory", "is shared and writable", make_shared},
     {"a timer", "there is a timer (timer_create)", make_timer},
@@ -722,6 +734,30 @@ static void test_descriptor(void)
     unlink(name);
 }
 
+/* Of a template, unless it may have been another one when it was read. */
+static void test_open_file(void)
+{
+    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    struct error err = {0};
+    char name[64];
+    file_name(name, getpid());
+    unlink(name);
+    is_int(dump_with("an open file", (struct dump_request){.out = image, .began = 1}, &err), -ENOTSUP,
+           "not saved: a template with an open file that has changed since it began");
+    unlink(name);
+    is_int(dump_with("an open file", (struct dump_request){.out = image, .began = INT64_MAX}, &err), 0,
+           "a template with an open file is saved: %s", err.text);
+    finish_restored(start_restored(image, "descriptor", NULL, &plain), "with an open file of a template");
+    struct restore *restore = NULL;
+    struct restore_request request = make_request(image, "-c", &plain);
+    ok(truncate(name, 1) == 0, "the file is changed");
+    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "the snapshot is stale then");
+    ok(strstr(err.text, name) != NULL, "the file is named");
+    unlink(name);
+    close(request.root);
+    close(request.agent);
+}
+
 /* Nothing of what restore_prepare did is left in this process when it fails. */
 static void test_stale(void)
 {
@@ -962,6 +998,7 @@ static void test_restore(int image)
     test_filter(image);
     test_finish(image);
     test_descriptor();
+    test_open_file();
     test_limits(image);
 }
 
@@ -989,9 +1026,12 @@ static void test_refusals(void)
             continue;
         }
         struct error err = {0};
+        char name[64];
+        file_name(name, getpid());
         is_int(try_to_dump(&states[i], &err), -ENOTSUP, "not saved: a process with %s", states[i].name);
         if (!ok(strstr(err.text, states[i].reason) != NULL, "the reason is given"))
             diag("%s", err.text);
+        unlink(name);
     }
 }
 
