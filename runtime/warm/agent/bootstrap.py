@@ -184,21 +184,26 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
             raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
-    if any(map(has_secrets, gc.get_objects())):
+    if has_secrets():
         raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
 
 
-def has_secrets(thing: object) -> bool:
-    """Tell what OpenSSL has drawn random numbers for: a connection, and the keys of a server's session tickets.
+def has_secrets() -> bool:
+    """Tell whether there is what OpenSSL has drawn random numbers for: a connection, a server's keys of tickets.
 
     A context for clients alone, as ssl.create_default_context() makes it since 3.10, has such keys and no use for them.
     """
-    module = sys.modules.get("_ssl")
-    if module is None:
+    ssl = sys.modules.get("_ssl")
+    if ssl is None:
         return False
-    if issubclass(type(thing), module._SSLContext):
-        return bool(module._SSLContext.protocol.__get__(thing) != module.PROTOCOL_TLS_CLIENT)
-    return issubclass(type(thing), module._SSLSocket)
+    things = gc.get_objects()
+    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, (ssl._SSLContext, ssl._SSLSocket))}
+    return bool(kinds) and any(
+        not issubclass(type(thing), ssl._SSLContext)
+        or ssl._SSLContext.protocol.__get__(thing) != ssl.PROTOCOL_TLS_CLIENT
+        for thing in things
+        if type(thing) in kinds
+    )
 
 
 def look_around(watch: Watch) -> None:
