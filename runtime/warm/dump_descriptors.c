@@ -49,17 +49,19 @@ static bool has_lock(const char *info)
 }
 
 /* Locks of fcntl(2) belong to the process that has taken them. In a template that is not this one but the one
- * that it was forked from, and has waited since. */
-static bool parent_has_lock(const struct tracee *t, struct arena *a, const char *number)
+ * that it was forked from, and has waited since. Who cannot be looked at may have one; who has closed the
+ * file has none. */
+static bool parent_may_have_lock(const struct tracee *t, struct arena *a, const char *number)
 {
     char *status, *info;
     const char *line;
     if (tracee_file(t, a, "status", &status, NULL, NULL) < 0 || (line = strstr(status, "\nPPid:")) == NULL)
-        return false;
-    cleanup_fd int parent = proc_open_process((pid_t)strtol(line + sizeof("\nPPid:"), NULL, 10), NULL);
-    return parent >= 0 &&
-           io_read_file_at(a, parent, arena_printf(a, "fdinfo/%s", number), MAX_INFO, &info, NULL) == 0 &&
-           has_lock(info);
+        return true;
+    cleanup_fd int parent = proc_open_process((pid_t)strtol(line + strlen("\nPPid:"), NULL, 10), NULL);
+    if (parent < 0)
+        return true;
+    int ret = io_read_file_at(a, parent, arena_printf(a, "fdinfo/%s", number), MAX_INFO, &info, NULL);
+    return ret != -ENOENT && (ret < 0 || has_lock(info));
 }
 
 /* "pos:\t0\nflags:\t02100000\n…", the flags in octal. */
@@ -127,7 +129,7 @@ static bool file_of(const struct tracee *t, const struct dump_request *request, 
     if (!find_file(t, parts, details->path, &identity, d))
         return false;
     return d->file < parts->file_count ||
-           (identity.changed < request->began && details->plain && !parent_has_lock(t, a, number) &&
+           (identity.changed < request->began && details->plain && !parent_may_have_lock(t, a, number) &&
             dump_files_add(request->root, details->path, &identity, a, parts, &d->file));
 }
 

@@ -22,3 +22,10 @@ export BATS_TEST_TIMEOUT=900
 @test "CPython's own tests, a selection; Python 3.14 of Debian 14" {
     compare_regrtest python-testsuite-forky
 }
+
+@test "an import that makes an SSL context for clients: Python 3.9 does not tell whether it has a connection" {
+    use_image pandas-bullseye
+    module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)'
+    preload context
+    is_cold_because SSL
+}

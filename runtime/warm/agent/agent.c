@@ -413,6 +413,7 @@ static PyObject *main_without_frames(PyObject *self, PyObject *args)
     wake_up(park(settled), settled);
 }
 
+/* For what it does; negative: an exception is set. */
 static int call(PyObject *function)
 {
     PyObject *result = PyObject_CallObject(function, NULL);
@@ -441,7 +442,7 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     if (pid != 0)
         PyOS_AfterFork_Parent();
     if (pid < 0)
-        return PyErr_SetFromErrno(PyExc_OSError); /* threads start after the next fork */
+        return PyErr_SetFromErrno(PyExc_OSError); /* until the next fork numexpr computes in one thread */
     if (pid > 0)
         return call(agent.start_threads) < 0 ? NULL : Py_BuildValue("i", pid);
     const struct warm_params *params = sleep_until_restored(report, word, size);

@@ -25,6 +25,7 @@ ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of 
 # Who knows by handlers of its own (pthread_atfork(3)) that its threads are gone after a fork: libraries called like
 # this start them again, an allocator with threads of this name does without, wherever it is contained.
 OPENBLAS, JEMALLOC = "openblas", "jemalloc_bg_thd"
+COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
 
@@ -192,15 +193,17 @@ def has_secrets() -> bool:
     """Tell whether there is what OpenSSL has drawn random numbers for: a connection, a server's keys of tickets.
 
     A context for clients alone, as ssl.create_default_context() makes it since 3.10, has such keys and no use for them.
+    Before, the collector does not know connections, so none may be there to make one.
     """
     ssl = sys.modules.get("_ssl")
     if ssl is None:
         return False
     things = gc.get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, (ssl._SSLContext, ssl._SSLSocket))}
+    if not ssl._SSLSocket.__flags__ & COLLECTED:
+        return bool(kinds)
     return bool(kinds) and any(
-        not issubclass(type(thing), ssl._SSLContext)
-        or ssl._SSLContext.protocol.__get__(thing) != ssl.PROTOCOL_TLS_CLIENT
+        issubclass(type(thing), ssl._SSLSocket) or ssl._SSLContext.protocol.__get__(thing) != ssl.PROTOCOL_TLS_CLIENT
         for thing in things
         if type(thing) in kinds
     )

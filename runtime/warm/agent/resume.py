@@ -106,11 +106,8 @@ def end_threads() -> None:
     pandas imports it wherever it is installed. It would find out by the process id that a fork has left its threads
     behind, and that may be the same in a container.
     """
-    interpreter = sys.modules.get("numexpr.interpreter")
-    try:
-        threads = interpreter._set_num_threads(1)  # type: ignore[union-attr]
-    except Exception:  # there is no numexpr, or another one: what runs is seen
-        return
+    set_number: Any = getattr(sys.modules.get("numexpr.interpreter"), "_set_num_threads", None)
+    threads = set_number(1) if set_number else 1
     if threads > 1:
         NUMEXPR.append(threads)
 
