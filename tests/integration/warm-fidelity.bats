@@ -615,6 +615,62 @@ print(threads - len(os.listdir("/proc/self/task")), numexpr.evaluate("sum(number
     output_has "999999000000.0 1000000.0"
 }
 
+# Threads as libraries start them when they are imported: three that wait for a semaphore each.
+waiting_threads='import ctypes
+libc = ctypes.CDLL(None)
+semaphores = [ctypes.create_string_buffer(32) for _ in range(3)]
+threads = [ctypes.c_ulong() for _ in range(3)]
+errors = []
+for semaphore, thread in zip(semaphores, threads):
+    libc.sem_init(semaphore, 0, 0)
+    errors.append(libc.pthread_create(ctypes.byref(thread), None, libc.sem_wait, semaphore))
+    if not errors[-1]: libc.pthread_setname_np(thread, b"waiter")'
+
+keep_waiting() {
+    module waiting.py <<<"$waiting_threads"
+    preload waiting
+    same -c 'import ctypes, os, time, waiting
+def show():
+    tasks = [dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{t}/status").read().splitlines())
+             for t in sorted(os.listdir("/proc/self/task"), key=int)]
+    print(*((task["Name"], task["SigBlk"], task["CapEff"], task["Cpus_allowed"]) for task in tasks))
+time.sleep(0.2) # until the cold ones wait
+show()
+for semaphore, thread in zip(waiting.semaphores, waiting.threads):
+    code = ctypes.c_long(7)
+    waiting.libc.sem_post(semaphore)
+    print(waiting.libc.pthread_join(thread, ctypes.byref(code)), code.value)
+    show()'
+    output_has "('waiter', "
+}
+
+@test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.36 (Debian 12)" {
+    keep_waiting
+}
+
+@test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.41 (Debian 13)" {
+    use_image pandas-trixie
+    keep_waiting
+}
+
+@test "threads that a library starts when it is imported: by exec, and where the library itself could not start them" {
+    module waiting.py <<<"$waiting_threads"
+    preload waiting
+    local show='import os, waiting; print(waiting.errors, len(os.listdir("/proc/self/task")))'
+    program require 'import time; print("ready", flush=True); time.sleep(1000)'
+    start_box
+    expect 0 runtime exec box python3 -c "$show"
+    output_is "[0, 0, 0] 4"
+    runtime delete --force box
+    # Of a user whom there is no other process of, in the container's user namespace if it has one.
+    is_rootless || configure 'process["user"] = {"uid": 54321, "gid": 54321}'
+    expect 0 warm -c "$show"
+    output_is "[0, 0, 0] 4"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NPROC", "soft": 2, "hard": 2}]'
+    expect 0 either -c "$show" # cold, for else there would be two threads less than it believes
+    output_is "[0, 11, 11] 2"
+}
+
 @test "an import may keep /dev/urandom open: it is the container's own again" {
     module holds.py <<<'one, two = (open("/dev/urandom", "rb", 0) for _ in range(2)); one.read(1)'
     preload holds

@@ -208,6 +208,42 @@ print(numexpr.evaluate("sum(numbers * 2)"), numexpr.set_num_threads(1))'
     [[ $(<out) == "$output" ]]
 }
 
+# A thread that is no one of Python, and a function that it may run.
+native_thread='import ctypes, os
+libc, thread = ctypes.CDLL(None), ctypes.c_ulong()
+memory = ctypes.create_string_buffer(64)
+def start(function): libc.pthread_create(ctypes.byref(thread), None, function, memory)
+def count(): return len(os.listdir("/proc/self/task"))
+'
+
+@test "threads of libraries that wait: in the process that forks, and in the fork" {
+    session "$native_thread"'libc.sem_init(memory, 0, 0)
+start(libc.sem_wait)
+child = fork()
+if child: wait()
+print(count(), libc.sem_post(memory), libc.pthread_join(thread, None), count())'
+    save
+    local _
+    for _ in 1 2; do
+        expect 0 continue_as_fork
+        output_is "2 0 0 1"
+    done
+    release
+    [[ $(<out) == "2 0 0 1" ]]
+}
+
+@test "threads of libraries that do not come to rest: in the process that forks alone, as after os.fork()" {
+    session "$native_thread"'libc.pthread_spin_init(memory, 0); libc.pthread_spin_lock(memory)
+start(libc.pthread_spin_lock)
+if fork(): wait()
+print(count())'
+    save
+    expect 0 continue_as_fork
+    output_is 1
+    release
+    [[ $(<out) == 2 ]]
+}
+
 @test "the fork has the filter, the capabilities and the descriptors of its container" {
     configure 'config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
     {"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 18}]}

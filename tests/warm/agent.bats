@@ -101,15 +101,60 @@ PYTHON
     refuses 'import subprocess; child = subprocess.Popen(["sleep", "9"])' 'the imports start a process'
 }
 
-@test "template: a thread of a library is told by the library that started it" {
-    local start='import ctypes
-place = ctypes.c_void_p()
-def start(function, argument): ctypes.CDLL(None).pthread_create(ctypes.byref(place), None, function, ctypes.c_void_p(argument))
+# Threads as libraries start them: start(function, argument, name) returns what pthread_join(3) takes, wait(semaphore) is
+# a function for it.
+native_threads='import ctypes, threading
+libc = ctypes.CDLL(None)
+def start(function, argument, name=b""):
+    place = ctypes.c_ulong()
+    libc.pthread_create(ctypes.byref(place), None, function, ctypes.c_void_p(argument))
+    if name: libc.pthread_setname_np(place, name)
+    return place
+def semaphore():
+    memory = ctypes.create_string_buffer(32)
+    libc.sem_init(memory, 0, 0)
+    return memory
+def wait_for(memory, name=b""): return start(libc.sem_wait, ctypes.addressof(memory), name)
 '
-    refuses "$start"'start(ctypes.CDLL("libsqlite3.so.0").sqlite3_sleep, 9000)' \
-        "the imports start a thread, 'python3' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which would be missing"
-    refuses "$start"'start(ctypes.CDLL(None).sleep, 9)' \
-        "the imports start a thread, 'python3' of an unknown library, which would be missing"
+
+@test "template: a thread of a library that does not come to rest is refused" {
+    refuses "$native_threads"'memory = ctypes.create_string_buffer(b"1" + bytes(63))
+libc.pthread_spin_init(memory, 0); libc.pthread_spin_lock(memory)
+start(libc.pthread_spin_lock, ctypes.addressof(memory), b"spinner")' \
+        "the imports start a thread, 'spinner' of an unknown library, which does not come to rest"
+}
+
+@test "template: a thread of a library with a property of its own is refused" {
+    refuses "$native_threads"'thread = start(ctypes.CDLL("libsqlite3.so.0").sqlite3_sleep, 9000, b"idle")
+libc.pthread_setschedparam(thread, 5, ctypes.byref(ctypes.c_int(0)))' \
+        "the imports start a thread, 'idle' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which has processors or a priority of its own"
+    # sigaltstack(argument), and pause() for ever.
+    refuses "$native_threads"'import mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("31f6b8830000000f05b8220000000f05ebf7"))
+stack = (ctypes.c_ulong * 3)(ctypes.addressof(room := ctypes.create_string_buffer(65536)), 0, 65536)
+start(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(code))), ctypes.addressof(stack))' \
+        "the imports start a thread, 'python3' of an unknown library, which has a stack of its own for signals"
+    refuses "$native_threads"'memory = semaphore()
+for _ in range(65): wait_for(memory)' 'the imports start more threads than can be saved'
+    refuses "$native_threads"'kept = []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def function(argument): kept.append(argument); threading.Event().wait()
+start(function, 1)
+while not kept: pass' "the imports start a thread of Python, which would be missing"
+}
+
+@test "restored: threads of libraries that wait come along, with their names, and end when they may" {
+    echo "$native_threads"'memory = [semaphore() for _ in range(3)]
+threads = [wait_for(one, b"waiter-%d" % number) for number, one in enumerate(memory)]' >subject.py
+    run "$wake" --import=subject python3 -c 'import ctypes, os, subject
+def names(): return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task"))
+print(names())
+for memory, thread in zip(subject.memory, subject.threads):
+    subject.libc.sem_post(memory)
+    print(subject.libc.pthread_join(thread, None), len(names()))'
+    [[ $status == 0 ]]
+    [[ $output == "['python3', 'waiter-0', 'waiter-1', 'waiter-2']"$'\n'"0 3"$'\n'"0 2"$'\n'"0 1" ]]
 }
 
 @test "template: a module that makes an SSL context for servers, or a connection, is refused" {

@@ -73,6 +73,20 @@ def test_figures_are_drawn_by_a_prewarmed_matplotlib(virtualenv: str) -> None:
     assert all(content.startswith(b"\x89PNG\r\n") for content in done.artifacts.values())
 
 
+def test_polars_is_prewarmed_with_its_threads(virtualenv: str) -> None:
+    source = """import os, polars
+threads = [open(f"/proc/self/task/{number}/comm").read() for number in os.listdir("/proc/self/task")]
+frame = polars.DataFrame({"key": [1, 2, 1, 3] * 1000, "value": range(4000)})
+sums = frame.lazy().group_by("key").agg(polars.col("value").sum()).sort("key").collect()
+print(sums["value"].to_list(), len(threads) > 1)"""
+    options = make_options(
+        virtualenv=virtualenv, preload=["polars"], warm="require", memory_mb=4096, max_processes=200
+    )
+    for _ in range(2):
+        done = run_code(source, options=options)
+        assert (done.stdout, done.stderr) == ("[3998000, 1999000, 2001000] True\n", "")
+
+
 def test_modules_that_were_asked_for_are_there_already() -> None:
     source = "import sys\nprint('decimal' in sys.modules, 'xmlrpc.client' in sys.modules)"
     options = make_options(preload=["xmlrpc.client"])

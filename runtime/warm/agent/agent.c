@@ -21,6 +21,7 @@
 #include "warm/agent/loaded.h"
 #include "warm/agent/python_abi.h"
 #include "warm/agent/system.h"
+#include "warm/agent/threads.h"
 #include "warm/params.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -154,6 +155,22 @@ static PyObject *arm(PyObject *self, PyObject *args)
     return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
 }
 
+static Py_ssize_t length_of(const char *text)
+{
+    Py_ssize_t n = 0;
+    while (text[n] != '\0')
+        n++;
+    return n;
+}
+
+/* No template: `text` says why, in the form of the report. */
+static _Noreturn void refuse(const char *text)
+{
+    system_call(__NR_write, agent.report, (long)text, length_of(text) + 1, 0);
+    for (;;)
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+}
+
 /* In a child of fork: say so on a descriptor, close it, and sleep until the call returns something else than
  * an error, the address that a restorer puts there. The child sleeps between fork and the hooks that CPython
  * and libraries run in a child, so that these run once in every process that is restored: it has the process
@@ -184,11 +201,13 @@ static void rehearse(PyObject *settled);
 static const struct warm_params *park(PyObject *settled)
 {
     PyOS_BeforeFork();
-    int pid = fork();
+    int pid = threads_fork();
     if (pid == 0)
         return sleep_until_restored(agent.report, "r", 2);
-    if (pid > 0 && agent.report <= 9 && fork() == 0)
+    if (pid > 0 && agent.report <= 9 && threads_fork() == 0)
         rehearse(settled);
+    if (pid < 0)
+        refuse("xa thread that the imports have started does not come to rest");
     system_call(__NR_close, agent.report, 0, 0, 0);
     long child = -EINTR;
     while (pid > 0 && child == -EINTR)
@@ -216,14 +235,6 @@ static char **copy_texts(uint64_t count, uint64_t address)
     }
     out[count] = NULL;
     return out;
-}
-
-static Py_ssize_t length_of(const char *text)
-{
-    Py_ssize_t n = 0;
-    while (text[n] != '\0')
-        n++;
-    return n;
 }
 
 /* Arguments as sys.argv has them, variables as the system does. */
@@ -366,7 +377,7 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
         start_cold((char **)params->argv, (char **)params->envp);
     environ = envp;
     PyOS_AfterFork_Child();
-    if (resume(params, argv, envp, PyTuple_GetItem(settled, 0)) < 0)
+    if (resume(params, argv, envp, PyTuple_GetItem(settled, 0)) < 0 || threads_start() < 0)
         start_cold(argv, envp);
     agent.kept = PyTuple_GetItem(settled, 1);
     Py_IncRef(agent.kept);
@@ -404,12 +415,8 @@ static PyObject *main_without_frames(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* what resume() and leave() take of it */
-    if (settled == NULL) {
-        static const char text[] = "xthe interpreter cannot be settled";
-        system_call(__NR_write, agent.report, (long)text, sizeof(text), 0);
-        system_call(__NR_exit_group, 1, 0, 0, 0);
-    }
-
+    if (settled == NULL)
+        refuse("xthe interpreter cannot be settled");
     wake_up(park(settled), settled);
 }
 
@@ -438,7 +445,9 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     if (call(agent.end_threads) < 0)
         return NULL;
     PyOS_BeforeFork();
-    int pid = fork();
+    int pid = threads_fork();
+    if (pid < 0)
+        pid = fork(); /* without threads, as os.fork() */
     if (pid != 0)
         PyOS_AfterFork_Parent();
     if (pid < 0)
@@ -453,6 +462,8 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     PyObject *renewed = entropy != NULL ? PyObject_CallObject(agent.renew, entropy) : NULL;
     if (renewed == NULL || call(agent.start_threads) < 0)
         return NULL;
+    if (threads_start() < 0)
+        return fail("threads of libraries cannot be started again"), NULL;
     Py_DecRef(entropy);
     Py_DecRef(renewed);
     return Py_BuildValue("i", 0);
@@ -548,9 +559,8 @@ static PyMethodDef methods[] = {
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
+    {"rest_threads", rest_threads, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
-    {"thread_library", thread_library, METH_O, NULL},
-    {"threads", threads, METH_VARARGS, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -22,9 +22,6 @@ DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousan
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
-# Who knows by handlers of its own (pthread_atfork(3)) that its threads are gone after a fork: libraries called like
-# this start them again, an allocator with threads of this name does without, wherever it is contained.
-OPENBLAS, JEMALLOC = "openblas", "jemalloc_bg_thd"
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
@@ -143,24 +140,16 @@ def python_threads() -> str:
 
 
 def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
-    """Raise Failed if a thread runs that would be missing: fork(2) takes none along."""
+    """Raise Failed if a thread runs that would be missing: of Python, or one that cannot come along in a fork."""
     if sys.modules["_thread"]._count():
         raise Failed(f"the imports start a thread{python_threads()}, which would be missing")
-    for number in agent.threads():
-        for _ in range(100):
-            library = agent.thread_library(number)
-            if library is not None:
-                break
-            __import__("time").sleep(0.001)  # it may only have begun
-        try:
-            with open(f"/proc/self/task/{number}/comm", errors="replace") as file:
-                name = file.read().rstrip("\n")
-        except OSError:  # there is no /proc, or the thread has ended
-            name = "?"
-        known = name == JEMALLOC or OPENBLAS in str(library).rpartition("/")[2]
-        if not known and number in agent.threads():
-            whose = "of an unknown library" if library is None else f"of '{library or sys.executable}'"
-            raise Failed(f"the imports start a thread, '{name}' {whose}, which would be missing")
+    found = agent.rest_threads()
+    if found:
+        name, library, reason = found
+        if name is None:
+            raise Failed(reason)
+        whose = "an unknown library" if library is None else f"'{library or sys.executable}'"
+        raise Failed(f"the imports start a thread, '{name}' of {whose}, which {reason}")
 
 
 def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]

@@ -1,7 +1,6 @@
 /* What the dynamic linker has loaded, and which of it has started a thread. */
 #include "warm/agent/loaded.h"
 
-#include <asm/errno.h>
 #include <asm/unistd.h>
 #include <elf.h>
 #include <linux/memfd.h>
@@ -25,32 +24,6 @@ PyObject *libraries(PyObject *self, PyObject *args)
     (void)args;
     PyObject *list = PyList_New(0);
     return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
-}
-
-/* There may be no /proc, or none that may be looked at (Landlock): so the kernel is asked for each number
- * that a thread may have got since this process began, in a pid namespace of its own. */
-enum { NUMBERS = 8192 };
-
-PyObject *threads(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    long pid = system_call(__NR_getpid, 0, 0, 0, 0);
-    PyObject *list = PyList_New(0);
-    for (long tid = pid + 1; list != NULL && tid <= pid + NUMBERS; tid++) {
-        long ret = system_call(__NR_tgkill, pid, tid, 0, 0);
-        if (ret == -ESRCH)
-            continue;
-        if (ret < 0) {
-            PyErr_SetString(PyExc_RuntimeError, "threads cannot be seen, for tgkill(2) is refused");
-            return NULL;
-        }
-        PyObject *number = Py_BuildValue("l", tid);
-        if (number == NULL || PyList_Append(list, number) < 0)
-            return NULL;
-        Py_DecRef(number);
-    }
-    return list;
 }
 
 /* How much of a thread's descriptor is looked at behind its list of robust mutexes. Where the address of the
@@ -86,7 +59,7 @@ static const char *library_at(uintptr_t address)
     return search.name;
 }
 
-/* Copy memory that may be gone by now, with the thread that it was of. Returns how many words there are. */
+/* Copy memory of which not all may be there. Returns how many words are. */
 static size_t copy_words(uintptr_t *out, size_t count, const void *from)
 {
     long fd = system_call(__NR_memfd_create, (long)"descriptor", MFD_CLOEXEC, 0, 0);
@@ -97,24 +70,18 @@ static size_t copy_words(uintptr_t *out, size_t count, const void *from)
     return copied < 0 ? 0 : (size_t)copied / sizeof(*out);
 }
 
-PyObject *thread_library(PyObject *self, PyObject *tid)
+const char *library_of_thread(uintptr_t robust_list)
 {
-    (void)self;
-    const void *head = NULL;
-    uintptr_t words[DESCRIPTOR_SIZE / sizeof(uintptr_t)];
-    size_t size, count = 0;
-    long number = PyLong_AsLong(tid);
-    if (number == -1 && PyErr_Occurred() != NULL)
-        return NULL;
+    uintptr_t words[DESCRIPTOR_SIZE / sizeof(uintptr_t)] = {0};
+    size_t count = 0;
     /* glibc's descriptor of the thread has the head of the list in it: set_robust_list(2). */
-    if (system_call(__NR_get_robust_list, number, (long)&head, (long)&size, 0) >= 0 && head != NULL)
-        count = copy_words(words, sizeof(words) / sizeof(words[0]), head);
+    if (robust_list != 0)
+        count = copy_words(words, sizeof(words) / sizeof(words[0]), (const void *)robust_list);
     const char *libc = library_at((uintptr_t)&fork), *linker = library_at((uintptr_t)&__tls_get_addr);
     for (size_t i = 0; i < count; i++) {
         const char *name = library_at(words[i]);
         if (name != NULL && name != libc && name != linker)
-            return PyUnicode_DecodeFSDefault(name);
+            return name;
     }
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
+    return NULL;
 }

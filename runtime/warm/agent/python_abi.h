@@ -11,6 +11,7 @@
 typedef struct _object PyObject;
 typedef ptrdiff_t Py_ssize_t;
 typedef struct _is PyInterpreterState;
+typedef struct _ts PyThreadState;
 
 typedef PyObject *PyCFunction(PyObject *self, PyObject *args);
 
@@ -88,6 +89,8 @@ int Py_RunMain(void);
 PyStatus PyConfig_SetString(void *config, wchar_t **place, const wchar_t *text);
 PyStatus PyConfig_SetWideStringList(void *config, PyWideStringList *list, Py_ssize_t length, wchar_t **items);
 PyInterpreterState *PyInterpreterState_Get(void);
+PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter);
+PyThreadState *PyThreadState_Next(PyThreadState *state);
 extern PyObject _Py_NoneStruct;
 extern PyObject *PyExc_RuntimeError;
 extern PyObject *PyExc_OSError;
