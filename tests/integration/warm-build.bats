@@ -311,6 +311,17 @@ numbers_of() {
     ((files[-1] > network[0] && files[-1] < ready[0]))
 }
 
+@test "time: with a memory policy no page is copied before it is set, for it says on which node they are to lie" {
+    configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0"}'
+    traced -e trace=mmap,process_madvise,set_mempolicy
+    local -a policy snapshot copied
+    mapfile -t policy < <(numbers_of 'set_mempolicy\(')
+    mapfile -t snapshot < <(numbers_of 'mmap\(.*/warm/')
+    mapfile -t copied < <(numbers_of 'process_madvise\(.*MADV_POPULATE_WRITE')
+    ((snapshot[0] > 0 && snapshot[0] < policy[0]))
+    ((copied[0] > policy[0]))
+}
+
 @test "time: runtime and container share the look at the files, and look at none twice" {
     traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000 # so long takes a turn
     files_of container >all
