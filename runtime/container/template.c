@@ -1,4 +1,4 @@
-/* The template: its configuration, its life, its report. A process of its own makes it, for whoever makes a
+/* The template: its life, its report. A process of its own makes it, for whoever makes a
  * container changes its standard streams, its signals and its network namespace. */
 #include "container/template.h"
 
@@ -20,12 +20,12 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/libraries.h"
-#include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "container/create.h"
 #include "container/delete.h"
 #include "container/sync.h"
+#include "container/template_spec.h"
 #include "container/template_state.h"
 
 /* A report names every file of every module; pandas needs 200 KiB. */
@@ -46,163 +46,6 @@ const char *template_id(struct arena *a, const char *id)
     hash_name(hash_bytes(id, size), hash);
     return arena_printf(a, "%.*s:%s" TEMPLATE_SUFFIX, (int)(TEMPLATE_ID_MAX - end - HASH_NAME_SIZE), id,
                         hash);
-}
-
-/* The configuration: that of the container, changed where a template must not touch anything. */
-
-static void append_option(struct arena *a, struct str_list *options, const char *option)
-{
-    const char **items = ARENA_ARRAY(a, options->count + 2, const char *);
-    if (options->count > 0)
-        memcpy(items, options->items, options->count * sizeof(*items));
-    items[options->count] = option;
-    *options = (struct str_list){items, options->count + 1};
-}
-
-/* Nothing that is written there outlives the template. */
-static bool is_made_anew(const struct spec_mount *mount)
-{
-    static const char *const types[] = {"proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2"};
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (mount->type != NULL && str_eq(mount->type, types[i]))
-            return true;
-    return false;
-}
-
-static bool is_bind(const struct spec_mount *mount)
-{
-    if (mount->type != NULL && str_eq(mount->type, "bind"))
-        return true;
-    for (size_t i = 0; i < mount->options.count; i++)
-        if (str_eq(mount->options.items[i], "bind") || str_eq(mount->options.items[i], "rbind"))
-            return true;
-    return false;
-}
-
-static void make_mounts(struct arena *a, const struct spec *from, const char *agent, struct spec *out)
-{
-    struct spec_mounts mounts = {ARENA_ARRAY(a, from->mounts.count + 1, struct spec_mount),
-                                 from->mounts.count + 1};
-    for (size_t i = 0; i < from->mounts.count; i++) {
-        mounts.items[i] = from->mounts.items[i];
-        if (!is_bind(&mounts.items[i]) && is_made_anew(&mounts.items[i]))
-            continue;
-        append_option(a, &mounts.items[i].options, "ro");
-        append_option(a, &mounts.items[i].options,
-                      "rro"); /* what is mounted beneath; "rw" stands before it */
-    }
-    struct spec_mount *last = &mounts.items[from->mounts.count];
-    *last = (struct spec_mount){.destination = TEMPLATE_AGENT_PATH, .type = "bind", .source = agent};
-    append_option(a, &last->options, "bind");
-    append_option(a, &last->options, "ro");
-    out->mounts = mounts;
-}
-
-/* New namespaces instead of those of others, and always those that keep the template to itself; the user
- * namespace stays what it is, for it decides what the files look like. */
-static void make_namespaces(struct arena *a, const struct spec *from, struct spec_linux *out)
-{
-    static const char *const always[] = {"pid", "mount", "ipc", "uts", "network"};
-    static const char *const as_given[] = {"user", "cgroup", "time"};
-    const size_t fixed = sizeof(always) / sizeof(always[0]), given = sizeof(as_given) / sizeof(as_given[0]);
-    struct spec_namespaces list = {ARENA_ARRAY(a, fixed + given, struct spec_namespace), 0};
-    for (size_t i = 0; i < fixed; i++)
-        list.items[list.count++] = (struct spec_namespace){.type = always[i]};
-    for (size_t i = 0; i < given; i++) {
-        const struct spec_namespace *ns = spec_namespace(from, as_given[i]);
-        if (ns != NULL)
-            list.items[list.count++] = *ns;
-    }
-    out->namespaces = list;
-}
-
-/* A bound that holds without a cgroup controller; where the container has one of its own, that is the bound.
- */
-static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *out)
-{
-    const struct spec_rlimits given = out->rlimits;
-    for (size_t i = 0; i < given.count; i++)
-        if (str_eq(given.items[i].type, "RLIMIT_AS"))
-            return;
-    out->rlimits =
-        (struct spec_rlimits){ARENA_ARRAY(a, given.count + 1, struct spec_rlimit), given.count + 1};
-    if (given.count > 0)
-        memcpy(out->rlimits.items, given.items, given.count * sizeof(*given.items));
-    out->rlimits.items[given.count] =
-        (struct spec_rlimit){.type = "RLIMIT_AS", .hard = memory, .soft = memory};
-}
-
-/* Paths in these, with colons between them, the interpreter joins to the working directory when it starts; an
- * empty one in PYTHONPATH is that directory. */
-static const char *const path_variables[] = {
-    "PYTHONPATH=", "PYTHONUSERBASE=", "PYTHONHOME=", "PYTHONPYCACHEPREFIX="};
-
-static bool has_relative_path(const char *paths)
-{
-    for (const char *p = paths; *paths != '\0'; p++) {
-        if (*p != '/')
-            return true;
-        p = strchr(p, ':');
-        if (p == NULL)
-            return false;
-    }
-    return false;
-}
-
-/* Does the start of the interpreter depend on the working directory? */
-static bool starts_from_directory(const struct spec_process *process)
-{
-    if (process->args.count > 0 && process->args.items[0][0] != '/' &&
-        strchr(process->args.items[0], '/') != NULL)
-        return true;
-    for (size_t i = 0; i < process->env.count; i++)
-        for (size_t v = 0; v < sizeof(path_variables) / sizeof(path_variables[0]); v++) {
-            const char *paths = str_after(process->env.items[i], path_variables[v]);
-            if (paths != NULL && has_relative_path(paths))
-                return true;
-        }
-    return false;
-}
-
-/* Beside the container's, which is to have no other cgroup in it: "/a/" would make "/a/-template". What
- * systemd takes is no path. */
-static const char *make_cgroups_path(struct arena *a, const struct template_request *r, const char *path)
-{
-    if (path == NULL || path[0] == '\0') /* both: not given */
-        return path;
-    return arena_printf(a, "%s-template",
-                        r->rt->cgroup_manager == CGROUP_MANAGER_SYSTEMD ? path : path_clean(a, path));
-}
-
-static const struct spec *make_spec(struct arena *a, const struct template_request *r)
-{
-    const struct spec *from = r->plan->spec;
-    struct spec *out = ARENA_NEW(a, struct spec);
-    *out = *from;
-    out->hooks = (struct spec_hooks){0};
-    out->root = ARENA_NEW(a, struct spec_root);
-    *out->root = (struct spec_root){.path = from->root->path, .readonly = true};
-    make_mounts(a, from, r->agent, out);
-
-    out->process = ARENA_NEW(a, struct spec_process);
-    *out->process = *from->process;
-    out->process->terminal = false;
-    if (!starts_from_directory(from->process))
-        out->process->cwd = "/"; /* a directory that is missing would be made */
-    size_t count = 0;
-    while (r->argv[count] != NULL)
-        count++;
-    if (r->memory > 0)
-        bound_memory(a, r->memory, out->process);
-    out->process->args = (struct str_list){(const char **)(uintptr_t)r->argv, count};
-
-    out->linux_ = ARENA_NEW(a, struct spec_linux);
-    *out->linux_ = *from->linux_;
-    make_namespaces(a, from, out->linux_);
-    out->linux_->net_devices.count = 0;
-    out->linux_->intel_rdt = NULL;
-    out->linux_->cgroups_path = make_cgroups_path(a, r, from->linux_->cgroups_path);
-    return out;
 }
 
 /* The report. */
@@ -404,7 +247,7 @@ static int build(const struct template_request *r, int report, template_taker *t
     struct plan_source source = {.bundle = plan->bundle,
                                  .config = plan->config,
                                  .config_size = plan->config_size,
-                                 .spec = make_spec(&a, r)};
+                                 .spec = template_spec(&a, r)};
     struct create_options options = {.id = template_id(&a, r->options->id),
                                      .no_pivot = r->options->no_pivot,
                                      .no_new_keyring = r->options->no_new_keyring,

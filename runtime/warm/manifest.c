@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -47,6 +48,9 @@ static bool is_sound(const struct manifest *m)
     for (uint32_t i = 0; i < h->variable_count; i++)
         if (!is_string(m, m->variables[i]))
             return false;
+    for (uint32_t i = 0; i < h->place_count; i++)
+        if (!is_string(m, m->places[i]))
+            return false;
     return true;
 }
 
@@ -60,7 +64,8 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
     uint64_t entries = (uint64_t)h->entry_count * sizeof(struct manifest_entry);
     uint64_t modules = (uint64_t)h->module_count * sizeof(uint32_t);
     uint64_t variables = (uint64_t)h->variable_count * sizeof(uint32_t);
-    if (sizeof(*h) + groups + entries + modules + variables + h->strings_size != size)
+    uint64_t places = (uint64_t)h->place_count * sizeof(uint32_t);
+    if (sizeof(*h) + groups + entries + modules + variables + places + h->strings_size != size)
         return damaged(err);
     const char *p = (const char *)data + sizeof(*h);
     struct manifest *m = ARENA_NEW(a, struct manifest);
@@ -69,7 +74,8 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
     m->entries = (const struct manifest_entry *)(const void *)(p += groups);
     m->modules = (const uint32_t *)(const void *)(p += entries);
     m->variables = (const uint32_t *)(const void *)(p += modules);
-    m->strings = p + variables;
+    m->places = (const uint32_t *)(const void *)(p += variables);
+    m->strings = p + places;
     if (!is_sound(m))
         return damaged(err);
     *out = m;
@@ -181,6 +187,16 @@ int manifest_check_environment(const struct manifest *m, char *const *envp, stru
             return error_text(err, -ESTALE, "variable '%.*s' has another value", (int)length, expected);
     }
     return m->header->whole_environment != 0 ? check_additions(m, envp, err) : 0;
+}
+
+int manifest_check_places(const struct manifest *m, struct error *err)
+{
+    for (uint32_t i = 0; i < m->header->place_count; i++) {
+        const char *path = m->strings + m->places[i];
+        if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) < 0)
+            return error_text(err, -ESTALE, "no file can be made in '%s'", path);
+    }
+    return 0;
 }
 
 void manifest_describe(const struct manifest *m, struct manifest_facts *out)

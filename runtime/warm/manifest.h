@@ -16,8 +16,9 @@ struct look;
 
 /* The report of a template, and what the runtime adds. A report is a sequence of NUL-terminated records, of
  * which the first byte is the kind: v sys.version, f a file, d a directory, a a path that must be absent, l a
- * symbolic link on the way to one of these, m a top-level module, e a variable, E the whole environment,
- * x failure, with its reason, r ready, the last record. */
+ * symbolic link on the way to one of these, w a directory in which the imports have made a file that is gone,
+ * m a top-level module, e a variable, E the whole environment, x failure, with its reason, r ready, the last
+ * record. */
 struct manifest_source {
     const char *report;
     size_t report_size;
@@ -67,6 +68,10 @@ int manifest_check_shadow(const struct manifest *manifest, const struct look *lo
 
 /* Do the variables that the imports read have the values they had? -ESTALE names one. */
 int manifest_check_environment(const struct manifest *manifest, char *const *envp, struct error *err);
+
+/* May this process make files where the imports made some? Who looks for a place for temporary ones does
+ * (tempfile.gettempdir). -ESTALE names a directory. System calls only. */
+int manifest_check_places(const struct manifest *manifest, struct error *err);
 
 /* What it says of itself. Strings point into the data. */
 struct manifest_facts {

@@ -35,7 +35,7 @@ struct builder {
     const struct manifest_source *source;
     struct item *items;
     size_t item_count;
-    struct names modules, variables;
+    struct names modules, variables, places;
     const char *python;
     bool whole_environment;
     char *strings;
@@ -63,7 +63,7 @@ static void add_path(struct builder *b, const char *path, bool link)
 static int take_record(struct builder *b, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("fdal", record[0]) != NULL;
+    bool is_path = strchr("fdalw", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
                           text);
@@ -75,6 +75,9 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         return 0;
     case 'd':
         b->items[b->item_count++] = (struct item){text, NULL, false};
+        return 0;
+    case 'w':
+        b->places.items[b->places.count++] = text;
         return 0;
     case 'm':
         b->modules.items[b->modules.count++] = text;
@@ -104,6 +107,7 @@ static int take_report(struct builder *b, struct error *err)
     b->items = ARENA_ARRAY(b->arena, count + 1, struct item); /* and /etc/passwd */
     b->modules.items = ARENA_ARRAY(b->arena, count, const char *);
     b->variables.items = ARENA_ARRAY(b->arena, count, const char *);
+    b->places.items = ARENA_ARRAY(b->arena, count, const char *);
     for (const char *record = report; record < end; record += strlen(record) + 1) {
         if (record[0] == 'r' && b->python[0] == '\0')
             return error_text(err, -EPROTO, "the template does not say which Python it is");
@@ -342,6 +346,8 @@ static size_t strings_room(const struct builder *b)
         room += strlen(b->modules.items[i]) + 1;
     for (size_t i = 0; i < b->variables.count; i++)
         room += strlen(b->variables.items[i]) + 1;
+    for (size_t i = 0; i < b->places.count; i++)
+        room += strlen(b->places.items[i]) + 1;
     return room;
 }
 
@@ -367,12 +373,14 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
         .module_count = (uint32_t)b->modules.count,
         .variable_count = (uint32_t)b->variables.count,
         .whole_environment = b->whole_environment,
+        .place_count = (uint32_t)b->places.count,
     };
-    const uint32_t *modules = put_names(b, &b->modules), *variables = put_names(b, &b->variables);
+    const uint32_t *modules = put_names(b, &b->modules), *variables = put_names(b, &b->variables),
+                   *places = put_names(b, &b->places);
     header.strings_size = (uint32_t)b->strings_size;
-    header.size = sizeof(header) + out->group_count * sizeof(*out->groups) +
-                  out->entry_count * sizeof(*out->entries) +
-                  (b->modules.count + b->variables.count) * sizeof(uint32_t) + b->strings_size;
+    header.size =
+        sizeof(header) + out->group_count * sizeof(*out->groups) + out->entry_count * sizeof(*out->entries) +
+        (b->modules.count + b->variables.count + b->places.count) * sizeof(uint32_t) + b->strings_size;
     char *p = arena_alloc(b->arena, header.size);
     *data = p;
     *size = header.size;
@@ -381,6 +389,7 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
     p = append(p, out->entries, out->entry_count * sizeof(*out->entries));
     p = append(p, modules, b->modules.count * sizeof(*modules));
     p = append(p, variables, b->variables.count * sizeof(*variables));
+    p = append(p, places, b->places.count * sizeof(*places));
     append(p, b->strings, b->strings_size);
 }
 
@@ -392,6 +401,7 @@ int manifest_build(struct arena *a, const struct manifest_source *source, void *
     if (ret < 0)
         return ret;
     sort_names(&b.modules);
+    sort_names(&b.places);
     resolve_variables(&b);
     b.strings = arena_alloc(a, strings_room(&b));
     struct output out = {

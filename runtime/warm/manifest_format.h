@@ -1,5 +1,5 @@
-/* How a manifest lies in memory and in the image: header, groups, entries, modules, variables, strings.
- * Offsets of strings count from the first string. Numbers are those of the machine that wrote it. */
+/* How a manifest lies in memory and in the image: header, groups, entries, modules, variables, places,
+ * strings. Offsets of strings count from the first string. Numbers are those of the machine that wrote it. */
 #ifndef PYSBX_WARM_MANIFEST_FORMAT_H
 #define PYSBX_WARM_MANIFEST_FORMAT_H
 
@@ -8,7 +8,7 @@
 
 #include "warm/identity.h"
 
-#define MANIFEST_MAGIC UINT64_C(0x31304e414d585953) /* raise with every change of the layout */
+#define MANIFEST_MAGIC UINT64_C(0x32304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
     GROUP_IDENTITY = 1, /* what the path leads to has this identity */
@@ -36,6 +36,7 @@ struct manifest_header {
     uint32_t group_count, entry_count, module_count, variable_count;
     uint32_t strings_size;
     uint32_t whole_environment; /* the variables are all there were */
+    uint32_t place_count, reserved;
 };
 
 /* Points into the data. */
@@ -45,6 +46,7 @@ struct manifest {
     const struct manifest_entry *entries;
     const uint32_t *modules;   /* names, sorted */
     const uint32_t *variables; /* "NAME=value", or "NAME" for one that was not set; sorted */
+    const uint32_t *places;    /* directories, sorted */
     const char *strings;
 };
 

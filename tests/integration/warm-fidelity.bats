@@ -615,6 +615,49 @@ print(threads - len(os.listdir("/proc/self/task")), numexpr.evaluate("sum(number
     output_has "999999000000.0 1000000.0"
 }
 
+# A root that is the test's own, writable, with a place for temporary files.
+writable_root() {
+    own_root python
+    chmod 1777 root/tmp
+    configure 'config["root"]["readonly"] = False'
+}
+
+@test "an import that looks for a place for temporary files finds the container's, as it would cold" {
+    writable_root
+    module temporary.py <<<'import tempfile; place = tempfile.gettempdir()
+with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
+    preload temporary
+    local show='import temporary; print(temporary.place)'
+    same -c "$show"
+    output_is /tmp
+    [[ -z $(ls root/tmp) ]]
+    mkdir tmp
+    configure 'mount("/tmp", arguments[0], "rw")' "$PWD/tmp"
+    same -c "$show"
+    output_is /tmp
+    # Where none is to be found any more, the snapshot that says /tmp is of no use.
+    configure 'unmount("/tmp"); config["root"]["readonly"] = True'
+    expect 1 cold -c "$show"
+    stderr_has "No usable temporary directory"
+    expect 1 either -c "$show"
+    stderr_has "No usable temporary directory"
+    is_cold_because "import temporary: FileNotFoundError: [Errno 2] No usable temporary directory"
+    configure 'config["root"]["readonly"] = False'
+    same -c "$show"
+}
+
+@test "an import that leaves a temporary file, or finds some: no snapshot, and the file is named" {
+    writable_root
+    module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
+    preload temporary
+    is_cold_because "the imports make '/tmp/left"
+    # What the image has there is not hidden.
+    echo text >root/tmp/found
+    module temporary.py <<<'import os; text = open("/tmp/found").read()'
+    same -c 'import temporary; print(temporary.text)'
+    output_is text
+}
+
 # Threads as libraries start them when they are imported: three that wait for a semaphore each.
 waiting_threads='import ctypes
 libc = ctypes.CDLL(None)

@@ -275,6 +275,7 @@ static void test_reports(void)
         {"no end", REPORT("v3\0f/lib/a.py\0"), -EPROTO},
         {"cut off", REPORT("v3\0r"), -EPROTO},
         {"empty", REPORT(""), -EPROTO},
+        {"a place that is relative", REPORT("v3\0wtmp\0r"), -EPROTO},
         {"no version", REPORT("f/lib\0r\0"), -EPROTO},
         {"a relative path", REPORT("v3\0flib/a.py\0r\0"), -EPROTO},
         {"an unknown record", REPORT("v3\0q\0r\0"), -EPROTO},
@@ -456,6 +457,24 @@ static void test_speed(void)
     arena_free(&a);
 }
 
+/* Relative to the process' root, as the container sees it. */
+static void test_places(void)
+{
+    struct arena a = {0};
+    struct error err = {0};
+    char first[] = "/tmp/places.XXXXXX", second[] = "/tmp/places.XXXXXX", text[128];
+    if (mkdtemp(first) == NULL || mkdtemp(second) == NULL)
+        bail_out("mkdtemp: %s", strerror(errno));
+    int size = snprintf(text, sizeof(text), "v3%cw%s%cw%s%cw%s%cr", 0, second, 0, first, 0, second, 0);
+    struct manifest *m = build(&a, text, (size_t)size + 1, template_environment);
+    is_int(manifest_check_places(m, &err), 0, "files can be made in all places");
+    rmdir(second);
+    is_int(manifest_check_places(m, &err), -ESTALE, "a place is gone");
+    ok(strstr(err.text, second) != NULL, "it is named");
+    rmdir(first);
+    arena_free(&a);
+}
+
 int main(void)
 {
     if (mkdtemp(root_path) == NULL)
@@ -464,6 +483,7 @@ int main(void)
     test_changes();
     test_facts();
     test_environment();
+    test_places();
     test_reports();
     test_damage();
     test_shadows();

@@ -56,6 +56,7 @@ class Watch:
         self.files: set[str] = set()
         self.directories: set[str] = set()
         self.made: set[str] = set()  # what an import has perhaps made
+        self.written: set[str] = set()  # what it has opened; a directory, for a file in there
         self.names: set[str] = set()
         self.output = output
         self.began = began
@@ -70,14 +71,14 @@ class Watch:
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
             self.names.add(str(arguments[0]).partition(".")[0])
+        elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (posix.O_WRONLY | posix.O_RDWR):
+            self.add(self.written, arguments[0])
         elif event == "open":
             self.add(self.files, arguments[0])
         elif event in ("os.listdir", "os.scandir"):
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
-        elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (posix.O_WRONLY | posix.O_RDWR):
-            self.add(self.made, arguments[0])
 
     @staticmethod
     def add(paths: set[str], path: object) -> None:
@@ -127,6 +128,13 @@ def changed_at(path: str) -> int:
     return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) else 0
 
 
+def is_directory(path: str) -> bool:
+    try:
+        return posix.stat(path).st_mode & 0o170000 == 0o040000
+    except (OSError, ValueError):
+        return False
+
+
 def python_threads() -> str:
     """Name the threads that the imports have started, and what runs in them."""
     threading = sys.modules.get("threading")
@@ -168,7 +176,7 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
         pass
     import signal
 
-    for path in watch.made:
+    for path in watch.made | {path for path in watch.written if not is_directory(path)}:
         # In /dev/shm matplotlib has its cache, if told so, and does without when it is gone.
         if not path.startswith(ELSEWHERE) and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
@@ -196,6 +204,15 @@ def has_secrets() -> bool:
         for thing in things
         if type(thing) in kinds
     )
+
+
+def places(watch: Watch) -> set[str]:
+    """Where the imports made files that are gone: who finds a place for temporary ones there remembers it."""
+    import os
+
+    paths = {path for path in watch.made | watch.written if "__pycache__" not in path}
+    found = {os.path.realpath(path if is_directory(path) else os.path.dirname(path)) for path in paths}
+    return {p for p in found if not f"{p}/".startswith(ELSEWHERE) and os.access(p, os.W_OK, effective_ids=True)}
 
 
 def look_around(watch: Watch) -> None:
@@ -253,7 +270,8 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
     folders: dict[str, str] = {}
     links: set[str] = set()
     here = posix.getcwd()
-    paths = {real_path(os.path.join(here, path), folders, links) for path in watch.files | watch.directories}
+    files = watch.files | {path for path in watch.written if not is_directory(path)}
+    paths = {real_path(os.path.join(here, path), folders, links) for path in files | watch.directories}
     for library in libraries:
         if "/" in library:  # the kernel's, and the program itself, have no path
             real_path(os.path.join(here, library), folders, links)
@@ -350,6 +368,7 @@ def explore(  # type: ignore[no-untyped-def]
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("e", variable) for variable in Variables.looked_at}
         out |= {put("E")} if Variables.all_looked_at else set()
+        out |= {put("w", place) for place in places(watch)}
         look_around(watch)
         send(report, b"".join(sorted(out | path_records(watch, agent.libraries()))))
         posix._exit(DONE)
