@@ -667,16 +667,18 @@ errors = []
 for semaphore, thread in zip(semaphores, threads):
     libc.sem_init(semaphore, 0, 0)
     errors.append(libc.pthread_create(ctypes.byref(thread), None, libc.sem_wait, semaphore))
-    if not errors[-1]: libc.pthread_setname_np(thread, b"waiter")'
+    if not errors[-1]: libc.pthread_setname_np(thread, b"waiter")
+one = ctypes.c_ulong(1) # the first processor
+if not errors[1]: libc.pthread_setaffinity_np(threads[1], ctypes.sizeof(one), ctypes.byref(one))'
 
 keep_waiting() {
     module waiting.py <<<"$waiting_threads"
     preload waiting
     same -c 'import ctypes, os, time, waiting
 def show():
-    tasks = [dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{t}/status").read().splitlines())
-             for t in sorted(os.listdir("/proc/self/task"), key=int)]
-    print(*((task["Name"], task["SigBlk"], task["CapEff"], task["Cpus_allowed"]) for task in tasks))
+    for number in sorted(map(int, os.listdir("/proc/self/task"))):
+        task = dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{number}/status").read().splitlines())
+        print(task["Name"], task["SigBlk"], task["CapEff"], sorted(os.sched_getaffinity(number)))
 time.sleep(0.2) # until the cold ones wait
 show()
 for semaphore, thread in zip(waiting.semaphores, waiting.threads):
@@ -684,7 +686,9 @@ for semaphore, thread in zip(waiting.semaphores, waiting.threads):
     waiting.libc.sem_post(semaphore)
     print(waiting.libc.pthread_join(thread, ctypes.byref(code)), code.value)
     show()'
-    output_has "('waiter', "
+    output_has "waiter 0000000000000000 "
+    output_has " [0]
+"
 }
 
 @test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.36 (Debian 12)" {

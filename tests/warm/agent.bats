@@ -127,7 +127,7 @@ start(libc.pthread_spin_lock, ctypes.addressof(memory), b"spinner")' \
 @test "template: a thread of a library with a property of its own is refused" {
     refuses "$native_threads"'thread = start(ctypes.CDLL("libsqlite3.so.0").sqlite3_sleep, 9000, b"idle")
 libc.pthread_setschedparam(thread, 5, ctypes.byref(ctypes.c_int(0)))' \
-        "the imports start a thread, 'idle' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which has processors or a priority of its own"
+        "the imports start a thread, 'idle' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which has a priority of its own"
     # sigaltstack(argument), and pause() for ever.
     refuses "$native_threads"'import mmap
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -40,18 +40,19 @@ enum {
     AFFINITY_SIZE = 128 /* bytes: of 1024 processors */
 };
 
-/* What a new thread has of the one that starts it: both must have the same. */
+/* What a new thread has of the one that starts it. */
 struct traits {
-    long policy, priority, affinity; /* the last: bytes that are set */
+    long policy, priority;
+    long size; /* bytes, of the set */
     uint8_t processors[AFFINITY_SIZE];
 };
 
-enum state { RESTS, RUNS, OWN_STACK, OWN_TRAITS, UNKNOWN };
+enum state { RESTS, RUNS, OWN_STACK, OWN_PRIORITY, UNKNOWN };
 
 static const char *const reasons[] = {
     [RUNS] = "does not come to rest",
     [OWN_STACK] = "has a stack of its own for signals", /* as Go's, which know each other by number */
-    [OWN_TRAITS] = "has processors or a priority of its own",
+    [OWN_PRIORITY] = "has a priority of its own",
     [UNKNOWN] = "is not one of glibc, or a system call about it is refused",
 };
 
@@ -62,6 +63,8 @@ static struct thread {
     uintptr_t area, number_address, robust_list;
     size_t robust_size;
     char name[16];
+    struct traits traits;
+    int number;
     enum state state;
 } held[THREADS_MAX];
 
@@ -107,17 +110,14 @@ static void read_traits(struct traits *out)
 {
     out->policy = system_call(__NR_sched_getscheduler, 0, 0, 0, 0);
     out->priority = system_call(__NR_getpriority, PRIO_PROCESS, 0, 0, 0);
-    out->affinity = system_call(__NR_sched_getaffinity, 0, sizeof(out->processors), (long)out->processors, 0);
+    out->size = system_call(__NR_sched_getaffinity, 0, sizeof(out->processors), (long)out->processors, 0);
 }
 
-static bool has_traits(const struct traits *expected)
+static bool same_processors(const struct traits *a, const struct traits *b)
 {
-    struct traits own = {0};
-    read_traits(&own);
-    bool same = own.policy == expected->policy && own.priority == expected->priority &&
-                own.affinity == expected->affinity;
-    for (long i = 0; same && i < own.affinity; i++)
-        same = own.processors[i] == expected->processors[i];
+    bool same = a->size == b->size;
+    for (long i = 0; same && i < a->size; i++)
+        same = a->processors[i] == b->processors[i];
     return same;
 }
 
@@ -131,13 +131,16 @@ static bool waits(const struct sigcontext *c)
     return next[0] == 0x0f && next[1] == 0x05 && c->rax == __NR_futex;
 }
 
-static enum state state_of(const struct ucontext *context)
+static enum state state_of(const struct thread *t)
 {
-    if (!waits(&context->uc_mcontext))
+    if (!waits(&t->context->uc_mcontext))
         return RUNS;
-    if (context->uc_stack.ss_flags != SS_DISABLE)
+    if (t->area == 0 || t->number_address == 0 || t->robust_list == 0)
+        return UNKNOWN;
+    if (t->context->uc_stack.ss_flags != SS_DISABLE)
         return OWN_STACK;
-    return has_traits(&round.traits) ? RESTS : OWN_TRAITS;
+    const struct traits *first = &round.traits;
+    return t->traits.policy == first->policy && t->traits.priority == first->priority ? RESTS : OWN_PRIORITY;
 }
 
 /* The handler: write down what there is to know, and stay until the turn is over. */
@@ -149,13 +152,13 @@ static void stay(int signal, siginfo_t *info, struct ucontext *context)
     if (!__atomic_load_n(&round.open, __ATOMIC_ACQUIRE))
         return;
     struct thread *t = &held[__atomic_fetch_add(&round.came, 1, __ATOMIC_RELAXED)];
-    *t = (struct thread){.context = context, .state = state_of(context)};
+    *t = (struct thread){.context = context, .number = (int)system_call(__NR_gettid, 0, 0, 0, 0)};
     system_call(__NR_arch_prctl, ARCH_GET_FS, (long)&t->area, 0, 0);
     system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&t->number_address, 0, 0);
     system_call(__NR_get_robust_list, 0, (long)&t->robust_list, (long)&t->robust_size, 0);
     system_call(__NR_prctl, PR_GET_NAME, (long)t->name, 0, 0);
-    if (t->state == RESTS && (t->area == 0 || t->number_address == 0 || t->robust_list == 0))
-        t->state = UNKNOWN;
+    read_traits(&t->traits);
+    t->state = state_of(t);
     __atomic_fetch_add(&round.noted, 1, __ATOMIC_RELEASE);
     system_call(__NR_futex, (long)&round.noted, FUTEX_WAKE_PRIVATE, 1, 0);
     while (__atomic_load_n(&round.turn, __ATOMIC_ACQUIRE) == turn)
@@ -303,6 +306,17 @@ PyObject *rest_threads(PyObject *self, PyObject *args)
     return &_Py_NoneStruct;
 }
 
+/* They have written themselves down as they came; they are to be started as they were once. */
+static void sort_by_number(void)
+{
+    for (uint32_t i = 1; i < round.noted; i++)
+        for (uint32_t k = i; k > 0 && held[k].number < held[k - 1].number; k--) {
+            const struct thread t = held[k];
+            held[k] = held[k - 1];
+            held[k - 1] = t;
+        }
+}
+
 int threads_fork(void)
 {
     const struct thread *whose;
@@ -314,6 +328,7 @@ int threads_fork(void)
         pid = fork();
         return pid < 0 ? -EAGAIN : pid;
     }
+    sort_by_number();
     /* As fork(2) for the calling thread. */
     uintptr_t number_address = 0, robust_list = 0;
     size_t robust_size = 0;
@@ -352,6 +367,9 @@ static const struct ucontext *begin(const struct thread *t)
     system_call(__NR_set_robust_list, (long)t->robust_list, (long)t->robust_size, 0, 0);
     system_call(__NR_prctl, PR_SET_NAME, (long)t->name, 0, 0);
     register_sequences(t->area);
+    /* Where these are not to be had, it is as well on others: only where it runs differs. */
+    if (!same_processors(&t->traits, &round.traits))
+        system_call(__NR_sched_setaffinity, 0, t->traits.size, (long)t->traits.processors, 0);
     __atomic_fetch_add(&round.begun, 1, __ATOMIC_RELEASE);
     system_call(__NR_futex, (long)&round.begun, FUTEX_WAKE_PRIVATE, 1, 0);
     return context;
