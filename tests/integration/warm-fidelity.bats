@@ -681,6 +681,7 @@ def show():
         print(task["Name"], task["SigBlk"], task["CapEff"], sorted(os.sched_getaffinity(number)))
 time.sleep(0.2) # until the cold ones wait
 show()
+os.setuid(os.getuid()) # which the C library has all threads do
 for semaphore, thread in zip(waiting.semaphores, waiting.threads):
     code = ctypes.c_long(7)
     waiting.libc.sem_post(semaphore)
