@@ -185,6 +185,41 @@ def test_tables_through_a_sandbox(virtualenv: str) -> None:
     assert echo(table).equals(table)
 
 
+def test_polars_tables_through_a_sandbox(virtualenv: str) -> None:
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+
+    @sandbox(virtualenv=virtualenv, memory_mb=4096, timeout_sec=120, max_processes=200, preload=["polars"])
+    def echo(value: Any) -> Any:
+        return value
+
+    frame = polars.DataFrame(
+        {
+            "number": [1, None, 3],
+            "text": ["x", "é", None],
+            "list": [[1.5], [], None],
+            "day": [datetime.date(2024, 2, 29)] * 3,
+            "moment": [datetime.datetime(2024, 2, 29, 1, 2, 3, 4, datetime.timezone.utc)] * 3,
+            "category": polars.Series(["a", "b", "a"], dtype=polars.Categorical),
+        }
+    )
+    found = echo(frame)
+    assert (type(found), found.schema) == (polars.DataFrame, frame.schema)
+    assert found.equals(frame)
+    series = polars.Series("s", [1.5, None])
+    assert echo(series).equals(series, check_names=True)
+    assert echo(polars.DataFrame()).shape == (0, 0)
+    assert echo({"rows": [frame.head(1)]})["rows"][0].equals(frame.head(1))
+
+
+def test_a_polars_table_of_objects_is_named() -> None:
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(Unserializable, match="dtype Object") as caught:
+        encode([polars.DataFrame({"a": [object()]})])
+    assert caught.value.path == "result[0]"
+
+
 def hostile(code: int, content: Any) -> bytes:
     """Return a value of an extension type that no encoder makes: with bytes, or with a list for its elements."""
     if isinstance(content, bytes):
@@ -235,6 +270,8 @@ def nested(depth: int) -> bytes:
         hostile(Code.ARRAY, [[["a", "O"]], [1], b"12345678"]),
         hostile(Code.ARRAY, ["U999999999", [0], b""]) + b"x",
         hostile(Code.DATAFRAME, b"ARROW1"),
+        hostile(Code.POLARS_FRAME, b"ARROW1"),
+        hostile(Code.POLARS_SERIES, b""),
         b"\x91" * 100_000,
         nested(5000),
         hostile(Code.DICT, [1]),

@@ -79,9 +79,7 @@ threads = [open(f"/proc/self/task/{number}/comm").read() for number in os.listdi
 frame = polars.DataFrame({"key": [1, 2, 1, 3] * 1000, "value": range(4000)})
 sums = frame.lazy().group_by("key").agg(polars.col("value").sum()).sort("key").collect()
 print(sums["value"].to_list(), len(threads) > 1)"""
-    options = make_options(
-        virtualenv=virtualenv, preload=["polars"], warm="require", memory_mb=4096, max_processes=200
-    )
+    options = make_options(virtualenv=virtualenv, preload=["polars"], warm="require", memory_mb=4096, max_processes=200)
     for _ in range(2):
         done = run_code(source, options=options)
         assert (done.stdout, done.stderr) == ("[3998000, 1999000, 2001000] True\n", "")

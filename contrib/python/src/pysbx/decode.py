@@ -196,6 +196,15 @@ class _Decoder:
         _library("pandas", "a pandas table")
         return self.read_table(data).to_pandas()
 
+    def read_polars_frame(self, data: Any) -> Any:
+        return _library("polars", "a polars table").from_arrow(self.read_table(data))
+
+    def read_polars_series(self, data: Any) -> Any:
+        frame = self.read_polars_frame(data)
+        if frame.width != 1:
+            raise SerializationError("the answer has a malformed series")
+        return frame.to_series()
+
     def read_series(self, items: list[Any]) -> Any:
         name, content = items
         frame = self.read_frame(content)
@@ -224,6 +233,8 @@ BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
     Code.BYTEARRAY: lambda self, data: bytearray(data),
     Code.DATAFRAME: _Decoder.read_frame,
     Code.TABLE: _Decoder.read_table,
+    Code.POLARS_FRAME: _Decoder.read_polars_frame,
+    Code.POLARS_SERIES: _Decoder.read_polars_series,
 }
 ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.TUPLE: lambda self, items: tuple(items),

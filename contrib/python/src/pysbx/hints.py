@@ -85,9 +85,7 @@ def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     top = module.partition(".")[0]
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
-    package = (
-        PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    )
+    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
     return f"module '{module}' is not in the sandbox: add dependencies=[\"{package}\"]"
 
 

@@ -22,6 +22,7 @@ import msgpack
 from .wire import MAX_DEPTH, Code
 
 ARRAY_KINDS = "biufcSUMm"
+TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 # msgpack is ours: code in the sandbox may import another version of it.
 pack: Callable[[Any], bytes] = msgpack.Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack
 Ext = msgpack.ExtType
@@ -183,13 +184,25 @@ def _table(value: Any, path: str) -> Any:
             named = value.name if isinstance(value.name, str) else None
             frame = value.to_frame(name=named if named is not None else "")
             return _ext(Code.SERIES, [named, _stream(pyarrow.Table.from_pandas(frame))])
+        if type(value).__module__.startswith("polars."):
+            return _polars(value, path)
         return Ext(int(Code.TABLE), _stream(value))
     except pyarrow.ArrowException as error:
         raise Unserializable(value, path, f"Arrow has no form for this table: {error}") from None
 
 
+def _polars(value: Any, path: str) -> Any:
+    polars = sys.modules["polars"]
+    code = Code.POLARS_FRAME if type(value) is polars.DataFrame else Code.POLARS_SERIES
+    frame = value if code is Code.POLARS_FRAME else value.to_frame()
+    if any(dtype == polars.Object for dtype in frame.dtypes):
+        raise Unserializable(value, path, "a polars table with a column of dtype Object cannot leave the sandbox")
+    # The other side may have an older pyarrow, which does not know views of text.
+    return Ext(int(code), _stream(frame.to_arrow(compat_level=polars.CompatLevel.oldest())))
+
+
 def _is_table(value: object) -> bool:
-    for module, names in (("pandas", ("DataFrame", "Series")), ("pyarrow", ("Table",))):
+    for module, names in TABLES.items():
         loaded = sys.modules.get(module)
         if loaded is not None and type(value) in tuple(getattr(loaded, name, None) for name in names):
             return True

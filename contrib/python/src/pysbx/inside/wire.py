@@ -47,3 +47,5 @@ class Code(IntEnum):
     SERIES = 21  # name or nil, Arrow IPC stream of one column
     TABLE = 22  # bytes: Arrow IPC stream
     DICT = 23  # key, value, key, value, …: where a key is not a plain one
+    POLARS_FRAME = 24  # bytes: Arrow IPC stream
+    POLARS_SERIES = 25  # bytes: Arrow IPC stream of one column
