@@ -101,8 +101,8 @@ PYTHON
     refuses 'import subprocess; child = subprocess.Popen(["sleep", "9"])' 'the imports start a process'
 }
 
-# Threads as libraries start them: start(function, argument, name) returns what pthread_join(3) takes, wait(semaphore) is
-# a function for it.
+# Threads as libraries start them: start(function, argument, name) and wait_for(semaphore, name)
+# return what pthread_join(3) takes.
 native_threads='import ctypes, threading
 libc = ctypes.CDLL(None)
 def start(function, argument, name=b""):

@@ -80,6 +80,9 @@ class Watch:
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
 
+    def files_written(self) -> set[str]:
+        return {path for path in self.written if not is_directory(path)}
+
     @staticmethod
     def add(paths: set[str], path: object) -> None:
         if isinstance(path, bytes):
@@ -129,6 +132,7 @@ def changed_at(path: str) -> int:
 
 
 def is_directory(path: str) -> bool:
+    """As os.path.isdir(), for the imports need not have imported os."""
     try:
         return posix.stat(path).st_mode & 0o170000 == 0o040000
     except (OSError, ValueError):
@@ -176,7 +180,7 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
         pass
     import signal
 
-    for path in watch.made | {path for path in watch.written if not is_directory(path)}:
+    for path in watch.made | watch.files_written():
         # In /dev/shm matplotlib has its cache, if told so, and does without when it is gone.
         if not path.startswith(ELSEWHERE) and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
@@ -270,8 +274,8 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
     folders: dict[str, str] = {}
     links: set[str] = set()
     here = posix.getcwd()
-    files = watch.files | {path for path in watch.written if not is_directory(path)}
-    paths = {real_path(os.path.join(here, path), folders, links) for path in files | watch.directories}
+    looked_at = watch.files | watch.files_written() | watch.directories
+    paths = {real_path(os.path.join(here, path), folders, links) for path in looked_at}
     for library in libraries:
         if "/" in library:  # the kernel's, and the program itself, have no path
             real_path(os.path.join(here, library), folders, links)

@@ -197,8 +197,9 @@ def _polars(value: Any, path: str) -> Any:
     frame = value if code is Code.POLARS_FRAME else value.to_frame()
     if any(dtype == polars.Object for dtype in frame.dtypes):
         raise Unserializable(value, path, "a polars table with a column of dtype Object cannot leave the sandbox")
-    # The other side may have an older pyarrow, which does not know views of text.
-    return Ext(int(code), _stream(frame.to_arrow(compat_level=polars.CompatLevel.oldest())))
+    # The other side may have an older pyarrow, which does not know views of text; neither does polars before 1.1.
+    form = {"compat_level": polars.CompatLevel.oldest()} if hasattr(polars, "CompatLevel") else {}
+    return Ext(int(code), _stream(frame.to_arrow(**form)))
 
 
 def _is_table(value: object) -> bool:
