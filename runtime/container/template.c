@@ -234,7 +234,12 @@ static int attend(struct creation *c, const struct template_request *r, int repo
     const char *state = NULL;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : template_state_read(&c->arena, init, c->record.pid, &state, err);
-    return ret < 0 ? ret : take_template(c, r, report, init, state, take, arg, err);
+    if (ret < 0)
+        return ret;
+    /* The imports wait for this, for they may change the process. An end of it is explained by take_template.
+     */
+    (void)!send(report, "g", 1, MSG_NOSIGNAL);
+    return take_template(c, r, report, init, state, take, arg, err);
 }
 
 static int build(const struct template_request *r, int report, template_taker *take, void *arg,

@@ -284,6 +284,8 @@ int main(int argc, char **argv)
     if (parent == 0)
         execute_template(template, theirs);
     close(theirs);
+    if (write(ours, "g", 1) != 1)
+        die("let the imports begin");
     pid_t pid = read_report(ours);
     int status;
     kill(parent, SIGKILL); /* the child becomes ours */

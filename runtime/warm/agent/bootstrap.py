@@ -601,6 +601,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         del sys.argv[1:]  # modules may look at them
         if orig_argv is not None:
             del orig_argv[1:]
+        posix.read(report, 1)  # the runtime has seen what the process was before: template_state.h
         generators = import_beside(scout(agent, modules, report, resume["end_threads"]), modules, report)
         hand_over(agent.fork, modules)
     except BaseException as error:
