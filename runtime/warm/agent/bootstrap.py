@@ -363,6 +363,7 @@ def explore(  # type: ignore[no-untyped-def]
         watch = Watch(agent.memory_file(), began)
         customize_again()
         watch.names.clear()
+        gc.set_threshold(0)  # this process ends soon
         import_modules(modules)
         end_threads()
         check(agent, watch)
@@ -468,9 +469,12 @@ def unseeded_generators() -> "list[object]":
     if not kinds:
         return out
     mtrand = sys.modules["numpy.random.mtrand"]
-    everything = gc.get_objects()
-    states = {id(thing._bit_generator): thing for thing in everything if type(thing) is mtrand.RandomState}
-    for thing in [thing for thing in everything if type(thing) in kinds and thing is not mtrand._rand._bit_generator]:
+    sought = kinds | {mtrand.RandomState}
+    found = [thing for thing in gc.get_objects() if type(thing) in sought]
+    states = {id(thing._bit_generator): thing for thing in found if type(thing) is mtrand.RandomState}
+    for thing in found:
+        if type(thing) not in kinds or thing is mtrand._rand._bit_generator:
+            continue
         sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
         entropy = getattr(sequence, "entropy", None)
         if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
@@ -526,6 +530,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["end_threads"]()
     gc.unfreeze()
     idle = resume["harmless"](gc)
+    gc.freeze()  # import_beside() has collected of it what can be
     resume["prepare_streams"](resume["note_streams"])
     resume["call_ahead"]()
     resume["prepare_numpy"](resume["words_of"])
