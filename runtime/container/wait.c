@@ -89,5 +89,6 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct er
         forward_pending(signals, pidfd);
     }
     *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return 0;
+    /* What it has said since, or before it was watched at all. */
+    return master >= 0 ? terminal_relay(master, pidfd, err) : 0;
 }

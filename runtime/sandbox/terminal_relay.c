@@ -140,13 +140,13 @@ static int relay(struct relay *r, struct error *err)
             while (read(r->signals, &info, sizeof(info)) > 0)
                 copy_size(r->master);
         }
-        if (fds[3].revents != 0)
-            read_input(r);
         if (fds[0].revents != 0) {
             while (copy_output(r))
                 ;
             return 0;
         }
+        if (fds[3].revents != 0)
+            read_input(r);
     }
 }
 

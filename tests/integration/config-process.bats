@@ -283,6 +283,13 @@ receive_terminal() {
     check_untouched
 }
 
+@test "process.terminal: what a program has said that ends before the runtime looks is there" {
+    make_bundle echo hello
+    configure 'process["terminal"] = True; hook("poststart", "sleep 0.3")'
+    expect 0 "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
+    output_is hello
+}
+
 @test "--pid-file: names the first process, and is not there after a failure" {
     make_bundle sleep 1000
     start_box --pid-file pid
