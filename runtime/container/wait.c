@@ -67,6 +67,16 @@ static void forward_pending(int signals, int pidfd)
             (void)sys_pidfd_send_signal(pidfd, (int)info.ssi_signo, NULL, 0);
 }
 
+/* A process that has ended and cannot be reaped is traced by another of its container, whose turn comes
+ * first (ptrace(2)) and may never come. SIGCHLD says when it has: the descriptor would be ready all the time.
+ */
+static void unwatch_ended(int epoll, int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    if (poll(&p, 1, 0) > 0)
+        (void)epoll_ctl(epoll, EPOLL_CTL_DEL, pidfd, NULL);
+}
+
 int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct error *err)
 {
     sigset_t set;
@@ -87,6 +97,7 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct er
                 return error_set(err, -errno, "wait for the container's process");
         }
         forward_pending(signals, pidfd);
+        unwatch_ended(epoll, pidfd);
     }
     *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     /* What it has said since, or before it was watched at all. */
