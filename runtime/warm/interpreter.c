@@ -81,19 +81,31 @@ static int search(struct arena *a, const struct look *look, const char *argv0, c
     return -1;
 }
 
+/* The descriptor's link in /proc/self/fd (proc(5)): proc_root(), below which it is; negative errno. */
+static int own_link(int fd, char buffer[static 64])
+{
+    snprintf(buffer, 64, "self/fd/%d", fd);
+    return proc_root(NULL);
+}
+
 /* The name that the file itself has, at the end of all links. */
 static bool resolved_name(int fd, char buffer[static PATH_MAX])
 {
     char self[64];
-    int proc = proc_root(NULL);
-    if (proc < 0)
-        return false;
-    snprintf(self, sizeof(self), "self/fd/%d", fd);
-    ssize_t n = readlinkat(proc, self, buffer, PATH_MAX - 1);
+    int proc = own_link(fd, self);
+    ssize_t n = proc < 0 ? -1 : readlinkat(proc, self, buffer, PATH_MAX - 1);
     if (n < 0)
         return false;
     buffer[n] = '\0';
     return true;
+}
+
+/* The file of an O_PATH descriptor, to be read: at its path could be another by now. */
+static int open_again(int fd)
+{
+    char self[64];
+    int proc = own_link(fd, self);
+    return proc < 0 ? proc : openat(proc, self, O_RDONLY | O_NOCTTY | O_CLOEXEC);
 }
 
 /* The loader that the program asks for (PT_INTERP), or NULL for what is no dynamic program of this machine.
@@ -140,7 +152,7 @@ const char *interpreter_find(struct arena *a, const struct look *look, const cha
     if (identity_of(path_only, &out->identity) < 0)
         return arena_printf(a, "'%s' cannot be looked at", out->program);
     char buffer[256];
-    cleanup_fd int fd = look_open(look, out->program, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    cleanup_fd int fd = open_again(path_only);
     const char *loader = fd >= 0 ? loader_of(fd, buffer, sizeof(buffer)) : NULL;
     if (loader == NULL)
         return arena_printf(a, "'%s' is no dynamic program for this machine", out->program);
