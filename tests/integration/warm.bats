@@ -415,3 +415,16 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     output_is $'printed by an import\nthe program'
     stderr_is_empty
 }
+
+@test "a system call of the runtime fails: the program finds what it finds else, or does not start" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
+    use_image python
+    preload json
+    local text='import json, os, sys
+status = [line for line in open("/proc/self/status") if line.startswith(("Cap", "NoNew", "Sec", "SigBlk", "SigIgn", "SigCgt"))]
+print(json.dumps([sys.argv, sys.flags, sys.path, dict(os.environ), os.getcwd(), os.getpid(), len(sys.modules),
+                  sorted(os.listdir("/")), os.listdir("/proc/self/fd"), status]), flush=True)'
+    warm -c "$text" >/dev/null
+    program auto "$text"
+    "$TESTS/lib/faults" error bundle
+}
