@@ -54,7 +54,7 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
     struct plan *plan = c->plan;
     int ret = c->wait_first ? sync_expect(c->sync, SYNC_GO, err) : 0;
     if (ret == 0)
-        ret = idmap_become_root(&plan->idmap, err);
+        ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0, err);
     if (ret == 0)
         ret = namespaces_enter(&plan->namespaces, err);
     if (ret < 0)

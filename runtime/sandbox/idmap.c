@@ -167,13 +167,13 @@ int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err)
     return ret < 0 ? error_wrap(err, "linux.uidMappings and gidMappings") : 0;
 }
 
-int idmap_become_root(const struct idmap_plan *plan, struct error *err)
+int idmap_become_root(const struct idmap_plan *plan, bool joined, struct error *err)
 {
-    if (!plan->active || !plan->maps_root)
+    if (!joined && (!plan->active || !plan->maps_root))
         return 0;
     if (!plan->deny_setgroups && setgroups(0, NULL) < 0 && errno != EPERM)
         return error_set(err, -errno, "drop supplementary groups");
-    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+    if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && !(joined && errno == EINVAL))
         return error_set(err, -errno, "become root of the user namespace");
     return 0;
 }

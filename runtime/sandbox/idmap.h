@@ -27,8 +27,9 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
 /* Parent: write the mappings of the child, which is still in the first steps after its clone. */
 int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err);
 
-/* Child, after idmap_write: become root of the new namespace (all ids 0), which the set-up needs. */
-int idmap_become_root(const struct idmap_plan *plan, struct error *err);
+/* Child, after idmap_write: become root of the new namespace (all ids 0), which the set-up needs; or of one
+ * that it has joined and that may have no id 0. */
+int idmap_become_root(const struct idmap_plan *plan, bool joined, struct error *err);
 
 /* Container id to the runtime's id; -1 when it is not mapped. Without active mappings the id itself. */
 int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id);

@@ -73,6 +73,19 @@ ns_of() {
     [[ ${lines[0]} == 2 ]]
 }
 
+@test "podman run --userns container:NAME: root of its user namespace, of which files are" {
+    podman run -d --name one --network none --uidmap 0:1:1000 --gidmap 0:1:1000 "$BUSYBOX" sleep 1000
+    local pid
+    for pid in "" "--pid=container:one"; do
+        # shellcheck disable=SC2086 # an option or none
+        expect 0 podman run --rm --network none --userns container:one $pid "$BUSYBOX" \
+            sh -c 'id -u; readlink /proc/self/ns/user; touch /file; stat -c %u:%g /file; echo x >/dev/null'
+        [[ ${lines[0]} == 0 && ${lines[1]} == "$(podman exec one readlink /proc/1/ns/user)" && ${lines[2]} == 0:0 ]]
+    done
+    expect 0 podman run --rm --network none --userns container:one -u 7 "$BUSYBOX" id -u
+    output_is 7
+}
+
 @test "podman run --userns auto: ranges of one's own" {
     needs_root "needs the ranges of the user 'containers'"
     podman run -d --name one --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
