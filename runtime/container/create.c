@@ -29,6 +29,7 @@
 #include "container/init.h"
 #include "container/pid_file.h"
 #include "container/sync.h"
+#include "container/unseen.h"
 #include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/loopback.h"
@@ -388,6 +389,21 @@ static bool gives_network_up(const struct plan *plan)
            plan->netdev.count == 0;
 }
 
+/* 0 in the child. */
+static pid_t clone_init(struct creation *c, int cgroup_fd, struct error *err)
+{
+    const int shared = CLONE_NEWUSER | CLONE_NEWPID;
+    struct namespaces_plan *plan = &c->plan.namespaces;
+    if ((plan->join & shared) != shared)
+        return namespaces_clone(plan, cgroup_fd, &c->pidfd, err);
+    struct unseen unseen;
+    unseen_begin(&unseen, c->plan.process.process);
+    pid_t pid = namespaces_clone(plan, cgroup_fd, &c->pidfd, err);
+    if (pid != 0)
+        unseen_end(&unseen);
+    return pid;
+}
+
 /* Clone the init and see it through. */
 static int spawn(struct creation *c, const struct create_options *options, int cgroup_fd, int start_socket,
                  struct seccomp_handover *handover, struct error *err)
@@ -401,7 +417,7 @@ static int spawn(struct creation *c, const struct create_options *options, int c
     if (gives_network_up(&c->plan) && (ret = namespaces_put_network_aside(&c->plan.namespaces, err)) < 0)
         return ret;
     cleanup_fd int copy = detach_prepare();
-    pid_t pid = namespaces_clone(&c->plan.namespaces, cgroup_fd, &c->pidfd, err);
+    pid_t pid = clone_init(c, cgroup_fd, err);
     if (pid < 0)
         return pid;
     if (pid == 0) {

@@ -24,6 +24,7 @@
 #include "container/saved.h"
 #include "container/signals.h"
 #include "container/sync.h"
+#include "container/unseen.h"
 #include "container/wait.h"
 #include "container/warm_start.h"
 #include "sandbox/detach.h"
@@ -251,28 +252,17 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
     return error_set(err, -errno, "enter the pid namespace of container '%s'", x->record.id);
 }
 
-/* Clone into the container's cgroup; 0 in the child. */
-static pid_t spawn(struct execution *x, struct error *err)
+/* Clone into the container's cgroup, cgroup_fd, or where that cannot be; 0 in the child. */
+static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
 {
     const struct cgroup_ref *ref = &x->record.cgroup;
-    cleanup_fd int cgroup_fd = -1;
-    if (ref->manager != CGROUP_MANAGER_DISABLED) {
-        cgroup_fd = cgroup_open(ref, x->options->cgroup, err);
-        if (cgroup_fd < 0)
-            return cgroup_fd;
-    }
-    int entered = enter_pid_namespace(x, err);
-    if (entered < 0)
-        return entered;
-    if (entered == 1)
-        x->record.namespaces &= ~(unsigned)CLONE_NEWUSER;
+    cleanup_fd int fallback = -1;
     pid_t pid = clone_child(x, cgroup_fd);
     if (pid < 0 && errno == EBUSY && x->options->cgroup == NULL) {
-        fd_close(&cgroup_fd);
-        cgroup_fd = cgroup_open_fallback(ref, x->record.pid, err);
-        if (cgroup_fd < 0)
-            return cgroup_fd;
-        pid = clone_child(x, cgroup_fd);
+        cgroup_fd = fallback = cgroup_open_fallback(ref, x->record.pid, err);
+        if (fallback < 0)
+            return fallback;
+        pid = clone_child(x, fallback);
     }
     if (pid < 0 && (errno == EACCES || errno == EPERM) && cgroup_fd >= 0) {
         /* The cgroup is not ours to enter (a delegated tree of systemd's): its manager moves the process. */
@@ -281,6 +271,29 @@ static pid_t spawn(struct execution *x, struct error *err)
             return err->code;
     }
     return pid < 0 ? error_set(err, -errno, "clone a process in container '%s'", x->record.id) : pid;
+}
+
+/* 0 in the child. */
+static pid_t spawn(struct execution *x, struct error *err)
+{
+    cleanup_fd int cgroup_fd = -1;
+    if (x->record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
+        cgroup_fd = cgroup_open(&x->record.cgroup, x->options->cgroup, err);
+        if (cgroup_fd < 0)
+            return cgroup_fd;
+    }
+    int entered = enter_pid_namespace(x, err);
+    if (entered < 0)
+        return entered;
+    if (entered == 0)
+        return clone_into(x, cgroup_fd, err);
+    struct unseen unseen;
+    x->record.namespaces &= ~(unsigned)CLONE_NEWUSER;
+    unseen_begin(&unseen, x->options->process);
+    pid_t pid = clone_into(x, cgroup_fd, err);
+    if (pid != 0)
+        unseen_end(&unseen);
+    return pid;
 }
 
 static void write_running_state(struct json_out *out, const void *arg)

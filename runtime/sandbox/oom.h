@@ -13,4 +13,11 @@ struct spec_process;
  * CAP_SYS_RESOURCE in the initial user namespace. For the parent a value that is there already is success. */
 int oom_apply(const struct spec_process *process, pid_t pid, struct error *err);
 
+#define OOM_VALUE_SIZE 24
+
+/* For the caller, which is about to clone what cannot do it itself and inherits it. before: what the caller
+ * had, for oom_restore; empty when nothing is to be restored. What fails here fails in oom_apply. */
+void oom_lend(const struct spec_process *process, char before[static OOM_VALUE_SIZE]);
+void oom_restore(const char *before);
+
 #endif

@@ -122,47 +122,79 @@ linux["maskedPaths"] = ["/etc/shadow"]' "$PWD"
     grep -qF "'/dev/console' in the root file system is neither a file nor a device: refusing to mount on it" errors
 }
 
-# Starts Python statements in the container, beside which others enter; they say "ready" and what they find out.
+# Starts a program in the container that lies in wait for what is born there: it traces that from its first instant on if
+# it may, and says what it then sees that is not the container's, besides "ready".
 start_attacker() {
-    make_python_bundle python3 -u -c "import ctypes, os
-SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
-def trace(request, pid):
-    return ctypes.CDLL(None).ptrace(request, pid, None, None) == 0
-def others():
-    return [int(name) for name in os.listdir('/proc') if name.isdigit() and int(name) not in (1, os.getpid())]
-print('ready')
+    cat >attacker.py <<'PYTHON'
+import ctypes, os
+SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+print("ready", flush=True)
 while True:
-    $1"
+    with open("/proc/sys/kernel/ns_last_pid") as file:
+        pid = int(file.read()) + 1
+    if not any(ptrace(SEIZE, pid, None, None) == 0 for _ in range(2000)):
+        continue
+    for name in "exe", "root", "cwd", *(f"fd/{fd}" for fd in range(3, 12)):
+        try:
+            path = os.readlink(f"/proc/{pid}/{name}")
+            if not os.path.samefile(f"/proc/{pid}/{name}", path):
+                print(name, path, flush=True)
+        except OSError:
+            pass
+    ptrace(INTERRUPT, pid, None, None)
+    os.waitpid(pid, WALL)
+    ptrace(DETACH, pid, None, None)
+PYTHON
+    make_python_bundle python3 -c "$(<attacker.py)"
+    configure "${1:-}"
     start_box
     wait_for grep -q ready out
 }
 
-@test "a process that enters the container: nothing of the host is open in it, and who traces it traces the program" {
-    # CVE-2019-5736, CVE-2024-21626
+# A container with a user namespace of its own, whose root may trace in there.
+OWN_USERS='capabilities("CAP_SYS_PTRACE")
+if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
+
+enter_again_and_again() {
     local round
-    start_attacker '
-    for pid in others():
-        traced = trace(SEIZE, pid)
-        for name in "exe", "root", "cwd", *(f"fd/{fd}" for fd in range(3, 12)):
-            try:
-                path = os.readlink(f"/proc/{pid}/{name}")
-                if not os.path.samefile(f"/proc/{pid}/{name}", path):
-                    print(name, path)
-            except OSError:
-                pass
-        if traced and trace(INTERRUPT, pid):
-            os.waitpid(pid, 0x40000000)
-            trace(DETACH, pid)'
     for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
     runtime delete --force box
-    [[ $(<out) == ready ]] || { cat out; return 1; }
+    [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
+}
+
+@test "a process that enters a container: who lies in wait for it sees nothing of the host" {
+    # CVE-2019-5736, CVE-2024-21626
+    start_attacker
+    enter_again_and_again
+}
+
+@test "a process that enters a user namespace in which another may trace: that sees nothing of the host either" {
+    # CVE-2016-9962
+    start_attacker "$OWN_USERS"
+    enter_again_and_again
+}
+
+@test "a container of a pod that another's processes can see and trace: they see nothing of the host" {
+    local round pid
+    start_attacker "$OWN_USERS"
+    pid=$(pid_of_box)
+    configure 'process["args"] = ["/bin/true"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
+for kind in "pid", "user": namespace(kind, f"/proc/{arguments[0]}/ns/{kind}")
+process["oomScoreAdj"] = 500' "$pid"
+    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" run --bundle bundle second </dev/null; done
+    runtime delete --force box
+    [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
 }
 
 @test "a process that has ended and that another of the container does not let go: the runtime sleeps until it does" {
     local pid round
-    start_attacker '
-    for pid in others():
-        if trace(SEIZE, pid): print("held")'
+    make_python_bundle python3 -u -c 'import ctypes, os
+while True:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid() and ctypes.CDLL(None).ptrace(0x4206, int(name), None, None) == 0:
+            print("held")'
+    start_box
     "$RUNTIME" exec box python3 -c 'import time; time.sleep(0.3); raise SystemExit(7)' </dev/null >output 2>&1 3>&- &
     pid=$!
     wait_for grep -q held out
