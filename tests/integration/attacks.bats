@@ -179,10 +179,12 @@ enter_again_and_again() {
     local round pid
     start_attacker "$OWN_USERS"
     pid=$(pid_of_box)
-    configure 'process["args"] = ["/bin/true"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
+    configure 'process["args"] = ["cat", "/proc/self/oom_score_adj"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
 for kind in "pid", "user": namespace(kind, f"/proc/{arguments[0]}/ns/{kind}")
 process["oomScoreAdj"] = 500' "$pid"
-    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" run --bundle bundle second </dev/null; done
+    for ((round = 0; round < ROUNDS; round++)); do
+        [[ $(timeout 20 "$RUNTIME" run --bundle bundle second </dev/null) == 500 ]]
+    done
     runtime delete --force box
     [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
 }

@@ -146,9 +146,14 @@ print_sets() {
     check_untouched
 }
 
-@test "process.oomScoreAdj: is the program's; going down needs privilege" {
-    make_bundle cat /proc/self/oom_score_adj
+@test "process.oomScoreAdj: is the program's, and that of exec; going down needs privilege" {
+    make_bundle sleep 1000
     configure 'process["oomScoreAdj"] = 321'
+    start_box
+    expect 0 runtime exec box cat /proc/self/oom_score_adj
+    output_is 321
+    runtime delete --force box
+    configure 'process["args"] = ["cat", "/proc/self/oom_score_adj"]'
     expect 0 run_box
     output_is 321
     configure 'process["oomScoreAdj"] = 1001'
