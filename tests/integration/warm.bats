@@ -421,7 +421,7 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     use_image python
     preload json
     local text='import json, os, sys
-status = [line for line in open("/proc/self/status") if line.startswith(("Cap", "NoNew", "Sec", "SigBlk", "SigIgn", "SigCgt"))]
+status = [line for line in open("/proc/self/status") if line.startswith(("Cap", "NoNew", "Sec", "SigBlk"))]
 print(json.dumps([sys.argv, sys.flags, sys.path, dict(os.environ), os.getcwd(), os.getpid(), len(sys.modules),
                   sorted(os.listdir("/")), os.listdir("/proc/self/fd"), status]), flush=True)'
     warm -c "$text" >/dev/null
