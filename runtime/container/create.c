@@ -59,6 +59,18 @@ static const char *joined_mount_namespace(const struct plan *plan)
     return mount != NULL && (plan->namespaces.join & CLONE_NEWNS) != 0 ? mount->path : NULL;
 }
 
+/* May a process of the container trace one of the runtime's that is born in its pid namespace? Not from a
+ * user namespace of its own: unseen.h. One that has CAP_SYS_ADMIN as well need not. Whoever else is in a pid
+ * namespace that is joined may have the capability too. */
+static bool is_watched(const struct plan *plan)
+{
+    const struct namespaces_plan *namespaces = &plan->namespaces;
+    uint64_t held = plan->has_process ? plan->process.caps.bounding | plan->process.caps.permitted : 0;
+    bool traces = (held >> CAP_SYS_PTRACE & 1) != 0 && (held >> CAP_SYS_ADMIN & 1) == 0;
+    return ((namespaces->make | namespaces->join) & CLONE_NEWUSER) == 0 &&
+           (((namespaces->make & CLONE_NEWPID) != 0 && traces) || (namespaces->join & CLONE_NEWPID) != 0);
+}
+
 static void fill_record(struct creation *c, const struct create_options *options)
 {
     const struct plan *plan = &c->plan;
@@ -71,6 +83,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .owner = geteuid(),
         .namespaces = (unsigned)(plan->namespaces.make | plan->namespaces.join),
         .no_new_keyring = options->no_new_keyring,
+        .watched = is_watched(plan),
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),
         .cgroup = plan->cgroup->ref,

@@ -1,5 +1,10 @@
 /* exec: one more process in a running container. One clone: the runtime enters only the pid namespace (which
- * counts for its children), the child is born in the container's cgroup and enters the rest. */
+ * counts for its children), the child is born in the container's cgroup and enters the rest.
+ *
+ * Where the container's processes may trace that child, whatever it does about it (record->watched), nothing
+ * is born in the pid namespace before it has nothing that they have not: the child stays outside, does all
+ * that a process of exec does, has the filter loaded, and only then clones the one that executes the program,
+ * with CLONE_PARENT. It is called apart here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,6 +50,7 @@ struct execution {
     int pidfd; /* the new process */
     int sync;
     pid_t pid;
+    bool apart;
 };
 
 static void execution_close(struct execution *x)
@@ -124,6 +130,11 @@ static int plan(struct execution *x, struct error *err)
         ret = saved_seccomp(&x->arena, x->dir, &x->record, &x->plan.seccomp, err);
     if (ret == 0)
         ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
+    if (ret == 0 && x->apart && x->plan.seccomp.notify)
+        return error_text(err, -ENOTSUP,
+                          "cannot exec in container '%s': its processes may trace others, and its filter has "
+                          "a listener; give it a user namespace of its own, or take CAP_SYS_PTRACE away",
+                          x->record.id);
     if (ret == 0)
         ret = seccomp_handover_new(&x->plan.seccomp, &x->handover, err);
     return ret;
@@ -150,6 +161,8 @@ static int plan_warm(struct execution *x, const struct runtime_options *rt, stru
                           .process = x->plan,
                           .namespaces.make = (int)x->record.namespaces};
     ret = warm_start_plan(&x->arena, rt, like, err);
+    if (ret == 0 && x->apart && like->warm != NULL && like->warm->reason == NULL)
+        like->warm->reason = "processes of the container may trace others (CAP_SYS_PTRACE)";
     if (ret == 0)
         ret = warm_start_prepare(&x->arena, rt, &options, like, err);
     x->warm = like->warm;
@@ -167,7 +180,7 @@ static int enter_container(const struct execution *x, struct error *err)
     /* Nothing in the container may trace or read this process while it still is the runtime. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
-    int flags = (int)x->record.namespaces & ~CLONE_NEWPID;
+    int flags = (int)x->record.namespaces & ~(x->apart ? 0 : CLONE_NEWPID);
     cleanup_fd int root = -1;
     if (x->record.chrooted) {
         char path[48];
@@ -199,11 +212,22 @@ static int open_terminal(struct execution *x, struct error *err)
     int ret = terminal_setup(&x->plan.terminal, root, x->plan.identity.uid, false, &master, &slave, err);
     if (ret == 0)
         ret = terminal_send_master(x->plan.terminal.socket, master, err);
-    return ret < 0 ? ret : terminal_attach(fd_steal(&slave), err);
+    if (ret < 0)
+        return ret;
+    return x->apart ? terminal_place(fd_steal(&slave), err) : terminal_attach(fd_steal(&slave), err);
+}
+
+/* What the engine's environment says is not the container's business. */
+static void forget_environment(void)
+{
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
+        explicit_bzero(*variable, strlen(*variable));
 }
 
 static int prepare(struct execution *x, struct process_program *program, struct error *err)
 {
+    if (x->apart)
+        forget_environment();
     umask(0);
     signals_reset();
     if (sys_close_range(3 + x->options->preserve_fds, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
@@ -222,7 +246,9 @@ static _Noreturn void child_main(struct execution *x, int sync)
         sync_send_error(sync, &err);
         _exit(1);
     }
-    exec_finish(&x->plan, &program, x->copy, x->handover, sync);
+    const struct exec_context context = {
+        .plan = &x->plan, .handover = x->handover, .copy = x->copy, .sync = sync, .apart = x->apart};
+    exec_finish(&context, &program);
 }
 
 /* In the runtime. */
@@ -282,7 +308,7 @@ static pid_t spawn(struct execution *x, struct error *err)
         if (cgroup_fd < 0)
             return cgroup_fd;
     }
-    int entered = enter_pid_namespace(x, err);
+    int entered = x->apart ? 0 : enter_pid_namespace(x, err);
     if (entered < 0)
         return entered;
     if (entered == 0)
@@ -317,19 +343,56 @@ static int receive(struct execution *x, struct error *err)
     return message;
 }
 
+/* What the child inherits to the one that it clones, if it is apart. */
+static int settle(const struct execution *x, struct error *err)
+{
+    int ret = oom_apply(x->options->process, x->pid, err);
+    if (ret < 0 || x->record.rdt_group == NULL)
+        return ret;
+    struct intelrdt_plan rdt = {.group = x->record.rdt_group, .monitor = x->record.rdt_monitor};
+    cleanup_fd int root = intelrdt_open(err);
+    return root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
+}
+
+static int unready(int message, struct error *err)
+{
+    return message == SYNC_ERROR || message < 0
+               ? err->code
+               : error_text(err, -ECONNRESET, "the process ended before it was ready");
+}
+
+/* From now on the process is the one that its child clones. Who says so is in the container already: that it
+ * is a child of ours is what the kernel says. */
+static int follow_birth(struct execution *x, struct error *err)
+{
+    siginfo_t info;
+    pid_t pid;
+    int ret = sync_ask_for_senders(x->sync, err);
+    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
+        return unready(SYNC_END, err);
+    int message = ret < 0 ? ret : sync_receive_from(x->sync, &pid, err);
+    if (message != SYNC_BORN)
+        return unready(message, err);
+    if (pid <= 0 || pid == x->pid || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return error_text(err, -EPROTO, "process %d says that it is the new one", (int)pid);
+    cleanup_fd int pidfd = sys_pidfd_open(pid, 0);
+    if (pidfd < 0)
+        return error_set(err, -errno, "open a descriptor of process %d", (int)pid);
+    RETRY(waitid(P_PIDFD, (id_t)x->pidfd, &info, WEXITED));
+    fd_close(&x->pidfd);
+    x->pidfd = fd_steal(&pidfd);
+    x->pid = pid;
+    return 0;
+}
+
 static int follow(struct execution *x, struct error *err)
 {
     int message = receive(x, err);
-    if (message == SYNC_ERROR)
-        return err->code;
     if (message != SYNC_READY && message != SYNC_LISTENER)
-        return message < 0 ? message : error_text(err, -ECONNRESET, "the process ended before it was ready");
-    int ret = oom_apply(x->options->process, x->pid, err);
-    if (ret == 0 && x->record.rdt_group != NULL) {
-        struct intelrdt_plan rdt = {.group = x->record.rdt_group, .monitor = x->record.rdt_monitor};
-        cleanup_fd int root = intelrdt_open(err);
-        ret = root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
-    }
+        return unready(message, err);
+    int ret = settle(x, err);
+    if (ret == 0 && x->apart)
+        ret = follow_birth(x, err);
     if (ret == 0 && x->options->pid_file != NULL)
         ret = pid_file_write(x->options->pid_file, x->pid, err);
     if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
@@ -405,6 +468,7 @@ int container_exec(const struct runtime_options *rt, const struct exec_options *
     int ret = container_open_record(&x.arena, rt, options->id, &x.dir, &x.record, err);
     if (ret == 0)
         ret = check_status(&x, err);
+    x.apart = x.record.watched;
     if (ret == 0)
         ret = plan(&x, err);
     if (ret == 0)

@@ -2,8 +2,10 @@
 #include "container/finish.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,25 +104,58 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
     _exit(EXIT_NO_PROGRAM);
 }
 
-static int finish(struct process_plan *plan, struct process_program *program, int copy,
-                  struct seccomp_handover *handover, int sync, struct error *err)
+/* Under the container's filter, which allows what any program does that starts others. */
+static int be_born(const struct exec_context *c, struct error *err)
 {
-    int ret = process_become(plan, copy, program, err);
-    if (ret == 0 && plan->warm != NULL)
-        ret = warm_start_check(plan, program->path, sync, err);
-    if (ret == 0)
-        ret = sync_send(sync, process_loads_early(plan) ? SYNC_LISTENER : SYNC_READY);
-    if (ret == 0)
-        ret = sync_expect(sync, SYNC_GO, err);
-    process_close_descriptors(plan, &sync, 1);
-    return ret < 0 ? ret : process_start(plan, handover, program->path, sync, err);
+    const int message = SYNC_BORN;
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT, NULL, NULL, NULL, 0L);
+    if (pid > 0)
+        _exit(0);
+    if (pid < 0)
+        return error_set(err, -errno, "clone the process%s",
+                         errno == EAGAIN || errno == ENOMEM
+                             ? ""
+                             : " (its filter must allow that in a container with CAP_SYS_PTRACE)");
+    if (RETRY(write(c->sync, &message, sizeof(message))) < 0)
+        return error_set(err, -errno, "send to the runtime");
+    int word;
+    if (RETRY(read(c->sync, &word, sizeof(word))) != sizeof(word) || word != SYNC_GO)
+        _exit(1);
+    if (setsid() < 0)
+        return error_set(err, -errno, "setsid");
+    return c->plan->terminal.wanted ? terminal_control(err) : 0;
 }
 
-_Noreturn void exec_finish(struct process_plan *plan, struct process_program *program, int copy,
-                           struct seccomp_handover *handover, int sync)
+/* Who traces the process from its first instant on gets one that is as confined as its program. */
+static int start_apart(const struct exec_context *c, const char *program, struct error *err)
+{
+    int ret = process_confine(c->plan, NULL, err);
+    if (ret == 0)
+        ret = be_born(c, err);
+    return ret < 0 ? ret : process_execute(c->plan, program, err);
+}
+
+static int finish(const struct exec_context *c, struct process_program *program, struct error *err)
+{
+    struct process_plan *plan = c->plan;
+    int ret = process_become(plan, c->copy, program, err);
+    if (ret == 0 && plan->warm != NULL)
+        ret = warm_start_check(plan, program->path, c->sync, err);
+    if (ret == 0)
+        ret = sync_send(c->sync, process_loads_early(plan) ? SYNC_LISTENER : SYNC_READY);
+    if (ret == 0)
+        ret = sync_expect(c->sync, SYNC_GO, err);
+    process_close_descriptors(plan, &c->sync, 1);
+    if (ret < 0)
+        return ret;
+    return c->apart ? start_apart(c, program->path, err)
+                    : process_start(plan, c->handover, program->path, c->sync, err);
+}
+
+_Noreturn void exec_finish(const struct exec_context *c, struct process_program *program)
 {
     struct error err = {0};
-    finish(plan, program, copy, handover, sync, &err);
-    sync_send_error(sync, &err);
+    finish(c, program, &err);
+    sync_send_error(c->sync, &err);
     _exit(EXIT_NO_PROGRAM);
 }

@@ -6,16 +6,25 @@
 #ifndef PYSBX_CONTAINER_FINISH_H
 #define PYSBX_CONTAINER_FINISH_H
 
+#include <stdbool.h>
+
 struct init_context;
 struct process_plan;
 struct process_program;
 struct seccomp_handover;
 
+struct exec_context {
+    struct process_plan *plan;
+    struct seccomp_handover *handover;
+    int copy;   /* as in detach_from_binary */
+    int sync;   /* to the runtime */
+    bool apart; /* this process has no number in the container: see container/exec.c */
+};
+
 /* The container's first process. */
 _Noreturn void init_finish(const struct init_context *context, struct process_program *program);
 
-/* A process of exec. copy: as in detach_from_binary; sync: to the runtime. */
-_Noreturn void exec_finish(struct process_plan *plan, struct process_program *program, int copy,
-                           struct seccomp_handover *handover, int sync);
+/* A process of exec. */
+_Noreturn void exec_finish(const struct exec_context *context, struct process_program *program);
 
 #endif

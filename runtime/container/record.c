@@ -179,6 +179,7 @@ static const struct {
     {"start-time", FIELD_U64, offsetof(struct record, start_time)},
     {"complete", FIELD_BOOL, offsetof(struct record, complete)},
     {"namespaces", FIELD_UINT, offsetof(struct record, namespaces)},
+    {"watched", FIELD_BOOL, offsetof(struct record, watched)},
     {"chrooted", FIELD_BOOL, offsetof(struct record, chrooted)},
     {"mount-namespace", FIELD_STRING, offsetof(struct record, mount_namespace)},
     {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},

@@ -40,6 +40,7 @@ struct record {
     unsigned
         namespaces; /* CLONE_NEW* of those that the container has for itself or joined: what exec enters */
     bool no_new_keyring;
+    bool watched;  /* its processes may trace whatever is born in its pid namespace */
     bool chrooted; /* no mount namespace of its own: the root is mounted at rootfs and goes with delete */
     const char *mount_namespace; /* the one it was mounted in, by path; NULL: the runtime's */
     struct cgroup_ref cgroup;

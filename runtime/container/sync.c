@@ -40,14 +40,49 @@ void sync_send_reason(int fd, enum sync_message message, const struct error *err
     (void)RETRY(send(fd, &p, offsetof(struct packet, text) + strlen(p.text) + 1, MSG_NOSIGNAL));
 }
 
+int sync_ask_for_senders(int fd, struct error *err)
+{
+    int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0
+               ? error_set(err, -errno, "ask for the senders of messages")
+               : 0;
+}
+
+/* With the pid of the sender, if the kernel was asked for it. There is no room for descriptors, which nobody
+ * is to send. */
+static ssize_t receive(int fd, struct packet *p, pid_t *sender)
+{
+    union {
+        char space[CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr aligned;
+    } control;
+    struct iovec data = {p, sizeof(*p)};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    if (sender == NULL)
+        return RETRY(recv(fd, p, sizeof(*p), 0));
+    ssize_t n = RETRY(recvmsg(fd, &message, 0));
+    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    struct ucred credentials = {0};
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS)
+        memcpy(&credentials, CMSG_DATA(head), sizeof(credentials));
+    *sender = credentials.pid;
+    return n;
+}
+
 int sync_receive(int fd, struct error *err)
 {
+    return sync_receive_from(fd, NULL, err);
+}
+
+int sync_receive_from(int fd, pid_t *sender, struct error *err)
+{
     struct packet p = {0};
-    ssize_t n = RETRY(recv(fd, &p, sizeof(p), 0));
+    ssize_t n = receive(fd, &p, sender);
     /* A process that died with a message of ours unread resets the connection. The kernel says so once,
      * before it hands out what that process sent last. */
     if (n < 0 && errno == ECONNRESET)
-        n = RETRY(recv(fd, &p, sizeof(p), 0));
+        n = receive(fd, &p, sender);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return SYNC_END;
     if (n < 0)

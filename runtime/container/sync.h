@@ -4,6 +4,8 @@
 #ifndef PYSBX_CONTAINER_SYNC_H
 #define PYSBX_CONTAINER_SYNC_H
 
+#include <sys/types.h>
+
 struct error;
 
 enum sync_message {
@@ -13,6 +15,7 @@ enum sync_message {
     SYNC_HOOKS,    /* process: everything is mounted, run the hooks of the runtime's namespace */
     SYNC_LISTENER, /* process: about to load a filter whose listener the runtime takes */
     SYNC_READY,    /* process: nothing is left but start */
+    SYNC_BORN,     /* process: it is I who executes the program, in the place of who sent the last message */
     SYNC_COMMIT,   /* runtime: the container is on record: wait for start, whatever becomes of me */
     SYNC_START,    /* start: go on to the program */
     SYNC_COLD,     /* process: the snapshot cannot be used; the reason follows in the same packet */
@@ -36,6 +39,12 @@ static inline void sync_send_error(int fd, const struct error *err)
 /* Receive the next message; for SYNC_ERROR and SYNC_COLD *err is what the other side sent. Negative errno
  * when receiving fails. */
 int sync_receive(int fd, struct error *err);
+
+/* For the runtime: let the kernel say from now on who sent a message (SO_PASSCRED, unix(7)). */
+int sync_ask_for_senders(int fd, struct error *err);
+
+/* As sync_receive; *sender: the pid of who sent the message, as the runtime sees it, or 0. */
+int sync_receive_from(int fd, pid_t *sender, struct error *err);
 
 /* Receive exactly `wanted`: -ECONNRESET at the end of file, the code of a sent error, -EPROTO for another
  * message. */

@@ -243,14 +243,25 @@ int terminal_receive_master(int socket, struct error *err)
     return master;
 }
 
-int terminal_attach(int slave, struct error *err)
+int terminal_place(int slave, struct error *err)
 {
-    if (ioctl(slave, TIOCSCTTY, 0) < 0)
-        return error_set(err, -errno, "make the terminal the controlling one");
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (dup2(slave, fd) < 0)
             return error_set(err, -errno, "make the terminal descriptor %d", fd);
     if (slave > STDERR_FILENO)
         close(slave);
     return 0;
+}
+
+int terminal_control(struct error *err)
+{
+    return ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0
+               ? error_set(err, -errno, "make the terminal the controlling one")
+               : 0;
+}
+
+int terminal_attach(int slave, struct error *err)
+{
+    int ret = terminal_place(slave, err);
+    return ret < 0 ? ret : terminal_control(err);
 }

@@ -42,7 +42,11 @@ int terminal_send_master(int socket, int master, struct error *err);
  * -ECONNRESET when the child ended before it sent one. */
 int terminal_receive_master(int socket, struct error *err);
 
-/* Child, after setsid(2): make the slave the controlling terminal and descriptors 0, 1 and 2; closes it. */
+/* Child: make the slave descriptors 0, 1 and 2; closes it. */
+int terminal_place(int slave, struct error *err);
+/* Child, after setsid(2): make it the controlling terminal. */
+int terminal_control(struct error *err);
+/* Both. */
 int terminal_attach(int slave, struct error *err);
 
 #endif

@@ -129,6 +129,11 @@ start_attacker() {
 import ctypes, os
 SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 ptrace = ctypes.CDLL(None).ptrace
+
+def rights(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return [line for line in status if line.startswith(("CapPrm", "CapEff", "CapBnd", "Seccomp:", "Uid"))]
+
 print("ready", flush=True)
 while True:
     with open("/proc/sys/kernel/ns_last_pid") as file:
@@ -144,6 +149,19 @@ while True:
                 print(name, path, flush=True)
         except OSError:
             pass
+    try:
+        for one, own in zip(rights(pid), rights("self")):
+            if one != own:
+                print(one, flush=True)
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for line in maps:
+                if "[stack]" in line:
+                    start, end = (int(address, 16) for address in line.split()[0].split("-"))
+                    memory.seek(start)
+                    if b"secret of the engine" in memory.read(end - start):
+                        print("environment", flush=True)
+    except OSError:
+        pass
     ptrace(DETACH, pid, None, None)
 PYTHON
     make_python_bundle python3 -c "$(<attacker.py)"
@@ -158,7 +176,9 @@ if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 10
 
 enter_again_and_again() {
     local round
-    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
+    for ((round = 0; round < ROUNDS; round++)); do
+        ENGINE="secret of the engine" timeout 20 "$RUNTIME" exec box /bin/true
+    done
     runtime delete --force box
     [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
 }
@@ -172,6 +192,14 @@ enter_again_and_again() {
 @test "a process that enters a user namespace in which another may trace: that sees nothing of the host either" {
     # CVE-2016-9962
     start_attacker "$OWN_USERS"
+    enter_again_and_again
+}
+
+@test "a process that enters a container whose root may trace whatever it sees: that sees what it has itself" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    start_attacker 'capabilities("CAP_SYS_PTRACE", "CAP_KILL")
+process["noNewPrivileges"] = False
+seccomp("ALLOW", rule("ERRNO", "acct"))'
     enter_again_and_again
 }
 

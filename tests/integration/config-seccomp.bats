@@ -126,6 +126,27 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has "No space left on device"
 }
 
+@test "exec: where programs may trace what enters, the filter must let them start others, and has no listener" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    make_bundle sleep 1000
+    configure 'capabilities("CAP_SYS_PTRACE"); seccomp("ALLOW", rule("ERRNO", "clone", "fork", "vfork", "clone3"))'
+    start_box
+    expect 1 runtime exec box true
+    stderr_has "clone the process (its filter must allow that in a container with CAP_SYS_PTRACE): not permitted"
+    runtime delete --force box
+    configure 'seccomp("ALLOW", rule("KILL_PROCESS", "clone"))'
+    start_box
+    expect 1 timeout 10 "$RUNTIME" exec box true
+    stderr_has "the process ended before it was ready"
+    runtime delete --force box
+    hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
+    wait_for test -S agent
+    configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir", "mkdirat"), listenerPath=arguments[0])' "$PWD/agent"
+    start_box
+    expect 1 runtime exec box true
+    stderr_has "its processes may trace others, and its filter has a listener"
+}
+
 # pidfd_getfd(2): a user who is not root has no rights over a process that has become root of its user namespace.
 @test "listenerPath: the agent gets the state, the metadata and a listener, and its answer is what the program sees" {
     needs_root "a user cannot take the listener from a process of another user namespace"

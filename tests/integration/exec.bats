@@ -87,3 +87,29 @@ load ../lib/podman.bash
     expect 255 podman exec ended true
     stderr_has "container state improper"
 }
+
+# How it is made is another way (runtime/container/exec.c): whoever can trace all that he sees gets to see the process
+# when nothing is left to do but its program.
+@test "podman exec in a container with CAP_SYS_PTRACE: the process is what it is in another" {
+    local container script='awk "{ print \$4, \$1 == \$5, \$1 == \$6, \$7 > 0 }" /proc/$$/stat
+        test -t 0 && echo "a terminal" >/dev/tty; ls /proc/$$/fd; cat /proc/$$/oom_score_adj /proc/$$/limits
+        for at in cwd root ns/cgroup ns/ipc ns/mnt ns/net ns/pid ns/time ns/user ns/uts; do
+            test "$(readlink /proc/$$/$at)" = "$(readlink /proc/1/$at)" || echo "$at is another"; done
+        grep -E "^(Uid|Gid|Groups|Umask|Sig|Cap(Inh|Eff|Amb)|NoNewPrivs|Seccomp:|Threads)" /proc/$$/status; exit 9'
+    start_sleeper --name plain
+    start_sleeper --name tracing --cap-add SYS_PTRACE
+    for container in plain tracing; do
+        expect 9 podman exec -u 5:6 -w /var --preserve-fds 1 "$container" sh -c "$script" 3</dev/null
+        output_has "cwd is another"
+        echo "$output" >"$container.exec"
+        expect 9 "$TESTS/lib/pty" -- podman exec -it -u 5:6 "$container" sh -c "$script"
+        output_has "a terminal"
+        echo "$output" >"$container.terminal"
+        expect 143 podman exec "$container" sh -c 'kill -TERM $$'
+        expect 127 podman exec "$container" missing
+        stderr_has 'executable file `missing` not found in $PATH'
+        expect 126 podman exec "$container" /etc
+    done
+    diff plain.exec tracing.exec
+    diff plain.terminal tracing.terminal
+}
