@@ -170,6 +170,8 @@ class Bench:
             for label, wanted in ((WITHOUT, False), (WITH, True))
         ]
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
+        # Which of the two came last depends on the number of rounds.
+        CONFIG.write_text(configuration(prefetch=True))
 
     def measure_forks(self) -> None:
         """Measure forks of a process that has imported pandas, one by one and all at once."""
