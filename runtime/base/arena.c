@@ -92,6 +92,12 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     return p;
 }
 
+void arena_wipe(struct arena *a)
+{
+    for (struct arena_block *b = a->head; b != NULL; b = b->next)
+        explicit_bzero(b->data, b->used);
+}
+
 void arena_free(struct arena *a)
 {
     for (struct arena_block *b = a->head, *next; b != NULL; b = next) {

@@ -42,6 +42,7 @@ int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
         }
     }
     *data = arena_strndup(a, buf, used);
+    explicit_bzero(buf, used); /* there is one place to wipe: arena_wipe */
     if (size != NULL)
         *size = used;
     return 0;

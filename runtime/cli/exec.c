@@ -89,6 +89,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 {
     struct exec_values *exec = values;
     exec->exec.id = invocation->args[0];
+    exec->exec.arena = invocation->arena;
     exec->exec.listen_fds = listen_fds_count();
     exec->exec.preserve_fds += exec->exec.listen_fds;
     int ret = exec->process_file != NULL ? use_process_file(invocation, exec, err)

@@ -130,6 +130,12 @@ static int plan(struct execution *x, struct error *err)
         ret = saved_seccomp(&x->arena, x->dir, &x->record, &x->plan.seccomp, err);
     if (ret == 0)
         ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
+    if (ret == 0 && x->apart && !sched_is_inherited(&x->plan.sched))
+        return error_text(
+            err, -ENOTSUP,
+            "cannot exec in container '%s': its processes may trace others, so the process is "
+            "cloned late, and process.scheduler would be lost ('%s', or with SCHED_FLAG_RESET_ON_FORK)",
+            x->record.id, x->plan.sched.policy_name);
     if (ret == 0 && x->apart && x->plan.seccomp.notify)
         return error_text(err, -ENOTSUP,
                           "cannot exec in container '%s': its processes may trace others, and its filter has "
@@ -246,8 +252,12 @@ static _Noreturn void child_main(struct execution *x, int sync)
         sync_send_error(sync, &err);
         _exit(1);
     }
-    const struct exec_context context = {
-        .plan = &x->plan, .handover = x->handover, .copy = x->copy, .sync = sync, .apart = x->apart};
+    const struct exec_context context = {.plan = &x->plan,
+                                         .handover = x->handover,
+                                         .copy = x->copy,
+                                         .sync = sync,
+                                         .apart = x->apart,
+                                         .arenas = {&x->arena, x->options->arena}};
     exec_finish(&context, &program);
 }
 
@@ -338,7 +348,7 @@ static int pass_listener(struct execution *x, struct error *err)
 static int receive(struct execution *x, struct error *err)
 {
     int message;
-    while ((message = sync_receive(x->sync, err)) == SYNC_COLD)
+    while ((message = sync_receive(x->sync, err)) == SYNC_COLD && x->plan.warm != NULL)
         warm_start_refused(x->warm, err);
     return message;
 }
@@ -356,25 +366,19 @@ static int settle(const struct execution *x, struct error *err)
 
 static int unready(int message, struct error *err)
 {
-    return message == SYNC_ERROR || message < 0
-               ? err->code
-               : error_text(err, -ECONNRESET, "the process ended before it was ready");
+    if (message == SYNC_ERROR || message < 0)
+        return err->code;
+    return message == SYNC_END ? error_text(err, -ECONNRESET, "the process ended before it was ready")
+                               : error_text(err, -EPROTO, "unexpected message %d", message);
 }
 
-/* From now on the process is the one that its child clones. Who says so is in the container already: that it
- * is a child of ours is what the kernel says. */
-static int follow_birth(struct execution *x, struct error *err)
+/* Who says that he is born, or anything else, is in the container already, and perhaps in the hands of
+ * another there. Whatever he says, he is ours to kill: a child of the runtime's, as the kernel knows. */
+static int adopt(struct execution *x, pid_t pid, struct error *err)
 {
     siginfo_t info;
-    pid_t pid;
-    int ret = sync_ask_for_senders(x->sync, err);
-    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
-        return unready(SYNC_END, err);
-    int message = ret < 0 ? ret : sync_receive_from(x->sync, &pid, err);
-    if (message != SYNC_BORN)
-        return unready(message, err);
-    if (pid <= 0 || pid == x->pid || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
-        return error_text(err, -EPROTO, "process %d says that it is the new one", (int)pid);
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return error_set(err, -errno, "find process %d, which says that it is the new one", (int)pid);
     cleanup_fd int pidfd = sys_pidfd_open(pid, 0);
     if (pidfd < 0)
         return error_set(err, -errno, "open a descriptor of process %d", (int)pid);
@@ -383,6 +387,25 @@ static int follow_birth(struct execution *x, struct error *err)
     x->pidfd = fd_steal(&pidfd);
     x->pid = pid;
     return 0;
+}
+
+/* From now on the process is the one that its child clones. */
+static int follow_birth(struct execution *x, struct error *err)
+{
+    struct error refused = {0};
+    pid_t pid = 0;
+    int ret = sync_ask_for_senders(x->sync, err);
+    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
+        return unready(SYNC_END, err);
+    int message = ret < 0 ? ret : sync_receive_from(x->sync, &pid, err);
+    bool born = pid > 0 && pid != x->pid;
+    if (born)
+        ret = adopt(x, pid, &refused);
+    if (message != SYNC_BORN)
+        return unready(message, err);
+    if (ret < 0)
+        *err = refused;
+    return ret < 0 || born ? ret : error_text(err, -EPROTO, "no process says that it is the new one");
 }
 
 static int follow(struct execution *x, struct error *err)

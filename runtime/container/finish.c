@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/proc.h"
@@ -23,6 +26,9 @@
 /* Exit status of a process that could not execute its program: what shells use for "not found or not
  * executable". */
 #define EXIT_NO_PROGRAM 127
+
+/* Bytes: about what the deepest chain of calls of the runtime takes, of which most are paths. */
+#define STACK_USED ((size_t)64 * 1024)
 
 /* The end of create. */
 static int become(const struct init_context *c, struct process_program *program, struct error *err)
@@ -104,6 +110,44 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
     _exit(EXIT_NO_PROGRAM);
 }
 
+/* A copy of arguments or variables that is all that is kept; never given back. NULL: no memory. */
+static char **keep_strings(char *const *list)
+{
+    size_t count = 0, size = sizeof(*list);
+    for (; list[count] != NULL; count++)
+        size += sizeof(*list) + strlen(list[count]) + 1;
+    char **copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return NULL;
+    char *text = (char *)(copy + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = text;
+        text = stpcpy(text, list[i]) + 1;
+    }
+    return copy;
+}
+
+/* What the frames of functions that have returned left behind. */
+static __attribute__((noinline)) void wipe_stack(void)
+{
+    char below[STACK_USED];
+    explicit_bzero(below, sizeof(below));
+}
+
+/* Of configuration and record, paths of the host and hooks' variables among them, nothing is left. */
+static int forget_plan(const struct exec_context *c, struct error *err)
+{
+    c->plan->argv = keep_strings(c->plan->argv);
+    c->plan->envp = keep_strings(c->plan->envp);
+    if (c->plan->argv == NULL || c->plan->envp == NULL)
+        return error_set(err, -ENOMEM, "copy the arguments of the process");
+    for (size_t i = 0; i < sizeof(c->arenas) / sizeof(c->arenas[0]); i++)
+        if (c->arenas[i] != NULL)
+            arena_wipe(c->arenas[i]);
+    wipe_stack();
+    return 0;
+}
+
 /* Under the container's filter, which allows what any program does that starts others. */
 static int be_born(const struct exec_context *c, struct error *err)
 {
@@ -130,6 +174,8 @@ static int be_born(const struct exec_context *c, struct error *err)
 static int start_apart(const struct exec_context *c, const char *program, struct error *err)
 {
     int ret = process_confine(c->plan, NULL, err);
+    if (ret == 0)
+        ret = forget_plan(c, err);
     if (ret == 0)
         ret = be_born(c, err);
     return ret < 0 ? ret : process_execute(c->plan, program, err);

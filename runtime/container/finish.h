@@ -19,6 +19,8 @@ struct exec_context {
     int copy;   /* as in detach_from_binary */
     int sync;   /* to the runtime */
     bool apart; /* this process has no number in the container: see container/exec.c */
+    struct arena
+        *arenas[2]; /* all that the plan points to, which the clone of a process apart has not; or NULL */
 };
 
 /* The container's first process. */

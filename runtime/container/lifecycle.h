@@ -43,6 +43,7 @@ struct create_options {
 
 struct exec_options {
     const char *id;
+    struct arena *arena;          /* that the following lies in */
     struct spec_process *process; /* complete: what --process or the options said, see exec_default_process */
     const char *pid_file, *console_socket;
     const char *cgroup; /* sub-cgroup beneath the container's, or NULL */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "sandbox/names.h"
 #include "spec/spec.h"
 
@@ -21,16 +22,22 @@ struct attributes {
 };
 
 /* Numbers of linux/sched.h, kernel ABI. */
+#define RESET_ON_FORK 0x01U
+
 static const struct name_value policies[] = {
     {"SCHED_OTHER", 0}, {"SCHED_FIFO", 1},     {"SCHED_RR", 2},  {"SCHED_BATCH", 3},
     {"SCHED_IDLE", 5},  {"SCHED_DEADLINE", 6}, {"SCHED_ISO", 4}, {NULL, 0},
 };
 
 static const struct name_value flags[] = {
-    {"SCHED_FLAG_RESET_ON_FORK", 0x01},  {"SCHED_FLAG_RECLAIM", 0x02},
-    {"SCHED_FLAG_DL_OVERRUN", 0x04},     {"SCHED_FLAG_KEEP_POLICY", 0x08},
-    {"SCHED_FLAG_KEEP_PARAMS", 0x10},    {"SCHED_FLAG_UTIL_CLAMP_MIN", 0x20},
-    {"SCHED_FLAG_UTIL_CLAMP_MAX", 0x40}, {NULL, 0},
+    {"SCHED_FLAG_RESET_ON_FORK", RESET_ON_FORK},
+    {"SCHED_FLAG_RECLAIM", 0x02},
+    {"SCHED_FLAG_DL_OVERRUN", 0x04},
+    {"SCHED_FLAG_KEEP_POLICY", 0x08},
+    {"SCHED_FLAG_KEEP_PARAMS", 0x10},
+    {"SCHED_FLAG_UTIL_CLAMP_MIN", 0x20},
+    {"SCHED_FLAG_UTIL_CLAMP_MAX", 0x40},
+    {NULL, 0},
 };
 
 int sched_plan(const struct spec_scheduler *scheduler, struct sched_plan *out, struct error *err)
@@ -59,6 +66,11 @@ int sched_plan(const struct spec_scheduler *scheduler, struct sched_plan *out, s
         out->flags |= flag->value;
     }
     return 0;
+}
+
+bool sched_is_inherited(const struct sched_plan *plan)
+{
+    return !plan->set || (!str_eq(plan->policy_name, "SCHED_DEADLINE") && (plan->flags & RESET_ON_FORK) == 0);
 }
 
 int sched_apply(const struct sched_plan *plan, struct error *err)

@@ -23,6 +23,9 @@ struct sched_plan {
 
 /* scheduler NULL: nothing to do. -EINVAL, by JSON path, for an unknown policy or flag. */
 int sched_plan(const struct spec_scheduler *scheduler, struct sched_plan *out, struct error *err);
+/* Does a clone of a process that has it have it as well? Not SCHED_DEADLINE, under which none can be made,
+ * nor with SCHED_FLAG_RESET_ON_FORK (sched(7)). */
+bool sched_is_inherited(const struct sched_plan *plan);
 /* Child, while privileged and after the affinity is set: the kernel refuses SCHED_DEADLINE to a process with
  * an affinity of its own. */
 int sched_apply(const struct sched_plan *plan, struct error *err);

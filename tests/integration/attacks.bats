@@ -203,6 +203,103 @@ seccomp("ALLOW", rule("ERRNO", "acct"))'
     enter_again_and_again
 }
 
+# Starts a container whose program holds what exec gives birth to, and has it say what SAYS has: messages of
+# runtime/container/sync.h by number and text, in turn. Of its memory it searches for a word.
+start_forger() {
+    cat >forger.py <<'PYTHON'
+import ctypes, os, re, struct, time
+SEIZE, INTERRUPT, KILL, STEP, GETREGS, SETREGS, WALL = 0x4206, 0x4207, 8, 9, 12, 13, 0x40000000
+REGISTERS = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip".split()
+WRITE = 1
+ptrace = ctypes.CDLL(None).ptrace
+
+class Registers(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in (*REGISTERS, "cs", "eflags", "rsp", *"abcdefg")]
+
+def call(pid, code, number, *arguments):
+    registers = Registers()
+    ptrace(GETREGS, pid, None, ctypes.byref(registers))
+    registers.rax, registers.orig_rax, registers.rip = number, 2**64 - 1, code
+    registers.rdi, registers.rsi, registers.rdx = arguments
+    ptrace(SETREGS, pid, None, ctypes.byref(registers))
+    ptrace(STEP, pid, None, None)
+    os.waitpid(pid, WALL)
+
+def say(pid, message, text):
+    maps = open(f"/proc/{pid}/maps").read()
+    memory = open(f"/proc/{pid}/mem", "r+b", 0)
+    [start, end] = (int(word, 16) for word in re.search("^(.*)-(.*?) r-xp .*(?<!])$", maps, re.MULTILINE).groups())
+    memory.seek(start)
+    code = start + memory.read(end - start).index(b"\x0f\x05")
+    place = int(re.search(r"-(\S+) rw-p .*\[stack\]", maps)[1], 16) - 512
+    packet = struct.pack("ii", message, -116) + text.encode() + b"\0"
+    memory.seek(place)
+    memory.write(packet)
+    [channel] = (fd for fd in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket"))
+    call(pid, code, WRITE, int(channel), place, len(packet))
+
+def knows(pid, word):
+    for start, end in re.findall(r"^(.*)-(.*?) rw-p(?!.*\[v)", open(f"/proc/{pid}/maps").read(), re.MULTILINE):
+        memory = open(f"/proc/{pid}/mem", "rb", 0)
+        memory.seek(int(start, 16))
+        if word in memory.read(int(end, 16) - int(start, 16)):
+            return True
+
+print("ready", flush=True)
+while True:
+    with open("/proc/sys/kernel/ns_last_pid") as file:
+        pid = int(file.read()) + 1
+    while ptrace(SEIZE, pid, None, None) != 0:
+        pass
+    ptrace(INTERRUPT, pid, None, None)
+    os.waitpid(pid, WALL)
+    if knows(pid, b"secret of " + b"the hook"):
+        print("secret", flush=True)
+    try:
+        for line in open("/says"):
+            message, text = line.split(maxsplit=1)
+            say(pid, int(message), text)
+            time.sleep(0.1)
+        time.sleep(1)
+    except OSError as error:  # it has been killed
+        print(error, flush=True)
+    print("alive" if os.path.exists(f"/proc/{pid}/fd/0") else "gone", flush=True)
+    ptrace(KILL, pid, None, None)
+    try:
+        os.waitpid(pid, WALL)
+    except ChildProcessError:
+        pass
+PYTHON
+    make_python_bundle python3 -c "$(<forger.py)"
+    configure 'capabilities("CAP_SYS_PTRACE", "CAP_KILL"); process["noNewPrivileges"] = False
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/says", arguments[0])
+config["hooks"] = {"poststop": [{"path": "/bin/true", "env": ["X=secret of the hook"]}]}' "$PWD/says"
+    : >says
+    start_box
+    wait_for grep -q ready out
+}
+
+has_gone() {
+    [[ $(grep -cx gone out) == "$1" ]]
+}
+
+@test "a process that enters is in the hands of another before it is the program: the runtime believes none of its words" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    # BORN and COLD of a snapshot that there is not; a message that nobody sends; an error before birth.
+    local born=6 cold=9 error=10 say times=0
+    start_forger
+    for say in "$born x;$cold forged" "$born x;5 x" "5 x" "$error forged"; do
+        tr ';' '\n' <<<"$say" >says
+        : >pid
+        expect 1 timeout 20 "$RUNTIME" exec --pid-file pid box /bin/true
+        [[ ! -e pid && $stderr == "pysbx-runtime: "@(forged|unexpected message*) ]]
+        times=$((times + 1))
+        wait_for has_gone "$times"
+    done
+    [[ $(<out) != *secret* ]]
+    runtime delete --force box
+}
+
 @test "a container of a pod that another's processes can see and trace: they see nothing of the host" {
     local round pid
     start_attacker "$OWN_USERS"

@@ -176,6 +176,22 @@ print_sets() {
     output_is "0 5"
 }
 
+@test "process.scheduler of exec: what a clone would lose is refused where the process is cloned late" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    make_bundle sleep 1000
+    configure 'capabilities("CAP_SYS_PTRACE")'
+    start_box
+    cat >process.json <<'JSON'
+{"args": ["awk", "{ print $19, $41 }", "/proc/self/stat"], "cwd": "/", "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0},
+"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}
+JSON
+    expect 0 runtime exec --process process.json box
+    output_is "5 3"
+    sed -i 's/"nice": 5/"flags": ["SCHED_FLAG_RESET_ON_FORK"]/' process.json
+    expect 1 runtime exec --process process.json box
+    stderr_has "process.scheduler would be lost"
+}
+
 @test "process.scheduler: a real-time policy where it is not permitted is an error that says what was asked" {
     make_bundle true
     configure 'process["scheduler"] = {"policy": "SCHED_FIFO", "priority": 10}'
