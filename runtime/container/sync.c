@@ -37,7 +37,10 @@ void sync_send_reason(int fd, enum sync_message message, const struct error *err
     struct packet p = {.message = (int)message, .code = err->code};
     memcpy(p.text, err->text, sizeof(p.text));
     p.text[sizeof(p.text) - 1] = '\0';
-    (void)RETRY(send(fd, &p, offsetof(struct packet, text) + strlen(p.text) + 1, MSG_NOSIGNAL));
+    size_t size = offsetof(struct packet, text) + strlen(p.text) + 1;
+    /* The container's filter may be in force and have no use for sockets; write(2) is what all allow. */
+    if (RETRY(send(fd, &p, size, MSG_NOSIGNAL)) < 0 && errno != EPIPE)
+        (void)RETRY(write(fd, &p, size));
 }
 
 int sync_ask_for_senders(int fd, struct error *err)

@@ -126,6 +126,19 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has "No space left on device"
 }
 
+@test "a filter that allows nothing of sockets: why the program could not be executed is said all the same" {
+    make_bundle /bin/bad
+    printf '#!/missing\n' >bundle/rootfs/bin/bad
+    chmod 0755 bundle/rootfs/bin/bad
+    configure 'seccomp("ALLOW", rule("ERRNO", "sendto", "sendmsg"))'
+    create_box
+    expect 1 runtime start box
+    stderr_has 'exec `/bin/bad`: its interpreter or dynamic loader is missing'
+    runtime delete --force box
+    expect 1 run_box
+    stderr_has 'exec `/bin/bad`: its interpreter or dynamic loader is missing'
+}
+
 @test "exec: where programs may trace what enters, the filter must let them start others, and has no listener" {
     needs_root "the runtime of a user gives each container a user namespace"
     make_bundle sleep 1000
