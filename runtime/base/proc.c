@@ -97,6 +97,9 @@ int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
         if (p == NULL)
             return -EINVAL;
         p++;
+        /* Its first thread has ended by itself, and others run on (pthread_exit(3)). */
+        if (field + 1 == 20 && state != NULL && *state == 'Z' && strtol(p, NULL, 10) > 1)
+            *state = 'S';
     }
     *ticks = strtoull(p, NULL, 10);
     return 0;

@@ -216,6 +216,9 @@ int cgroup_tree_pids(int dirfd, pid_t **pids, size_t *count)
     return 0;
 }
 
+/* How long what was killed may take to be gone before it is looked at one by one. */
+#define KILL_PATIENCE_MS 200
+
 /* Before Linux 5.14. SIGKILL ends a frozen process too, so that no new one can be forked between the list and
  * the signals. */
 static int kill_listed(int dirfd)
@@ -235,6 +238,9 @@ static int kill_listed(int dirfd)
 int cgroup_tree_kill(int dirfd)
 {
     int ret = io_write_value_at(dirfd, "cgroup.kill", "1");
+    /* The kernel's signal is for the first thread of a process, and lost if that one has ended (6.18). */
+    if (ret == 0 && cgroup_tree_wait(dirfd, "populated", 0, KILL_PATIENCE_MS) == -ETIMEDOUT)
+        ret = kill_listed(dirfd);
     /* A threaded cgroup cannot be killed as a whole. */
     return ret == -ENOENT || ret == -EOPNOTSUPP ? kill_listed(dirfd) : ret;
 }

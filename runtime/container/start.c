@@ -75,8 +75,11 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
     cleanup_fd int dir = -1;
     int ret = container_open_record(&a, rt, id, &dir, &record, err);
     if (ret == 0) {
-        cleanup_fd int channel = connect_init(dir, &record, err);
-        ret = channel < 0 ? channel : 0;
+        if (record_status(dir, &record) == STATUS_PAUSED)
+            ret = error_text(err, -EBUSY, "cannot start container '%s': it is paused", id);
+        cleanup_fd int channel = ret == 0 ? connect_init(dir, &record, err) : -1;
+        if (ret == 0)
+            ret = channel < 0 ? channel : 0;
         /* The socket is what makes it "created": a second start is to find it gone. */
         if (ret == 0 && unlinkat(dir, RECORD_START_SOCKET, 0) < 0)
             ret = error_text(err, -EINVAL, "cannot start container '%s': somebody else is starting it", id);

@@ -189,6 +189,37 @@ PYTHON
     done
 }
 
+@test "a first process whose first thread has ended runs on: it is running, and is killed and deleted as any" {
+    make_python_bundle python3 -c 'import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).pthread_exit(None)'
+    local command
+    for command in "kill box KILL" "delete --force box"; do
+        start_box
+        wait_for grep -q ready out
+        wait_for grep -q '^State:.Z' "/proc/$(pid_of_box)/status"
+        status_of_box running
+        # shellcheck disable=SC2086 # words
+        expect 0 runtime $command
+        [[ $command != kill* ]] || { wait_for status_of_box stopped; runtime delete box; }
+        check_untouched
+    done
+}
+
+@test "start of a container that is paused: an error, at once, and it can be started later" {
+    needs_cgroups
+    make_bundle echo started
+    create_box
+    runtime pause box
+    expect 1 timeout 10 "$RUNTIME" start box
+    stderr_has "cannot start container 'box': it is paused"
+    runtime resume box
+    expect 0 runtime start box
+    wait_for grep -q started out
+    runtime delete --force box
+}
+
 @test "start after the first process was killed: an error, at once" {
     make_bundle sleep 1000
     create_box
