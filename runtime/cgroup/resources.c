@@ -139,12 +139,14 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
         entry->optional = cpu->burst.value == 0;
     }
     bool quota = cpu->quota.set && cpu->quota.value > 0, period = cpu->period.set && cpu->period.value != 0;
-    if (cpu->quota.set || period) {
+    bool unlimited = cpu->quota.set && cpu->quota.value < 0; /* 0 is none given, as with runc and crun */
+    if (quota || unlimited || period) {
         const char *amount = quota ? arena_printf(b->arena, "%" PRIi64, cpu->quota.value) : "max";
         /* Without a period the kernel keeps the one in force: 100000 in a new cgroup. */
         const char *value =
             period ? arena_printf(b->arena, "%s %" PRIu64, amount, cpu->period.value) : amount;
-        struct cgroup_write *entry = add(b, "cpu.max", cpu->quota.set ? "cpu.quota" : "cpu.period", value);
+        struct cgroup_write *entry =
+            add(b, "cpu.max", quota || unlimited ? "cpu.quota" : "cpu.period", value);
         entry->or_later = true;
         entry->optional = !quota;
     }

@@ -54,6 +54,7 @@ static const struct {
     {"cpu.shares", "{\"cpu\":{\"shares\":1024}}", "cpu.weight 100"},
     {"cpu.quota with period", "{\"cpu\":{\"quota\":50000,\"period\":20000}}", "cpu.max 50000 20000~"},
     {"cpu.quota alone leaves the period to the kernel", "{\"cpu\":{\"quota\":50000}}", "cpu.max 50000~"},
+    {"cpu.quota 0 is none given", "{\"cpu\":{\"quota\":0,\"period\":0}}", ""},
     {"cpu.quota -1 is no limit", "{\"cpu\":{\"quota\":-1,\"period\":100000}}", "cpu.max max 100000?~"},
     {"cpu.period alone", "{\"cpu\":{\"period\":50000}}", "cpu.max max 50000?~"},
     {"cpu.burst and quota, whichever the kernel takes first",
