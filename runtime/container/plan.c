@@ -104,6 +104,21 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     return ret < 0 ? ret : seccomp_plan(a, spec, &filter, &out->process.seccomp, err);
 }
 
+/* A namespace that is joined by a path may be the runtime's own. */
+static int check_sysctls(const struct plan *plan, struct error *err)
+{
+    const struct str_map *sysctls = &plan->spec->linux_->sysctl;
+    for (size_t i = 0; i < sysctls->count; i++) {
+        const char *owner = spec_sysctl_owner(sysctls->items[i].key);
+        if (owner != NULL && !namespaces_has(&plan->namespaces, owner))
+            return error_set(
+                err, -EINVAL,
+                "linux.sysctl[\"%s\"]: would change the host: the %s namespace is the runtime's own",
+                sysctls->items[i].key, owner);
+    }
+    return 0;
+}
+
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err)
 {
@@ -119,6 +134,8 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     int ret = namespaces_plan(a, spec, &out->namespaces, err);
     if (ret == 0)
         ret = namespaces_open(&out->namespaces, err);
+    if (ret == 0)
+        ret = check_sysctls(out, err);
     if (ret == 0)
         ret = idmap_plan(a, spec, &out->idmap, err);
     if (ret < 0)

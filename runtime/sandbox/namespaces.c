@@ -116,6 +116,14 @@ int namespaces_open(struct namespaces_plan *plan, struct error *err)
     return 0;
 }
 
+bool namespaces_has(const struct namespaces_plan *plan, const char *type)
+{
+    for (size_t i = 0; i < NAMESPACE_TYPES; i++)
+        if (strcmp(types[i].name, type) == 0)
+            return ((plan->make | plan->join) & types[i].flag) != 0;
+    return false;
+}
+
 static const char *clone_hint(int errnum, int flags)
 {
     if (errnum == EPERM && (flags & CLONE_NEWUSER) != 0)

@@ -45,6 +45,9 @@ int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_
 int namespaces_open(struct namespaces_plan *plan, struct error *err);
 void namespaces_close(struct namespaces_plan *plan);
 
+/* Will the container have a namespace of this type (as in config.json) that is not the runtime's own? */
+bool namespaces_has(const struct namespaces_plan *plan, const char *type);
+
 /* Clone the container's init: a child of the calling process in every case, in new pid, user, mount, network,
  * ipc and uts namespaces as planned. cgroup_fd: the cgroup it is born in, or -1. Returns 0 in the child, its
  * pid in the parent. What is left for the child: namespaces_enter, namespaces_make_cgroup. */

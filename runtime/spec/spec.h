@@ -355,6 +355,9 @@ const char *spec_annotation(const struct spec *spec, const char *key);
 /* Namespace entry by type or NULL. */
 const struct spec_namespace *spec_namespace(const struct spec *spec, const char *type);
 
+/* The type of the namespace that a key of linux.sysctl belongs to; NULL: none. */
+const char *spec_sysctl_owner(const char *key);
+
 /* True when the container gets a new namespace of that type (an entry without a path). */
 bool spec_new_namespace(const struct spec *spec, const char *type);
 

@@ -153,6 +153,12 @@ static bool sysctl_path(const char *key, char *path, size_t size)
     }
 }
 
+const char *spec_sysctl_owner(const char *key)
+{
+    char path[256];
+    return sysctl_path(key, path, sizeof(path)) ? sysctl_owner(path) : NULL;
+}
+
 static int validate_sysctl(const struct spec *spec, const struct str_pair *sysctl, struct error *err)
 {
     char path[256];

@@ -39,6 +39,8 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
 
 @test "sysctl: what is the host's, or not a name, or more than a line is refused" {
     make_bundle true
+    configure 'namespace("network", "/proc/self/ns/net"); linux["sysctl"] = {"net.ipv4.ip_default_ttl": "77"}'
+    is_refused 'linux.sysctl["net.ipv4.ip_default_ttl"]: would change the host: the network namespace is the runtime'"'"'s own'
     configure 'share("network"); linux["sysctl"] = {"net.ipv4.ip_forward": "1"}'
     is_refused 'linux.sysctl["net.ipv4.ip_forward"]: needs a network namespace'
     configure 'linux["sysctl"] = {"kernel.core_pattern": "|/bin/sh"}'
