@@ -39,6 +39,10 @@ def test_run_exits_as_the_program() -> None:
     assert failed.returncode == 1
     assert "ZeroDivisionError" in failed.stderr
     assert "hint: " in failed.stderr
+    dies = ("-c", "import os, sys; print('last words', file=sys.stderr); os._exit(4)")
+    dead = pysbx("run", *dies)
+    assert (dead.returncode, dead.stderr) == (4, "last words\n")
+    assert json.loads(pysbx("run", "--json", *dies).stdout)["stderr"] == "last words\n"
     assert pysbx("run", "--timeout", "0.5", "-c", "while True: pass").returncode == 124
 
 

@@ -185,10 +185,12 @@ def test_memory_is_limited() -> None:
 def test_the_end_of_the_process_is_an_error() -> None:
     @sandbox
     def leave() -> None:
+        os.write(2, b"last words")
         os._exit(7)
 
-    with pytest.raises(SandboxExecutionError, match="code 7"):
+    with pytest.raises(SandboxExecutionError, match="code 7") as caught:
         leave()
+    assert caught.value.traceback_str == "last words"
 
 
 def test_sys_exit_is_an_error() -> None:

@@ -146,8 +146,10 @@ def test_running_and_sessions(small: Server) -> None:
         assert isinstance(shown, EmbeddedResource)
         assert isinstance(shown.resource, TextResourceContents)
         assert shown.resource.text == "hello"
-        ended = await client.call_tool("run_in_session", {**session, "code": "import os; os._exit(3)"})
-        assert "the session has ended" in text_of(ended)
+        last = {"code": "import os, sys; print('last words', file=sys.stderr); os._exit(3)"}
+        ended = await client.call_tool("run_in_session", {**session, **last})
+        assert text_of(ended).startswith("[stderr]\nlast words\n[exit code 3]\n[the session has ended")
+        assert text_of(await client.call_tool("run_python", last)) == "[stderr]\nlast words\n[exit code 3]"
         gone = await client.call_tool("run_in_session", {**session, "code": "x"})
         assert gone.is_error
         assert "start another" in text_of(gone)

@@ -53,6 +53,21 @@ def test_exit_codes(source: str, code: int, said: str) -> None:
     assert (done.exit_code, done.stderr) == (code, said)
 
 
+@pytest.mark.parametrize(
+    ("source", "code", "said"),
+    [
+        ("import os, sys; print('last words', file=sys.stderr); os._exit(3)", 3, "last words\n"),
+        ("import ctypes, faulthandler; faulthandler.enable(); ctypes.string_at(0)", 139, "Fatal Python error: Seg"),
+    ],
+)
+def test_a_process_that_dies_has_said_why(source: str, code: int, said: str) -> None:
+    seen: list[str] = []
+    done = run_code(f"print('out')\n{source}", on_stderr=seen.append)
+    assert (done.exit_code, done.stdout) == (code, "out\n")
+    assert done.stderr.startswith(said)
+    assert "".join(seen) == done.stderr
+
+
 def test_an_error_has_its_line() -> None:
     done = run_code("def inner():\n    return [1][5]\n\ninner()\n")
     assert done.exit_code == 1

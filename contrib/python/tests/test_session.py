@@ -90,7 +90,9 @@ def test_an_interrupt_ends_the_run_and_not_the_session() -> None:
 
 def test_the_end_of_the_process_ends_the_session() -> None:
     with Sandbox() as session:
-        assert session.run("import os; os._exit(5)").exit_code == 5
+        assert session.run("import sys; print('before', file=sys.stderr)").stderr == "before\n"
+        done = session.run("import os; print('last words', file=sys.stderr); os._exit(5)")
+        assert (done.exit_code, done.stderr) == (5, "last words\n")
         with pytest.raises(SandboxError, match="has ended"):
             session.run("1")
 

@@ -110,12 +110,17 @@ class Output:
         self._content += kept
         return kept
 
+    def text(self) -> str:
+        """Return the text since the last take(), with a mark where it was cut, and leave it to be taken."""
+        text = self._content.decode("utf-8", "replace")
+        return f"{text}\n[truncated: more than {self._limit} bytes]\n" if self.truncated else text
+
     def take(self) -> tuple[str, bool]:
         """Return the text since the last call, with a mark where it was cut, and whether it was."""
-        text, cut = self._content.decode("utf-8", "replace"), self.truncated
+        text, cut = self.text(), self.truncated
         self._content.clear()
         self.truncated = False
-        return (f"{text}\n[truncated: more than {self._limit} bytes]\n" if cut else text), cut
+        return text, cut
 
 
 class Container:

@@ -72,7 +72,8 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     if ended.code == KILLED:
         # Its first process cannot be killed from inside: it was the kernel, for want of memory.
         return SandboxMemoryError(f"killed for want of memory: {policy.memory_mb} MiB allowed", policy.memory_mb)
-    said = container.outputs[2].take()[0]
+    # A function's caller learns from the exception what was said last; a program's takes it from the container.
+    said = container.outputs[2].text()
     return SandboxExecutionError("ProcessExit", f"the process ended with code {ended.code} before it answered", said)
 
 
