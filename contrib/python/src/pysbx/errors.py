@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+
+def _again(kind: type[SandboxError], texts: tuple[Any, ...]) -> SandboxError:
+    """Return an exception of a class as it is before its attributes are set."""
+    return kind.__new__(kind, *texts)
 
 
 class SandboxError(Exception):
     """Whatever goes wrong on the way into a sandbox, in it, or out of it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle and copy make it again from.
+
+        By default that is a call of the class with the text alone, which is not what the classes below are made with.
+        An exception that cannot be unpickled breaks a ProcessPoolExecutor and stops a multiprocessing.Pool for good.
+        """
+        return _again, (type(self), self.args), self.__dict__
 
 
 class SandboxStartupError(SandboxError):
