@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import select
 import threading
 import time
 from collections.abc import Iterator
@@ -20,9 +21,13 @@ from pysbx import (
     SandboxMemoryError,
     SandboxTimeoutError,
     SerializationError,
+    decorator,
     sandbox,
     sandbox_async,
 )
+from pysbx.call import call
+from pysbx.container import Cancelled
+from pysbx.threads import AT_ONCE
 from tests.conftest import descriptors
 
 GLOBAL = 40
@@ -131,6 +136,75 @@ def test_a_cancelled_task_leaves_no_container() -> None:
         return time.monotonic() - began
 
     assert asyncio.run(cancelled()) < 5
+
+
+class Calls:
+    """Stands for decorator.call: calls that do nothing, until they are told to end or for some seconds."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    def __call__(self, *arguments: Any, cancel: int, **_: Any) -> None:
+        """Begin, and wait."""
+        self.begun.append(arguments[2][0])
+        if select.select([cancel], [], [], 5)[0]:
+            raise Cancelled
+
+
+def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls()
+    monkeypatch.setattr(decorator, "call", calls)
+    work = sandbox_async(helper)
+
+    async def cancelled() -> float:
+        before = [asyncio.ensure_future(work(number)) for number in range(100)]
+        await asyncio.sleep(0.5)
+        began = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(work(100), 0.1)
+        # How many run at once does not go by the processors: a thread only waits.
+        assert calls.begun == list(range(AT_ONCE))
+        for task in before:
+            task.cancel()
+        await asyncio.wait(before)
+        assert all(task.cancelled() for task in before)
+        return time.monotonic() - began
+
+    assert asyncio.run(cancelled()) < 3
+    assert 100 not in calls.begun
+
+
+def test_a_task_that_is_cancelled_twice_does_not_wait_and_leaves_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, proceed, ended = threading.Event(), threading.Event(), threading.Event()
+    told = []
+
+    def slow_to_begin(*arguments: Any, cancel: int, **named: Any) -> None:
+        begun.set()
+        proceed.wait(10)
+        try:
+            told.extend(select.select([cancel], [], [], 0)[0])  # fails if it is closed
+            call(*arguments, cancel=cancel, **named)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(decorator, "call", slow_to_begin)
+
+    @sandbox_async
+    def nap() -> None:
+        time.sleep(20)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(nap())
+        assert await asyncio.to_thread(begun.wait, 10)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.wait([task], timeout=0.2)
+        assert task.cancelled()
+        proceed.set()
+        assert await asyncio.to_thread(ended.wait, 5)
+
+    asyncio.run(cancelled())
+    assert told
 
 
 def test_an_exception_has_type_message_and_traceback() -> None:
@@ -325,12 +399,13 @@ def test_an_environment_is_what_was_given(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_fork_of_this_program_has_sandboxes_of_its_own() -> None:
-    assert plain(1) == 41
+    awaited = sandbox_async(helper)
+    assert plain(1) == asyncio.run(awaited(1)) == 41
     child = os.fork()
     if child == 0:
-        os._exit(0 if plain(2) == 42 else 1)
+        os._exit(0 if plain(2) == 42 and asyncio.run(awaited(2)) == 42 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert plain(3) == 43
+    assert plain(3) == asyncio.run(awaited(3)) == 43
 
 
 def test_the_errors_are_one_family() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from pysbx.call import Result, call
-from pysbx.container import Cancelled
 from pysbx.options import Options, make_options
+from pysbx.threads import run_in_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,19 +105,7 @@ def _asynchronous(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     @functools.wraps(plain)
     async def wrapper(*arguments: Any, **named: Any) -> Any:
-        # The thread that waits for the container waits for this as well: a cancelled task leaves nothing running.
-        cancel = os.eventfd(0, os.EFD_CLOEXEC)
-        work = functools.partial(call, config, plain, arguments, named, result=result, types=types, cancel=cancel)
-        task = asyncio.ensure_future(asyncio.to_thread(work))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            os.eventfd_write(cancel, 1)
-            await asyncio.wait([task])
-            if not task.cancelled() and isinstance(task.exception(), Cancelled):
-                pass  # seen, so that asyncio does not complain about it
-            raise
-        finally:
-            os.close(cancel)
+        work = functools.partial(call, config, plain, arguments, named, result=result, types=types)
+        return await run_in_thread(lambda cancel: work(cancel=cancel))
 
     return _mark(wrapper, config)

@@ -6,42 +6,18 @@ Each call gets a descriptor by which it can be told to end, with its container. 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from pysbx.container import Cancelled
 from pysbx.service.problems import STOPPING, Problem
+from pysbx.threads import Cancel
 
 T = TypeVar("T")
 
 # A container is gone some milliseconds after it is told; what else a call may be at, such as pip, cannot be told.
 GRACE_SEC = 10.0
-
-
-class Cancel:
-    """A descriptor that can be read once set() was called; both sides may let go of it at any time."""
-
-    def __init__(self) -> None:
-        """Open it."""
-        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._lock = threading.Lock()
-        self._open = True
-
-    def set(self) -> None:
-        """Tell the call to end; after close() nothing happens."""
-        with self._lock:
-            if self._open:
-                os.eventfd_write(self.descriptor, 1)
-
-    def close(self) -> None:
-        """Close the descriptor; once more is no error."""
-        with self._lock:
-            if self._open:
-                os.close(self.descriptor)
-            self._open = False
 
 
 class Jobs:

@@ -12,9 +12,10 @@ from typing import TypeVar
 from pysbx.container import Cancelled
 from pysbx.execution import Execution
 from pysbx.options import Options
-from pysbx.service.jobs import Cancel, Jobs
+from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, SESSIONS, Problem
 from pysbx.session import Sandbox
+from pysbx.threads import Cancel
 
 T = TypeVar("T")
 OnOutput = Callable[[str, str], None]

@@ -1,0 +1,82 @@
+"""Threads for callers that must not block: each waits for one call of the package, which can be told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# A thread here does nothing but wait for its container, so that the number of processors, from which asyncio's own pool
+# takes its size, is no measure: with two of them, six slow calls would hold up a seventh, and whatever else the program
+# does by asyncio.to_thread(). What many sandboxes at once do cost is memory; the rest wait in line.
+AT_ONCE = 32
+
+
+class Cancel:
+    """A descriptor that can be read once set() was called; both sides may let go of it at any time."""
+
+    def __init__(self) -> None:
+        """Open it."""
+        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._lock = threading.Lock()
+        self._open = True
+
+    def set(self) -> None:
+        """Tell the call to end; after close() nothing happens."""
+        with self._lock:
+            if self._open:
+                os.eventfd_write(self.descriptor, 1)
+
+    def close(self) -> None:
+        """Close the descriptor; once more is no error."""
+        with self._lock:
+            if self._open:
+                os.close(self.descriptor)
+            self._open = False
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pysbx-call")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads are the parent's
+
+
+def _look_at(future: asyncio.Future[Any]) -> None:
+    """Take notice of an exception that nobody waits for any more; asyncio would complain about it."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def run_in_thread(work: Callable[[int], T]) -> T:
+    """Run a call in a thread and return what it returns.
+
+    A task that is cancelled while it waits here leaves nothing running: a call that has not begun never does, and one
+    that has is told to end, and waited for. Cancelled again, the task does not wait; the call ends all the same.
+
+    Args:
+        work: is given the descriptor by which it is told to end, which is open until then.
+    """
+    cancel = Cancel()
+    future: Future[T] = _pool().submit(contextvars.copy_context().run, work, cancel.descriptor)
+    future.add_done_callback(lambda _: cancel.close())
+    waiting = asyncio.wrap_future(future)
+    waiting.add_done_callback(_look_at)
+    try:
+        await asyncio.wait([waiting])  # unlike an await of its own, this leaves the future as it is when cancelled
+        return waiting.result()
+    except asyncio.CancelledError:
+        if not future.cancel():  # it has begun
+            cancel.set()
+            await asyncio.wait([waiting])
+        raise
+    finally:
+        waiting.cancel()  # the loop may be closed before the call has ended
