@@ -155,6 +155,34 @@ def test_output_can_be_followed() -> None:
     assert seen[-1][0] - seen[0][0] > 0.3
 
 
+@pytest.mark.parametrize("offset", range(4))
+def test_characters_that_come_in_parts_are_followed_whole(offset: int) -> None:
+    """The parts of a character end where a read does, wherever in it that is."""
+    seen: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    wanted = "x" * offset + "é€😀" * 30_000
+    done = run_code(
+        f"import sys\ntext = 'x' * {offset} + 'é€😀' * 30_000\n"
+        "for stream in (sys.stdout, sys.stderr): print(text, end='', file=stream)",
+        output_limit=1 << 20,
+        on_stdout=seen["stdout"].append,
+        on_stderr=seen["stderr"].append,
+    )
+    assert len(seen["stdout"]) > 1
+    assert all("".join(parts) == wanted for parts in seen.values())
+    assert done.stdout == done.stderr == wanted
+
+
+def test_characters_of_two_streams_do_not_mix() -> None:
+    seen: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    source = "import os, time\n"
+    for one, other in zip("é€😀x".encode(), "x😀€é".encode(), strict=True):
+        source += f"os.write(1, bytes([{one}])); os.write(2, bytes([{other}])); time.sleep(0.02)\n"
+    source += "os.write(1, b'\\xe2\\x82')"  # and one that never becomes whole
+    done = run_code(source, on_stdout=seen["stdout"].append, on_stderr=seen["stderr"].append)
+    assert seen == {"stdout": ["é", "€", "😀", "x", "\N{REPLACEMENT CHARACTER}"], "stderr": ["x", "😀", "€", "é"]}
+    assert (done.stdout, done.stderr) == ("".join(seen["stdout"]), "x😀€é")
+
+
 def test_threads_processes_and_asyncio_work() -> None:
     done = run_code(
         "import asyncio, threading, multiprocessing, concurrent.futures as futures\n"

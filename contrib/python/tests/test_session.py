@@ -32,7 +32,10 @@ def test_output_belongs_to_its_run() -> None:
         assert session.run("print('a' * 50)").truncated
         assert session.run("print('b')").stdout == "b\n"
         assert session.run("print('c')").stdout == "c\n"
-    assert "".join(seen) == "a" * 10 + "b\nc\n"
+        # The half of a character belongs to its run too, though the next one writes the other half.
+        assert session.run("import os; n = os.write(1, b'\\xc3')").stdout == "\N{REPLACEMENT CHARACTER}"
+        assert session.run("n = os.write(1, b'\\xa9')").stdout == "\N{REPLACEMENT CHARACTER}"
+    assert "".join(seen) == "a" * 10 + "b\nc\n" + 2 * "\N{REPLACEMENT CHARACTER}"
 
 
 def test_files() -> None:

@@ -5,6 +5,7 @@ No thread and no process besides the runtime's: the caller's thread waits for ev
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import os
 import resource
@@ -25,7 +26,7 @@ from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import HEADER
 
 Message = dict[str, Any]
-OutputCallback = Callable[[str, bytes], None]
+OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
 # After its first process has answered and ended, a container goes in a few milliseconds.
@@ -101,14 +102,19 @@ class Output:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._content = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.truncated = False
 
-    def add(self, data: bytes) -> bytes:
-        """Keep what there is room for, and return that."""
+    def add(self, data: bytes) -> str:
+        """Keep what there is room for, and return the text that has become whole by it."""
         kept = data[: max(0, self._limit - len(self._content))]
         self.truncated |= len(kept) < len(data)
         self._content += kept
-        return kept
+        return self._decoder.decode(kept)
+
+    def rest(self) -> str:
+        """Return what stands for a last character that has not become whole, if there is one."""
+        return self._decoder.decode(b"", final=True)
 
     def text(self) -> str:
         """Return the text since the last take(), with a mark where it was cut, and leave it to be taken."""
@@ -133,7 +139,8 @@ class Container:
 
         Args:
             bundle: what it is made from.
-            on_output: called with "stdout" or "stderr" and what has just come through it, up to the limit.
+            on_output: called with "stdout" or "stderr" and the text that has just come through it, up to the limit; a
+                character that comes in two parts is handed on with the second.
             cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
             snapshot: a descriptor of what runtime.save_process has saved: the container continues from there.
         """
@@ -345,10 +352,17 @@ class Container:
             del self._streams[descriptor]
             os.close(descriptor)
             return False
-        kept = self.outputs[number].add(data)
-        if kept and self._on_output is not None:
-            self._on_output(NAMES[number], kept)
+        self._hand_on(number, self.outputs[number].add(data))
         return True
+
+    def _hand_on(self, number: int, text: str) -> None:
+        if text and self._on_output is not None:
+            self._on_output(NAMES[number], text)
+
+    def take(self, number: int) -> tuple[str, bool]:
+        """Return what came through a stream since the last call, and whether it was cut."""
+        self._hand_on(number, self.outputs[number].rest())
+        return self.outputs[number].take()
 
     def _drain(self) -> None:
         """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""

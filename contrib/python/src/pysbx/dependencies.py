@@ -219,8 +219,7 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
     """Run pip in a sandbox of its own; return its exit code and what it said."""
     said: list[str] = []
 
-    def listen(stream: str, data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
+    def listen(stream: str, text: str) -> None:
         said.append(text)
         if progress is not None:
             progress(text)

@@ -187,8 +187,8 @@ def failure(error: SandboxError) -> dict[str, Any]:
 
 def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage) -> Execution:
     """Return the Execution for the outcome of a run in a container."""
-    stdout, stdout_cut = container.outputs[1].take()
-    stderr, stderr_cut = container.outputs[2].take()
+    stdout, stdout_cut = container.take(1)
+    stderr, stderr_cut = container.take(2)
     truncated = bool(fields.pop("truncated", False)) or stdout_cut or stderr_cut
     return Execution(
         stdout=stdout,
@@ -202,13 +202,13 @@ def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usag
 
 
 def output_callback(on_stdout: Callable[[str], None] | None, on_stderr: Callable[[str], None] | None) -> OutputCallback:
-    """Return a callback for containers that hands text on; bytes of a character that is not whole are replaced."""
+    """Return a callback for containers that hands the text of each stream on."""
     targets = {"stdout": on_stdout, "stderr": on_stderr}
 
-    def hand_on(stream: str, data: bytes) -> None:
+    def hand_on(stream: str, text: str) -> None:
         target = targets[stream]
         if target is not None:
-            target(data.decode("utf-8", "replace"))
+            target(text)
 
     return hand_on
 
