@@ -12,6 +12,7 @@ from pysbx.interpreter import Mount
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, processors, MiB: what follows from them fits the kernel's numbers
 LEAST_MEMORY_MB = 16
+WHOLE = ("memory_mb", "max_processes", "file_size_mb", "tmp_mb", "output_limit", "answer_limit")
 HOST_NAME = re.compile(
     r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?", re.IGNORECASE
 )
@@ -102,6 +103,10 @@ class Policy:
             raise ValueError(f"memory_mb: {self.memory_mb!r} is less than an interpreter takes, {LEAST_MEMORY_MB}")
         if not _is_number(self.output_limit) or self.output_limit < 0:
             raise ValueError(f"output_limit: {self.output_limit!r} is not a number from 0 on")
+        for name in WHOLE:
+            # As a float such a number would get as far as the kernel's interfaces, whose complaints name no argument.
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is not a whole number: write it as an int")
 
     def _check_texts(self) -> None:
         for name, words in (("limits", ("best", "strict")), ("warm", ("auto", "require", "off"))):
