@@ -33,6 +33,44 @@ def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     assert pysbx("run", "-c", "import sys; print(sys.argv)", "--json", "-x").stdout == "['-c', '--json', '-x']\n"
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "\N{BYTE ORDER MARK}print('äö')".encode(),
+        "\N{BYTE ORDER MARK}# coding: utf-8\r\nprint(len('''ä\r\nö'''))\r\n".encode(),
+        "# -*- coding: latin-1 -*-\nprint('äö')".encode("latin-1"),
+        "#!/usr/bin/python3\n# vim: fileencoding=cp1251\nprint('ж')".encode("cp1251"),
+    ],
+)
+def test_a_script_is_read_as_python_reads_it(tmp_path: Path, script: bytes) -> None:
+    path = tmp_path / "script.py"
+    path.write_bytes(script)
+    wanted = subprocess.run([sys.executable, "-X", "utf8", str(path)], capture_output=True, check=True).stdout
+    for name, text in ((str(path), b""), ("-", script)):
+        done = subprocess.run([*PROGRAM, "run", name], input=text, capture_output=True, check=False, timeout=120)
+        assert (done.stdout, done.stderr, done.returncode) == (wanted, b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (b"print('\xe4')", "invalid or missing encoding declaration"),
+        (b"1\n2\n'\xe4'", "invalid continuation byte"),
+        (b"# coding: klingon", "unknown encoding: klingon"),
+        (b"# coding: hex", "'hex' is not a text encoding"),
+    ],
+)
+def test_a_script_that_cannot_be_read_is_named(tmp_path: Path, script: bytes, said: str) -> None:
+    path = tmp_path / "script.py"
+    path.write_bytes(script)
+    done = pysbx("run", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pysbx: '{path}': ")
+    assert said in done.stderr
+    assert "save it as UTF-8, or name its encoding" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_run_exits_as_the_program() -> None:
     assert pysbx("run", "-c", "import sys; sys.exit(3)").returncode == 3
     failed = pysbx("run", "-c", "1 / 0")

@@ -6,11 +6,13 @@ import argparse
 import codeop
 import dataclasses
 import errno
+import io
 import json
 import os
 import re
 import signal
 import sys
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,6 +36,21 @@ def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
     return write
 
 
+def _source(name: str) -> str:
+    """Return the text of a script, or of standard input for "-", read as python3 does: see PEP 263.
+
+    Raises:
+        ValueError: it is not in the encoding that it says it has, or in UTF-8 if it says none.
+    """
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return io.TextIOWrapper(io.BytesIO(data), encoding).read()
+    except (SyntaxError, LookupError, UnicodeError) as error:
+        advice = "save it as UTF-8, or name its encoding in the first line, as in '# coding: latin-1'"
+        raise ValueError(f"'{name}': {error}: {advice}") from error
+
+
 def _program(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return source, module, name and arguments of the program, as run_code takes them."""
     for option, rest in (("-c", arguments.code), ("-m", arguments.module)):
@@ -44,8 +61,7 @@ def _program(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.module is not None:
         return {"source": "", "module": arguments.module[0], "argv": tuple(arguments.module[1:])}
     name, *rest = arguments.file or ["-"]
-    source = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    return {"source": source, "name": name, "argv": tuple(rest)}
+    return {"source": _source(name), "name": name, "argv": tuple(rest)}
 
 
 def as_json(done: Execution) -> str:
