@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,26 @@ def test_a_script_that_cannot_be_read_is_named(tmp_path: Path, script: bytes, sa
     assert said in done.stderr
     assert "save it as UTF-8, or name its encoding" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-c", "import time\nwhile True: print('x'); time.sleep(0.01)"],
+        ["run", "-c", "print(1)"],
+        ["run", "--json", "-c", "print(1)"],
+        ["profiles"],
+    ],
+)
+def test_a_pipe_that_nobody_reads_ends_the_command_without_a_word(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    child = subprocess.Popen([*PROGRAM, *arguments], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    if "while" in arguments[-1]:
+        assert os.read(read, 10)
+    os.close(read)
+    assert child.communicate(timeout=60)[1] == b""
+    assert child.returncode == 128 + signal.SIGPIPE
 
 
 def test_run_exits_as_the_program() -> None:

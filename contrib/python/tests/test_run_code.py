@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pysbx import Execution, Mount, SandboxStartupError, container, run_code
+from tests.conftest import descriptors
 
 
 def test_output_value_and_usage() -> None:
@@ -181,6 +182,17 @@ def test_characters_of_two_streams_do_not_mix() -> None:
     done = run_code(source, on_stdout=seen["stdout"].append, on_stderr=seen["stderr"].append)
     assert seen == {"stdout": ["é", "€", "😀", "x", "\N{REPLACEMENT CHARACTER}"], "stderr": ["x", "😀", "€", "é"]}
     assert (done.stdout, done.stderr) == ("".join(seen["stdout"]), "x😀€é")
+
+
+def test_a_callback_that_raises_leaves_no_descriptor_open() -> None:
+    def refuse(text: str) -> None:
+        raise BrokenPipeError
+
+    run_code("1")
+    before = descriptors()
+    with pytest.raises(BrokenPipeError):
+        run_code("while True: print('x' * 1000)", on_stdout=refuse)
+    assert descriptors() == before
 
 
 def test_threads_processes_and_asyncio_work() -> None:

@@ -431,8 +431,11 @@ class Container:
                 os.kill(self._pid, signal.SIGKILL)
                 runtime.kill(self.name)
             self._reap()
-            self._drain()
-        if self._pidfd >= 0:
+            try:
+                self._drain()
+            finally:  # what the output is handed to may raise: perhaps it has, and that is why we are here
+                self._close()
+        elif self._pidfd >= 0:
             self._close()
 
     @property

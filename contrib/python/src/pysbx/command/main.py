@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -126,6 +128,18 @@ def _reason(error: OSError) -> str:
     return f"'{error.filename}': {error.strerror}"
 
 
+def _closed_pipe() -> int:
+    """Return the code for output that nobody reads any more, as a shell has it of programs that SIGPIPE ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python tries once more when it ends, and would complain then.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    return 128 + signal.SIGPIPE
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -133,19 +147,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: its arguments; by default those of this program.
 
     Returns:
-        The exit code: the sandboxed program's, 125 when there could be no sandbox, 2 for wrong arguments.
+        The exit code: the sandboxed program's, 125 when there could be no sandbox, 2 for wrong arguments, 141 when
+        nobody reads the output any more.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
-        code = arguments.function(arguments)
-        return int(code)
+        code = int(arguments.function(arguments))
+        print(end="", flush=True)  # now, when a reader that is gone can still be told from a failure
+        return code
     except DependencyInstallError as error:
         if error.output.strip() and error.output.strip() not in str(error):
             print(error.output, file=sys.stderr)
         print(f"pysbx: {error}", file=sys.stderr)
     except SandboxError as error:
         print(f"pysbx: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        return _closed_pipe()
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
         return 2

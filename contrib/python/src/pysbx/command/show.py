@@ -23,11 +23,19 @@ COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 MARKS = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
 
 
+class _Console(Console):
+    """A console that leaves it to main() what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what has been caught again."""
+        raise BrokenPipeError
+
+
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*columns, box=None, header_style="bold")
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
-    Console().print(table)
+    _Console().print(table)
 
 
 def _print_json(content: Any) -> None:
@@ -84,7 +92,7 @@ def show_doctor(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json([dataclasses.asdict(check) for check in found])
     else:
-        console = Console()
+        console = _Console()
         for check in found:
             mark = f"[{COLOURS[check.status]}]{MARKS[check.status]:8}[/]"
             # Not wrapped: a remedy is there to be copied.
