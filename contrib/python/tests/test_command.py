@@ -116,6 +116,18 @@ def test_run_with_files_and_options(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x").read_text() == "content"
 
 
+def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+    done = pysbx("run", "--file", str(paths[0]), "--file", str(paths[1]), "-c", "print(open('data.csv').read())")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pysbx: --file: '{paths[0]}' and '{paths[1]}' would both be /work/data.csv: ")
+    twice = pysbx("run", "--file", str(paths[0]), "--file", str(paths[0]), "-c", "print(open('data.csv').read())")
+    assert (twice.returncode, twice.stdout) == (0, "a\n")
+
+
 def test_run_as_json() -> None:
     content = json.loads(pysbx("run", "--json", "-c", "print('x'); 1 + 1").stdout)
     assert content["stdout"] == "x\n"

@@ -89,12 +89,27 @@ def save(done: Execution, directory: str) -> None:
         write_whole(path, data)
 
 
+def _files(paths: list[str]) -> dict[str, bytes]:
+    """Return the contents of files by the names that they get in /work.
+
+    Raises:
+        ValueError: two would get the same.
+    """
+    chosen: dict[str, str] = {}
+    for path in paths:
+        other = chosen.setdefault(Path(path).name, path)
+        if other != path:
+            advice = "rename one, or mount their directories"
+            raise ValueError(f"--file: '{other}' and '{path}' would both be /work/{Path(path).name}: {advice}")
+    return {name: Path(path).read_bytes() for name, path in chosen.items()}
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
     if arguments.output:
         check_writable(Path(arguments.output))
-    files = {Path(name).name: Path(name).read_bytes() for name in arguments.files or ()}
+    files = _files(arguments.files or [])
     callbacks: dict[str, Any] = {}
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
