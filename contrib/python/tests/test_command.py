@@ -184,6 +184,12 @@ def test_shell() -> None:
     assert pysbx("shell", text="import os; os._exit(4)\n").returncode == 4
 
 
+@pytest.mark.parametrize(("typed", "code"), [("exit()", 0), ("import sys; sys.exit(0)", 0), ("quit(3)", 3)])
+def test_a_shell_is_left_as_python_is(typed: str, code: int) -> None:
+    done = pysbx("shell", text=f"{typed}\nprint('still ' + 'here')\n")
+    assert (done.returncode, done.stdout, done.stderr) == (code, ">>> ", "")
+
+
 def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
     child, terminal = pty.fork()
     if child == 0:

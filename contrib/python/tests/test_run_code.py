@@ -40,18 +40,18 @@ def test_a_module_as_a_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "code", "said"),
+    ("source", "code", "said", "exited"),
     [
-        ("import sys; sys.exit(3)", 3, ""),
-        ("import sys; sys.exit('bye')", 1, "bye\n"),
-        ("raise SystemExit", 0, ""),
-        ("import os; os._exit(9)", 9, ""),
-        ("import os, signal; signal.signal(15, signal.SIG_DFL); 1", 0, ""),
+        ("import sys; sys.exit(3)", 3, "", True),
+        ("import sys; sys.exit('bye')", 1, "bye\n", True),
+        ("raise SystemExit", 0, "", True),
+        ("import os; os._exit(9)", 9, "", False),
+        ("import os, signal; signal.signal(15, signal.SIG_DFL); 1", 0, "", False),
     ],
 )
-def test_exit_codes(source: str, code: int, said: str) -> None:
+def test_exit_codes(source: str, code: int, said: str, exited: bool) -> None:
     done = run_code(source)
-    assert (done.exit_code, done.stderr) == (code, said)
+    assert (done.exit_code, done.stderr, done.exited) == (code, said, exited)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ class Execution:
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
         violations: what the static analysis observed.
         warm: whether a prewarmed interpreter ran it; the sandbox's own word.
+        exited: whether it asked for its end, by sys.exit() or exit(); a session goes on all the same.
     """
 
     stdout: str = ""
@@ -76,6 +77,7 @@ class Execution:
     limits: Mapping[str, str] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     warm: bool = False
+    exited: bool = False
 
 
 def safe_name(name: object) -> str | None:
@@ -163,6 +165,7 @@ def outcome(answer: Message) -> dict[str, Any]:
     found = artifacts if isinstance(artifacts, dict) else {}
     return {
         "exit_code": code & 0xFF if isinstance(code, int) else 1,
+        "exited": answer.get("exited") is True,
         "value": text(answer, "value") if isinstance(value, str) else None,
         "error": _error(answer),
         "artifacts": {

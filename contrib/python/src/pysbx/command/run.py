@@ -168,5 +168,5 @@ def shell(arguments: argparse.Namespace) -> int:
                 complain(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
                 if done.error.hint:
                     complain(f"hint: {done.error.hint}\n")
-            if done.timed_out or (done.error is None and done.exit_code):
+            if done.exited or done.timed_out or (done.error is None and done.exit_code):
                 return done.exit_code

@@ -82,10 +82,10 @@ def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
 
 
 def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
-    """Carry out a request "run" and return the answer: exit code, value, error, artifacts."""
+    """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error, artifacts."""
     name = request["name"]
     sys.argv[:] = request["argv"]
-    answer: dict[str, Any] = {"exit_code": 0, "value": None, "error": None}
+    answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
         if request["module"]:
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
@@ -93,7 +93,7 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
             answer["value"] = execute(request["source"], name, scope)
         save_figures()
     except SystemExit as error:
-        answer["exit_code"] = exit_code(error)
+        answer["exit_code"], answer["exited"] = exit_code(error), True
     except BaseException as error:
         answer["exit_code"] = 1
         answer["error"] = describe(error, name)
