@@ -392,6 +392,19 @@ def test_an_error_made_to_keep_the_host_busy() -> None:
     assert time.monotonic() - began < 15
 
 
+def test_an_answer_of_many_small_elements_is_refused_unread() -> None:
+    @sandbox(memory_mb=256, timeout_sec=20)
+    def forge() -> None:
+        data = b"\x81\xa1a\xdd\x01\x00\x00\x00" + b"\x80" * (1 << 24)
+        os.write(3, len(data).to_bytes(8, "little"))
+        while data:
+            data = data[os.write(3, data) :]
+        os._exit(0)
+
+    with pytest.raises(SerializationError, match="more than 1000000 elements"):
+        forge()
+
+
 def test_threads_of_the_host_are_not_disturbed_by_a_flood() -> None:
     ticks: list[float] = []
     stop = threading.Event()

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgpack
 
-from pysbx import proxy, reaper, runtime
+from pysbx import frame, proxy, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import HEADER
@@ -93,7 +93,7 @@ class Cancelled(Exception):
 
 
 class TooLarge(Exception):
-    """The answer is larger than allowed. The container has been killed."""
+    """The answer is larger than allowed; the text says in what. The container has been killed."""
 
 
 class Output:
@@ -265,13 +265,16 @@ class Container:
         (size,) = HEADER.unpack_from(self._incoming)
         if size > self._answer_limit:
             self.kill()
-            raise TooLarge
+            raise TooLarge(f"is larger than answer_limit, {self._answer_limit} bytes")
         if len(self._incoming) < HEADER.size + size:
             return None
         content = bytes(memoryview(self._incoming)[HEADER.size : HEADER.size + size])
         del self._incoming[: HEADER.size + size]
         try:
-            message = msgpack.unpackb(content, raw=False, unicode_errors="surrogatepass", strict_map_key=True)
+            message = frame.unpack(content)
+        except frame.TooMany:
+            self.kill()
+            raise TooLarge(f"has more than {frame.MAX_ELEMENTS} elements: leave fewer files") from None
         except Exception:  # whatever hostile bytes make the library raise
             message = None
         if not isinstance(message, dict):

@@ -83,8 +83,7 @@ def exchange(container: Container, bundle: Bundle, request: Message, *, last: bo
         return container.exchange(request, bundle.policy.timeout_sec, last=last)
     except Deadline:
         raise timeout_error(bundle.policy) from None
-    except TooLarge:
-        limit = bundle.policy.answer_limit
-        raise SerializationError(f"the answer is larger than answer_limit, {limit} bytes") from None
+    except TooLarge as large:
+        raise SerializationError(f"the answer {large}") from None
     except Ended as ended:
         raise ended_error(ended, container, bundle) from None
