@@ -10,8 +10,11 @@ import os
 import pathlib
 import pickle
 import random
+import sys
+import time
 import uuid
 import zoneinfo
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -288,6 +291,58 @@ def test_an_answer_cannot_grow_without_bound() -> None:
     bomb = b"\xdd" + (12_000).to_bytes(4, "big") + many * 12_000
     with pytest.raises(SerializationError, match="elements"):
         decode(bomb)
+
+
+def alike(make: Callable[[int], Any], number: int = 20_000) -> list[Any]:
+    """Return values that differ and have one hash, as the elements of an answer: multiples of the modulus of hashes."""
+    values = [make(factor * sys.hash_info.modulus + 1) for factor in range(number)]
+    assert len(set(map(hash, values))) == 1
+    return [msgpack.unpackb(encode(value), strict_map_key=False) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("code", "make"),
+    [
+        (Code.SET, int),
+        (Code.FROZENSET, fractions.Fraction),
+        (Code.DICT, decimal.Decimal),
+        (None, lambda number: (number,)),
+    ],
+)
+def test_hashes_that_were_chosen_do_not_keep_the_host_busy(code: Code | None, make: Callable[[int], Any]) -> None:
+    items = alike(make)
+    if code is None:
+        pairs = b"".join(msgpack.packb(item) + b"\x01" for item in items)
+        data = b"\xdf" + len(items).to_bytes(4, "big") + pairs
+    else:
+        data = hostile(code, [part for item in items for part in (item, item)] if code is Code.DICT else items)
+    began = time.thread_time()
+    with pytest.raises(SerializationError, match="hash"):
+        decode(data)
+    assert time.thread_time() - began < 5
+
+
+def test_hashes_that_were_chosen_add_up_over_many_sets() -> None:
+    data = msgpack.packb([[msgpack.ExtType(Code.SET, b""), *alike(int, 1000)]] * 500)
+    with pytest.raises(SerializationError, match="hash"):
+        decode(data)
+
+
+def test_large_sets_and_dicts_pass() -> None:
+    powers = {2**number for number in range(5000)}
+    assert decode(encode([powers, frozenset(powers)])) == [powers, powers]
+    numbers = dict.fromkeys(random.Random(1).sample(range(1 << 60), 300_000))
+    assert decode(encode([numbers, set(numbers)])) == [numbers, set(numbers)]
+    assert list(decode(encode(numbers))) == list(numbers)
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: (value,)])
+def test_a_decimal_is_not_compared_with_a_long_integer(wrap: Callable[[Any], Any]) -> None:
+    number = 1 << 3_000_000
+    with pytest.raises(SerializationError, match="as bytes"):
+        decode(encode([{wrap(number)}, {wrap(decimal.Decimal(1)): 2}, {wrap(2)}]))
+    assert decode(encode([number, decimal.Decimal(1), {"a": 1}])) == [number, 1, {"a": 1}]
+    assert decode(encode({wrap(number)})) == {wrap(number)}
 
 
 def test_random_damage_never_escapes_as_another_exception() -> None:

@@ -16,10 +16,11 @@ import importlib
 import pathlib
 import re
 import struct
+import time
 import uuid
 import zoneinfo
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgpack
 
@@ -28,12 +29,20 @@ from pysbx.inside.wire import Code
 
 # An empty list is one byte in an answer, and 64 in memory.
 MAX_ELEMENTS = 10_000_000
-# The greatest common divisor of a fraction takes time quadratic in its length.
+# The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a
+# Decimal.
 MAX_FRACTION_BITS = 1 << 16
+# Hashes of numbers, and of tuples of them, can be chosen so that each element of a set is compared with all others, or
+# that the search for its place passes all that are taken. Other sets take a third of a microsecond an element.
+FEW = 16
+CHUNK = 64
+HASHING_SEC = 1.0
+HASHING_SEC_EACH = 1e-6
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
 
+T = TypeVar("T")
 # Returns the class of this side that a (module, qualified name) of an answer stands for, if there is to be one.
 FindClass = Callable[[str, str], type | None]
 
@@ -75,6 +84,8 @@ class _Decoder:
         self.find_class = find_class
         self.elements = 0
         self.marks = 0
+        self.hashing_sec = 0.0
+        self.long_integers = self.decimals = False
 
     def decode(self, data: bytes) -> Any:
         try:
@@ -104,7 +115,7 @@ class _Decoder:
 
     def mapping(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
         self.count(2 * len(pairs))
-        return dict(pairs)
+        return self.to_dict(pairs)
 
     def array(self, items: list[Any]) -> Any:
         self.count(len(items))
@@ -122,6 +133,50 @@ class _Decoder:
         if reader is None:
             raise SerializationError(f"the answer has a value of the unknown type {code}")
         return reader(self, data)
+
+    def chunks(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Yield what is to be hashed, some at a time, and refuse to go on when that takes too much of the processor."""
+        if len(items) <= FEW:
+            yield items
+            return
+        for start in range(0, len(items), CHUNK):
+            began = time.thread_time()
+            yield items[start : start + CHUNK]
+            self.hashing_sec += time.thread_time() - began
+            if self.hashing_sec > HASHING_SEC + HASHING_SEC_EACH * self.elements:
+                raise SerializationError(
+                    "the answer has a set or dict of too many elements with the same hash: return a list"
+                )
+
+    def check_comparable(self, items: Sequence[Any]) -> None:
+        """Refuse what may have a Decimal and a long integer of one hash, which one comparison decides in minutes."""
+        if self.long_integers and self.decimals and not all(type(item) is str for item in items):
+            raise SerializationError(
+                f"the answer has a set or dict, a Decimal, and an integer of more than {MAX_FRACTION_BITS} bits: "
+                "return the integer as bytes"
+            )
+
+    def to_set(self, items: list[Any]) -> set[Any]:
+        self.check_comparable(items)
+        found: set[Any] = set()
+        for chunk in self.chunks(items):
+            found.update(chunk)
+        return found
+
+    def to_dict(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self.check_comparable([key for key, _ in pairs])
+        found: dict[Any, Any] = {}
+        for chunk in self.chunks(pairs):
+            found.update(chunk)
+        return found
+
+    def read_integer(self, data: bytes) -> int:
+        self.long_integers |= len(data) * 8 > MAX_FRACTION_BITS
+        return int.from_bytes(data, "little", signed=True)
+
+    def read_decimal(self, data: bytes) -> decimal.Decimal:
+        self.decimals = True
+        return decimal.Decimal(data.decode("ascii"))
 
     def known(self, module: Any, name: Any) -> type:
         found = self.find_class(module, name) if self.find_class and isinstance(name, str) else None
@@ -226,9 +281,9 @@ def _time(items: list[Any]) -> datetime.time:
 
 
 BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
-    Code.INTEGER: lambda self, data: int.from_bytes(data, "little", signed=True),
+    Code.INTEGER: _Decoder.read_integer,
     Code.COMPLEX: lambda self, data: complex(*struct.unpack("<dd", data)),
-    Code.DECIMAL: lambda self, data: decimal.Decimal(data.decode("ascii")),
+    Code.DECIMAL: _Decoder.read_decimal,
     Code.UUID: lambda self, data: uuid.UUID(bytes=data),
     Code.BYTEARRAY: lambda self, data: bytearray(data),
     Code.DATAFRAME: _Decoder.read_frame,
@@ -238,8 +293,8 @@ BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
 }
 ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.TUPLE: lambda self, items: tuple(items),
-    Code.SET: lambda self, items: set(items),
-    Code.FROZENSET: lambda self, items: frozenset(items),
+    Code.SET: _Decoder.to_set,
+    Code.FROZENSET: lambda self, items: frozenset(self.to_set(items)),
     Code.DATETIME: lambda self, items: _datetime(items),
     Code.DATE: lambda self, items: datetime.date(*items),
     Code.TIME: lambda self, items: _time(items),
@@ -251,6 +306,6 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.DATACLASS: _Decoder.read_dataclass,
     Code.ARRAY: _Decoder.read_array,
     Code.SCALAR: _Decoder.read_scalar,
-    Code.DICT: lambda self, items: dict(zip(items[::2], items[1::2], strict=True)),
+    Code.DICT: lambda self, items: self.to_dict(list(zip(items[::2], items[1::2], strict=True))),
     Code.SERIES: _Decoder.read_series,
 }
