@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import pytest
 
 from pysbx import explain
@@ -72,6 +75,20 @@ def test_hints(kind: str, message: str, expected: str) -> None:
 def test_the_closest_name() -> None:
     assert hint("AttributeError", "'list' object has no attribute 'appendd'", dir([])) == "did you mean 'append'?"
     assert hint("AttributeError", "'list' object has no attribute 'zzz'", dir([])) is None
+
+
+def test_the_closest_of_many_names() -> None:
+    names = [f"value_{number}" for number in range(1500)]
+    assert hint("NameError", "name 'valeu_1234' is not defined", names) == "did you mean 'value_1234'?"
+
+
+@pytest.mark.parametrize("length", [60, 199])
+def test_names_made_to_be_hard_to_compare(length: int) -> None:
+    source = random.Random(1)
+    name, *names = ("".join(source.choices("ab", k=length)) for _ in range(3000))
+    began = time.thread_time()
+    hint("NameError", f"name '{name}' is not defined", names)
+    assert time.thread_time() - began < 0.5
 
 
 def test_what_is_not_known_has_no_hint() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import heapq
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -41,6 +43,10 @@ NOT_ALLOWED = "the host is not among those of allow_network, or has no public ad
 KNOWN_MODULES = frozenset(
     (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
 )
+# How alike two names are takes time cubic in their length. Names are compared in full that have most letters in common.
+MAX_NAME = 60
+MAX_NAMES = 2000
+COMPARED = 20
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LAST_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
 PLACE = re.compile(r'(?:File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:Cell In\[\d+\], )line (?P<cell>\d+))')
@@ -65,9 +71,27 @@ class ErrorReport:
 
 
 def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the question whether the nearest of the names was meant, or "" if none is near."""
-    found = difflib.get_close_matches(name, [other for other in names if other != name], n=1, cutoff=cutoff)
+    """Return the question whether the nearest of the names was meant, or "" if none is near.
+
+    Names of more than MAX_NAME characters are none that somebody has mistyped; of the others the first MAX_NAMES count.
+    """
+    if len(name) > MAX_NAME:
+        return ""
+    others = (other for other in names if other != name and len(other) <= MAX_NAME)
+    likely = _most_alike(name, itertools.islice(others, MAX_NAMES))
+    found = difflib.get_close_matches(name, likely, n=1, cutoff=cutoff)
     return f"did you mean '{found[0]}'?" if found else ""
+
+
+def _most_alike(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that have most letters in common with one, whatever their order."""
+    matcher = difflib.SequenceMatcher(b=name)
+
+    def alike(other: str) -> float:
+        matcher.set_seq1(other)
+        return matcher.quick_ratio()
+
+    return heapq.nlargest(COMPARED, names, key=alike)
 
 
 def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
