@@ -291,6 +291,8 @@ FORGE = "import struct, msgpack\ndef frame(data): os.write(3, struct.pack('<Q', 
         "frame(msgpack.packb({'value': b'\\xc1', 'peak_kib': 'x'}))",
         "frame(msgpack.packb({'value': b'\\xc1', 'peak_kib': -1 << 60}))",
         "frame(msgpack.packb({'hello': ['a', 'b']}))",
+        "frame(msgpack.packb({'hello': [float('inf'), 1]}))",
+        "frame(msgpack.packb({'hello': [1, float('nan')]}))",
         "frame(msgpack.packb({'violations': [[1, 2, 3, 4], 5]}))",
         "frame(msgpack.packb({'exit_code': 'x', 'value': 1, 'artifacts': {'../../evil': b'x', 1: b''}}))",
         "os.close(3)",
@@ -390,6 +392,19 @@ def test_an_error_made_to_keep_the_host_busy() -> None:
         forge()
     assert len(caught.value.error_message) <= 64 * 1024
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize(
+    "files", ["{'a': float('inf')}", "{'a': 'x'}", "{'a': []}", "{'a': -1}", "{'a': True}", "{b'a': 1}", "[]", "None"]
+)
+def test_a_forged_list_of_files_is_an_error(files: str) -> None:
+    with Sandbox() as session:
+        # The answer comes before it is asked for, and so is taken for that to the next request.
+        session.run(f"import os\n{FORGE}x = msgpack.packb({{'files': {files}}})\nimport threading, time")
+        session.run("threading.Thread(target=lambda: (time.sleep(0.3), frame(x))).start()")
+        time.sleep(0.6)
+        with pytest.raises(SandboxError, match="malformed"):
+            session.files()
 
 
 def test_an_answer_of_many_small_elements_is_refused_unread() -> None:

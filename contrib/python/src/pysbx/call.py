@@ -16,7 +16,7 @@ from pysbx.container import Container, Message, OutputCallback
 from pysbx.decode import FindClass, decode
 from pysbx.errors import PolicyViolationError, SandboxError, SerializationError
 from pysbx.options import Options, prepare
-from pysbx.outcome import MAX_NAME, exchange, execution_error, violations_of
+from pysbx.outcome import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.pack import pack
 from pysbx.policy import Policy
 
@@ -66,7 +66,7 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
             raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
     if result == "typed" and isinstance(answer.get("value"), bytes):
         return decode(answer["value"], find_class)
-    raise SandboxError("the sandbox gave a malformed answer")
+    raise SandboxError(MALFORMED)
 
 
 def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:

@@ -255,7 +255,7 @@ class Container:
         try:
             major, minor = message["hello"]
             self.version = (int(major), int(minor))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:  # the last: of infinity
             raise Ended(-1) from error
 
     def _message(self) -> Message | None:

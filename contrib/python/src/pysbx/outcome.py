@@ -18,6 +18,7 @@ from pysbx.policy import Policy
 KILLED = 128 + 9
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
+MALFORMED = "the sandbox gave a malformed answer"
 
 
 def text(message: Message, key: str) -> str:
@@ -47,7 +48,7 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 def execution_error(described: object, policy: Policy) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
-        return SandboxError("the sandbox gave a malformed answer")
+        return SandboxError(MALFORMED)
     kind, message = text(described, "type"), text(described, "message")
     if described.get("memory") is True:
         said = f" ({message})" if message else ""

@@ -27,7 +27,7 @@ from pysbx.execution import (
     run_request,
 )
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import exchange, text
+from pysbx.outcome import MALFORMED, exchange, text
 from pysbx.places import cache_directory, write_whole
 
 # How the runtime begins when it says why it does not save a process.
@@ -37,6 +37,12 @@ SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, d
 
 def _refusal(reason: str) -> SandboxError:
     return SandboxError(f"the session cannot be forked: {reason}")
+
+
+def _is_file(item: tuple[object, object]) -> bool:
+    """Tell whether an item of a list of files is a name and a size."""
+    name, size = item
+    return isinstance(name, str) and type(size) is int and size >= 0
 
 
 class Sandbox:
@@ -235,8 +241,14 @@ class Sandbox:
         write_whole(Path(target).absolute(), self.get(path))
 
     def files(self) -> dict[str, int]:
-        """Return the files of /work, by relative path, and of /output, with their sizes in bytes."""
+        """Return the files of /work, by relative path, and of /output, with their sizes in bytes.
+
+        Raises:
+            SandboxError: the session has ended, or gave an answer that cannot be read.
+        """
         with self._lock:
             answer = self._exchange({"op": "list"})
         found = answer.get("files")
-        return {str(name): int(size) for name, size in found.items()} if isinstance(found, dict) else {}
+        if not isinstance(found, dict) or not all(map(_is_file, found.items())):
+            raise SandboxError(MALFORMED)
+        return found
