@@ -286,6 +286,15 @@ def test_hostile_bytes_are_an_error_and_nothing_else(data: bytes) -> None:
         decode(data, expected_classes())
 
 
+@pytest.mark.parametrize("data", [b"\xd6\xff" + bytes(4), b"\xd7\xff" + bytes(8), b"\xc7\x0c\xff" + bytes(12)])
+def test_a_timestamp_of_messagepack_is_a_datetime(data: bytes) -> None:
+    found = decode(data)
+    assert type(found) is datetime.datetime
+    assert found == datetime.datetime(1970, 1, 1, tzinfo=UTC)
+    with pytest.raises(SerializationError):
+        decode(b"\xc7\x0c\xff" + bytes(4) + b"\x7f" * 8)
+
+
 def test_an_answer_cannot_grow_without_bound() -> None:
     many = msgpack.packb([[]] * 1000)
     bomb = b"\xdd" + (12_000).to_bytes(4, "big") + many * 12_000

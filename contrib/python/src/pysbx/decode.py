@@ -38,6 +38,8 @@ FEW = 16
 CHUNK = 64
 HASHING_SEC = 1.0
 HASHING_SEC_EACH = 1e-6
+# How MessagePack's reader is to return its own extension type, -1, which it does not ask about: as what it stands for.
+DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
@@ -97,6 +99,7 @@ class _Decoder:
                 ext_hook=self.extension,
                 list_hook=self.array,
                 object_pairs_hook=self.mapping,
+                timestamp=DATETIME,
                 max_array_len=MAX_ELEMENTS,
                 max_map_len=MAX_ELEMENTS,
             )
