@@ -313,6 +313,14 @@ def test_pickle_is_a_choice() -> None:
     assert anything() == range(3)
 
 
+@pytest.mark.parametrize("decorator", [sandbox, sandbox_async])
+def test_an_unknown_result_is_refused_at_once(decorator: Any) -> None:
+    with pytest.raises(ValueError, match="result: 'pickled' is none of 'typed', 'pickle'"):
+        decorator(result="pickled")
+    with pytest.raises(ValueError, match="result: None"):
+        decorator(result=None)
+
+
 def test_a_large_argument_and_a_large_answer_pass_each_other() -> None:
     @sandbox
     def echo(data: bytes) -> bytes:

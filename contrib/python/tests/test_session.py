@@ -71,6 +71,19 @@ def test_functions_can_be_called_in_a_session() -> None:
         assert session.call(read, "n") == 7
 
 
+def test_nothing_runs_for_an_unknown_result() -> None:
+    def leave() -> None:
+        with open("trace", "w", encoding="ascii"):
+            pass
+
+    with Sandbox() as session:
+        with pytest.raises(ValueError, match="'typed', 'pickle'"):
+            session.call(leave, result="pickled")  # type: ignore[arg-type]
+        assert session.files() == {}
+        session.call(leave)
+        assert session.files() == {"trace": 0}
+
+
 def test_a_run_that_takes_too_long_ends_the_session() -> None:
     with Sandbox(timeout_sec=1) as session:
         assert session.run("1").exit_code == 0

@@ -10,7 +10,7 @@ import textwrap
 import weakref
 from collections.abc import Callable, Iterable
 from types import CodeType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pysbx.container import Container, Message, OutputCallback
 from pysbx.decode import FindClass, decode
@@ -46,6 +46,16 @@ def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindC
         return None
 
     return find
+
+
+def check_result(result: object) -> None:
+    """Refuse a value of `result` that is none.
+
+    Raises:
+        ValueError: it is not one of those in Result.
+    """
+    if result not in get_args(Result):
+        raise ValueError(f"result: {result!r:.80} is none of {', '.join(map(repr, get_args(Result)))}")
 
 
 def open_answer(answer: Message, policy: Policy, result: Result, find_class: FindClass) -> Any:
@@ -89,7 +99,12 @@ def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:
 def request_for(
     options: Options, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], result: Result
 ) -> Message:
-    """Return the request for a call of a function: with its source, for tracebacks and the static analysis."""
+    """Return the request for a call of a function: with its source, for tracebacks and the static analysis.
+
+    Raises:
+        ValueError: there is no such result.
+    """
+    check_result(result)
     request: Message = {
         "op": "call",
         "payload": pack(function, arguments, named),
@@ -130,6 +145,7 @@ def call(
 
     Raises:
         SandboxError: one of its subclasses; see errors.py.
+        ValueError: there is no such result.
     """
     request = request_for(options, function, arguments, named, result)
     bundle = prepare(options)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from pysbx.call import Result, call
+from pysbx.call import Result, call, check_result
 from pysbx.options import Options, make_options
 from pysbx.threads import run_in_thread
 
@@ -40,6 +40,7 @@ def sandbox(
     Returns:
         The decorated function, with _is_sandboxed and _sandbox_config; a coroutine function stays one.
     """
+    check_result(result)
     config = make_options(**options)
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,6 +69,7 @@ def sandbox_async(
     **options: Any,
 ) -> Any:
     """Decorate as sandbox does; the decorated function is a coroutine function, whatever the plain one is."""
+    check_result(result)
     config = make_options(**options)
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:

@@ -1,6 +1,6 @@
 """Reads the frame around an answer. The bytes may be anything: how many elements they have is known before any is made.
 
-See https://github.com/msgpack/msgpack/blob/master/spec.md#formats.
+See MessagePack's specification, "Formats".
 """
 
 from __future__ import annotations

@@ -198,6 +198,7 @@ class Sandbox:
 
         Raises:
             SandboxError: one of its subclasses.
+            ValueError: there is no such result.
         """
         request = request_for(self.options, function, arguments, named, result)
         with self._lock:
