@@ -211,6 +211,32 @@ def test_atexit_functions_run() -> None:
     assert run_code("import atexit; atexit.register(print, 'end'); print('begin')").stdout == "begin\nend\n"
 
 
+@pytest.mark.parametrize(
+    ("child", "status", "said"),
+    [
+        ("", 0, ""),
+        ("raise KeyError", 1, 'Traceback (most recent call last):\n  File "<sandbox>", line 6, in <module>\n'),
+        ("import sys; sys.exit(3)", 3, ""),
+        ("import sys; sys.exit('child')", 1, "child\n"),
+    ],
+)
+def test_a_child_that_falls_through_ends_as_a_program_and_says_nothing_for_its_parent(
+    child: str, status: int, said: str
+) -> None:
+    done = run_code(
+        "import atexit, os\natexit.register(lambda: print('end', os.getpid() == mine))\nmine = os.getpid()\n"
+        "open('/output/a', 'w').close()\npid = os.fork()\n"
+        f"if not pid: print('child', end=' '); {child}\n"
+        "if pid: print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        "'parent' if pid else 'child'"
+    )
+    assert (done.value, done.exit_code, done.error) == ("'parent'", 0, None)
+    assert done.stdout == f"child end False\n{status}\nend True\n"
+    assert done.stderr.startswith(said)
+    assert bool(done.stderr) == bool(said)
+    assert dict(done.artifacts) == {"a": b""}
+
+
 def test_a_broken_repr_is_an_error_of_the_code() -> None:
     done = run_code("class A:\n    def __repr__(self): return 1 / 0\nA()")
     assert done.error is not None

@@ -104,6 +104,35 @@ def test_an_interrupt_ends_the_run_and_not_the_session() -> None:
         assert session.run("x + 1").value == "42"
 
 
+def test_a_child_that_falls_through_does_not_answer() -> None:
+    def forks() -> str:
+        import os
+
+        pid = os.fork()
+        if pid:
+            os.waitpid(pid, 0)
+        return "parent" if pid else "child"
+
+    with Sandbox() as session:
+        done = session.run("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\n'parent' if pid else 'child'")
+        assert done.value == "'parent'"
+        assert session.run("6 * 7").value == "42"
+        assert session.call(forks) == "parent"
+        assert session.run("6 * 8").value == "48"
+        assert session.run("[name for name in os.listdir('/proc') if name.isdigit()]").value == "['1']"
+
+
+def test_a_child_that_is_made_behind_the_code_does_not_answer() -> None:
+    with Sandbox() as session:
+        session.run(
+            "import os, sys\nclass Output:\n    def write(self, text): pass\n"
+            "    def flush(self):\n        if pid := os.fork(): os.waitpid(pid, 0)\n"
+            "sys.stdout = Output()"
+        )
+        answers = [session.run(f"{number}, os.getpid()").value for number in range(3)]
+        assert answers == ["(0, 1)", "(1, 1)", "(2, 1)"]
+
+
 def test_the_end_of_the_process_ends_the_session() -> None:
     with Sandbox() as session:
         assert session.run("import sys; print('before', file=sys.stderr)").stderr == "before\n"

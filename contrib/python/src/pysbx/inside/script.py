@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import atexit
 import linecache
 import os
 import runpy
@@ -11,6 +10,7 @@ import sys
 import types
 from typing import Any
 
+from .child import OnlyHere, end_program, exit_code
 from .failure import describe
 
 OUTPUT = "/output"
@@ -23,17 +23,6 @@ def fresh_main() -> dict[str, Any]:
     vars(module).update({"__builtins__": __builtins__, "__annotations__": {}})
     sys.modules["__main__"] = module
     return vars(module)
-
-
-def exit_code(error: SystemExit) -> int:
-    """Return the code with which Python would end; a text is printed, as Python does."""
-    code = error.code
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
 
 
 def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
@@ -87,10 +76,11 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     sys.argv[:] = request["argv"]
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
-        if request["module"]:
-            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
-        else:
-            answer["value"] = execute(request["source"], name, scope)
+        with OnlyHere(name):
+            if request["module"]:
+                runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+            else:
+                answer["value"] = execute(request["source"], name, scope)
         save_figures()
     except SystemExit as error:
         answer["exit_code"], answer["exited"] = exit_code(error), True
@@ -98,6 +88,7 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
         answer["exit_code"] = 1
         answer["error"] = describe(error, name)
     if request["last"]:
-        atexit._run_exitfuncs()
+        with OnlyHere():
+            end_program()
     answer["artifacts"], answer["left_out"] = collect(request["artifact_limit"]) if request["collect"] else ({}, [])
     return answer

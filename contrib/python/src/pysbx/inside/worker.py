@@ -5,7 +5,6 @@ Importing this module imports all that a request needs, so that a prewarmed inte
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import linecache
 import os
@@ -18,6 +17,7 @@ import cloudpickle  # what the host sends refers to it
 
 from . import fork, script
 from .channel import Channel, Message
+from .child import OnlyHere, flush
 from .encode import Unserializable, encode
 from .failure import describe
 
@@ -25,6 +25,19 @@ PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
+
+
+def called(request: Message) -> Message:
+    """Call the function of a request, and return the answer with its value."""
+    function, arguments, named = pickle.loads(request["payload"])
+    value = function(*arguments, **named)
+    if inspect.iscoroutine(value):
+        import asyncio
+
+        value = asyncio.run(value)
+    if request["result"] == "pickle":
+        return {"pickle": cloudpickle.dumps(value)}
+    return {"value": encode(value)}
 
 
 def call(request: Message) -> Message:
@@ -41,15 +54,8 @@ def call(request: Message) -> Message:
         lines = ["\n"] * (first - 1) + text.splitlines(keepends=True)
         linecache.cache[name] = (len(text), None, lines, name)
     try:
-        function, arguments, named = pickle.loads(request["payload"])
-        value = function(*arguments, **named)
-        if inspect.iscoroutine(value):
-            import asyncio
-
-            value = asyncio.run(value)
-        if request["result"] == "pickle":
-            return {"pickle": cloudpickle.dumps(value)}
-        return {"value": encode(value)}
+        with OnlyHere():
+            return called(request)
     except Unserializable as error:
         return {"unserializable": [error.reason, error.type_name, error.path]}
     except BaseException as error:  # SystemExit too: a call has no exit code
@@ -127,13 +133,6 @@ def answer(request: Message, scope: dict[str, Any]) -> Message:
 def peak() -> int:
     """Return the most memory that this process, or one that it has waited for, has held, in KiB."""
     return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-
-def flush() -> None:
-    """Write out what the user's code has printed, whatever it has made of its streams."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, replaced, or full
-            stream.flush()
 
 
 def main(*, warm: bool) -> None:

@@ -1,0 +1,79 @@
+"""The end of a process that the user's code has made by os.fork() and that comes back to us.
+
+The answer is its parent's to give. It ends by itself, as `python` does at the end of a program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from types import TracebackType
+from typing import NoReturn
+
+from .failure import describe
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the code with which Python would end; a text is printed, as Python does."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def flush() -> None:
+    """Write out what the user's code has printed, whatever it has made of its streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, replaced, or full
+            stream.flush()
+
+
+def end_program() -> None:
+    """Do what Python does when a program has come to its end, however that was."""
+    atexit._run_exitfuncs()
+
+
+def _code_of(error: BaseException | None, source: str) -> int:
+    """Return the code with which Python would end after an exception, which is printed, or after none."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return exit_code(error)
+    sys.stderr.write(describe(error, source)["traceback"])
+    return 1
+
+
+def _end(error: BaseException | None, source: str) -> NoReturn:
+    code = 1
+    try:
+        code = _code_of(error, source)
+        end_program()
+        flush()
+    finally:  # its streams may be closed
+        os._exit(code)
+
+
+class OnlyHere:
+    """Around the user's code, in a with statement: a child that it has made does not leave it."""
+
+    def __init__(self, source: str = "") -> None:
+        """Begin.
+
+        Args:
+            source: see describe().
+        """
+        self._source = source
+
+    def __enter__(self) -> None:
+        """Remember which process this is."""
+        self._pid = os.getpid()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """End a process that is another one."""
+        if os.getpid() != self._pid:
+            _end(error, self._source)
