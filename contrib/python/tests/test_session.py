@@ -53,6 +53,17 @@ def test_files() -> None:
             session.put({"../x": b""})
 
 
+def test_every_run_has_its_figures(virtualenv: str) -> None:
+    plot = "from matplotlib import pyplot\npyplot.figure(figsize=({0}, 1)); pyplot.plot([1, 2])"
+    with Sandbox(virtualenv=virtualenv, memory_mb=1024) as session:
+        first = session.run(plot.format(1))
+        second = session.run(plot.format(2) + "\n" + plot.format(3))
+    assert list(first.artifacts) == ["figure-1.png"]
+    assert list(second.artifacts) == ["figure-1.png", "figure-2.png", "figure-3.png"]
+    assert second.artifacts["figure-1.png"] == first.artifacts["figure-1.png"]
+    assert len(set(second.artifacts.values())) == 3
+
+
 def test_saving_a_file_does_not_follow_what_the_sandbox_made(tmp_path: Path) -> None:
     with Sandbox() as session:
         session.run("import os; os.symlink('/etc/passwd', 'link')")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import os
 import runpy
@@ -38,15 +39,19 @@ def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     return None if value is None else repr(value)[:MAX_VALUE]
 
 
+def figure_path(number: int) -> str:
+    """Return where a figure without a name goes."""
+    return f"{OUTPUT}/figure-{number}.png"
+
+
 def save_figures() -> None:
-    """Write what matplotlib has drawn and nobody saved to the output folder."""
+    """Write what matplotlib has drawn to the output folder, beside what is there: files of earlier runs, for one."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
     for number in pyplot.get_fignums():
-        path = f"{OUTPUT}/figure-{number}.png"
-        if not os.path.exists(path):
-            pyplot.figure(number).savefig(path)
+        free = next(n for n in itertools.count(number) if not os.path.lexists(figure_path(n)))
+        pyplot.figure(number).savefig(figure_path(free))
     pyplot.close("all")
 
 
