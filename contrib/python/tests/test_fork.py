@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -150,6 +151,20 @@ def test_output_and_functions_of_a_fork() -> None:
             assert fork.run("print('gone')\nraise SystemExit(3)").exit_code == 3
             assert session.run("print('after')").stdout == "after\n"
     assert "".join(seen) == "before\nnot flushedin the fork\ngone\nafter\n"
+
+
+def test_a_fork_can_be_interrupted(session: Sandbox) -> None:
+    value(session, "import signal; x = 41")
+    session.interrupt()
+    with session.fork() as fork:
+        fork.interrupt()
+        assert value(fork, "x + 1") == "42"
+        threading.Timer(0.5, fork.interrupt).start()
+        error = fork.run("while True: pass").error
+        assert error is not None
+        assert error.type == "KeyboardInterrupt"
+        handler = "signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+        assert value(fork, handler) == value(session, handler) == "True"
 
 
 def test_a_fork_that_takes_too_long_ends_alone() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxTimeoutError
+from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutError
 from tests.conftest import containers
 
 
@@ -113,6 +113,74 @@ def test_an_interrupt_ends_the_run_and_not_the_session() -> None:
         assert error is not None
         assert error.type == "KeyboardInterrupt"
         assert session.run("x + 1").value == "42"
+
+
+def test_an_interrupt_between_runs_does_nothing() -> None:
+    with Sandbox() as session:
+        session.interrupt()
+        assert session.run("import signal; x = 41").error is None
+        session.interrupt()
+        assert session.run("x + 1").value == "42"
+        assert session.run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").value == "True"
+
+
+def test_interrupts_at_any_moment_leave_the_session() -> None:
+    def interrupt_all_the_time() -> None:
+        while not done.is_set():
+            session.interrupt()
+
+    done = threading.Event()
+    with Sandbox() as session:
+        session.run("x = 41")
+        threads = [threading.Thread(target=interrupt_all_the_time) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            errors = [session.run("x; sum(range(200_000))").error for _ in range(50)]
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert {error.type for error in errors if error is not None} <= {"KeyboardInterrupt"}
+        assert session.run("x + 1").value == "42"
+
+
+def test_an_interrupt_behind_the_code_is_an_error_of_the_run() -> None:
+    with Sandbox() as session:
+        strike = "import os\nwalk = os.walk\ndef strike(top):\n    os.walk = walk\n    os.kill(os.getpid(), 2)\n"
+        error = session.run(f"x = 41\n{strike}\nos.walk = strike").error  # the artifacts are looked for with it
+        assert error is not None
+        assert error.type == "KeyboardInterrupt"
+        assert session.run("x + 1").value == "42"
+
+
+def test_a_handler_of_ones_own_stays() -> None:
+    with Sandbox() as session:
+        session.run("import signal, time; seen = []; x = signal.signal(signal.SIGINT, lambda *_: seen.append(1))")
+        session.interrupt()
+        assert session.run("seen").value == "[]"
+        threading.Timer(0.5, session.interrupt).start()
+        assert session.run("while not seen: time.sleep(0.01)").error is None
+        session.run("x = signal.signal(signal.SIGINT, signal.SIG_IGN)")
+        assert session.run("signal.getsignal(signal.SIGINT) is signal.SIG_IGN").value == "True"
+
+
+def test_a_coroutine_can_be_interrupted() -> None:
+    async def endless() -> None:
+        import asyncio
+
+        await asyncio.sleep(60)
+
+    with Sandbox() as session:
+        session.run("import asyncio, signal")
+        threading.Timer(0.5, session.interrupt).start()
+        error = session.run("asyncio.run(asyncio.sleep(60))").error
+        assert error is not None
+        assert error.type == "KeyboardInterrupt"
+        threading.Timer(0.5, session.interrupt).start()
+        with pytest.raises(SandboxExecutionError, match="KeyboardInterrupt"):
+            session.call(endless)
+        assert session.run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").value == "True"
 
 
 def test_a_child_that_falls_through_does_not_answer() -> None:

@@ -137,8 +137,12 @@ class Sandbox:
             self._ended = self._ended or "it has been closed"
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the code that runs: from another thread, or a signal handler."""
-        if self._container is not None:
+        """Raise KeyboardInterrupt in the code that runs: from another thread, or a signal handler.
+
+        While none runs nothing happens.
+        """
+        # Before its greeting, an interpreter that starts would end.
+        if self._container is not None and self._container.version is not None:
             runtime.call("kill", self._container.name, "INT")
 
     @property

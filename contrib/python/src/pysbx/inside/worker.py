@@ -20,6 +20,7 @@ from .channel import Channel, Message
 from .child import OnlyHere, flush
 from .encode import Unserializable, encode
 from .failure import describe
+from .interrupts import Interrupts
 
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
@@ -122,11 +123,13 @@ def listing(request: Message) -> Message:
     return {"files": found}
 
 
-def answer(request: Message, scope: dict[str, Any]) -> Message:
+def answer(request: Message, scope: dict[str, Any], interrupts: Interrupts) -> Message:
     """Carry out a request."""
     if request["op"] == "run":
-        return run(request, scope)
-    simple = {"call": call, "put": put, "get": get, "list": listing, "continue": fork.go_on}
+        return interrupts.during(lambda: run(request, scope))
+    if request["op"] == "call":
+        return interrupts.during(lambda: call(request))
+    simple = {"put": put, "get": get, "list": listing, "continue": fork.go_on}
     return simple[request["op"]](request)
 
 
@@ -141,6 +144,7 @@ def main(*, warm: bool) -> None:
     Args:
         warm: whether this interpreter was prewarmed.
     """
+    interrupts = Interrupts()
     channel = Channel()
     sys.path[0] = ""
     sys.argv[:] = [""]
@@ -165,7 +169,10 @@ def main(*, warm: bool) -> None:
                 relay = 0
                 channel.write(hello)
             continue
-        reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, scope)
+        if request["op"] == "forked":
+            reply = fork.collect(parked, request["limit"])
+        else:
+            reply = answer(request, scope, interrupts)
         flush()
         channel.write(reply | {"peak_kib": peak()})
     os._exit(0)
