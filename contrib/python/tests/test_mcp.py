@@ -146,6 +146,7 @@ def test_running_and_sessions(small: Server) -> None:
         assert isinstance(shown, EmbeddedResource)
         assert isinstance(shown.resource, TextResourceContents)
         assert shown.resource.text == "hello"
+        assert "null byte" in text_of(await client.call_tool("get_file", {**session, "path": "a\0b"}))
         last = {"code": "import os, sys; print('last words', file=sys.stderr); os._exit(3)"}
         ended = await client.call_tool("run_in_session", {**session, **last})
         assert text_of(ended).startswith("[stderr]\nlast words\n[exit code 3]\n[the session has ended")

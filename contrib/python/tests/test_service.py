@@ -224,7 +224,8 @@ def test_files_of_a_session(service: Server) -> None:
     answer = service.client.get(f"{place}/files/a/b%20c")
     assert (answer.content, answer.headers["content-type"]) == (content, "application/octet-stream")
     assert service.client.get(f"{place}/files/%2Foutput/o").content == b"1"
-    assert problem(service.client.get(f"{place}/files/none"))["status"] == 404
+    for name in ("none", "a%00b"):
+        assert problem(service.client.get(f"{place}/files/{name}"))["status"] == 404
     for name in ("%2Fetc%2Fx", "a%2F..%2F..%2Fx", "%2E%2E%2Fx"):
         answer = service.client.put(f"{place}/files/{name}", content=b"")
         assert answer.status_code == 422, name

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,43 @@ def test_files() -> None:
             session.get("none")
         with pytest.raises(ValueError, match="relative path"):
             session.put({"../x": b""})
+
+
+def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
+    with Sandbox() as session:
+        session.put({Path("a/b"): "text"})
+        assert session.get(Path("a/b")) == b"text"
+        session.save(Path("a/b"), tmp_path / "copy")
+        assert session.run("import sys; sys.argv", argv=(Path("x"), "y")).value == "['-c', 'x', 'y']"
+    assert (tmp_path / "copy").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda session: session.get(5), "path: 5 is neither a text nor a path"),
+        (lambda session: session.get(b"a"), "path: b'a' is neither"),
+        (lambda session: session.get("a", limit="5"), "limit: '5' is not a number"),
+        (lambda session: session.get("a", limit=1 << 80), "No such file"),
+        (lambda session: session.get("a\0b"), "null byte"),
+        (lambda session: session.get("\ud800"), "surrogates not allowed"),
+        (lambda session: session.put(["a"]), "files: list is not a mapping"),
+        (lambda session: session.put({5: b""}), "files: 5 is neither"),
+        (lambda session: session.put({"a": 5}), "int is neither text nor bytes"),
+        (lambda session: session.put({"\ud800": b""}), "surrogates not allowed"),
+        (lambda session: session.run("1", argv=(5,)), "argv: 5 is neither"),
+        (lambda session: session.run("1", argv="ab"), "argv: 'ab' is not a list"),
+        (lambda session: session.run("1", argv=5), "argv: 5 is not a list"),
+        (lambda session: session.run(5), "source: int is not the text"),
+        (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is none of typed, pickle"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_does_not_end_the_session(use: Callable[[Any], object], said: str) -> None:
+    with Sandbox() as session:
+        session.run("x = 41")
+        with pytest.raises((TypeError, ValueError, SandboxError), match=said):
+            use(session)
+        assert session.run("x + 1").value == "42"
 
 
 def test_every_run_has_its_figures(virtualenv: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,38 @@ from pysbx.places import cache_directory, write_whole
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
+
+
+def as_text(value: object, what: str) -> str:
+    """Return a text, or a path as one.
+
+    Args:
+        value: what the caller has given.
+        what: the argument's name, for the error.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str):
+        raise TypeError(f"{what}: {value!r} is neither a text nor a path")
+    return found
+
+
+def as_texts(values: object, what: str) -> list[str]:
+    """Return several texts; paths are taken for texts.
+
+    Raises:
+        TypeError: they are not several, or one is neither.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{what}: {values!r} is not a list of texts")
+    return [as_text(value, what) for value in values]
+
+
+def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
+    """Return files with names that are texts; see checked_files for what is no mapping."""
+    return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
 
 
 def _refusal(reason: str) -> SandboxError:
@@ -168,7 +201,7 @@ class Sandbox:
             container.kill()
             raise
 
-    def run(self, source: str, argv: tuple[str, ...] = ()) -> Execution:
+    def run(self, source: str, argv: Iterable[str | os.PathLike[str]] = ()) -> Execution:
         """Run source text in the session.
 
         Args:
@@ -177,11 +210,12 @@ class Sandbox:
 
         Raises:
             SandboxError: the session has ended, or could not be started.
+            TypeError: an argument is of another type.
         """
+        request = run_request(source, self.options, last=False, argv=["-c", *as_texts(argv, "argv")])
         with self._lock:
             container, bundle = self._started()
             began = time.monotonic()
-            request = run_request(source, self.options, last=False, argv=["-c", *argv])
             try:
                 fields = outcome(self._exchange(request))
             except SandboxError as error:
@@ -209,19 +243,20 @@ class Sandbox:
             answer = self._exchange(request)
         return open_answer(answer, self.options.policy, result, find_class_for(function, types))
 
-    def put(self, files: Files) -> None:
+    def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
         """Write files, by path relative to /work.
 
         Raises:
+            TypeError: a name is no path, or a content neither text nor bytes.
             ValueError: a name leads out of /work, or all of it is too large.
-            SandboxError: there is no room for them.
+            SandboxError: there is no room for them, or no file can have such a name.
         """
-        named = checked_files(files)
+        named = checked_files(named_by_text(files))
         with self._lock:
             answer = self._exchange({"op": "put", "files": named})
         check_put(answer)
 
-    def get(self, path: str, limit: int | None = None) -> bytes:
+    def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
         """Return the content of a file.
 
         Args:
@@ -230,18 +265,23 @@ class Sandbox:
 
         Raises:
             SandboxError: there is no such file, or it is larger.
+            TypeError: an argument is of another type.
         """
-        limit = self.options.policy.answer_limit // 2 if limit is None else limit
+        name = as_text(path, "path")
+        largest = self.options.policy.answer_limit
+        most = largest // 2 if limit is None else limit
+        if not isinstance(most, int):
+            raise TypeError(f"limit: {most!r} is not a number of bytes")
         with self._lock:
-            answer = self._exchange({"op": "get", "path": path, "limit": limit})
+            answer = self._exchange({"op": "get", "path": name, "limit": max(0, min(most, largest))})
         if isinstance(answer.get("error"), dict):
-            raise SandboxError(f"file '{path}': {text(answer['error'], 'message')}")
+            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
         content = answer.get("content")
-        if not isinstance(content, bytes) or len(content) > limit:
-            raise SandboxError(f"file '{path}': larger than {limit} bytes")
+        if not isinstance(content, bytes) or len(content) > most:
+            raise SandboxError(f"file '{name}': larger than {most} bytes")
         return content
 
-    def save(self, path: str, target: Path | str) -> None:
+    def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
         """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""
         write_whole(Path(target).absolute(), self.get(path))
 

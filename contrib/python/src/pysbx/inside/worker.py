@@ -5,11 +5,13 @@ Importing this module imports all that a request needs, so that a prewarmed inte
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import os
 import pickle
 import resource
+import stat
 import sys
 from typing import Any
 
@@ -94,7 +96,7 @@ def put(request: Message) -> Message:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
                 file.write(content)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
         return {"error": describe(error)}
     return {}
 
@@ -107,7 +109,7 @@ def get(request: Message) -> Message:
             return {"too_large": os.path.getsize(path)}
         with open(path, "rb") as file:
             return {"content": file.read()}
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return {"error": describe(error)}
 
 
@@ -118,8 +120,10 @@ def listing(request: Message) -> Message:
         for top, _, names in os.walk(directory):
             for name in names:
                 path = os.path.join(top, name)
-                if os.path.isfile(path) and not os.path.islink(path):
-                    found[os.path.relpath(path, "/work") if directory == "/work" else path] = os.path.getsize(path)
+                with contextlib.suppress(OSError):  # somebody has just removed it
+                    about = os.lstat(path)
+                    if stat.S_ISREG(about.st_mode):
+                        found[os.path.relpath(path, "/work") if directory == "/work" else path] = about.st_size
     return {"files": found}
 
 
