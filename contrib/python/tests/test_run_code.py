@@ -211,6 +211,41 @@ def test_atexit_functions_run() -> None:
     assert run_code("import atexit; atexit.register(print, 'end'); print('begin')").stdout == "begin\nend\n"
 
 
+def test_threads_and_executors_are_waited_for() -> None:
+    done = run_code(
+        "import atexit, concurrent.futures, threading, time\natexit.register(print, 'end')\n"
+        "def late(name):\n    time.sleep(0.3)\n    print(name)\n    open(f'/output/{name}', 'w').close()\n"
+        "threading.Thread(target=late, args=('thread',)).start()\n"
+        "threading.Thread(target=late, args=('daemon',), daemon=True).start(); time.sleep(0.1)\n"
+        "x = concurrent.futures.ThreadPoolExecutor(1).submit(lambda: (late('first'), late('executor')))\n1 / 0"
+    )
+    assert done.error is not None
+    assert done.error.type == "ZeroDivisionError"
+    assert sorted(done.stdout.split()[:-1]) == ["daemon", "executor", "first", "thread"]
+    assert done.stdout.endswith("executor\nend\n")
+    assert sorted(done.artifacts) == ["daemon", "executor", "first", "thread"]
+    began = time.monotonic()
+    assert run_code(
+        "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", timeout_sec=1
+    ).timed_out
+    daemon = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    assert run_code(daemon).exit_code == 0
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("warm", ["off", "auto"])
+def test_files_that_were_not_closed_are_whole(warm: str) -> None:
+    done = run_code(
+        "import atexit, os\ntext = open('/output/text', 'w'); text.write('hi')\nraw = open('/output/raw', 'w+b')\n"
+        "raw.write(b'hi')\natexit.register(raw.write, b'!')\nclosed = open('/output/closed', 'w'); closed.close()\n"
+        "full = open('/dev/full', 'w'); x = full.write('lost')\n"
+        "pipe = open(os.pipe()[1], 'w'); os.set_blocking(pipe.fileno(), False); pipe.write('nobody reads')",
+        warm=warm,
+    )
+    assert done.error is None
+    assert dict(done.artifacts) == {"text": b"hi", "raw": b"hi!", "closed": b""}
+
+
 @pytest.mark.parametrize(
     ("child", "status", "said"),
     [

@@ -92,6 +92,15 @@ def test_an_argument_that_cannot_be_meant_does_not_end_the_session(use: Callable
         assert session.run("x + 1").value == "42"
 
 
+def test_files_that_are_open_are_whole_between_runs() -> None:
+    with Sandbox() as session:
+        done = session.run("out = open('/output/a', 'w'); out.write('hi'); log = open('log', 'w'); log.write('x')")
+        assert dict(done.artifacts) == {"a": b"hi"}
+        assert session.get("log") == b"x"
+        done = session.run("out.write(' again'); 1 / 0")
+        assert dict(done.artifacts) == {"a": b"hi again"}
+
+
 def test_every_run_has_its_figures(virtualenv: str) -> None:
     plot = "from matplotlib import pyplot\npyplot.figure(figsize=({0}, 1)); pyplot.plot([1, 2])"
     with Sandbox(virtualenv=virtualenv, memory_mb=1024) as session:

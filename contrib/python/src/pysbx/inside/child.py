@@ -5,37 +5,11 @@ The answer is its parent's to give. It ends by itself, as `python` does at the e
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
-import sys
 from types import TracebackType
 from typing import NoReturn
 
-from .failure import describe
-
-
-def exit_code(error: SystemExit) -> int:
-    """Return the code with which Python would end; a text is printed, as Python does."""
-    code = error.code
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
-
-
-def flush() -> None:
-    """Write out what the user's code has printed, whatever it has made of its streams."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, replaced, or full
-            stream.flush()
-
-
-def end_program() -> None:
-    """Do what Python does when a program has come to its end, however that was."""
-    atexit._run_exitfuncs()
+from .ending import complain, end_program, exit_code, flush, flush_files
 
 
 def _code_of(error: BaseException | None, source: str) -> int:
@@ -44,7 +18,7 @@ def _code_of(error: BaseException | None, source: str) -> int:
         return 0
     if isinstance(error, SystemExit):
         return exit_code(error)
-    sys.stderr.write(describe(error, source)["traceback"])
+    complain(error, source)
     return 1
 
 
@@ -53,6 +27,7 @@ def _end(error: BaseException | None, source: str) -> NoReturn:
     try:
         code = _code_of(error, source)
         end_program()
+        flush_files()
         flush()
     finally:  # its streams may be closed
         os._exit(code)

@@ -11,7 +11,8 @@ import sys
 import types
 from typing import Any
 
-from .child import OnlyHere, end_program, exit_code
+from .child import OnlyHere
+from .ending import end_program, exit_code, flush_files
 from .failure import describe
 
 OUTPUT = "/output"
@@ -95,5 +96,6 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     if request["last"]:
         with OnlyHere():
             end_program()
+    flush_files()
     answer["artifacts"], answer["left_out"] = collect(request["artifact_limit"]) if request["collect"] else ({}, [])
     return answer

@@ -19,8 +19,9 @@ import cloudpickle  # what the host sends refers to it
 
 from . import fork, script
 from .channel import Channel, Message
-from .child import OnlyHere, flush
+from .child import OnlyHere
 from .encode import Unserializable, encode
+from .ending import flush
 from .failure import describe
 from .interrupts import Interrupts
 

@@ -1,0 +1,75 @@
+"""What Python does at the end of a program; and of it, what is due at the end of each part of a session."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import io
+import os
+import stat
+import sys
+
+from .failure import describe
+
+# They hold back what was written; all others write through one of them.
+HOLDING = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+NOT_OURS_TO_FLUSH = ("/dev/", "/proc/")
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the code with which Python would end; a text is printed, as Python does."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def complain(error: BaseException, source: str = "") -> None:
+    """Print the traceback of an exception; see describe()."""
+    sys.stderr.write(describe(error, source)["traceback"])
+
+
+def flush() -> None:
+    """Write out what the user's code has printed, whatever it has made of its streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, replaced, or full
+            stream.flush()
+
+
+def _has_files() -> bool:
+    """Tell whether files are open: to look through all objects for them takes long where there are many."""
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing itself
+            path = os.readlink(f"/proc/self/fd/{number}")
+            if path.startswith("/") and not path.startswith(NOT_OURS_TO_FLUSH):
+                return True
+    return False
+
+
+def flush_files() -> None:
+    """Write out what is held back of files that were not closed: artifacts, and what the host asks for, are read next.
+
+    Files only: whoever reads a pipe may be waiting for something else.
+    """
+    if not _has_files():
+        return
+    for thing in gc.get_objects():
+        if issubclass(type(thing), HOLDING):  # isinstance() asks the thing as well
+            with contextlib.suppress(Exception):  # closed, or full
+                if stat.S_ISREG(os.fstat(thing.fileno()).st_mode):
+                    thing.flush()
+
+
+def end_program() -> None:
+    """Do what Python does when a program has come to its end, however that was: wait for threads, call atexit's."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        try:
+            threading._shutdown()  # executors as well, which are waited for in there
+        except BaseException as error:  # of a function that was registered
+            complain(error)
+    atexit._run_exitfuncs()
