@@ -153,6 +153,17 @@ def test_output_and_functions_of_a_fork() -> None:
     assert "".join(seen) == "before\nnot flushedin the fork\ngone\nafter\n"
 
 
+def test_tracebacks_in_a_fork_show_the_lines_of_each_run(session: Sandbox) -> None:
+    value(session, "def fail():\n    return 1 / 0")
+    with session.fork() as fork:
+        for one in (session, fork):
+            error = one.run("x = 1\nfail()").error
+            assert error is not None
+            assert error.line == 2
+            assert 'File "<sandbox 2>", line 2' in error.traceback
+            assert "    return 1 / 0\n" in error.traceback
+
+
 def test_a_fork_can_be_interrupted(session: Sandbox) -> None:
     value(session, "import signal; x = 41")
     session.interrupt()

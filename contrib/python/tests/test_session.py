@@ -28,6 +28,23 @@ def test_state_is_kept() -> None:
         assert session.run("x").value == "41"
 
 
+def test_a_traceback_shows_the_lines_of_each_run() -> None:
+    with Sandbox() as session:
+        session.run("def divide(number):\n    return 1 / number")
+        error = session.run("a = 1\nb = 2\n\ndivide(\n    0\n)  # of this run").error
+        assert error is not None
+        assert error.line == 4
+        first = '  File "<sandbox>", line 2, in divide\n    return 1 / number\n'
+        second = '  File "<sandbox 2>", line 4, in <module>\n    divide(\n'
+        assert second in error.traceback and first in error.traceback
+        syntax = session.run("x = (").error
+        assert syntax is not None
+        assert (syntax.type, syntax.line) == ("SyntaxError", 1)
+        assert session.run("import inspect; inspect.getsource(divide)").value == repr(
+            "def divide(number):\n    return 1 / number\n"
+        )
+
+
 def test_output_belongs_to_its_run() -> None:
     seen: list[str] = []
     with Sandbox(on_stdout=seen.append, output_limit=10) as session:

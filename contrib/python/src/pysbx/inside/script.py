@@ -18,6 +18,8 @@ from .failure import describe
 OUTPUT = "/output"
 MAX_VALUE = 64 * 1024
 
+_runs = itertools.count(1)
+
 
 def fresh_main() -> dict[str, Any]:
     """Put an empty module __main__ in place and return its names."""
@@ -25,6 +27,16 @@ def fresh_main() -> dict[str, Any]:
     vars(module).update({"__builtins__": __builtins__, "__annotations__": {}})
     sys.modules["__main__"] = module
     return vars(module)
+
+
+def next_name(name: str) -> str:
+    """Return what a run's source is called: a name of its own, for functions of earlier runs keep theirs.
+
+    Args:
+        name: that of the first, such as "<sandbox>".
+    """
+    number = next(_runs)
+    return name if number == 1 else f"{name.removesuffix('>')} {number}>"
 
 
 def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
@@ -78,7 +90,7 @@ def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
 
 def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error, artifacts."""
-    name = request["name"]
+    name = next_name(request["name"]) if request["source"] else request["name"]
     sys.argv[:] = request["argv"]
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
