@@ -6,6 +6,7 @@ No thread and no process besides the runtime's: the caller's thread waits for ev
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 import os
 import resource
@@ -249,6 +250,16 @@ class Container:
         else:
             self._drain()
         return message
+
+    def has_begun(self) -> bool:
+        """Tell whether the worker has sent its greeting, which need not have been read yet; from any thread."""
+        channel = self._socket
+        if self.version is not None or self._incoming or channel is None:
+            return True
+        poll = select.poll()
+        with contextlib.suppress(OSError, ValueError):  # closed just now
+            poll.register(channel.fileno(), select.POLLIN)
+        return bool(poll.poll(0) or self._incoming or self.version)
 
     def _greet(self, message: Message) -> None:
         self.warm = message.get("warm") is True

@@ -174,8 +174,8 @@ class Sandbox:
 
         While none runs nothing happens.
         """
-        # Before its greeting, an interpreter that starts would end.
-        if self._container is not None and self._container.version is not None:
+        # An interpreter that is still starting would end.
+        if self._container is not None and self._container.has_begun():
             runtime.call("kill", self._container.name, "INT")
 
     @property
