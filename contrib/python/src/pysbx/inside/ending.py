@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import io
 import os
@@ -41,11 +42,12 @@ def flush() -> None:
 
 
 def _has_files() -> bool:
-    """Tell whether files are open: to look through all objects for them takes long where there are many."""
+    """Tell whether files are open for writing: to look through all objects for them takes long where there are many."""
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # that of the listing itself
             path = os.readlink(f"/proc/self/fd/{number}")
-            if path.startswith("/") and not path.startswith(NOT_OURS_TO_FLUSH):
+            writable = fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+            if writable and path.startswith("/") and not path.startswith(NOT_OURS_TO_FLUSH):
                 return True
     return False
 
