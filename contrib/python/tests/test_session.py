@@ -98,7 +98,7 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
         (lambda session: session.run("1", argv="ab"), "argv: 'ab' is not a list"),
         (lambda session: session.run("1", argv=5), "argv: 5 is not a list"),
         (lambda session: session.run(5), "source: int is not the text"),
-        (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is none of typed, pickle"),
+        (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is none of 'typed', 'pickle'"),
     ],
 )
 def test_an_argument_that_cannot_be_meant_does_not_end_the_session(use: Callable[[Any], object], said: str) -> None:
