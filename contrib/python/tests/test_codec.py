@@ -182,8 +182,9 @@ def test_tables_through_a_sandbox(virtualenv: str) -> None:
 
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["p", "q"])
     pandas.testing.assert_frame_equal(echo(frame), frame)
-    series = pandas.Series([1.5, 2.5], name="s")
-    pandas.testing.assert_series_equal(echo(series), series)
+    for name in ("s", None, 0, ("a", 1)):  # of frame["s"], frame.iloc[0], a grouped frame's
+        series = pandas.Series([1.5, 2.5], name=name)
+        pandas.testing.assert_series_equal(echo(series), series)
     table = pyarrow.table({"a": [1, 2, None]})
     assert echo(table).equals(table)
 

@@ -171,7 +171,7 @@ def _stream(table: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _table(value: Any, path: str) -> Any:
+def _table(value: Any, path: str, depth: int) -> Any:
     try:
         import pyarrow
     except ImportError:
@@ -181,9 +181,9 @@ def _table(value: Any, path: str) -> Any:
         if pandas is not None and type(value) is pandas.DataFrame:
             return Ext(int(Code.DATAFRAME), _stream(pyarrow.Table.from_pandas(value)))
         if pandas is not None and type(value) is pandas.Series:
-            named = value.name if isinstance(value.name, str) else None
-            frame = value.to_frame(name=named if named is not None else "")
-            return _ext(Code.SERIES, [named, _stream(pyarrow.Table.from_pandas(frame))])
+            # Of a column's name Arrow would make a text.
+            name = _convert(value.name, f"{path}.name", depth)
+            return _ext(Code.SERIES, [name, _stream(pyarrow.Table.from_pandas(value.to_frame(name="")))])
         if type(value).__module__.startswith("polars."):
             return _polars(value, path)
         return Ext(int(Code.TABLE), _stream(value))
@@ -226,5 +226,5 @@ def _convert(value: Any, path: str, depth: int) -> Any:
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _numpy(value, path)
     if _is_table(value):
-        return _table(value, path)
+        return _table(value, path, depth + 1)
     raise Unserializable(value, path)
