@@ -162,7 +162,7 @@ static int be_born(const struct exec_context *c, struct error *err)
                              : " (its filter must allow that in a container with CAP_SYS_PTRACE)");
     if (RETRY(write(c->sync, &message, sizeof(message))) < 0)
         return error_set(err, -errno, "send to the runtime");
-    int word;
+    int word = 0;
     if (RETRY(read(c->sync, &word, sizeof(word))) != sizeof(word) || word != SYNC_GO)
         _exit(1);
     if (setsid() < 0)
