@@ -90,7 +90,7 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
         return SYNC_END;
     if (n < 0)
         return error_set(err, -errno, "receive from the container's process");
-    if (n < (ssize_t)sizeof(int) || p.message < SYNC_GO || p.message > SYNC_ERROR)
+    if (n < (ssize_t)sizeof(int) || p.message < SYNC_GO || p.message > SYNC_BORN)
         return error_set(err, -EPROTO, "receive from the container's process");
     if ((p.message == SYNC_ERROR || p.message == SYNC_COLD) && err != NULL) {
         p.text[sizeof(p.text) - 1] = '\0';

@@ -15,11 +15,11 @@ enum sync_message {
     SYNC_HOOKS,    /* process: everything is mounted, run the hooks of the runtime's namespace */
     SYNC_LISTENER, /* process: about to load a filter whose listener the runtime takes */
     SYNC_READY,    /* process: nothing is left but start */
-    SYNC_BORN,     /* process: it is I who executes the program, in the place of who sent the last message */
     SYNC_COMMIT,   /* runtime: the container is on record: wait for start, whatever becomes of me */
     SYNC_START,    /* start: go on to the program */
     SYNC_COLD,     /* process: the snapshot cannot be used; the reason follows in the same packet */
     SYNC_ERROR,    /* process: failed; the error follows in the same packet */
+    SYNC_BORN,     /* process: it is I who executes the program, in the place of who sent the last message */
 };
 
 /* Two connected sockets. 0 or negative errno. */
