@@ -239,8 +239,11 @@ int cgroup_tree_kill(int dirfd)
 {
     int ret = io_write_value_at(dirfd, "cgroup.kill", "1");
     /* The kernel's signal is for the first thread of a process, and lost if that one has ended (6.18). */
-    if (ret == 0 && cgroup_tree_wait(dirfd, "populated", 0, KILL_PATIENCE_MS) == -ETIMEDOUT)
+    if (ret == 0 && cgroup_tree_wait(dirfd, "populated", 0, KILL_PATIENCE_MS) == -ETIMEDOUT) {
         ret = kill_listed(dirfd);
+        /* They were slow to end, and whoever waits for that, systemd, has removed it. */
+        return ret == -ENOENT ? 0 : ret;
+    }
     /* A threaded cgroup cannot be killed as a whole. */
     return ret == -ENOENT || ret == -EOPNOTSUPP ? kill_listed(dirfd) : ret;
 }
