@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "cgroup/cgroup.h"
 #include "container/hooks.h"
 #include "container/lifecycle.h"
 #include "container/saved.h"
@@ -75,7 +76,7 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
     cleanup_fd int dir = -1;
     int ret = container_open_record(&a, rt, id, &dir, &record, err);
     if (ret == 0) {
-        if (record_status(dir, &record) == STATUS_PAUSED)
+        if (cgroup_frozen(&record.cgroup) > 0 && record_status(dir, &record) == STATUS_PAUSED)
             ret = error_text(err, -EBUSY, "cannot start container '%s': it is paused", id);
         cleanup_fd int channel = ret == 0 ? connect_init(dir, &record, err) : -1;
         if (ret == 0)
