@@ -590,7 +590,8 @@ print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read
         [status]='g = os.open("/modules/held.txt", os.O_RDONLY | os.O_NONBLOCK)'
         [fifo]='g = os.open("/modules/fifo", os.O_RDONLY | os.O_NONBLOCK)'
         [directory]='g = os.open("/modules", os.O_RDONLY)'
-        [removed]='g = os.open("/tmp/removed", os.O_RDWR | os.O_CREAT); os.remove("/tmp/removed"); os.close(f)
+        # A name of its own, for the imports happen twice, at the same time.
+        [removed]='name = f"/tmp/{os.getpid()}"; g = os.open(name, os.O_RDWR | os.O_CREAT); os.remove(name); os.close(f)
 f = os.open(f"/proc/self/fd/{g}", os.O_RDONLY); os.close(g)'
     )
     module held.txt <<<text
