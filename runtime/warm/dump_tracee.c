@@ -158,6 +158,8 @@ int tracee_call(struct tracee *t, long number, const uint64_t arguments[6], long
     return 0;
 }
 
+/* Not by process_vm_readv(2), although that copies once and this twice: it pins pages, and of what a fork has
+ * left shared the kernel makes a copy first (Linux 5.19). */
 int tracee_read(const struct tracee *t, uint64_t address, void *data, size_t size, struct error *err)
 {
     for (size_t done = 0; done < size;) {
