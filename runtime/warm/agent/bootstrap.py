@@ -131,12 +131,17 @@ def changed_at(path: str) -> int:
     return status.st_ctime_ns if kind in (0o100000, 0o040000, 0o120000) else 0
 
 
+def kind_of(path: str) -> str:
+    """Directory, file (whatever else there is), or absent: the letter of the record."""
+    try:
+        return "d" if posix.stat(path).st_mode & 0o170000 == 0o040000 else "f"
+    except (OSError, ValueError):
+        return "a"
+
+
 def is_directory(path: str) -> bool:
     """As os.path.isdir(), for the imports need not have imported os."""
-    try:
-        return posix.stat(path).st_mode & 0o170000 == 0o040000
-    except (OSError, ValueError):
-        return False
+    return kind_of(path) == "d"
 
 
 def python_threads() -> str:
@@ -279,7 +284,7 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
     for library in libraries:
         if "/" in library:  # the kernel's, and the program itself, have no path
             real_path(os.path.join(here, library), folders, links)
-    kinds = {path: "d" if os.path.isdir(path) else "f" if os.path.exists(path) else "a" for path in paths}
+    kinds = {path: kind_of(path) for path in paths}
     kinds.update((path, "l") for path in links)
     return {put(kind, path) for path, kind in kinds.items() if not path.startswith(ELSEWHERE)}
 
@@ -392,25 +397,31 @@ def hear(child: int) -> None:
         raise Failed("the imports end the process")
 
 
-def import_beside(scouting: int, modules: list[str], report: int) -> "list[object]":
+def import_beside(  # type: ignore[no-untyped-def]
+    scouting: int, modules: list[str], report: int, harmless
+) -> "tuple[list[object], list[object] | None]":
     """Import while the scout does; the scout is believed first. What ends a process ends this one as well.
 
-    Returns the generators that the imports have made without a seed.
+    Returns the generators that the imports have made without a seed, and what harmless() of resume.py returns.
     """
     failure = None
     generators: list[object] = []
+    idle: "list[object] | None" = None
     gc.disable()
     try:
         import_modules(modules, report)
+        # What takes time is done now, for the scout still writes its report; garbage would make it three times as much.
+        gc.collect()
         generators = unseeded_generators()
-        freeze()  # now, for the scout still writes its report
+        idle = harmless(gc)
+        gc.freeze()
     except BaseException as error:
         failure = error
     hear(scouting)
     if failure is not None:
         raise failure
     leave_place()
-    return generators
+    return generators, idle
 
 
 def freeze() -> None:
@@ -519,7 +530,12 @@ def load_agent(path: str):  # type: ignore[no-untyped-def]
 
 
 def settle(  # type: ignore[no-untyped-def]
-    environ: dict[bytes, bytes], excepthook: object, collecting: bool, generators: "list[object]", resume
+    environ: dict[bytes, bytes],
+    excepthook: object,
+    collecting: bool,
+    generators: "list[object]",
+    idle: "list[object] | None",
+    resume,
 ) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object, object]]":
     """Become an interpreter that has just started.
 
@@ -528,9 +544,6 @@ def settle(  # type: ignore[no-untyped-def]
     searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
     resume["end_threads"]()
-    gc.unfreeze()
-    idle = resume["harmless"](gc)
-    gc.freeze()  # import_beside() has collected of it what can be
     resume["prepare_streams"](resume["note_streams"])
     resume["call_ahead"]()
     resume["prepare_numpy"](resume["words_of"])
@@ -571,6 +584,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     collecting = gc.isenabled()
     excepthook: object = None
     generators: list[object] = []
+    idle: "list[object] | None" = None
     resume: "dict[str, object]" = {}
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
@@ -596,7 +610,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             executable,
             # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
             # reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, resume),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, idle, resume),
             report,
         )
         for name in "fill_words", "note_streams", "thaw", "words_of":
@@ -607,7 +621,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         if orig_argv is not None:
             del orig_argv[1:]
         posix.read(report, 1)  # the runtime has seen what the process was before: template_state.h
-        generators = import_beside(scout(agent, modules, report, resume["end_threads"]), modules, report)
+        scouting = scout(agent, modules, report, resume["end_threads"])
+        generators, idle = import_beside(scouting, modules, report, resume["harmless"])
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)
