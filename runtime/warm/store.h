@@ -115,7 +115,7 @@ struct store_limits {
     uint32_t max_age;
     uint64_t max_uses, max_size;
     bool all;     /* remove every snapshot */
-    bool damaged; /* look for damage, which reads the tables of every snapshot */
+    bool damaged; /* look for damage, which reads all of every snapshot */
 };
 
 /* Remove what is too old, used too often or damaged, then the one used longest ago until the rest fits, but

@@ -175,6 +175,21 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
+@test "warm prune: what verify finds goes, also where only a page of memory differs" {
+    runtime warm build --bundle bundle
+    local image
+    image=$(warm_store)/$(key)
+    expect 0 runtime warm prune
+    output_is "0 removed"
+    chmod u+w "$image"
+    printf 'x' | dd of="$image" bs=1 seek=$(($(stat -c %s "$image") - 5000)) conv=notrunc status=none
+    expect 1 runtime warm verify
+    stderr_has "'warm prune' removes them"
+    expect 0 runtime warm prune
+    output_is "1 removed"
+    [[ -z $(store_files) ]]
+}
+
 @test "warm prune KEY: one snapshot" {
     local key
     runtime warm build --bundle bundle
