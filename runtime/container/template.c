@@ -169,10 +169,11 @@ static int read_report(struct creation *c, int fd, unsigned timeout, struct temp
             return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
                               stage(&c->arena, module), timeout);
         ssize_t n = size == REPORT_MAX ? -EFBIG : receive_piece(fd, data + size, REPORT_MAX - size, pid);
+        /* The end too: of one that has not read what it was sent (attend). */
+        if (n == 0 || n == -ECONNRESET)
+            return explain_end(c, module, err);
         if (n < 0)
             return error_set(err, (int)n, "read the template's report");
-        if (n == 0)
-            return explain_end(c, module, err);
         if (is_rehearsal(data + size, (size_t)n)) {
             rehearsal = *pid;
             continue;

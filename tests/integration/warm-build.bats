@@ -175,6 +175,12 @@ the imports start a process|import os, time; os.fork() or time.sleep(1000)
 IMPORTS
 }
 
+@test "an interpreter that cannot start: named with its end" {
+    configure 'process["env"].append("PYTHONHOME=/nowhere")'
+    expect 1 warm -c 'print("ran")'
+    stderr_has "run.pysbx.warm=require: start of the interpreter: the interpreter ended with exit code 1"
+}
+
 @test "an import can write nothing and reach nobody while the snapshot is made" {
     module slow.py <<<'import os, socket
 for path in ("/written", "/modules/written", "/usr/written"):
