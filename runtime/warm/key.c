@@ -81,23 +81,33 @@ static void put_list(FILE *out, const char *name, const char *const *items, size
         put(out, name, "%s", items[i]);
 }
 
-static int by_text(const void *a, const void *b)
+/* Of places in the environment. */
+static int by_name(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
+    size_t length = strcspn(*x, "="), other = strcspn(*y, "=");
+    int names = strncmp(*x, *y, length < other ? length : other);
+    if (names != 0)
+        return names;
+    if (length != other)
+        return length < other ? -1 : 1;
+    return x < y ? -1 : x > y;
 }
 
-/* Sorted: the order in the environment shapes nothing that is restored. */
+/* Sorted: the order in the environment shapes nothing that is restored, but of variables of one name, of
+ * which getenv(3) finds the first. */
 static void put_environment(struct arena *a, FILE *out, char *const *envp)
 {
     size_t all = 0, count = 0;
     while (envp[all] != NULL)
         all++;
-    const char **chosen = ARENA_ARRAY(a, all + 1, const char *);
+    char *const **chosen = ARENA_ARRAY(a, all + 1, char *const *);
     for (size_t i = 0; i < all; i++)
         if (is_key_variable(envp[i]))
-            chosen[count++] = envp[i];
-    qsort(chosen, count, sizeof(*chosen), by_text);
-    put_list(out, "environment", chosen, count);
+            chosen[count++] = &envp[i];
+    qsort(chosen, count, sizeof(*chosen), by_name);
+    for (size_t i = 0; i < count; i++)
+        put(out, "environment", "%s", *chosen[i]);
 }
 
 static void put_place(struct arena *a, FILE *out, const struct key_facts *facts, const char *path)

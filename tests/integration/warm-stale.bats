@@ -313,6 +313,15 @@ text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, 
     same -c 'print(hash("text"), __import__("sys").flags.hash_randomization)'
 }
 
+@test "a variable that is there twice: the first is in force, and so it is for the snapshot" {
+    local seed
+    for seed in 1 2; do
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith("PYTHONHASHSEED=")]
+process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 - int(arguments[0]))]' "$seed"
+        same -c 'print(hash("text"))'
+    done
+}
+
 @test "the locale is another one" {
     local variable
     for variable in LC_ALL=C LC_ALL=C.UTF-8 LC_ALL=POSIX LANG=C.UTF-8 LC_CTYPE=C PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=latin-1:replace; do
