@@ -237,6 +237,46 @@ print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {
     now_says True -c "$show" "$path"
 }
 
+@test "certificates and keys that an import loads, which OpenSSL reads by itself" {
+    local call
+    mkdir certificates
+    configure 'mount("/certificates", arguments[0])' "$PWD/certificates"
+    preload greeting
+    for call in 'load_verify_locations("/certificates/file")' 'load_verify_locations(cafile=pathlib.Path("/certificates/file"))' \
+        'load_cert_chain("/certificates/file", "/certificates/key")' 'load_cert_chain(certfile="/certificates/file")'; do
+        rm -f certificates/file
+        module greeting.py <<<"import importlib, pathlib
+ssl = importlib.import_module('ssl')
+try:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).$call
+except OSError as error:
+    text = type(error).__name__"
+        now_says FileNotFoundError -c "$SAY"
+        echo 'no certificate' >certificates/file
+        now_says SSLError -c "$SAY"
+    done
+}
+
+@test "the configuration of OpenSSL, and what it includes" {
+    own_root python
+    mkdir etc
+    printf '%s\n' 'openssl_conf = all' '.include = /openssl/more' >etc/openssl.cnf
+    mkdir etc/more
+    minimum() {
+        printf '%s\n' '[all]' 'ssl_conf = ssl' '[ssl]' 'system_default = default' '[default]' "MinProtocol = $1" >etc/more/a.cnf
+    }
+    minimum TLSv1.2
+    configure 'mount("/openssl", arguments[0])' "$PWD/etc"
+    environment OPENSSL_CONF=/openssl/openssl.cnf
+    preload ssl
+    local say='import ssl; print(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).minimum_version.name)'
+    warm_says TLSv1_2 -c "$say"
+    minimum TLSv1.3
+    now_says TLSv1_3 -c "$say"
+    echo >etc/openssl.cnf
+    now_says MINIMUM_SUPPORTED -c "$say"
+}
+
 @test "the interpreter was replaced" {
     own_root python
     local path size

@@ -58,6 +58,7 @@ class Watch:
         self.made: set[str] = set()  # what an import has perhaps made
         self.written: set[str] = set()  # what it has opened; a directory, for a file in there
         self.names: set[str] = set()
+        self.hears_ssl = False
         self.output = output
         self.began = began
         posix.dup2(output, 1)
@@ -70,6 +71,8 @@ class Watch:
 
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
+            if arguments[0] == "_ssl" and not self.hears_ssl:
+                self.hear_ssl()
             self.names.add(str(arguments[0]).partition(".")[0])
         elif event == "open" and isinstance(arguments[2], int) and arguments[2] & (posix.O_WRONLY | posix.O_RDWR):
             self.add(self.written, arguments[0])
@@ -79,6 +82,31 @@ class Watch:
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
+
+    def hear_ssl(self) -> None:
+        """Have contexts say which certificates and keys they load: OpenSSL opens these files itself.
+
+        The import is under way, so that ssl will find this kind of context and make its own of it.
+        """
+        self.hears_ssl = True
+        try:
+            ssl = __import__("_ssl")
+        except ImportError:  # as the one who asks for it will find
+            return
+        files = {"load_verify_locations": ("cafile",), "load_cert_chain": ("certfile", "keyfile")}
+        context = ssl._SSLContext
+        methods = {name: self.heard(getattr(context, name), files[name]) for name in files}  # type: ignore[no-untyped-call]
+        vars(ssl)["_SSLContext"] = type(context.__name__, (context,), methods)
+
+    def heard(self, method, names):  # type: ignore[no-untyped-def]
+        """The method, whose first arguments are files of these names."""
+
+        def load(context, *given, **named):  # type: ignore[no-untyped-def]
+            for path in (*given[: len(names)], *map(named.get, names)):
+                self.add(self.files, path.__fspath__() if hasattr(path, "__fspath__") else path)
+            return method(context, *given, **named)
+
+        return load
 
     def files_written(self) -> set[str]:
         return {path for path in self.written if not is_directory(path)}
@@ -224,6 +252,36 @@ def places(watch: Watch) -> set[str]:
     return {p for p in found if not f"{p}/".startswith(ELSEWHERE) and os.access(p, os.W_OK, effective_ids=True)}
 
 
+def add_openssl(watch: Watch) -> None:
+    """Add what OpenSSL reads when it begins, by itself: its configuration, and the certificates that it trusts."""
+    import os.path
+
+    if not {"_ssl", "_hashlib"}.intersection(sys.modules):
+        return
+    try:
+        paths = __import__("_ssl").get_default_verify_paths()
+    except Exception:  # without _ssl nobody tells where they are
+        return
+    watch.files.add(os.environ.get(paths[0]) or paths[1])
+    found: set[str] = set()
+    sought = [os.environ.get("OPENSSL_CONF") or os.path.join(os.path.dirname(paths[1]), "openssl.cnf")]
+    while sought:
+        path = sought.pop()
+        if path in found:
+            continue
+        found.add(path)
+        try:
+            if is_directory(path):
+                sought += [os.path.join(path, n) for n in os.listdir(path) if n.endswith((".cnf", ".conf"))]
+                continue
+            with open(path, "rb") as file:
+                lines = [line.strip() for line in file]
+        except (OSError, ValueError):
+            continue
+        sought += [os.fsdecode(line[8:].lstrip(b" \t=")) for line in lines if line.startswith(b".include")]
+    watch.files |= found
+
+
 def look_around(watch: Watch) -> None:
     """Add what was looked at before there was an audit hook, and what imports look for."""
     import os.path
@@ -242,6 +300,7 @@ def look_around(watch: Watch) -> None:
         watch.directories.add(entry)
         if os.path.isdir(entry):
             watch.files.update(os.path.join(entry, name) for name in os.listdir(entry) if name.endswith(".pth"))
+    add_openssl(watch)
     watch.files.update(("/etc/ld.so.cache", "/etc/ld.so.preload"))
     home = os.path.dirname(sys.executable)
     watch.files.update(os.path.join(place, "pyvenv.cfg") for place in (home, os.path.dirname(home)))
