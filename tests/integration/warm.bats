@@ -49,6 +49,24 @@ setup() {
     output_is True
 }
 
+@test "run.pysbx.preload: a submodule that is the program by -m runs as it does cold, and nobody is warned" {
+    mkdir modules modules/package
+    echo 'import package.loaded' >modules/package/__init__.py
+    for name in loaded other __main__; do
+        echo 'print(__name__)' >"modules/package/$name.py"
+    done
+    sed -i 's/^print/__name__ == "__main__" and print/' modules/package/*.py
+    configure 'mount("/modules", arguments[0]); process["env"] += ["PYTHONPATH=/modules", "PYTHONDONTWRITEBYTECODE=1"]' "$PWD/modules"
+    preload package,package.other,package.__main__
+    local name
+    for name in package package.loaded package.other package.__main__; do
+        same -W error -m "$name"
+        same -m "$name"
+        output_is __main__
+    done
+    grep -q RuntimeWarning <(cold -m package.loaded 2>&1) # its package has loaded it
+}
+
 @test "run.pysbx.preload: what is no name of a module is refused" {
     for name in 'a b;c' '../json' 'json.' '1st' "$(printf 'x%.0s' {1..300})"; do
         preload "$name"

@@ -37,6 +37,8 @@ def resume(
     the streams were made for; the kind of program, and where in the command line it is named; fresh random bytes.
     Returns what the interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
+    if program == MODULE:
+        check_unloaded(orig_argv[index])
     imported, generators = template
     for hook, code in HOOKS:
         hook.__code__ = code
@@ -296,6 +298,16 @@ def command_line(
     if sys.version_info >= (3, 10):
         sys.orig_argv[:] = orig_argv
     return command, module, filename, argv, orig_argv
+
+
+def check_unloaded(module: str) -> None:
+    """Raise an exception where runpy would warn that a submodule which it is to run is loaded already.
+
+    Cold, that tells whether its package has loaded it; here the preloading may have, and then nobody is to be warned.
+    """
+    for name in module, f"{module}.__main__":
+        if "." in name and name in sys.modules and not hasattr(sys.modules[name], "__path__"):
+            raise ImportError(name)
 
 
 def begin_logging(logging: "Any") -> None:
