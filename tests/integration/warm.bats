@@ -195,6 +195,18 @@ setup() {
     output_is "input [''] __main__"
 }
 
+@test "the working directory as the program: it has no other name than cold" {
+    mkdir work
+    echo 'import sys; print(__file__, sys.path[0], sys.argv)' >work/__main__.py
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    same . one
+    output_has "['.', 'one']"
+    same ./ one
+    rm work/__main__.py
+    same .
+    same ''
+}
+
 @test "what does not exist or cannot be compiled: the same words and exit code" {
     mkdir work
     printf 'x = (\n' >work/broken.py

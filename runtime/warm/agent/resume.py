@@ -37,8 +37,8 @@ def resume(
     the streams were made for; the kind of program, and where in the command line it is named; fresh random bytes.
     Returns what the interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
-    if program == MODULE:
-        check_unloaded(orig_argv[index])
+    # First: a cold start is to find the environment as it was.
+    line = command_line(orig_argv, program, index)
     imported, generators = template
     for hook, code in HOOKS:
         hook.__code__ = code
@@ -52,7 +52,7 @@ def resume(
         begin_logging(sys.modules["logging"])
     seed_again(generators)
     start_threads()
-    return command_line(orig_argv, program, index)
+    return line
 
 
 def renew(entropy: bytes) -> None:
@@ -290,14 +290,24 @@ def command_line(
         argv[0] = "-c"
     elif program == MODULE:
         module = argv[0]
+        check_unloaded(module)
         argv[0] = "-m"
     elif program == FILE:
-        filename = argv[0] if argv[0].startswith("/") else f"{posix.getcwd()}/{argv[0]}"
+        filename = absolute(argv[0])
     # The lists stay the same, for modules may hold them.
     sys.argv[:] = argv
     if sys.version_info >= (3, 10):
         sys.orig_argv[:] = orig_argv
     return command, module, filename, argv, orig_argv
+
+
+def absolute(path: str) -> str:
+    """As _Py_abspath() of CPython's fileutils.c, which came to know the working directory itself on its way to 3.11."""
+    if path in ("", "."):
+        if sys.version_info < (3, 11):
+            raise NotImplementedError(path)
+        return posix.getcwd()
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
 def check_unloaded(module: str) -> None:
