@@ -277,6 +277,30 @@ except OSError as error:
     now_says MINIMUM_SUPPORTED -c "$say"
 }
 
+@test "a database that an import reads, which SQLite opens by itself" {
+    local name number=1
+    mkdir data
+    configure 'mount("/data", arguments[0])' "$PWD/data"
+    preload greeting
+    write() {
+        python3 -c 'import sqlite3, sys
+with sqlite3.connect("data/db") as base:
+    base.executescript("create table if not exists words (word); delete from words")
+    base.execute("insert into words values (?)", sys.argv[1:])
+base.close()' "$1"
+    }
+    for name in '"/data/db"' 'pathlib.Path("/data/db")' '"file:/data/db?mode=ro", uri=True' '"file:///data/db?immutable=1#", uri=True'; do
+        module greeting.py <<<"import pathlib, sqlite3
+base = sqlite3.connect($name)
+[text], = base.execute('select word from words')
+base.close()"
+        write "word $number"
+        now_says "word $number" -c "$SAY"
+        write "other word $number"
+        now_says "other word $((number++))" -c "$SAY"
+    done
+}
+
 @test "the interpreter was replaced" {
     own_root python
     local path size

@@ -80,8 +80,23 @@ class Watch:
             self.add(self.files, arguments[0])
         elif event in ("os.listdir", "os.scandir"):
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
+        elif event == "sqlite3.connect":
+            self.add_database(arguments[0])
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
+
+    def add_database(self, name: object) -> None:
+        """SQLite opens its files itself, and what is new may be in the log beside one. The name may be a URI."""
+        name = name.__fspath__() if hasattr(name, "__fspath__") else name
+        if isinstance(name, bytes):
+            name = name.decode(sys.getfilesystemencoding(), "surrogateescape")
+        path = name if isinstance(name, str) else ""
+        if path.startswith("file:"):
+            path = path[5:].partition("#")[0].partition("?")[0]
+            if path.startswith("//"):  # and the name of this machine, or none
+                path = "/" + path[2:].partition("/")[2]
+        if path not in ("", ":memory:"):
+            self.files.update((path, f"{path}-wal"))
 
     def hear_ssl(self) -> None:
         """Have contexts say which certificates and keys they load: OpenSSL opens these files itself.
