@@ -189,6 +189,46 @@ def test_tables_through_a_sandbox(virtualenv: str) -> None:
     assert echo(table).equals(table)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["a", "b"],
+        [1, 2],
+        [1.5, 2.5],
+        [("a", 1), ("a", 2)],
+        ["a", None],
+        [datetime.datetime(2024, 2, 29), datetime.datetime(2024, 3, 1)],
+    ],
+)
+def test_labels_of_columns_survive(columns: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame([[1, 2]], columns=pandas.Index(columns))
+    frame.columns.names = [f"level {number}" for number in range(frame.columns.nlevels)]
+    pandas.testing.assert_frame_equal(decode(encode(frame)), frame)
+
+
+@pytest.mark.parametrize("columns", [[False, True], [1, "a"], [("a", 1), ("b", "x")], ["category"]])
+def test_labels_of_columns_that_would_be_others_are_refused(columns: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    labels = pandas.CategoricalIndex(columns) if columns == ["category"] else pandas.Index(columns)
+    with pytest.raises(Unserializable, match="labels of its columns") as caught:
+        encode([pandas.DataFrame([range(len(labels))], columns=labels)])
+    assert caught.value.path == "result[0]"
+
+
+def test_a_table_that_arrow_cannot_hold_is_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    twice = pandas.DataFrame([[1, 2]], columns=["one", "one"])
+    others = [pandas.DataFrame({"a": content}) for content in (pandas.arrays.SparseArray([0]), [1, "x"], [10**30])]
+    for frame in (twice, *others):
+        with pytest.raises(Unserializable, match="Arrow has no form") as caught:
+            encode({"a": frame})
+        assert caught.value.path == "result['a']"
+
+
 def test_polars_tables_through_a_sandbox(virtualenv: str) -> None:
     polars = pytest.importorskip("polars")
     pytest.importorskip("pyarrow")

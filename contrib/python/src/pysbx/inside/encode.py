@@ -171,6 +171,27 @@ def _stream(table: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
+def _frame(value: Any, path: str) -> bytes:
+    """Return a pandas table as an Arrow stream.
+
+    Raises:
+        Unserializable: the other side would see other labels of columns.
+    """
+    import pyarrow
+
+    table = pyarrow.Table.from_pandas(value)
+    # To Arrow they are texts, and what pandas makes of these again may be something else: of False and True, two Trues.
+    try:
+        found = table.slice(0, 0).to_pandas().columns
+        same = bool(found.equals(value.columns)) and list(found.names) == list(value.columns.names)
+    except Exception:  # pandas cannot make such labels of texts: categories, for one
+        same = False
+    if not same:
+        advice = "make them texts first: frame.columns = frame.columns.map(str)"
+        raise Unserializable(value, path, f"the labels of its columns, {value.columns!r:.200}, would be lost: {advice}")
+    return _stream(table)
+
+
 def _table(value: Any, path: str, depth: int) -> Any:
     try:
         import pyarrow
@@ -179,7 +200,7 @@ def _table(value: Any, path: str, depth: int) -> Any:
     pandas = sys.modules.get("pandas")
     try:
         if pandas is not None and type(value) is pandas.DataFrame:
-            return Ext(int(Code.DATAFRAME), _stream(pyarrow.Table.from_pandas(value)))
+            return Ext(int(Code.DATAFRAME), _frame(value, path))
         if pandas is not None and type(value) is pandas.Series:
             # Of a column's name Arrow would make a text.
             name = _convert(value.name, f"{path}.name", depth)
@@ -187,7 +208,9 @@ def _table(value: Any, path: str, depth: int) -> Any:
         if type(value).__module__.startswith("polars."):
             return _polars(value, path)
         return Ext(int(Code.TABLE), _stream(value))
-    except pyarrow.ArrowException as error:
+    except (Unserializable, MemoryError):
+        raise
+    except Exception as error:  # not only Arrow's own: a ValueError for two columns of one name, and others
         raise Unserializable(value, path, f"Arrow has no form for this table: {error}") from None
 
 
