@@ -134,6 +134,7 @@ def endless() -> list[Any]:
         (Point(1, [open]), "result.tags[0]"),  # type: ignore[list-item]
         (Flag.A | Flag.B, "result"),
         ({object(): 1}, "key <object"),
+        ([pathlib.PureWindowsPath("C:\\x")], "result[0]"),
     ],
 )
 def test_what_cannot_leave_is_named_with_its_place(value: Any, path: str) -> None:
@@ -168,6 +169,9 @@ def test_numpy_arrays(virtualenv: str) -> None:
         assert (found == array).all()
         assert found.flags.writeable
     assert decode(encode(numpy.float32(1.5))) == numpy.float32(1.5)
+    for empty in (numpy.str_(""), numpy.bytes_(b"")):
+        found = decode(encode([empty]))[0]
+        assert (type(found), found) == (type(empty), empty)
     with pytest.raises(Unserializable, match="dtype object"):
         encode(numpy.array([object()]))
 

@@ -233,7 +233,10 @@ class _Decoder:
     def read_scalar(self, items: list[Any]) -> Any:
         dtype, content = items
         numpy = _library("numpy", "a numpy number")
-        return numpy.frombuffer(content, dtype=self.dtype(dtype), count=1)[0]
+        kind = self.dtype(dtype)
+        if kind.itemsize == 0:  # an empty text, of which there is nothing to read
+            return kind.type()
+        return numpy.frombuffer(content, dtype=kind, count=1)[0]
 
     @staticmethod
     def dtype(text: Any) -> Any:

@@ -243,7 +243,7 @@ def _convert(value: Any, path: str, depth: int) -> Any:
         return _enum(value, path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _dataclass(value, path, depth + 1)
-    if isinstance(value, pathlib.PurePath):
+    if isinstance(value, pathlib.PurePosixPath):  # one of Windows would be another path on the other side
         return _ext(Code.PATH, [str(value)])
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
