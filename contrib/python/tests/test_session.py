@@ -57,6 +57,17 @@ def test_output_belongs_to_its_run() -> None:
     assert "".join(seen) == "a" * 10 + "b\nc\n" + 2 * "\N{REPLACEMENT CHARACTER}"
 
 
+def test_output_of_calls_is_not_that_of_the_next_run() -> None:
+    seen: list[str] = []
+    with Sandbox(on_stdout=seen.append, output_limit=10) as session:
+        for _ in range(3):
+            session.call(print, "a" * 9)
+        session.call(print, "b" * 50)
+        after = session.run("print('c')")
+        assert (after.stdout, after.truncated) == ("c\n", False)
+    assert "".join(seen) == 3 * ("a" * 9 + "\n") + "b" * 10 + "c\n"
+
+
 def test_files() -> None:
     with Sandbox() as session:
         session.put({"a/b.txt": "text"})

@@ -14,7 +14,7 @@ from typing import Any
 from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
-from pysbx.container import Container, Message, Usage
+from pysbx.container import NAMES, Container, Message, Usage
 from pysbx.errors import SandboxError
 from pysbx.execution import (
     Execution,
@@ -241,6 +241,9 @@ class Sandbox:
         request = request_for(self.options, function, arguments, named, result)
         with self._lock:
             answer = self._exchange(request)
+            # What the function has printed is for on_stdout only: it is not of the next run, whose limit is its own.
+            for number in NAMES:
+                self._started()[0].take(number)
         return open_answer(answer, self.options.policy, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
