@@ -83,6 +83,23 @@ def test_files() -> None:
             session.put({"../x": b""})
 
 
+def test_a_file_that_cannot_be_read_keeps_nothing_else_back() -> None:
+    source = """
+import os
+for name in ("first", "second", "third"):
+    with open(f"/output/{name}", "w") as file:
+        file.write(name)
+os.chmod("/output/second", 0)
+print("said")
+42
+"""
+    with Sandbox() as session:
+        done = session.run(source)
+        assert (done.error, done.exit_code, done.stdout, done.value) == (None, 0, "said\n", "42")
+        assert done.artifacts == {"first": b"first", "third": b"third"}
+        assert done.truncated
+
+
 def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
     with Sandbox() as session:
         session.put({Path("a/b"): "text"})

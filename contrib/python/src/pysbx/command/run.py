@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     for violation in done.violations:
         say(f"{violation}\n")
     if done.truncated:
-        say("\npysbx: output was cut (--output-limit), or a file of /output was too large\n")
+        say("\npysbx: output was cut (--output-limit), or a file of /output left out: too large, or not to be read\n")
     return done.exit_code
 
 

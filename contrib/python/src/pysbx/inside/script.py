@@ -68,8 +68,17 @@ def save_figures() -> None:
     pyplot.close("all")
 
 
+def _content(path: str, limit: int) -> bytes | None:
+    """Return the content of a file, or None if it is larger than the limit."""
+    if os.path.getsize(path) > limit:
+        return None
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)  # it may be growing
+    return content if len(content) <= limit else None
+
+
 def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
-    """Return the regular files of the output folder by relative path, and the names of those beyond the limit."""
+    """Return the regular files of the output folder by relative path, and the names of those left out."""
     found: dict[str, bytes] = {}
     left_out = []
     for top, _, names in os.walk(OUTPUT):
@@ -78,13 +87,17 @@ def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
             relative = os.path.relpath(path, OUTPUT)
             if os.path.islink(path) or not os.path.isfile(path):
                 continue
-            size = os.path.getsize(path)
-            if size > limit:
-                left_out.append(relative)
+            try:
+                content = _content(path, limit)
+            except FileNotFoundError:  # somebody has just removed it
                 continue
-            with open(path, "rb") as file:
-                found[relative] = file.read()
-            limit -= len(found[relative])
+            except OSError:  # it is not for us to read: the rest is, and so is what the program has said
+                content = None
+            if content is None:
+                left_out.append(relative)
+            else:
+                found[relative] = content
+                limit -= len(content)
     return found, left_out
 
 
