@@ -83,6 +83,16 @@ def test_files() -> None:
             session.put({"../x": b""})
 
 
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "/dev/fd"])
+def test_what_is_no_file_is_refused_and_does_not_end_the_session(path: str) -> None:
+    with Sandbox(timeout_sec=10) as session:
+        session.run("x = 1")
+        with pytest.raises(SandboxError, match=rf"^file '{path}': .*is not a file"):
+            session.get(path)
+        assert session.run("x").value == "1"
+        assert session.get("/proc/self/comm")  # it has a size of 0, and content
+
+
 def test_a_file_that_cannot_be_read_keeps_nothing_else_back() -> None:
     source = """
 import os
