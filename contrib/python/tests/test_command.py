@@ -18,9 +18,10 @@ import pytest
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 
 
-def pysbx(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def pysbx(*arguments: str, text: str = "", directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    return subprocess.run([*PROGRAM, *arguments], input=text, capture_output=True, text=True, check=False, timeout=120)
+    command = [*PROGRAM, *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120, cwd=directory)
 
 
 def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
@@ -32,6 +33,10 @@ def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     assert pysbx("run", text="print(1)").stdout == "1\n"
     assert "--sort-keys" in pysbx("run", "-m", "json.tool", "--help").stdout
     assert pysbx("run", "-c", "import sys; print(sys.argv)", "--json", "-x").stdout == "['-c', '--json', '-x']\n"
+    dashed = script.rename(tmp_path / "-c")
+    done = pysbx("run", "--memory", "256", "--", "-c", "--", "a", directory=dashed.parent)
+    assert done.stdout == "['-c', '--', 'a']\n"
+    assert pysbx("run", "--", text="print(2)").stdout == "2\n"
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def _program(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"source": arguments.code[0], "argv": tuple(arguments.code[1:])}
     if arguments.module is not None:
         return {"source": "", "module": arguments.module[0], "argv": tuple(arguments.module[1:])}
-    name, *rest = arguments.file or ["-"]
+    # What stands behind "--" is no option, whatever it begins with.
+    name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
     return {"source": _source(name), "name": name, "argv": tuple(rest)}
 
 
