@@ -189,6 +189,20 @@ def test_shell() -> None:
     assert pysbx("shell", text="import os; os._exit(4)\n").returncode == 4
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("type('A', (), {'__repr__': lambda self: '\\udc80'})()", "\\udc80\n"),
+        ("-" * 100_000 + "1", ""),  # for the parser, of the host as well
+    ],
+)
+def test_no_statement_ends_the_shell_by_an_error_of_the_host(typed: str, said: str) -> None:
+    done = pysbx("shell", text=f"{typed}\nprint('still ' + 'here')\n")
+    assert f"{said}>>> still here\n" in done.stdout
+    assert "codeop" not in done.stderr
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize(("typed", "code"), [("exit()", 0), ("import sys; sys.exit(0)", 0), ("quit(3)", 3)])
 def test_a_shell_is_left_as_python_is(typed: str, code: int) -> None:
     done = pysbx("shell", text=f"{typed}\nprint('still ' + 'here')\n")
@@ -231,6 +245,13 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
     assert b"\x1b" not in said
     assert b"b\tc" in said
     assert "\x1b" in pysbx("run", "-c", r"print('a\x1b]0;title\x07b')").stdout
+
+
+def test_output_that_the_encoding_has_no_form_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    command = [*PROGRAM, "run", "-c", r"print('\xe9 \u20ac'); raise SystemExit(3)"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (b"\xe9 \\u20ac\n", b"", 3)
 
 
 def test_profiles() -> None:

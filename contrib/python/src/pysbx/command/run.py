@@ -27,9 +27,14 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
-    """Return what writes a sandbox's text to one of our streams; on a terminal without control characters."""
+    """Return what writes a sandbox's text to one of our streams; on a terminal without control characters.
+
+    What the stream's encoding has no form for is written as an escape, as Python does on standard error.
+    """
+    encoding = stream.encoding or "utf-8"
 
     def write(text: str) -> None:
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
         stream.write(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() and not raw else text)
         stream.flush()
 
@@ -155,8 +160,8 @@ def shell(arguments: argparse.Namespace) -> int:
             try:
                 if codeop.compile_command(source, symbol="single") is None:
                     continue
-            except (SyntaxError, ValueError, OverflowError):
-                pass  # the sandbox says what is wrong
+            except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+                pass  # the sandbox says what is wrong, of text that is nested too deeply as well
             pending.clear()
             before = signal.signal(signal.SIGINT, lambda *_: session.interrupt())
             try:
