@@ -235,6 +235,16 @@ def test_files_of_a_session(service: Server) -> None:
     service.client.delete(place)
 
 
+def test_names_of_files_with_newlines(service: Server) -> None:
+    place = start(service)
+    for name in ("a", "a%0A", "%0Aa", "a%0Ab"):
+        assert service.client.put(f"{place}/files/{name}", content=name.encode()).status_code == 204, name
+    assert set(service.client.get(f"{place}/files").json()["files"]) == {"a", "a\n", "\na", "a\nb"}
+    for name in ("a", "a%0A", "%0Aa", "a%0Ab"):
+        assert service.client.get(f"{place}/files/{name}").content == name.encode()
+    service.client.delete(place)
+
+
 def test_a_session_that_ends_by_itself_says_why(service: Server) -> None:
     for code, why in (("while True: pass", "not done after 0.5 seconds"), ("import os; os._exit(5)", "code 5")):
         place = start(service, timeout_sec=0.5)

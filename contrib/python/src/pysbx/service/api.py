@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from pysbx.errors import SandboxError
@@ -31,6 +32,21 @@ EVENTS = "text/event-stream"
 # Something is sent that often, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
+
+
+class _FilePath(Convertor[str]):
+    """The path of a file in a place's own: unlike Starlette's {…:path}, with newlines, also as its last character."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("file", _FilePath())
 
 
 class Strict(BaseModel):
@@ -299,7 +315,7 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
         return Listing(files={clean(name): size for name, size in found.items()})
 
     @app.put(
-        "/v1/sessions/{identifier}/files/{path:path}", status_code=204, response_model=None, response_class=Response
+        "/v1/sessions/{identifier}/files/{path:file}", status_code=204, response_model=None, response_class=Response
     )
     async def put(identifier: str, path: str, request: Request) -> None:
         """Write a file, by its path relative to /work; the body is its content."""
@@ -307,7 +323,7 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
             files = checked_files({path: await request.body()})
         await sessions.use(find(identifier), lambda sandbox: sandbox.put(files))
 
-    @app.get("/v1/sessions/{identifier}/files/{path:path}", response_class=Response)
+    @app.get("/v1/sessions/{identifier}/files/{path:file}", response_class=Response)
     async def get(identifier: str, path: str) -> Response:
         """Read a file, by its path relative to /work, or its absolute one: /v1/sessions/ID/files//output/x."""
         session = find(identifier)
