@@ -83,6 +83,8 @@ def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
     assert done.error is not None
     assert (done.error.type, done.error.line) == ("SyntaxError", 2)
+    # As Python prints it: nothing of who called the parser.
+    assert done.error.traceback.splitlines()[:2] == ['  File "<sandbox>", line 2', "    y = ("]
 
 
 def test_a_name_that_is_nearly_right_gets_a_hint() -> None:

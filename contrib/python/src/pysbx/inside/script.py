@@ -41,7 +41,8 @@ def next_name(name: str) -> str:
 
 def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     """Execute source text and return the repr of its last expression, if it ends with one that is not None."""
-    tree = ast.parse(source, name)
+    # Not by ast.parse(), which would stand in the traceback of an error that the parser finds.
+    tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     # A last line without an end would move the carets of a traceback by one.
     linecache.cache[name] = (len(source), None, f"{source}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
