@@ -120,8 +120,17 @@ def test_servers_that_do_not_start(
     assert "No such file" in refused(capsys, path, "--token-file", f"{tmp_path}/none")
     (tmp_path / "empty").touch()
     assert "it is empty" in refused(capsys, path, "--token-file", f"{tmp_path}/empty")
+    (tmp_path / "binary").write_bytes(b"\xff")
+    assert f"token file '{tmp_path}/binary'" in refused(capsys, path, "--token-file", f"{tmp_path}/binary")
+    assert f"listen: '{tmp_path}/none': No such" in refused(capsys, f"unix:{tmp_path}/none/s")
+    long = f"{tmp_path}/{'a' * 110}"
+    assert f"listen: '{long}': AF_UNIX path too long" in refused(capsys, f"unix:{long}")
     monkeypatch.setenv("PYSBX_TOKEN", "short")
     assert "at least 16" in refused(capsys, "127.0.0.1:0")
+    monkeypatch.setenv("PYSBX_TOKEN", TOKEN)
+    assert "listen: host.invalid:80: " in refused(capsys, "host.invalid:80")
+    monkeypatch.setenv("PYSBX_TOKEN", TOKEN)  # it has been taken out
+    assert f"listen: {'a' * 64}.invalid:80: " in refused(capsys, f"{'a' * 64}.invalid:80")
     assert not (tmp_path / "s").exists()
 
 

@@ -65,7 +65,10 @@ def read_tokens(file: str | None) -> Access:
     given = os.environ.pop(VARIABLE, "")
     if file is None:
         return Access((given,) if given else ())
-    found = tuple(Path(file).read_text(encoding="utf-8").split())
+    try:
+        found = tuple(Path(file).read_text(encoding="utf-8").split())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"token file '{file}': {error}") from error
     if not found:
         raise ValueError(f"token file '{file}': it is empty")
     return Access(found)
@@ -110,17 +113,22 @@ def listen(address: Address, access: Access) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
-        ValueError: a token is wanted there, and there is none; or somebody listens there already.
-        OSError: it cannot be had.
+        ValueError: a token is wanted there, and there is none; or somebody listens there already; or it cannot be had.
     """
     if address.path:
-        return _listen_at_path(Path(address.path))
+        try:
+            return _listen_at_path(Path(address.path))
+        except OSError as error:  # which names no file when it is of a socket
+            raise ValueError(f"listen: '{error.filename or address.path}': {error.strerror or error}") from error
     if not access:
         raise ValueError(
             f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
             "or listen at unix:PATH"
         )
-    family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:  # UnicodeError: no host can have such a name
+        raise ValueError(f"listen: {address}: {getattr(error, 'strerror', None) or error}") from error
     made = socket.socket(family, kind)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
