@@ -6,6 +6,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import os
 import pathlib
 import pickle
@@ -107,6 +108,22 @@ def test_reading_a_dataclass_runs_none_of_its_code() -> None:
 def test_a_class_that_is_not_expected_is_refused() -> None:
     with pytest.raises(SerializationError, match="does not expect"):
         decode(encode(Point(1)))
+
+
+def test_a_class_of_the_module_of_a_wrapped_function_is_expected() -> None:
+    elsewhere: dict[str, Any] = {"__name__": "elsewhere", "wraps": functools.wraps}
+    exec("def decorate(function):\n    return wraps(function)(lambda *given: function(*given))", elsewhere)
+
+    def make() -> Point:
+        return Point(1)
+
+    wrapped = elsewhere["decorate"](make)
+    for function in (wrapped, functools.partial(wrapped), functools.cache(make)):
+        assert decode(encode(Point(1)), find_class_for(function, ())) == Point(1)
+    ring = elsewhere["decorate"](make)
+    ring.__wrapped__ = ring
+    with pytest.raises(SerializationError, match="does not expect"):
+        decode(encode(Point(1)), find_class_for(ring, ()))
 
 
 def test_a_class_of_a_module_that_is_merely_loaded_is_refused() -> None:

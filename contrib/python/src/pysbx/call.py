@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import pickle
@@ -25,21 +26,33 @@ Result = Literal["typed", "pickle"]
 _sources: weakref.WeakKeyDictionary[CodeType, tuple[str, int, str]] = weakref.WeakKeyDictionary()
 
 
+def _names_of(plain: Callable[..., Any]) -> list[Any]:
+    """Return what the names of a function's module and closure refer to."""
+    found = [*getattr(plain, "__globals__", {}).values()]
+    for cell in getattr(plain, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
 def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindClass:
     """Return a finder of the classes that an answer of the function may be of.
 
-    These are the ones in `types`, and those to which a name of the function's module or closure refers.
+    These are the ones in `types`, and those to which a name of the function's module or closure refers. Where another
+    decorator has wrapped the function, or partial(), its own module is meant as well.
     """
-    plain = getattr(function, "__func__", function)
+    layers: list[Any] = []
+    layer: Any = function
+    while layer is not None and not any(layer is one for one in layers):
+        layers.append(layer)
+        layer = layer.func if isinstance(layer, functools.partial) else getattr(layer, "__wrapped__", None)
 
     def find(module: str, name: str) -> type | None:
-        closure = getattr(plain, "__closure__", None) or ()
-        candidates = [*types, *getattr(plain, "__globals__", {}).values()]
-        for cell in closure:
-            try:
-                candidates.append(cell.cell_contents)
-            except ValueError:  # not assigned yet
-                continue
+        candidates = [*types]
+        for one in layers:
+            candidates += _names_of(getattr(one, "__func__", one))
         for candidate in candidates:
             if isinstance(candidate, type) and (candidate.__module__, candidate.__qualname__) == (module, name):
                 return candidate
