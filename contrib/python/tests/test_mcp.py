@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
@@ -315,6 +316,29 @@ def test_over_http_sessions_belong_to_tokens(tmp_path: Path) -> None:
         asyncio.run(test("auto"))
         assert service.client.post("/mcp", json=run_of(1, "1")).status_code == 401
         assert service.client.get("/mcp", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+
+
+def test_over_http_a_client_that_goes_ends_what_it_runs(tmp_path: Path) -> None:
+    with server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
+        pid = service.process.pid
+
+        async def test() -> None:
+            async with (
+                httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=f"{tmp_path}/s"), timeout=30) as way,
+                Client(streamable_http_client("http://pysbx/mcp", http_client=way)) as client,
+            ):
+                call = asyncio.ensure_future(client.call_tool("run_python", {"code": SLEEP}))
+                await asyncio.to_thread(wait_until, lambda: len(containers_of(pid)) == 1)
+                call.cancel()
+                await asyncio.to_thread(wait_until, lambda: containers_of(pid) == [])
+                assert text_of(await client.call_tool("run_python", {"code": "42"})) == "42"
+
+        asyncio.run(test())
+        # As the protocol was until 2025, where a client that cancels says so, to a server that keeps no sessions.
+        with pytest.raises(httpx.ReadTimeout):
+            accept = {"Accept": "application/json, text/event-stream"}
+            service.client.post("/mcp", json=run_of(1, SLEEP), headers=accept, timeout=1)
+        wait_until(lambda: containers_of(pid) == [])
 
 
 def test_over_http_without_a_token(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator, Awaitable
+from contextvars import ContextVar
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.service.answers import Outcome, file_of, result_of
-from pysbx.service.gate import Application, caller
+from pysbx.service.gate import Application, Message, Receive, Scope, Send, caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
 from pysbx.service.problems import FAULT, meant, problem_of
@@ -29,6 +30,9 @@ from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import Survey
 
 T = TypeVar("T")
+
+# Of a request over HTTP: set once its client has gone. Over standard input a client says so, and the call is cancelled.
+departed: ContextVar[asyncio.Event | None] = ContextVar("departed", default=None)
 
 Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
 SessionId = Annotated[str, Field(description="as start_session has returned it")]
@@ -74,6 +78,26 @@ async def told(work: Awaitable[T]) -> T:
         raise ToolError(str(problem)) from error
 
 
+async def unless_departed(work: Awaitable[T]) -> T:
+    """Return what comes of work; it is cancelled once the client has gone.
+
+    Raises:
+        ToolError: the client has gone, so that nobody reads this.
+    """
+    event = departed.get()
+    if event is None:
+        return await work
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ToolError("the client has gone")
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
 class Tools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
@@ -97,7 +121,7 @@ class Tools:
             options = self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec})
             return await self._jobs.run(lambda cancel: run_code(code, files=named, options=options, cancel=cancel))
 
-        return result_of(await told(work()))
+        return result_of(await told(unless_departed(work())))
 
     async def start_session(
         self,
@@ -226,7 +250,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
 
 def over_http(server: MCPServer[Any], size: int) -> Application:
     """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
-    return server.streamable_http_app(
+    application = server.streamable_http_app(
         # What lasts from one request to the next is in sessions of ours, and belongs to a token.
         stateless_http=True,
         json_response=True,
@@ -234,3 +258,30 @@ def over_http(server: MCPServer[Any], size: int) -> Application:
         # Pages in a browser have no token, and do not reach Unix sockets.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        # The package looks for the end of a connection only where it sends events. The gate has read the body.
+        body, gone = [await receive()], asyncio.Event()
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
+
+        async def replay() -> Message:
+            if body:
+                return body.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        departed.set(gone)
+        watching = asyncio.ensure_future(watch())
+        try:
+            await application(scope, replay, send)
+        finally:
+            watching.cancel()
+
+    return watched
