@@ -287,6 +287,24 @@ def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:
     process.stdout.close()
 
 
+def test_cancelled_runs_of_a_session_take_no_places() -> None:
+    server = Server("--at-once", "2", "--timeout", "60")
+
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        for code in ("while True: pass", "x = 1", "x = 2"):
+            call = asyncio.ensure_future(client.call_tool("run_in_session", {**session, "code": code}))
+            await asyncio.sleep(0.5)
+            call.cancel()
+        # The first goes on, with one of the two places; the others never begin.
+        assert text_of(await asyncio.wait_for(client.call_tool("run_python", {"code": "42"}), 20)) == "42"
+        await client.call_tool("end_session", session)
+
+    server.run(test)
+    server.close()
+
+
 def test_over_http_sessions_belong_to_tokens(tmp_path: Path) -> None:
     other = "another-token-for-tests"
     (tmp_path / "tokens").write_text(f"{TOKEN}\n{other}\n")

@@ -50,7 +50,7 @@ def _pool() -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads are the parent's
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
+def look_at(future: asyncio.Future[Any]) -> None:
     """Take notice of an exception that nobody waits for any more; asyncio would complain about it."""
     if not future.cancelled():
         future.exception()
@@ -69,7 +69,7 @@ async def run_in_thread(work: Callable[[int], T]) -> T:
     future: Future[T] = _pool().submit(contextvars.copy_context().run, work, cancel.descriptor)
     future.add_done_callback(lambda _: cancel.close())
     waiting = asyncio.wrap_future(future)
-    waiting.add_done_callback(_look_at)
+    waiting.add_done_callback(look_at)
     try:
         await asyncio.wait([waiting])  # unlike an await of its own, this leaves the future as it is when cancelled
         return waiting.result()

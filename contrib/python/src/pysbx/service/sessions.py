@@ -15,7 +15,7 @@ from pysbx.options import Options
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, SESSIONS, Problem
 from pysbx.session import Sandbox
-from pysbx.threads import Cancel
+from pysbx.threads import Cancel, look_at
 
 T = TypeVar("T")
 OnOutput = Callable[[str, str], None]
@@ -111,15 +111,23 @@ class Sessions:
                 await asyncio.shield(self._end(session, session.sandbox.ended))
 
     async def _use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
-        async with session.turn:
+        await session.turn.acquire()
+        # A caller who is cancelled while he waits for his turn is not served. Afterwards the work goes on without him,
+        # and keeps the turn: the next one is to wait for it here, and not in a thread, of which there are few.
+        task = asyncio.ensure_future(self._in_turn(session, work))
+        task.add_done_callback(look_at)
+        return await asyncio.shield(task)
+
+    async def _in_turn(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+        try:
             if session.sandbox.ended:
                 raise self._has_ended(session)
-            try:
-                return await self._jobs.run(lambda _: work(session.sandbox))
-            except Cancelled:
-                raise self._has_ended(session) from None
-            finally:
-                session.used = time.monotonic()
+            return await self._jobs.run(lambda _: work(session.sandbox))
+        except Cancelled:
+            raise self._has_ended(session) from None
+        finally:
+            session.used = time.monotonic()
+            session.turn.release()
 
     def _has_ended(self, session: Session) -> Problem:
         _, why = self._ended.get(session.id, ("", session.sandbox.ended))
