@@ -141,6 +141,17 @@ def test_artifacts_beyond_the_limit_are_left_out() -> None:
     assert done.truncated
 
 
+def test_arguments_and_names_of_files_are_texts_or_paths() -> None:
+    show = "import os, sys; print(sys.argv[1:], os.listdir())"
+    assert run_code(show, argv=["a", Path("b")], files={Path("c"): "x"}).stdout == "['a', 'b'] ['c']\n"
+    given: Any
+    for given in ("abc", [1], [b"a"]):
+        with pytest.raises(TypeError, match=r"^argv: "):
+            run_code(show, argv=given)
+    with pytest.raises(TypeError, match=r"^files: 1 is neither a text nor a path"):
+        run_code(show, files={1: "x"})  # type: ignore[arg-type]
+
+
 def test_output_of_children_and_of_c_code_is_kept_in_order() -> None:
     done = run_code(
         "import os, subprocess\nprint(1)\nos.write(1, b'2\\n')\nsubprocess.run(['/bin/echo', '3'])\nprint(4)"

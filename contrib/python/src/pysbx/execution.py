@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx import hints
@@ -78,6 +79,38 @@ class Execution:
     violations: tuple[Violation, ...] = ()
     warm: bool = False
     exited: bool = False
+
+
+def as_text(value: object, what: str) -> str:
+    """Return a text, or a path as one.
+
+    Args:
+        value: what the caller has given.
+        what: the argument's name, for the error.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str):
+        raise TypeError(f"{what}: {value!r} is neither a text nor a path")
+    return found
+
+
+def as_texts(values: object, what: str) -> list[str]:
+    """Return several texts; paths are taken for texts.
+
+    Raises:
+        TypeError: they are not several, or one is neither.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{what}: {values!r} is not a list of texts")
+    return [as_text(value, what) for value in values]
+
+
+def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
+    """Return files with names that are texts; see checked_files for what is no mapping."""
+    return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
 
 
 def safe_name(name: object) -> str | None:
@@ -219,8 +252,8 @@ def output_callback(on_stdout: Callable[[str], None] | None, on_stderr: Callable
 def run_code(
     source: str,
     *,
-    files: Files | None = None,
-    argv: tuple[str, ...] = (),
+    files: Files | Mapping[Path, bytes | str] | None = None,
+    argv: Iterable[str | os.PathLike[str]] = (),
     module: str = "",
     name: str = "-c",
     on_stdout: Callable[[str], None] | None = None,
@@ -251,13 +284,14 @@ def run_code(
         ValueError, TypeError: an argument cannot be meant.
     """
     chosen = make_options(options, **changes)
-    named = checked_files(files if files is not None else {})
+    named = checked_files(named_by_text(files) if files is not None else {})
+    arguments = as_texts(argv, "argv")
     bundle = prepare(chosen)
     with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
-            request = run_request(source, chosen, last=True, argv=[module or name, *argv], module=module)
+            request = run_request(source, chosen, last=True, argv=[module or name, *arguments], module=module)
             fields = outcome(exchange(container, bundle, request, last=True))
         except SandboxError as error:
             container.kill()

@@ -19,10 +19,13 @@ from pysbx.errors import SandboxError
 from pysbx.execution import (
     Execution,
     Files,
+    as_text,
+    as_texts,
     check_put,
     checked_files,
     execution,
     failure,
+    named_by_text,
     outcome,
     output_callback,
     run_request,
@@ -34,38 +37,6 @@ from pysbx.places import cache_directory, write_whole
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
-
-
-def as_text(value: object, what: str) -> str:
-    """Return a text, or a path as one.
-
-    Args:
-        value: what the caller has given.
-        what: the argument's name, for the error.
-
-    Raises:
-        TypeError: it is neither.
-    """
-    found = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(found, str):
-        raise TypeError(f"{what}: {value!r} is neither a text nor a path")
-    return found
-
-
-def as_texts(values: object, what: str) -> list[str]:
-    """Return several texts; paths are taken for texts.
-
-    Raises:
-        TypeError: they are not several, or one is neither.
-    """
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"{what}: {values!r} is not a list of texts")
-    return [as_text(value, what) for value in values]
-
-
-def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
-    """Return files with names that are texts; see checked_files for what is no mapping."""
-    return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
 
 
 def _refusal(reason: str) -> SandboxError:
