@@ -581,6 +581,18 @@ print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read
     stderr_has "Bad file descriptor"
 }
 
+@test "the name of the machine: the container's, also where an import has asked platform for it" {
+    local name
+    module asks.py <<<'import platform; system = platform.system()'
+    preload asks
+    for name in one another; do
+        configure 'config["hostname"] = arguments[0]' "$name"
+        same -c 'import asks, os, platform, socket
+print(platform.node(), socket.gethostname(), os.uname().nodename, asks.system, platform.uname())'
+        output_has "$name $name $name Linux uname_result("
+    done
+}
+
 @test "an import that keeps a file open in a way that would be lost: no snapshot, and the file is named" {
     local name
     declare -A modules=(

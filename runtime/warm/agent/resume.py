@@ -399,6 +399,13 @@ def renew_numpy(mtrand: "Any", _: bytes) -> None:
         seed_by_system(mtrand._rand)
 
 
+def renew_platform(platform: "Any", _: bytes) -> None:
+    """platform.uname() remembers the name of the machine, which is the container's."""
+    known = getattr(platform, "_uname_cache", None)
+    if known is not None and known.node != posix.uname().nodename:
+        platform._uname_cache = None
+
+
 def renew_uuid(uuid: "Any", _: bytes) -> None:
     uuid._node = uuid._last_timestamp = None
 
@@ -420,6 +427,7 @@ RENEWALS = {
     "threading": renew_threading,
     "_ssl": renew_ssl,
     "numpy.random.mtrand": renew_numpy,
+    "platform": renew_platform,
     "uuid": renew_uuid,
     "tempfile": renew_tempfile,
     "multiprocessing.synchronize": renew_semaphores,
