@@ -607,16 +607,17 @@ def settle(  # type: ignore[no-untyped-def]
     environ: dict[bytes, bytes],
     excepthook: object,
     collecting: bool,
-    generators: "list[object]",
-    idle: "list[object] | None",
+    found: "list[object]",
     resume,
-) -> "tuple[tuple[dict[bytes, bytes | None], list[object]], tuple[object, object, object]]":
+) -> "tuple[tuple[dict[bytes, bytes | None], object], tuple[object, object, object]]":
     """Become an interpreter that has just started.
 
-    Returns what a process that wakes up needs (what the imports have changed in the environment, and generators to
-    seed), and what all have anyway (modules, and the directories that were
-    searched for them; things with a finalizer that does nothing as they are, None if there are others).
+    `found`: what import_beside() has returned. Returns what a process that wakes up needs (what the imports have
+    changed in the environment, and generators to seed), and what all have anyway (modules, and the directories that
+    were searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
+    generators, idle = found
+    found.clear()  # who calls is kept for good, and nothing of this may be
     resume["end_threads"]()
     resume["prepare_streams"](resume["note_streams"])
     resume["call_ahead"]()
@@ -657,8 +658,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     environ: dict[bytes, bytes] = {}
     collecting = gc.isenabled()
     excepthook: object = None
-    generators: list[object] = []
-    idle: "list[object] | None" = None
+    found: "list[object]" = []
     resume: "dict[str, object]" = {}
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
@@ -684,7 +684,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             executable,
             # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
             # reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting, generators, idle, resume),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, found, resume),
             report,
         )
         for name in "fill_words", "note_streams", "thaw", "words_of":
@@ -696,7 +696,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             del orig_argv[1:]
         posix.read(report, 1)  # the runtime has seen what the process was before: template_state.h
         scouting = scout(agent, modules, report, resume["end_threads"])
-        generators, idle = import_beside(scouting, modules, report, resume["harmless"])
+        found += import_beside(scouting, modules, report, resume["harmless"])
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)
