@@ -9,12 +9,13 @@ struct error;
 enum mount_target_kind {
     MOUNT_TARGET_ANY,       /* must exist */
     MOUNT_TARGET_DIRECTORY, /* made (0755) when missing */
+    MOUNT_TARGET_TMPFS,     /* the same with 01777, the mode that the kernel gives to a tmpfs */
     MOUNT_TARGET_FILE,      /* an empty file (0644) is made when missing */
 };
 
-/* Open the target (O_PATH), making it and the directories above it when missing. Symbolic links are followed
- * within the root, also those that point to nothing yet (/etc/resolv.conf in many images): what they name is
- * made. -ENOENT without text for MOUNT_TARGET_ANY that is missing. */
+/* Open the target (O_PATH), making it and the directories above it (0755) when missing. Symbolic links are
+ * followed within the root, also those that point to nothing yet (/etc/resolv.conf in many images): what they
+ * name is made. -ENOENT without text for MOUNT_TARGET_ANY that is missing. */
 int mount_target_open(int rootfd, const char *path, enum mount_target_kind kind, struct error *err);
 
 /* The last component itself, also when it is a symbolic link ("dest-nofollow"). */

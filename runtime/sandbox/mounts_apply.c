@@ -110,7 +110,8 @@ static int make_filesystem(const struct mounts_plan *plan, struct mount_plan *m,
 static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m, int rootfd,
                             struct error *err)
 {
-    cleanup_fd int target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
+    cleanup_fd int target =
+        open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_TMPFS : MOUNT_TARGET_DIRECTORY, err);
     if (target < 0)
         return target;
     if (m->fs.legacy_data != NULL)

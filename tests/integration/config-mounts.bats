@@ -175,6 +175,17 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     output_is $'1777\n701\n555'
 }
 
+@test "mounts: a tmpfs on a directory that is missing can be written to by all, at every start" {
+    make_bundle stat -L -c '%a %n' /new /far /far/below /linked
+    ln -s /elsewhere/there bundle/rootfs/linked
+    configure 'for name in "/new", "/far/below", "/linked": mount(name, "none", kind="tmpfs")'
+    for _ in 1 2; do
+        expect 0 run_box
+        output_is $'1777 /new\n755 /far\n1777 /far/below\n1777 /linked'
+    done
+    [[ $(stat -c %a bundle/rootfs/elsewhere{,/there}) == $'755\n1777' ]]
+}
+
 @test "mounts: copy-symlink makes the link itself" {
     make_bundle sh -c 'readlink /made/link'
     ln -s some/where/else pointer

@@ -28,6 +28,11 @@ load ../lib/podman.bash
     output_is ""
 }
 
+@test "podman run --tmpfs --user: can write to a directory that the image has not got, after a restart, too" {
+    expect 0 podman run --name writer --network none --user 1000:1000 --tmpfs /not/there "$BUSYBOX" touch /not/there/file
+    expect 0 podman start --attach writer
+}
+
 @test "podman run --tmpfs: noexec; nosuid and nodev are always on" {
     expect 0 podman run --rm --network none --tmpfs /a:noexec --tmpfs /b "$BUSYBOX" sh -c '
         for dir in /a /b; do cp /bin/busybox $dir/; $dir/busybox echo "$dir runs" 2>/dev/null; done
