@@ -15,8 +15,12 @@ _pysbx_runtime() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-            --root) root=(--root "${COMP_WORDS[++i]}") ;;
-            --log | --log-format | --log-level | --cgroup-manager) ((++i)) ;;
+            --root | --log | --log-format | --log-level | --cgroup-manager)
+                # bash takes "--root=DIR" for three words
+                [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))
+                ((++i))
+                [[ $word != --root ]] || root=(--root "${COMP_WORDS[i]}")
+                ;;
             -*) ;;
             *)
                 command=$word

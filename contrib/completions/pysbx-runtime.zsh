@@ -2,12 +2,26 @@
 # Completion of pysbx-runtime for zsh(1). Commands and options come from its own help, names of containers from `list`.
 
 _pysbx_runtime() {
-    local program=$words[1] word command warm
-    for word in ${words[2,CURRENT-1]}; do
-        if [[ $word == -* ]]; then continue; fi
-        if [[ $command == warm ]]; then warm=$word; break; fi
-        command=$word
-        if [[ $command != warm ]]; then break; fi
+    local program=$words[1] word command warm root=() i
+    case $words[CURRENT-1] in
+        --root | --log) _files && return ;;
+        --log-format) compadd -- text json && return ;;
+        --log-level) compadd -- error warning info debug && return ;;
+        --cgroup-manager) compadd -- systemd cgroupfs disabled && return ;;
+    esac
+    for ((i = 2; i < CURRENT; i++)); do
+        word=$words[i]
+        case $word in
+            --root) root=(--root $words[++i]) ;;
+            --root=*) root=($word) ;;
+            --log | --log-format | --log-level | --cgroup-manager) ((++i)) ;;
+            -*) ;;
+            *)
+                if [[ $command == warm ]]; then warm=$word; break; fi
+                command=$word
+                if [[ $command != warm ]]; then break; fi
+                ;;
+        esac
     done
     if [[ $PREFIX == -* ]]; then
         compadd -- ${(f)"$($program $command $warm --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p')"}
@@ -18,7 +32,7 @@ _pysbx_runtime() {
     elif [[ $command == warm && $warm != save ]]; then
         compadd -- ${(f)"$($program warm list --quiet 2>/dev/null)"}
     else
-        compadd -- ${(f)"$($program list --quiet 2>/dev/null)"}
+        compadd -- ${(f)"$($program $root list --quiet 2>/dev/null)"}
         _files
     fi
 }

@@ -45,6 +45,26 @@ status_is() {
     done
 }
 
+# What bash offers for the last of these words: completed WORD... (bash itself makes three words of "--root=DIR")
+completed() {
+    PATH=${RUNTIME%/*}:$PATH bash -c '
+        source "$0/../contrib/completions/pysbx-runtime.bash"
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _pysbx_runtime pysbx-runtime "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+        echo "${COMPREPLY[*]}"' "$TESTS" "$@"
+}
+
+@test "completion of bash: commands, options and names of containers, whichever way --root is written" {
+    make_bundle sleep 1000
+    runtime --root "$PWD/state" run --detach --bundle bundle there </dev/null >/dev/null 2>&1
+    [[ $(completed pysbx-runtime --root "$PWD/state" sta) == "start state" ]]
+    [[ $(completed pysbx-runtime --root = "$PWD/state" sta) == "start state" ]]
+    [[ $(completed pysbx-runtime --log-level = debug list --q) == --quiet ]]
+    [[ $(completed pysbx-runtime --root "$PWD/state" delete '') == there ]]
+    [[ $(completed pysbx-runtime --root = "$PWD/state" delete '') == there ]]
+    expect 0 runtime --root "$PWD/state" delete --force there
+}
+
 @test "an unknown flag is an error that names it, for the program and for every command" {
     expect 1 runtime --nonsense list
     stderr_has "unknown flag: --nonsense"
