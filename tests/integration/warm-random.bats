@@ -90,6 +90,31 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
     numpy_sources pandas-trixie
 }
 
+@test "generators of the module random that an import has made without a seed, or with one that is never the same" {
+    use_image python
+    module made.py <<<'import os, random, secrets
+class Own(random.Random): pass
+plain, own, drawn, kept = random.Random(), Own(), random.Random(), random.Random()
+seeded = random.Random(secrets.randbits(64))
+again = random.Random(42); again.seed()
+drawn.shuffle(list(range(5)))
+kept.gauss(0, 1)
+system = random.SystemRandom()'
+    preload made
+    differ 'import made
+for name in "plain", "own", "drawn", "seeded", "again", "system":
+    print(name, getattr(made, name).getrandbits(64))
+print("kept", made.kept.gauss(0, 1))' plain own drawn seeded again system kept
+}
+
+@test "… that the start has made: sitecustomize" {
+    use_image python
+    module sitecustomize.py <<<'import random; plain = random.Random(); fixed = random.Random(1)'
+    preload json
+    differ 'import sitecustomize; print("plain", sitecustomize.plain.getrandbits(64))' plain
+    same -c 'import sitecustomize; print(sitecustomize.fixed.random())'
+}
+
 @test "a generator that was seeded on purpose keeps its numbers" {
     use_image pandas
     module seeded.py <<<'import random, numpy
@@ -98,10 +123,32 @@ state = numpy.random.RandomState(42)
 again = numpy.random.RandomState()
 again.seed(42)
 rng = numpy.random.default_rng(42)
-state.rand(), again.rand(), rng.random()'
+state.rand(), again.rand(), rng.random()
+class Own(random.Random): pass
+own = Own(42)
+own.gauss(0, 1)'
     preload seeded
     same -c 'import random, seeded; print(seeded.generator.random()); random.seed(7); print(random.random())
-print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random())'
+print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random(), seeded.own.gauss(0, 1))'
+}
+
+# What a program computes may rest on it, where it imports that module; where not, it is to have other numbers.
+@test "an import that seeds a global generator: no snapshot, and which it is" {
+    use_image pandas
+    module seeds.py <<<'import random; random.seed(42)'
+    module seeds_numpy.py <<<'import numpy; numpy.random.seed(42)'
+    module puts_back.py <<<'import random, numpy
+mine, other = random.getstate(), numpy.random.get_state()
+random.seed(42), numpy.random.seed(42)
+random.setstate(mine), numpy.random.set_state(other)'
+    preload seeds
+    is_cold_because "the imports seed the global generator of random"
+    preload seeds_numpy
+    is_cold_because "the imports seed the global generator of numpy.random"
+    preload puts_back
+    differ 'import random, numpy
+print("random", random.getrandbits(64))
+print("numpy", numpy.random.randint(1 << 62))' random numpy
 }
 
 @test "numpy.random.seed in a program is obeyed" {

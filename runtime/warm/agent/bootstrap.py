@@ -17,7 +17,12 @@ LOADED = list(sys.modules)
 
 import gc
 
+TYPE_CHECKING = False  # typing is not to be imported
+if TYPE_CHECKING:
+    from typing import Any
 
+# The descriptor of what the scout notes for the template: no number that an import would get.
+NOTES = min(posix.sysconf("SC_OPEN_MAX"), 64) - 1
 DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
@@ -400,6 +405,7 @@ def scout(agent, modules: list[str], report: int, end_threads) -> int:  # type: 
     """In a child, whose pid is returned: import, watch, report, end."""
     file = agent.memory_file()
     began = posix.fstat(file).st_ctime_ns
+    posix.dup2(file, NOTES, False)
     posix.close(file)
     child = posix.fork()
     if not child:
@@ -437,6 +443,8 @@ def explore(  # type: ignore[no-untyped-def]
     agent, modules: list[str], report: int, began: int, end_threads
 ) -> None:
     try:
+        for _, generator, _ in random_states():  # of the start: what .pth files have seeded they will seed again
+            generator.seed()
         bare = top_level()
         interpreter = look_at_interpreter()
         watch = Watch(agent.memory_file(), began)
@@ -448,6 +456,7 @@ def explore(  # type: ignore[no-untyped-def]
         check(agent, watch)
         check_interpreter(interpreter)
         leave_place()
+        send(NOTES, b"".join(digest for digest, _, _ in random_states()))
         out = {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("e", variable) for variable in Variables.looked_at}
@@ -480,6 +489,7 @@ def import_beside(  # type: ignore[no-untyped-def]
     """
     failure = None
     generators: list[object] = []
+    states: "list[tuple[bytes, Any, str | None]]" = []
     idle: "list[object] | None" = None
     gc.disable()
     try:
@@ -487,6 +497,7 @@ def import_beside(  # type: ignore[no-untyped-def]
         # What takes time is done now, for the scout still writes its report; garbage would make it three times as much.
         gc.collect()
         generators = unseeded_generators()
+        states = random_states()
         idle = harmless(gc)
         gc.freeze()
     except BaseException as error:
@@ -495,6 +506,12 @@ def import_beside(  # type: ignore[no-untyped-def]
     if failure is not None:
         raise failure
     leave_place()
+    noted = heard_states()
+    for digest, generator, module in states:
+        if module is None and digest not in noted:
+            generators.append(generator)
+        elif module is not None and digest in noted:
+            raise Failed(f"the imports seed the global generator of {module}")
     return generators, idle
 
 
@@ -569,6 +586,40 @@ def unseeded_generators() -> "list[object]":
             if id(thing) in states:
                 out.append(states[id(thing)])
     return out
+
+
+def random_states() -> "list[tuple[bytes, Any, str | None]]":
+    """Return the generators of the module random, and numpy's global one.
+
+    Each with a digest of its state, and with the name of its module if it is the global one.
+
+    What an import has seeded with a number of its own is in the same state in scout and template, which import the same
+    independently, and nothing else is. Of the heirs of random.Random only those that use its state: SystemRandom has
+    one and does not.
+    """
+    out: "list[tuple[bytes, Any, str | None]]" = []
+    if "random" in sys.modules:
+        module = sys.modules["random"]
+        own, inst = module.Random, getattr(module, "_inst", None)
+        things = gc.get_objects()
+        kinds = {kind for kind in set(map(type, things)) if issubclass(kind, own)}
+        kinds = {kind for kind in kinds if all(getattr(kind, n) is getattr(own, n) for n in ("random", "seed"))}
+        for thing in things:
+            if type(thing) in kinds:
+                state = sys.modules["_random"].Random.getstate(thing)
+                out.append((b"%d\n" % hash(state), thing, "random" if thing is inst else None))
+    rand: Any = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    if type(getattr(rand, "_bit_generator", None)).__name__ == "MT19937":
+        words = rand.get_state(legacy=False)["state"]
+        out.append((b"%d\n" % hash((bytes(words["key"]), words["pos"])), rand, "numpy.random"))
+    return out
+
+
+def heard_states() -> set[bytes]:
+    """The digests that the scout has noted."""
+    data = posix.pread(NOTES, posix.fstat(NOTES).st_size, 0)
+    posix.close(NOTES)
+    return set(data.splitlines(keepends=True))
 
 
 def comes_from(generator, sequence: object) -> bool:  # type: ignore[no-untyped-def]

@@ -32,7 +32,7 @@ def resume(
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
     """Put environment, streams and everything that must not be the same in two processes right.
 
-    Arguments: variables that the imports have set, or deleted (None), and generators of numpy that they have made
+    Arguments: variables that the imports have set, or deleted (None), and generators that they have made
     without a seed; the whole command line; the environment as NAME=VALUE; the standard descriptors that are not what
     the streams were made for; the kind of program, and where in the command line it is named; fresh random bytes.
     Returns what the interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
@@ -331,6 +331,9 @@ def seed_again(generators: "list[Any]") -> None:
     A RandomState forgets the second of two normally distributed numbers, which it makes at once.
     """
     for generator in generators:
+        if hasattr(generator, "getrandbits"):  # of the module random
+            generator.seed()
+            continue
         if hasattr(generator, "set_state"):
             generator.set_state({**generator.get_state(legacy=False), "has_gauss": 0})
             continue
