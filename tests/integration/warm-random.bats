@@ -213,6 +213,40 @@ client_context() {
     client_context pandas-trixie
 }
 
+# Where the module of cryptography is, and its OpenSSL in there: of now, and of before version 40.
+@test "cryptography: its own OpenSSL, drawn from by an import" {
+    use_image pandas
+    local name draw='import imports
+for function in "RAND_bytes", "RAND_priv_bytes":
+    print(function, imports.draw(function).hex())'
+    module openssl.py <<<'import ctypes
+class lib: pass
+crypto = ctypes.CDLL("libcrypto.so.3")
+lib.RAND_add = crypto.RAND_add
+lib.RAND_add.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_double]
+lib.RAND_add.restype = None'
+    module imports.py <<<'import openssl, ctypes
+def draw(function):
+    out = ctypes.create_string_buffer(16)
+    assert getattr(openssl.crypto, function)(out, 16) == 1
+    return out.raw
+draw("RAND_bytes"), draw("RAND_priv_bytes")'
+    for name in '' hazmat/ hazmat/bindings/; do
+        module "cryptography/${name}__init__.py" </dev/null
+    done
+    module cryptography/hazmat/bindings/_rust.py <<<'import openssl; _openssl = openssl'
+    preload imports,cryptography.hazmat.bindings._rust
+    differ "$draw" RAND_bytes RAND_priv_bytes
+    module cryptography/hazmat/bindings/_rust.py </dev/null
+    module cryptography/hazmat/bindings/_openssl.py <<<'from openssl import lib'
+    preload imports,cryptography.hazmat.bindings._rust,cryptography.hazmat.bindings._openssl
+    differ "$draw" RAND_bytes RAND_priv_bytes
+    # One that cannot be renewed: the interpreter starts anew. It is not to write what the next one finds changed.
+    environment PYTHONDONTWRITEBYTECODE=1
+    module cryptography/hazmat/bindings/_openssl.py <<<'lib = None'
+    differ "$draw" RAND_bytes RAND_priv_bytes
+}
+
 @test "an import that makes an SSL context for servers: no snapshot, and the reason" {
     use_image python
     module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'

@@ -355,6 +355,16 @@ def renew_ssl(ssl: "Any", entropy: bytes) -> None:
     ssl.RAND_add(entropy, float(len(entropy)))
 
 
+def renew_rust(rust: "Any", entropy: bytes) -> None:
+    """As renew_ssl(), for the OpenSSL that cryptography brings along; of older ones it is in a module of its own."""
+    if hasattr(rust, "openssl"):
+        renew_openssl(rust._openssl, entropy)
+
+
+def renew_openssl(openssl: "Any", entropy: bytes) -> None:
+    openssl.lib.RAND_add(entropy, len(entropy), float(len(entropy)))
+
+
 # The generator of numpy's global functions, while it has given no number to anybody, and the agent knows its words.
 TWISTERS: "list[Any]" = []
 TWISTERS_OF = "numpy.random._mt19937", "numpy.random.mt19937"  # the latter in numpy 1.17
@@ -429,6 +439,8 @@ def renew_authkey(process: "Any", _: bytes) -> None:
 RENEWALS = {
     "threading": renew_threading,
     "_ssl": renew_ssl,
+    "cryptography.hazmat.bindings._rust": renew_rust,
+    "cryptography.hazmat.bindings._openssl": renew_openssl,
     "numpy.random.mtrand": renew_numpy,
     "platform": renew_platform,
     "uuid": renew_uuid,
