@@ -688,18 +688,20 @@ keep_waiting() {
     module waiting.py <<<"$waiting_threads"
     preload waiting
     same -c 'import ctypes, os, time, waiting
-def show():
+def show(count):
+    while len(os.listdir("/proc/self/task")) > count:
+        time.sleep(0.001) # who waits for a thread is told before the kernel has taken it away
     for number in sorted(map(int, os.listdir("/proc/self/task"))):
         task = dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{number}/status").read().splitlines())
         print(task["Name"], task["SigBlk"], task["CapEff"], sorted(os.sched_getaffinity(number)))
 time.sleep(0.2) # until the cold ones wait
-show()
+show(4)
 os.setuid(os.getuid()) # which the C library has all threads do
-for semaphore, thread in zip(waiting.semaphores, waiting.threads):
+for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.threads):
     code = ctypes.c_long(7)
     waiting.libc.sem_post(semaphore)
     print(waiting.libc.pthread_join(thread, ctypes.byref(code)), code.value)
-    show()'
+    show(left)'
     output_has "waiter 0000000000000000 "
     output_has " [0]
 "
