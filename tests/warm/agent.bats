@@ -40,10 +40,11 @@ os.wait()'
 # generator OFFSET
 generator() {
     cat >subject.py <<PYTHON
-import ctypes, sys, types
+import ctypes, os, sys, types
 class State(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
 state = State()
+state.words[0] = 1 + int.from_bytes(os.urandom(3), "big") # nobody has given it a seed
 first = ctypes.c_void_p(ctypes.addressof(state))
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -56,6 +57,7 @@ class RandomState:
     called = []
     def seed(self, seed):
         self.called.append("seed")
+        state.words[0] = 0
         state.$1 = 624
     def random_sample(self):
         state.$1 = 2
