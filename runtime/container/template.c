@@ -235,6 +235,9 @@ static int attend(struct creation *c, const struct template_request *r, int repo
     const char *state = NULL;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : template_state_read(&c->arena, init, c->record.pid, &state, err);
+    /* A process that has ended already is in no directory. */
+    if (ret == -ENOENT || ret == -ESRCH)
+        return explain_end(c, "", err);
     if (ret < 0)
         return ret;
     /* The imports wait for this, for they may change the process. An end of it is explained by take_template.
