@@ -221,6 +221,20 @@ def test_an_exception_has_type_message_and_traceback() -> None:
     assert caught.value.hint
 
 
+def test_the_traceback_of_an_inner_function_shows_its_line_too() -> None:
+    @sandbox
+    def outer() -> float:
+        def inner() -> float:
+            return 1 / 0
+
+        return inner()
+
+    with pytest.raises(SandboxExecutionError) as caught:
+        outer()
+    assert f'File "{__file__}"' in caught.value.traceback_str
+    assert "in inner\n    return 1 / 0\n" in caught.value.traceback_str
+
+
 def test_an_exception_with_a_hostile_text() -> None:
     @sandbox
     def fail() -> None:

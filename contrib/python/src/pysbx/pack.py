@@ -11,15 +11,18 @@ import io
 import sys
 import sysconfig
 import threading
+from collections import ChainMap
 from collections.abc import Callable
-from types import FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from pysbx.errors import SerializationError
 
 INSTALLED = ("site-packages", "dist-packages")
+# Which of the arguments of CodeType is co_filename, from Python 3.8 on.
+FILENAME = 10
 
 _lock = threading.Lock()
 _local: tuple[int, list[ModuleType]] = (0, [])
@@ -47,8 +50,16 @@ def _local_modules() -> list[ModuleType]:
     return _local[1]
 
 
+def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
+    """Reduce code with its file, which cloudpickle leaves out since 3.1.3: tracebacks find the source by that name."""
+    constructor, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    return constructor, (*arguments[:FILENAME], code.co_filename, *arguments[FILENAME + 1 :])
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotations
     """Inside, a sandboxed function is the plain one: it is where it should be already."""
+
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, FunctionType) and getattr(obj, "_is_sandboxed", False):
