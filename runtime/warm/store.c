@@ -127,10 +127,13 @@ static bool same_key(const struct store_slot *slot, const struct warm_key *key)
     return facts.key.size == key->size && memcmp(facts.key.text, key->text, key->size) == 0;
 }
 
-/* Seconds since the file was written; a clock that was set back makes everything old. */
+/* Seconds since the file was written; a clock that was set back makes everything old. By the exact clock:
+ * that of time(2) is a tick behind, and from Linux 6.13 on a file may be newer than that. */
 static int64_t age(const struct stat *st)
 {
-    int64_t seconds = (int64_t)time(NULL) - st->st_mtim.tv_sec;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t seconds = (int64_t)now.tv_sec - st->st_mtim.tv_sec;
     return seconds >= 0 ? seconds : INT64_MAX;
 }
 

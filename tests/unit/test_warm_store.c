@@ -275,6 +275,22 @@ static void test_failure(void)
     empty_store();
 }
 
+/* The time of a file may be ahead of time(2) by a tick, which shows where a second ends. */
+static void test_failure_at_the_end_of_a_second(void)
+{
+    struct warm_key key = key_of("second");
+    struct store_slot slot;
+    struct store_question question = {.key = &key, .config = &config, .force = true};
+    bool cold = true;
+    for (time_t end = time(NULL) + 1; cold && time(NULL) < end;) {
+        ask_as(&question, &slot);
+        store_fail(&store, &slot, "numpy: no module");
+        cold = ask(&key, &slot) == STORE_COLD;
+    }
+    ok(cold, "a failure of this moment is none of the future");
+    empty_store();
+}
+
 static void test_stale(void)
 {
     struct warm_key key = key_of("stale");
@@ -526,6 +542,7 @@ int main(void)
     test_life();
     test_bare();
     test_failure();
+    test_failure_at_the_end_of_a_second();
     test_stale();
     test_collision();
     test_builders(true, 0, BUILDERS - 1);
