@@ -350,6 +350,33 @@ while True:
     [[ $status == 7 ]]
 }
 
+@test "a container plays with its own cgroup while it is to go: it goes with all its processes, and so does the cgroup" {
+    needs_cgroups
+    local name
+    local -A plays=(
+        [frozen]='mkdir a a/b; sleep 1000 & echo $! >a/b/cgroup.procs; echo 1 >a/cgroup.freeze; echo made; sleep 1000'
+        [itself]='mkdir a; echo made; echo $$ >a/cgroup.procs; echo 1 >a/cgroup.freeze; sleep 1000'
+        [threads]='mkdir a; echo threaded >a/cgroup.type; echo $$ >a/cgroup.threads; echo made; sleep 1000'
+        [no_room]='mkdir a; echo $$ >a/cgroup.procs; echo 0 >cgroup.max.descendants; echo made; sleep 1000'
+        [deep]='for n in $(seq 300); do mkdir d && cd d; done; sleep 1000 & echo $! >cgroup.procs; echo made; sleep 1000'
+        [many]='mkdir $(seq 1000); echo made; sleep 1000'
+        [names]='mkdir "a b" ... -- -x; sleep 1000 & echo $! >"a b/cgroup.procs"; echo made; sleep 1000'
+        [more]='for n in 1 2 3; do while :; do mkdir -p $n/x; sleep 0 & echo $! >$n/x/cgroup.procs; n=$((n + 10)); done & done
+echo made; sleep 1000'
+    )
+    for name in "${!plays[@]}"; do
+        echo "# $name"
+        make_bundle sh -c "cd /sys/fs/cgroup; ${plays[$name]}"
+        configure 'for mount in config["mounts"]:
+    if mount["destination"] == "/sys/fs/cgroup": mount["options"].remove("ro")'
+        start_box
+        wait_for grep -q made out
+        [[ $(find /sys/fs/cgroup -name '*box*') ]]
+        expect 0 timeout 60 "$RUNTIME" delete --force box
+        check_untouched
+    done
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
