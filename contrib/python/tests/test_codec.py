@@ -203,6 +203,8 @@ def test_tables_through_a_sandbox(virtualenv: str) -> None:
 
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["p", "q"])
     pandas.testing.assert_frame_equal(echo(frame), frame)
+    frame.index.name = 0
+    pandas.testing.assert_frame_equal(echo(frame), frame)
     for name in ("s", None, 0, ("a", 1)):  # of frame["s"], frame.iloc[0], a grouped frame's
         series = pandas.Series([1.5, 2.5], name=name)
         pandas.testing.assert_series_equal(echo(series), series)
@@ -237,6 +239,45 @@ def test_labels_of_columns_that_would_be_others_are_refused(columns: list[Any]) 
     with pytest.raises(Unserializable, match="labels of its columns") as caught:
         encode([pandas.DataFrame([range(len(labels))], columns=labels)])
     assert caught.value.path == "result[0]"
+
+
+@pytest.mark.parametrize("name", [0, True, ("a", 1), 1.5, "__index_level_0__", datetime.date(2024, 2, 29)])
+@pytest.mark.filterwarnings("error")
+def test_names_of_rows_that_are_no_texts_survive(name: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    levels = pandas.MultiIndex.from_arrays([["x", "y"], [1, 2]], names=["text", name])
+    for index in (pandas.Index(["x", "y"], name=name), pandas.RangeIndex(2, name=name), levels):
+        frame = pandas.DataFrame({"a": [1, 2]}, index=index)
+        pandas.testing.assert_frame_equal(decode(encode(frame)), frame)
+        pandas.testing.assert_series_equal(decode(encode([frame["a"]]))[0], frame["a"])
+        assert list(frame.index.names) == list(index.names)
+
+
+def test_labels_of_rows_come_back_or_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    intervals = pandas.interval_range(0, 2)
+    for index in (
+        pandas.MultiIndex.from_product([range(1), pandas.to_datetime(["2024-02-29", "2024-03-01"], utc=True)]),
+        pandas.CategoricalIndex(["x", "y"]),
+        pandas.period_range("2024-01", periods=2, freq="M"),
+        pandas.to_timedelta([1, 2], unit="s"),
+    ):
+        series = pandas.Series([1, 2], index=index)
+        pandas.testing.assert_series_equal(decode(encode(series)), series)
+    refused = []
+    # Which of these Arrow can hold depends on its version and on that of pandas.
+    for index in (intervals, pandas.MultiIndex.from_arrays([intervals, [1, 2]]), pandas.CategoricalIndex(intervals)):
+        frame = pandas.DataFrame({"a": [1, 2]}, index=index)
+        try:
+            data = encode([frame])
+        except Unserializable as error:
+            refused.append(error)
+        else:
+            pandas.testing.assert_frame_equal(decode(data)[0], frame)
+    assert refused
+    assert all(error.path == "result[0]" and "labels of its rows" in error.reason for error in refused)
 
 
 def test_a_table_that_arrow_cannot_hold_is_named() -> None:
@@ -337,6 +378,8 @@ def nested(depth: int) -> bytes:
         hostile(Code.DATAFRAME, b"ARROW1"),
         hostile(Code.POLARS_FRAME, b"ARROW1"),
         hostile(Code.POLARS_SERIES, b""),
+        hostile(Code.ROWS, []),
+        hostile(Code.ROWS, ["name", 1]),
         b"\x91" * 100_000,
         nested(5000),
         hostile(Code.DICT, [1]),

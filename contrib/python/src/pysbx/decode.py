@@ -275,6 +275,14 @@ class _Decoder:
         series.name = name
         return series
 
+    def read_rows(self, items: list[Any]) -> Any:
+        *names, table = items
+        pandas = _library("pandas", "a pandas table")
+        if type(table) not in (pandas.DataFrame, pandas.Series) or table.index.nlevels != len(names):
+            raise SerializationError("the answer has a malformed index")
+        table.index.names = names
+        return table
+
 
 def _datetime(items: list[Any]) -> datetime.datetime:
     year, month, day, hour, minute, second, microsecond, fold, zone = items
@@ -314,4 +322,5 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.SCALAR: _Decoder.read_scalar,
     Code.DICT: lambda self, items: self.to_dict(list(zip(items[::2], items[1::2], strict=True))),
     Code.SERIES: _Decoder.read_series,
+    Code.ROWS: _Decoder.read_rows,
 }

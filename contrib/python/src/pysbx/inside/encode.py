@@ -11,6 +11,7 @@ import decimal
 import enum
 import fractions
 import pathlib
+import re
 import struct
 import sys
 import uuid
@@ -22,6 +23,8 @@ import msgpack
 from .wire import MAX_DEPTH, Code
 
 ARRAY_KINDS = "biufcSUMm"
+# What Arrow calls the level of an index that has no name.
+UNNAMED = re.compile(r"__index_level_\d+__")
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 # msgpack is ours: code in the sandbox may import another version of it.
 pack: Callable[[Any], bytes] = msgpack.Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack
@@ -192,19 +195,67 @@ def _frame(value: Any, path: str) -> bytes:
     return _stream(table)
 
 
+def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
+    """Return a pandas table with an index that Arrow can hold, and the names of its levels if these are not in it."""
+    names = list(value.index.names)
+    if all(name is None or (type(name) is str and not UNNAMED.fullmatch(name)) for name in names):
+        return value, None
+    plain = value.copy(deep=False)
+    plain.index = value.index.set_names([None] * len(names))
+    return plain, names
+
+
+def _kinds(index: Any) -> list[str]:
+    """Return what the levels of an index are; numbers of any size are the same."""
+    levels = [index.get_level_values(number) for number in range(index.nlevels)]
+    return ["number" if level.dtype.kind in "biuf" else type(level).__name__ for level in levels]
+
+
+def _check_rows(index: Any, path: str) -> None:
+    """Refuse an index of which the other side would make one of another kind: dicts of intervals, for one.
+
+    Raises:
+        Unserializable: it would.
+    """
+    import pyarrow
+
+    if type(index).__name__ not in ("CategoricalIndex", "IntervalIndex", "MultiIndex"):
+        return
+    frame = sys.modules["pandas"].DataFrame(index=index[:0])
+    try:
+        same = _kinds(pyarrow.Table.from_pandas(frame).to_pandas().index) == _kinds(index)
+    except Exception:  # pandas cannot make it of what Arrow holds: categories that are intervals, for one
+        same = False
+    if not same:
+        advice = "make them texts first: table.index = table.index.map(str)"
+        raise Unserializable(index, path, f"the labels of its rows, {index!r:.200}, would be lost: {advice}")
+
+
+def _pandas(value: Any, path: str, depth: int) -> Any:
+    import pyarrow
+
+    plain, names = _without_names(value)
+    _check_rows(plain.index, path)
+    if type(value) is sys.modules["pandas"].DataFrame:
+        found: Any = Ext(int(Code.DATAFRAME), _frame(plain, path))
+    else:
+        # Of a column's name Arrow would make a text.
+        name = _convert(value.name, f"{path}.name", depth)
+        found = _ext(Code.SERIES, [name, _stream(pyarrow.Table.from_pandas(plain.to_frame(name="")))])
+    if names is None:
+        return found
+    return _ext(Code.ROWS, [*(_convert(name, f"{path}.index.names", depth) for name in names), found])
+
+
 def _table(value: Any, path: str, depth: int) -> Any:
     try:
-        import pyarrow
+        import pyarrow  # noqa: F401 (that it can be)
     except ImportError:
         raise Unserializable(value, path, "tables travel as Arrow: add pyarrow to the dependencies") from None
     pandas = sys.modules.get("pandas")
     try:
-        if pandas is not None and type(value) is pandas.DataFrame:
-            return Ext(int(Code.DATAFRAME), _frame(value, path))
-        if pandas is not None and type(value) is pandas.Series:
-            # Of a column's name Arrow would make a text.
-            name = _convert(value.name, f"{path}.name", depth)
-            return _ext(Code.SERIES, [name, _stream(pyarrow.Table.from_pandas(value.to_frame(name="")))])
+        if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
+            return _pandas(value, path, depth)
         if type(value).__module__.startswith("polars."):
             return _polars(value, path)
         return Ext(int(Code.TABLE), _stream(value))

@@ -49,3 +49,4 @@ class Code(IntEnum):
     DICT = 23  # key, value, key, value, …: where a key is not a plain one
     POLARS_FRAME = 24  # bytes: Arrow IPC stream
     POLARS_SERIES = 25  # bytes: Arrow IPC stream of one column
+    ROWS = 26  # names of the levels of the index, pandas' table: where such a name is no text
