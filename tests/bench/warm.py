@@ -43,6 +43,8 @@ LINE = "print('a line', flush=True)"
 IDLE = "import pandas, time; print('up', flush=True); time.sleep(1000000)"
 CONFIG = Path("/etc/pysbx-runtime/warm.json")
 WITHOUT, WITH = ">first_without", ">first_with"
+IN_A_ROW = 3
+"""How many starts are measured of which each follows one of its own kind."""
 AT_ONCE = 100
 # What processes forked from an interpreter that has it all take, one by one and all at once: no container, no execve.
 FORKED = f"""
@@ -103,8 +105,10 @@ def share(words: str, limit: float, milliseconds_limit: float | None = None) -> 
 
 MEASURES = [
     Measure(">first_pandas", "pandas: start to the result of a group-by", share("≤ 1/20, ≤ 10 ms", 1 / 20, 10)),
+    Measure(">after_others_pandas", "… the first of a row, after another party's"),
     Measure("pandas", "… to the end of the container"),
     Measure(">first_bare", "bare: start to a printed line", share("≤ 1/3", 1 / 3)),
+    Measure(">after_others_bare", "… the first of a row, after another party's"),
     Measure("bare", "… to the end of the container"),
     Measure("podman", "podman run --rm, pandas group-by", share("≤ 0.35", 0.35)),
     Measure("dropped", "pandas, page cache dropped", share("< 1", 0.999)),
@@ -153,14 +157,19 @@ class Bench:
         return self.runtimes[owner].run(self.bundle(owner, name, program, preload))
 
     def measure_starts(self) -> None:
-        """Measure whole starts, all parties in turns, and the floor."""
+        """Measure whole starts in rows, the parties in turns, and the floor.
+
+        The first of a row finds the processor's caches full of what another party did, the others of what they need
+        themselves, as the forks of `measure_forks` do: two measures.
+        """
         plan: list[tuple[str, Block]] = [
             (HOST, [(FLOOR, [str(self.tools / "floor"), str(self.busybox), "/bin/true"])])
         ]
         for owner in self.runtimes:
             for name, program, preload in (("pandas", GROUP_BY, PRELOAD), ("bare", LINE, "")):
                 command = self.run(owner, name, program, preload)
-                plan += [(owner, [(f">first_{name}", command)]), (owner, [(name, command)])]
+                row = [(f">first_{name}", command)] * IN_A_ROW
+                plan.append((owner, [(f">after_others_{name}", command), *row, (name, command)]))
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
 
     def measure_prefetch(self) -> None:
