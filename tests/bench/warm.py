@@ -43,7 +43,7 @@ LINE = "print('a line', flush=True)"
 IDLE = "import pandas, time; print('up', flush=True); time.sleep(1000000)"
 CONFIG = Path("/etc/pysbx-runtime/warm.json")
 WITHOUT, WITH = ">first_without", ">first_with"
-IN_A_ROW = 3
+IN_A_ROW = 5
 """How many starts are measured of which each follows one of its own kind."""
 AT_ONCE = 100
 # What processes forked from an interpreter that has it all take, one by one and all at once: no container, no execve.
