@@ -39,7 +39,6 @@ static const struct {
     {"ui", 0, "is watched by userfaultfd"},
     {"ss", 0, "is a shadow stack"},
     {"sl", 0, "is sealed"},
-    {"gu", 0, "has guard pages"},
 };
 
 struct reader {

@@ -35,7 +35,8 @@ int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_p
 int dump_areas_take_content(struct image_area *area, const char *name, struct error *err);
 
 /* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
- * untouched nor those of a file (pagemap). Fills in `runs`. A page of code that was written to is -ENOTSUP.
+ * untouched nor those of a file (pagemap). Fills in `runs`. Guard pages (MADV_GUARD_INSTALL) become areas of
+ * their own. A page of code that was written to is -ENOTSUP.
  */
 int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err);
 

@@ -1,5 +1,6 @@
 /* The pages that a process has for itself, by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
- * Relocated and written-to pages of mapped files are among them, untouched ones are not. */
+ * Relocated and written-to pages of mapped files are among them, untouched ones are not. And those that are
+ * to be touched by nobody, as the C library puts them at the end of a thread's stack (glibc 2.42). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,16 +18,25 @@
 #define PAGEMAP_PRESENT (1ULL << 63)
 #define PAGEMAP_SWAPPED (1ULL << 62)
 #define PAGEMAP_FILE    (1ULL << 61) /* of a file, or shared */
+/* MADV_GUARD_INSTALL, said since Linux 6.15. In the two releases before such a page only looks swapped out,
+ * and cannot be read: no snapshot. */
+#define PAGEMAP_GUARD (1ULL << 58)
 
 /* Pages looked at at once. */
 #define BLOCK 512
+
+/* Pieces of areas, one behind the other. */
+struct pieces {
+    struct image_run *items;
+    size_t count, room;
+};
 
 struct scan {
     const struct tracee *tracee;
     struct arena *arena;
     struct error *err;
     struct dump_areas *out;
-    size_t room; /* of out->runs */
+    struct pieces own, guards;
     uint64_t page;
     int pagemap;
     char *content; /* BLOCK pages */
@@ -37,29 +47,30 @@ static bool is_zero(const char *data, size_t size)
     return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
 }
 
-static void add_page(struct scan *s, const struct image_area *a, uint64_t address)
+static void add_page(struct scan *s, struct pieces *to, const struct image_area *a, uint64_t address)
 {
-    struct dump_areas *out = s->out;
-    if (out->run_count > 0) {
-        struct image_run *last = &out->runs[out->run_count - 1];
+    if (to->count > 0) {
+        struct image_run *last = &to->items[to->count - 1];
         if (last->address >= a->start && last->address + last->pages * s->page == address) {
             last->pages++;
             return;
         }
     }
-    if (out->run_count == s->room) {
-        s->room = s->room * 2 + 256;
-        struct image_run *grown = ARENA_ARRAY(s->arena, s->room, struct image_run);
-        if (out->run_count > 0)
-            memcpy(grown, out->runs, out->run_count * sizeof(*grown));
-        out->runs = grown;
+    if (to->count == to->room) {
+        to->room = to->room * 2 + 256;
+        struct image_run *grown = ARENA_ARRAY(s->arena, to->room, struct image_run);
+        if (to->count > 0)
+            memcpy(grown, to->items, to->count * sizeof(*grown));
+        to->items = grown;
     }
-    out->runs[out->run_count++] = (struct image_run){.address = address, .pages = 1};
+    to->items[to->count++] = (struct image_run){.address = address, .pages = 1};
 }
 
-/* A process has it for itself. */
+/* A process has it for itself, and it is to come back. */
 static bool is_own(const struct image_area *a, uint64_t entry)
 {
+    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0)
+        return false;
     if ((a->flags & IMAGE_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
         return true;
     return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
@@ -79,7 +90,7 @@ static int add_pages(struct scan *s, const struct image_area *a, uint64_t addres
     }
     for (size_t i = 0; i < count; i++)
         if (!anonymous || !is_zero(s->content + i * s->page, s->page))
-            add_page(s, a, address + i * s->page);
+            add_page(s, &s->own, a, address + i * s->page);
     return 0;
 }
 
@@ -90,6 +101,9 @@ static int scan_block(struct scan *s, const struct image_area *a, uint64_t addre
     ssize_t n = pread(s->pagemap, entries, size, (off_t)(address / s->page * sizeof(*entries)));
     if (n != (ssize_t)size)
         return error_set(s->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)s->tracee->pid);
+    for (size_t i = 0; i < count; i++)
+        if ((entries[i] & PAGEMAP_GUARD) != 0)
+            add_page(s, &s->guards, a, address + i * s->page);
     for (size_t i = 0, end; i < count; i = end + 1) {
         for (end = i; end < count && is_own(a, entries[end]); end++)
             ;
@@ -104,8 +118,6 @@ static int scan_areas(struct scan *s)
 {
     for (size_t i = 0; i < s->out->area_count; i++) {
         const struct image_area *a = &s->out->areas[i];
-        if ((a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0)
-            continue;
         for (uint64_t at = a->start; at < a->end;) {
             uint64_t pages = (a->end - at) / s->page;
             size_t count = pages < BLOCK ? (size_t)pages : BLOCK;
@@ -115,6 +127,48 @@ static int scan_areas(struct scan *s)
             at += count * s->page;
         }
     }
+    return 0;
+}
+
+/* The area from `start` on, up to `end`. */
+static struct image_area part_of(const struct image_area *a, uint64_t start, uint64_t end)
+{
+    struct image_area part = *a;
+    part.start = start;
+    part.end = end;
+    if ((a->flags & IMAGE_AREA_FILE) != 0)
+        part.offset += start - a->start;
+    return part;
+}
+
+/* Each piece between guards, and each of guards, is an area. */
+static int set_guards_apart(struct scan *s)
+{
+    struct dump_areas *out = s->out;
+    const struct image_run *guard = s->guards.items, *last = guard + s->guards.count;
+    if (s->guards.count == 0)
+        return 0;
+    struct image_area *areas =
+        ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct image_area);
+    size_t count = 0;
+    for (size_t i = 0; i < out->area_count; i++) {
+        const struct image_area *a = &out->areas[i];
+        uint64_t at = a->start;
+        for (; guard < last && guard->address < a->end; guard++) {
+            if ((a->flags & (IMAGE_AREA_STACK | IMAGE_AREA_DROPPABLE)) != 0)
+                return error_text(s->err, -ENOTSUP, "memory at %#lx-%#lx has guard pages",
+                                  (unsigned long)a->start, (unsigned long)a->end);
+            if (at < guard->address)
+                areas[count++] = part_of(a, at, guard->address);
+            at = guard->address + guard->pages * s->page;
+            areas[count] = part_of(a, guard->address, at);
+            areas[count++].flags |= IMAGE_AREA_GUARD;
+        }
+        if (at < a->end)
+            areas[count++] = part_of(a, at, a->end);
+    }
+    out->areas = areas;
+    out->area_count = count;
     return 0;
 }
 
@@ -134,5 +188,10 @@ int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *
                         .page = page,
                         .pagemap = pagemap,
                         .content = content};
-    return scan_areas(&scan);
+    int ret = scan_areas(&scan);
+    if (ret == 0)
+        ret = set_guards_apart(&scan);
+    areas->runs = scan.own.items;
+    areas->run_count = scan.own.count;
+    return ret;
 }

@@ -61,9 +61,11 @@ static int check_areas(const struct image *image, uint64_t page, struct error *e
             return damaged(err, "protection of an area");
         bool file = (a->flags & IMAGE_AREA_FILE) != 0, shared = (a->flags & IMAGE_AREA_SHARED) != 0;
         bool stack = (a->flags & IMAGE_AREA_STACK) != 0, empty = (a->flags & IMAGE_AREA_EMPTY) != 0;
+        bool guard = (a->flags & IMAGE_AREA_GUARD) != 0;
         stacks += stack;
         if ((a->flags & ~(uint32_t)IMAGE_AREA_FLAGS) != 0 || (file && (stack || empty)) ||
-            (shared && (!file || (a->prot & PROT_WRITE) != 0)) || (stack && (empty || stacks > 1)))
+            (shared && (!file || (a->prot & PROT_WRITE) != 0)) || (stack && (empty || stacks > 1)) ||
+            (guard && (stack || (a->flags & IMAGE_AREA_DROPPABLE) != 0)))
             return damaged(err, "kind of an area");
         if (file && (!aligned(a->offset, page) || a->offset > INT64_MAX - (a->end - a->start) ||
                      (a->file >= image->file_count && a->file != IMAGE_FILE_AGENT)))
@@ -102,7 +104,7 @@ static int check_runs(const struct image *image, uint64_t page, struct error *er
             r->pages > IMAGE_HIGHEST / page)
             return damaged(err, "order of the pages");
         const struct image_area *a = image_area_at(image, r->address, r->pages * page);
-        if (a == NULL || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0 ||
+        if (a == NULL || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY | IMAGE_AREA_GUARD)) != 0 ||
             ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a)) ||
             (image_area_is_copied(a) && r->pages * page > IMAGE_COPY_MAX))
             return damaged(err, "pages that belong to no area");
@@ -154,7 +156,7 @@ static int check_descriptors(const struct image *image, struct error *err)
 static bool holds(const struct image *image, uint64_t address, uint64_t size, uint32_t prot)
 {
     const struct image_area *a = image_area_at(image, address, size);
-    return a != NULL && (a->prot & prot) == prot;
+    return a != NULL && (a->prot & prot) == prot && (a->flags & IMAGE_AREA_GUARD) == 0;
 }
 
 /* Where the restorer, the kernel or the first instruction would touch memory. */

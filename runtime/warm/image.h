@@ -18,7 +18,7 @@
 struct error;
 
 #define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 5
+#define IMAGE_VERSION 6
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -40,7 +40,8 @@ enum image_area_flag {
     IMAGE_AREA_HUGEPAGE = 1 << 8,
     IMAGE_AREA_NOHUGEPAGE = 1 << 9,
     IMAGE_AREA_MERGEABLE = 1 << 10,
-    IMAGE_AREA_FLAGS = (1 << 11) - 1,
+    IMAGE_AREA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
+    IMAGE_AREA_FLAGS = (1 << 12) - 1,
 };
 
 /* The content is not part of the image. */

@@ -27,6 +27,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
 #ifndef PIDFD_SELF_THREAD
 #define PIDFD_SELF_THREAD (-10000)
 #endif
@@ -45,6 +48,7 @@ static const struct {
     {IMAGE_AREA_HUGEPAGE, MADV_HUGEPAGE, RESTORER_HINT},
     {IMAGE_AREA_NOHUGEPAGE, MADV_NOHUGEPAGE, RESTORER_HINT},
     {IMAGE_AREA_MERGEABLE, MADV_MERGEABLE, RESTORER_HINT},
+    {IMAGE_AREA_GUARD, MADV_GUARD_INSTALL, 0},
 };
 
 static void move(struct restore_plan *plan, uint64_t from, uint64_t to, uint64_t size)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # warm save, run --snapshot: a process that has parked itself is continued in a container of its own; pysbx-runtime(8),
 # "PREWARMED PYTHON".
-# images: python pandas pandas-trixie numexpr
+# images: python pandas pandas-trixie pandas-forky numexpr
 
 load ../lib/warm.bash
 
@@ -184,12 +184,20 @@ else: print("continued", sys.argv)'
     share_no_chance pandas-trixie
 }
 
+@test "two that continue one snapshot share no chance, but what the program has seeded; glibc 2.43 (Debian 14)" {
+    share_no_chance pandas-forky
+}
+
 @test "pandas goes on computing in a fork; this distribution" {
     keeps_its_tables pandas
 }
 
 @test "pandas goes on computing in a fork; Debian 13" {
     keeps_its_tables pandas-trixie
+}
+
+@test "pandas goes on computing in a fork; Debian 14" {
+    keeps_its_tables pandas-forky
 }
 
 @test "threads of numexpr: in the process that forks, and in the fork" {

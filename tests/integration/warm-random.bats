@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Randomness: two restores of one snapshot never agree on what must differ between two processes; random(7), getrandom(2).
-# images: pandas pandas-trixie
+# images: pandas pandas-trixie pandas-forky
 
 load ../lib/warm.bash
 
@@ -56,6 +56,10 @@ with contextlib.redirect_stdout(io.StringIO()):
     standard_library pandas-trixie
 }
 
+@test "the standard library, glibc 2.43 (Debian 14)" {
+    standard_library pandas-forky
+}
+
 NUMPY='import numpy
 print("legacy", numpy.random.randint(1 << 62))
 print("default_rng", numpy.random.default_rng().integers(1 << 62))
@@ -88,6 +92,10 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
 
 @test "numpy: its global generator, and generators made by an import; numpy 2 (Debian 13)" {
     numpy_sources pandas-trixie
+}
+
+@test "numpy: its global generator, and generators made by an import; Python 3.14 (Debian 14)" {
+    numpy_sources pandas-forky
 }
 
 @test "generators of the module random that an import has made without a seed, or with one that is never the same" {

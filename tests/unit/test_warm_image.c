@@ -223,6 +223,20 @@ static void brk_backwards(struct image_parts *p)
     p->header.memory.brk = HEAP - 1;
 }
 
+static void guarded_stack(struct image_parts *p)
+{
+    p->areas[3].flags |= IMAGE_AREA_GUARD;
+}
+static void guarded_heap(struct image_parts *p)
+{
+    p->areas[2].flags |= IMAGE_AREA_GUARD;
+}
+static void guarded_thread(struct image_parts *p)
+{
+    guarded_heap(p);
+    p->run_count = 0;
+}
+
 static const struct fault faults[] = {
     {"areas that overlap", "order of the areas", overlap},
     {"an area that is no whole pages", "order of the areas", unaligned},
@@ -231,9 +245,11 @@ static const struct fault faults[] = {
     {"writable code", "protection of an area", writable_code},
     {"an unknown kind", "kind of an area", unknown_flag},
     {"a stack that is a file", "kind of an area", file_stack},
+    {"a stack that nobody may touch", "kind of an area", guarded_stack},
     {"a file that is not in the table", "file of an area", no_such_file},
     {"pages outside of areas", "pages that belong to no area", run_outside},
     {"pages of code", "pages that belong to no area", run_of_code},
+    {"pages that nobody may touch", "pages that belong to no area", guarded_heap},
     {"pages without end", "order of the pages", run_endless},
     {"pages to be written without end", "pages to be written", write_endless},
     {"a relative path", "name of a file", relative_path},
@@ -247,6 +263,7 @@ static const struct fault faults[] = {
     {"a stack where the kernel's areas are", "an area lies where the kernel's are", vdso_inside},
     {"too many of the kernel's areas", "number of the kernel's areas", many_special},
     {"a program counter in data", "registers", wild_register},
+    {"a thread's area that nobody may touch", "registers", guarded_thread},
     {"a thread number across an end", "registers", wild_tid},
     {"a large auxiliary vector", "auxiliary vector", large_auxv},
     {"a heap that ends before it begins", "order of the program's addresses", brk_backwards},

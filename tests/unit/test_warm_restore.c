@@ -32,6 +32,11 @@
 
 static char self[4096];
 
+/* Newer than the headers of the oldest supported distribution. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
 /* All exceptions masked, the default otherwise. */
 #define CSR_ROUND_UP 0x5f80U
 #define X87_ROUND_UP 0x0b7fU
@@ -77,6 +82,9 @@ static bool file_holds(const char *path, const char *text, size_t size)
 
 struct before {
     char *heap, *wiped, *large, *removed, *code, *writable_code;
+    char *guarded, *guarded_file; /* three pages; nobody may touch the second, if the kernel sees to that */
+    bool has_guard, file_has_guard;
+    char behind[4096]; /* the third of the file */
     void *brk;
 };
 
@@ -90,6 +98,18 @@ static char *map_removed(const char *text, int protection)
     char *map = mmap(NULL, 8192, protection, MAP_PRIVATE, fd, 0);
     unlink(name);
     return map != MAP_FAILED ? map : NULL;
+}
+
+/* Of memory since Linux 6.13, of files since 6.15, which also tells where they are. */
+static void make_guards(struct before *b)
+{
+    b->guarded = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(b->guarded, 'g', 3 * 4096);
+    b->has_guard = madvise(b->guarded + 4096, 4096, MADV_GUARD_INSTALL) == 0;
+    cleanup_fd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    b->guarded_file = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    memcpy(b->behind, b->guarded_file + 8192, sizeof(b->behind));
+    b->file_has_guard = madvise(b->guarded_file + 4096, 4096, MADV_GUARD_INSTALL) == 0;
 }
 
 /* A function that returns a number, as a compiler at run time makes it: what calls it need not be able to
@@ -183,6 +203,17 @@ static bool all_equal(const char *memory, char value, size_t size)
     return true;
 }
 
+static bool is_readable(const char *address)
+{
+    int ends[2];
+    if (pipe(ends) < 0)
+        abort();
+    bool readable = write(ends[1], address, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return readable;
+}
+
 static void say(const char *name, bool good)
 {
     printf("%s %s\n", good ? "good" : "bad", name);
@@ -198,6 +229,11 @@ static void check_memory(const struct before *b)
     say("pages of a removed file", strcmp(b->removed + 4096, "in the file") == 0 && b->removed[0] == 'w');
     say("memory that is wiped on fork", all_equal(b->wiped, 0, 4096));
     b->wiped[0] = 1;
+    say("memory around a guard page",
+        all_equal(b->guarded, 'g', 4096) && all_equal(b->guarded + 8192, 'g', 4096));
+    say("a guard page", is_readable(b->guarded + 4096) != b->has_guard);
+    say("a file behind a guard page", memcmp(b->guarded_file + 8192, b->behind, sizeof(b->behind)) == 0);
+    say("a guard page of a file", is_readable(b->guarded_file + 4096) != b->file_has_guard);
     say("code of the process' own", function_returns(b->code, 5) && is_mapped(b->code, "r-xp"));
     say("code that it can write to", function_returns(b->writable_code, 6) &&
                                          is_mapped(b->writable_code, "rwxp") && ++b->writable_code[1] == 7 &&
@@ -295,6 +331,7 @@ static void set_up(struct before *b)
     b->wiped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(b->wiped, 'w', 4096);
     madvise(b->wiped, 4096, MADV_WIPEONFORK);
+    make_guards(b);
     signal(SIGUSR1, on_signal);
     signal(SIGPIPE, SIG_IGN);
     sigset_t mask;

@@ -60,7 +60,9 @@ static const char SILENT[] = "threads cannot be stopped, for one does not answer
 
 static struct thread {
     const struct ucontext *context;
-    uintptr_t area, number_address, robust_list;
+    uintptr_t area, robust_list;
+    uintptr_t number_place; /* where the C library keeps the number */
+    uintptr_t cleared;      /* what the kernel sets to zero at the thread's end */
     size_t robust_size;
     char name[16];
     struct traits traits;
@@ -106,6 +108,18 @@ static uint32_t count_threads(long process)
     return count;
 }
 
+/* Where glibc has the number of a thread, in struct pthread: in the word that the kernel sets to zero in the
+ * end, and since 2.43, where that one is the thread's state, still in front of the head of the robust
+ * mutexes, with a pointer and a word between them. 0: in neither. */
+static uintptr_t place_of_number(int number, uintptr_t cleared, uintptr_t robust_list)
+{
+    enum { BEFORE_ROBUST_LIST = 16 };
+    if (cleared != 0 && *(const int *)cleared == number)
+        return cleared;
+    const uintptr_t place = robust_list - BEFORE_ROBUST_LIST;
+    return robust_list != 0 && *(const int *)place == number ? place : 0;
+}
+
 static void read_traits(struct traits *out)
 {
     out->policy = system_call(__NR_sched_getscheduler, 0, 0, 0, 0);
@@ -135,7 +149,7 @@ static enum state state_of(const struct thread *t)
 {
     if (!waits(&t->context->uc_mcontext))
         return RUNS;
-    if (t->area == 0 || t->number_address == 0 || t->robust_list == 0)
+    if (t->area == 0 || t->cleared == 0 || t->number_place == 0 || t->robust_list == 0)
         return UNKNOWN;
     if (t->context->uc_stack.ss_flags != SS_DISABLE)
         return OWN_STACK;
@@ -154,8 +168,9 @@ static void stay(int signal, siginfo_t *info, struct ucontext *context)
     struct thread *t = &held[__atomic_fetch_add(&round.came, 1, __ATOMIC_RELAXED)];
     *t = (struct thread){.context = context, .number = (int)system_call(__NR_gettid, 0, 0, 0, 0)};
     system_call(__NR_arch_prctl, ARCH_GET_FS, (long)&t->area, 0, 0);
-    system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&t->number_address, 0, 0);
+    system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&t->cleared, 0, 0);
     system_call(__NR_get_robust_list, 0, (long)&t->robust_list, (long)&t->robust_size, 0);
+    t->number_place = place_of_number(t->number, t->cleared, t->robust_list);
     system_call(__NR_prctl, PR_GET_NAME, (long)t->name, 0, 0);
     read_traits(&t->traits);
     t->state = state_of(t);
@@ -330,12 +345,18 @@ int threads_fork(void)
     }
     sort_by_number();
     /* As fork(2) for the calling thread. */
-    uintptr_t number_address = 0, robust_list = 0;
+    uintptr_t cleared = 0, robust_list = 0;
     size_t robust_size = 0;
-    system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&number_address, 0, 0);
+    system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&cleared, 0, 0);
     system_call(__NR_get_robust_list, 0, (long)&robust_list, (long)&robust_size, 0);
+    const int number = (int)system_call(__NR_gettid, 0, 0, 0, 0);
+    const uintptr_t place = place_of_number(number, cleared, robust_list);
+    if (place == 0) {
+        release();
+        return -EBUSY;
+    }
     const long flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
-    pid = (int)system_call(__NR_clone, flags, 0, 0, (long)number_address);
+    pid = (int)system_call(__NR_clone, flags, 0, 0, (long)place);
     if (pid == 0) {
         system_call(__NR_set_robust_list, (long)robust_list, (long)robust_size, 0, 0);
         round.saved = round.noted;
@@ -383,7 +404,7 @@ static long start(const struct thread *t)
     long result;
     register uintptr_t r10 __asm__("r10");
     register uintptr_t r8 __asm__("r8");
-    r10 = t->number_address;
+    r10 = t->cleared;
     r8 = t->area;
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
@@ -394,7 +415,7 @@ static long start(const struct thread *t)
                      "jmp threads_return\n"
                      "1:"
                      : "=a"(result)
-                     : "a"(__NR_clone), "D"(flags), "S"(t->context), "d"(t->number_address), "r"(r10),
+                     : "a"(__NR_clone), "D"(flags), "S"(t->context), "d"(t->number_place), "r"(r10),
                        "r"(r8), [thread] "b"(t), [begin] "r"(begin)
                      : "rcx", "r11", "memory");
     return result;
