@@ -1,5 +1,5 @@
 /* The command line of CPython, read as the interpreter reads it (using/cmdline in its documentation; 3.9 to
- * 3.14): which options shape the start-up, and what the program is. */
+ * 3.15): which options shape the start-up, and what the program is. */
 #ifndef PYSBX_WARM_COMMAND_LINE_H
 #define PYSBX_WARM_COMMAND_LINE_H
 

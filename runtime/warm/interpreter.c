@@ -19,7 +19,7 @@
 #include "warm/look.h"
 
 #define MINOR_MIN 9
-#define MINOR_MAX 14
+#define MINOR_MAX 15
 
 #if defined(__x86_64__)
 #define OWN_MACHINE  EM_X86_64

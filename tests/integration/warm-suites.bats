@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Whole suites, run cold and warm: the small programs of tests/warm/programs, and CPython's own tests (tests/warm/regrtest.py).
 # slow: hundreds of interpreters, most of which wait
-# images: pandas pandas-trixie python-testsuite python-testsuite-trixie
+# images: pandas pandas-trixie python-next-forky python-testsuite python-testsuite-trixie
 
 load ../lib/warm.bash
 
@@ -28,6 +28,11 @@ needs_mode() {
 @test "small programs of tests/warm, Debian 13" {
     needs_plain_build
     compare_programs pandas-trixie
+}
+
+@test "small programs of tests/warm, Python 3.15 and glibc 2.43 (Debian 14)" {
+    needs_plain_build
+    compare_programs python-next-forky
 }
 
 @test "CPython's own tests, a selection; this distribution" {

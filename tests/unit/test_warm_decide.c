@@ -132,7 +132,7 @@ static void test_programs(void)
         {"/nowhere/python3", "/", "no program '/nowhere/python3' is seen"},
         {"/data/python3.11", "/", "no program '/data/python3.11' is seen"},
         {"/opt/out/python3", "/", "no program"},
-        {"python3.8", "/", "Python 3.8 is not supported: 3.9 to 3.14 are"},
+        {"python3.8", "/", "Python 3.8 is not supported: 3.9 to 3.15 are"},
         {"python3.99", "/", "Python 3.99 is not supported"},
         {"/opt/python", "/", "which is not called python3.N"},
         {"/opt/python3.12", "/", "'/opt/python3.12' is no dynamic program for this machine"},

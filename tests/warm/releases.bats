@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The suites of tests/integration/warm-suites.bats with the oldest and the newest Python that has warm starts, in other
-# releases of Debian: 3.9 and 3.14. Not part of `make check`: README.md.
-# images: pandas-bullseye pandas-forky python-testsuite-bullseye python-testsuite-forky
+# The suites of tests/integration/warm-suites.bats with the oldest and the newest Pythons that have warm starts, in other
+# releases of Debian: 3.9, 3.14 and 3.15. Not part of `make check`: README.md.
+# images: pandas-bullseye pandas-forky python-testsuite-bullseye python-testsuite-forky python-next-forky
 
 load ../lib/warm.bash
 
@@ -21,6 +21,10 @@ export BATS_TEST_TIMEOUT=900
 
 @test "CPython's own tests, a selection; Python 3.14 of Debian 14" {
     compare_regrtest python-testsuite-forky
+}
+
+@test "CPython's own tests, a selection; Python 3.15 of Debian 14" {
+    compare_regrtest python-next-forky
 }
 
 @test "an import that makes an SSL context for clients: Python 3.9 does not tell whether it has a connection" {

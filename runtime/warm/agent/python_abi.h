@@ -1,6 +1,6 @@
 /* What the agent uses of the interpreter and of its C library, declared here because no headers of either are
  * needed to build it: one agent serves every CPython that agent.c has a layout of. The linker of the process
- * it is loaded into finds the symbols. Sources: Include/ of CPython 3.9 to 3.14; all but the last group
+ * it is loaded into finds the symbols. Sources: Include/ of CPython 3.9 to 3.15; all but the last group
  * belongs to the limited API or is documented. */
 #ifndef PYSBX_WARM_AGENT_PYTHON_ABI_H
 #define PYSBX_WARM_AGENT_PYTHON_ABI_H
