@@ -12,7 +12,6 @@ import datetime
 import decimal
 import enum
 import fractions
-import importlib
 import pathlib
 import re
 import struct
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
+from pysbx import tables
 from pysbx.errors import SerializationError
 from pysbx.inside.wire import Code
 
@@ -60,13 +60,6 @@ def decode(data: bytes, find_class: FindClass | None = None) -> Any:
         SerializationError: it is not what the encoder makes, too large, or of a class that is not expected.
     """
     return _Decoder(find_class).decode(data)
-
-
-def _library(name: str, what: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise SerializationError(f"the answer holds {what}, and {name} is not installed on this side", what) from None
 
 
 class _Mark:
@@ -227,12 +220,12 @@ class _Decoder:
 
     def read_array(self, items: list[Any]) -> Any:
         dtype, shape, content = items
-        numpy = _library("numpy", "a numpy array")
+        numpy = tables.library("numpy", "a numpy array")
         return numpy.frombuffer(content, dtype=self.dtype(dtype)).reshape(shape).copy()
 
     def read_scalar(self, items: list[Any]) -> Any:
         dtype, content = items
-        numpy = _library("numpy", "a numpy number")
+        numpy = tables.library("numpy", "a numpy number")
         kind = self.dtype(dtype)
         if kind.itemsize == 0:  # an empty text, of which there is nothing to read
             return kind.type()
@@ -242,33 +235,17 @@ class _Decoder:
     def dtype(text: Any) -> Any:
         if not isinstance(text, str) or not DTYPE.fullmatch(text):
             raise SerializationError(f"the answer has an array of the unknown dtype {text!r:.40}")
-        return _library("numpy", "a numpy array").dtype(text)
-
-    def read_table(self, data: Any) -> Any:
-        pyarrow = _library("pyarrow", "a table")
-        # Up to 14.0.0 an extension type in a schema was unpickled: CVE-2023-47248.
-        if tuple(int(part) for part in pyarrow.__version__.split(".")[:2]) < (14, 1):
-            raise SerializationError(f"pyarrow {pyarrow.__version__} is not safe for tables of others: upgrade to 15")
-        table = pyarrow.ipc.open_stream(data).read_all()
-        table.validate(full=True)
-        return table
-
-    def read_frame(self, data: Any) -> Any:
-        _library("pandas", "a pandas table")
-        return self.read_table(data).to_pandas()
-
-    def read_polars_frame(self, data: Any) -> Any:
-        return _library("polars", "a polars table").from_arrow(self.read_table(data))
+        return tables.library("numpy", "a numpy array").dtype(text)
 
     def read_polars_series(self, data: Any) -> Any:
-        frame = self.read_polars_frame(data)
+        frame = tables.to_polars(data)
         if frame.width != 1:
             raise SerializationError("the answer has a malformed series")
         return frame.to_series()
 
     def read_series(self, items: list[Any]) -> Any:
         name, content = items
-        frame = self.read_frame(content)
+        frame = tables.to_pandas(content)
         if len(frame.columns) != 1:
             raise SerializationError("the answer has a malformed series")
         series = frame[frame.columns[0]]
@@ -277,7 +254,7 @@ class _Decoder:
 
     def read_rows(self, items: list[Any]) -> Any:
         *names, table = items
-        pandas = _library("pandas", "a pandas table")
+        pandas = tables.library("pandas", "a pandas table")
         if type(table) not in (pandas.DataFrame, pandas.Series) or table.index.nlevels != len(names):
             raise SerializationError("the answer has a malformed index")
         table.index.names = names
@@ -300,9 +277,9 @@ BYTES: dict[int, Callable[[_Decoder, bytes], Any]] = {
     Code.DECIMAL: _Decoder.read_decimal,
     Code.UUID: lambda self, data: uuid.UUID(bytes=data),
     Code.BYTEARRAY: lambda self, data: bytearray(data),
-    Code.DATAFRAME: _Decoder.read_frame,
-    Code.TABLE: _Decoder.read_table,
-    Code.POLARS_FRAME: _Decoder.read_polars_frame,
+    Code.DATAFRAME: lambda self, data: tables.to_pandas(data),
+    Code.TABLE: lambda self, data: tables.read(data),
+    Code.POLARS_FRAME: lambda self, data: tables.to_polars(data),
     Code.POLARS_SERIES: _Decoder.read_polars_series,
 }
 ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {

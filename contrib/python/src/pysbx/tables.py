@@ -1,0 +1,180 @@
+"""Arrow's tables from a sandbox: a few bytes may stand for any number of rows, and are looked at before they are read.
+
+What a stream announces is in the flatbuffers before its bodies, which pyarrow checks when it reads a message, and does
+not show. See Arrow's specification of the columnar format, "Serialization and Interprocess Communication", and its
+Message.fbs; https://flatbuffers.dev/internals/ says where things are in a flatbuffer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from typing import Any
+
+from pysbx.errors import SerializationError
+
+# Message.fbs: the kinds of messages, and the numbers of the fields that are looked at.
+DICTIONARY_BATCH, RECORD_BATCH = 2, 3
+MESSAGE_KIND, MESSAGE_HEADER = 1, 2
+DICTIONARY_RECORDS = 1
+RECORDS_BUFFERS, RECORDS_COMPRESSION = 2, 3
+# What pandas makes of an element, in bytes: a number or pointer in an array, an object, or a dict or array.
+NUMBER, OBJECT, NESTED = 8, 64, 256
+# What a table may become: bits become pointers, four bytes of an offset an array.
+SPARE, GROWTH = 1 << 30, 64
+NUMBERS = ("null", "boolean", "integer", "floating", "timestamp", "duration")
+BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
+OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
+LISTS = ("list", "large_list", "fixed_size_list")
+
+
+def library(name: str, what: str) -> Any:
+    """Return a module that need not be there.
+
+    Raises:
+        SerializationError: it is not.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise SerializationError(f"the answer holds {what}, and {name} is not installed on this side", what) from None
+
+
+def read(data: bytes) -> Any:
+    """Return the table in an Arrow stream, which is not larger than its bytes.
+
+    Raises:
+        SerializationError: it would be; or this pyarrow is too old.
+        Exception: whatever hostile bytes make the library raise.
+    """
+    pyarrow = library("pyarrow", "a table")
+    # Up to 14.0.0 an extension type in a schema was unpickled: CVE-2023-47248.
+    if tuple(int(part) for part in pyarrow.__version__.split(".")[:2]) < (14, 1):
+        raise SerializationError(f"pyarrow {pyarrow.__version__} is not safe for tables of others: upgrade to 15")
+    _check_messages(pyarrow, data)
+    table = pyarrow.ipc.open_stream(data).read_all()
+    table.validate(full=True)
+    return table
+
+
+def to_pandas(data: bytes) -> Any:
+    """Return the table in an Arrow stream as one of pandas.
+
+    Raises: see read.
+    """
+    library("pandas", "a pandas table")
+    types = library("pyarrow", "a table").types
+    table = read(data)
+    most = SPARE + GROWTH * len(data)
+    if sum(_size_in_pandas(types, chunk) for column in table.columns for chunk in column.chunks) > most:
+        raise SerializationError(
+            f"the answer has a table that pandas may need more than {most >> 20} MiB for: return a pyarrow table"
+        )
+    return table.to_pandas()
+
+
+def to_polars(data: bytes) -> Any:
+    """Return the table in an Arrow stream as one of polars.
+
+    Raises: see read.
+    """
+    polars = library("polars", "a polars table")
+    types = library("pyarrow", "a table").types
+    table = read(data)
+    for field in table.schema:
+        _check_for_polars(types, field)
+    try:
+        return polars.from_arrow(table)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust: it is no Exception, and none of ours to let through
+            raise
+        raise SerializationError(f"the answer has a table that polars cannot read: {error!s:.200}") from None
+
+
+def _check_messages(pyarrow: Any, data: bytes) -> None:
+    """Refuse a stream with parts that are compressed, or that are used more than once: our own has neither."""
+    size = 0
+    reader = pyarrow.ipc.MessageReader.open_stream(data)
+    while True:
+        try:
+            about = bytes(reader.read_next_message().metadata)
+        except StopIteration:
+            return
+        message = _target(about, 0)
+        kind = _field(about, message, MESSAGE_KIND)
+        if not kind or about[kind] not in (DICTIONARY_BATCH, RECORD_BATCH):
+            continue
+        records = _target(about, _field(about, message, MESSAGE_HEADER))
+        if about[kind] == DICTIONARY_BATCH:
+            records = _target(about, _field(about, records, DICTIONARY_RECORDS))
+        if _field(about, records, RECORDS_COMPRESSION):
+            raise SerializationError("the answer has a compressed table")
+        size += _size_of_buffers(about, records)
+        if size > len(data):
+            raise SerializationError("the answer has a table that is larger than its bytes")
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return where a field of a flatbuffer's table is, or 0 if it is not there."""
+    fields: int = table - struct.unpack_from("<i", data, table)[0]
+    (end,) = struct.unpack_from("<H", data, fields)
+    place = 4 + 2 * number
+    offset: int = struct.unpack_from("<H", data, fields + place)[0] if place < end else 0
+    return table + offset if offset else 0
+
+
+def _target(data: bytes, place: int) -> int:
+    """Return where what is referred to at a place of a flatbuffer is."""
+    found: int = place + struct.unpack_from("<I", data, place)[0]
+    return found
+
+
+def _size_of_buffers(data: bytes, records: int) -> int:
+    place = _field(data, records, RECORDS_BUFFERS)
+    if not place:
+        return 0
+    start = _target(data, place)
+    (number,) = struct.unpack_from("<I", data, start)
+    buffers = struct.iter_unpack("<qq", data[start + 4 : start + 4 + 16 * number])
+    return sum(max(length, 0) for _, length in buffers)  # the library refuses a negative one
+
+
+def _is(types: Any, kind: Any, names: tuple[str, ...]) -> bool:
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
+
+
+def _size_in_pandas(types: Any, array: Any, *, within: bool = False) -> int:
+    """Return the bytes that an array has in pandas, at most, besides those that are copied from Arrow's.
+
+    Raises:
+        SerializationError: it is of a type whose elements share their content, and cannot do so in pandas.
+    """
+    kind, number = array.type, len(array)
+    if hasattr(kind, "storage_type"):
+        return _size_in_pandas(types, array.storage, within=within)
+    if _is(types, kind, NUMBERS):
+        return NUMBER * number
+    if _is(types, kind, OBJECTS):
+        return OBJECT * number
+    if types.is_dictionary(kind) and not within:
+        return NUMBER * number + _size_in_pandas(types, array.dictionary, within=True)
+    parts: list[Any] = []
+    if types.is_map(kind):
+        parts = [array.keys, array.items]
+        number += len(array.keys)
+    elif _is(types, kind, LISTS):
+        parts = [array.values]
+    elif types.is_struct(kind):
+        parts = [array.field(index) for index in range(kind.num_fields)]
+    else:
+        raise SerializationError(f"the answer has a table of pandas with a column of type {kind!s:.80}")
+    return NESTED * number + sum(_size_in_pandas(types, part, within=True) for part in parts)
+
+
+def _check_for_polars(types: Any, field: Any) -> None:
+    """Refuse a dictionary of anything but texts, of which polars makes copies."""
+    kind = field.type
+    if types.is_dictionary(kind) and not _is(types, kind.value_type, ("string", "large_string")):
+        raise SerializationError(f"the answer has a table of polars with a column of type {kind!s:.80}")
+    for index in range(kind.num_fields):
+        _check_for_polars(types, kind.field(index))

@@ -1,0 +1,166 @@
+"""Tables in answers: a few bytes that stand for many are refused before they are read."""
+
+from __future__ import annotations
+
+import json
+import resource
+from typing import Any
+
+import msgpack
+import pytest
+
+from pysbx.decode import decode
+from pysbx.errors import SerializationError
+from pysbx.inside.encode import encode
+from pysbx.inside.wire import Code
+
+pyarrow = pytest.importorskip("pyarrow")
+TABLES = (Code.TABLE, Code.DATAFRAME, Code.POLARS_FRAME)
+MANY = 300_000_000
+
+
+def answer(code: Code, table: Any, **options: Any) -> bytes:
+    """Return the answer with a table as a sandbox may write it."""
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema, options=pyarrow.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return bytes(msgpack.packb(msgpack.ExtType(code, bytes(sink.getvalue()))))
+
+
+def peak() -> int:
+    """Return the most memory that this process has held, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("code", TABLES)
+def test_a_compressed_table_is_refused(code: Code, compression: str) -> None:
+    table = pyarrow.table({"a": pyarrow.array(bytes(1 << 20) for _ in range(4))})
+    data = answer(code, table, compression=compression)
+    assert len(data) < 1 << 16
+    with pytest.raises(SerializationError, match="compressed"):
+        decode(data)
+    dictionary = pyarrow.table({"a": pyarrow.array(["x" * 1000]).dictionary_encode()})
+    with pytest.raises(SerializationError, match="compressed"):
+        decode(answer(code, dictionary, compression=compression))
+
+
+@pytest.mark.parametrize("code", TABLES)
+def test_a_table_whose_columns_share_their_bytes_is_refused(code: Code) -> None:
+    numbers = pyarrow.array(range(1 << 16))
+    data = bytearray(answer(code, pyarrow.table({"a": numbers, "b": numbers})))
+    # Where the second column begins, and its length: now it has all that there is, the first column included.
+    size = numbers.nbytes.to_bytes(8, "little")
+    second = data.rindex(size * 2)
+    data[second : second + 16] = bytes(8) + (2 * numbers.nbytes).to_bytes(8, "little")
+    with pytest.raises(SerializationError, match="larger than its bytes"):
+        decode(bytes(data))
+
+
+def empty_texts(number: int) -> Any:
+    """Return texts that are not even an offset each."""
+    return pyarrow.FixedSizeBinaryArray.from_buffers(pyarrow.binary(0), number, [None, pyarrow.py_buffer(b"")])
+
+
+def empty_lists(number: int) -> Any:
+    """Return lists that are not even an offset each."""
+    kind = pyarrow.list_(pyarrow.int8(), 0)
+    return pyarrow.FixedSizeListArray.from_buffers(kind, number, [None], children=[pyarrow.array([], pyarrow.int8())])
+
+
+def empty_dicts(number: int) -> Any:
+    """Return structures that have no fields."""
+    return pyarrow.StructArray.from_buffers(pyarrow.struct([]), number, [None], children=[])
+
+
+@pytest.mark.parametrize("make", [pyarrow.nulls, empty_texts, empty_lists, empty_dicts])
+def test_many_rows_of_nothing_do_not_fill_the_memory(make: Any) -> None:
+    pytest.importorskip("pandas")
+    data = answer(Code.DATAFRAME, pyarrow.table({"a": make(MANY)}))
+    assert len(data) < 1000
+    before = peak()
+    with pytest.raises(SerializationError, match="more than 1024 MiB"):
+        decode(data)
+    assert peak() - before < 100
+    assert decode(answer(Code.DATAFRAME, pyarrow.table({"a": make(1000)}))).shape == (1000, 1)
+
+
+def test_dicts_that_are_a_bit_each_do_not_fill_the_memory() -> None:
+    pytest.importorskip("pandas")
+    number = 1 << 24
+    bits = pyarrow.BooleanArray.from_buffers(pyarrow.bool_(), number, [None, pyarrow.py_buffer(bytes(number >> 3))])
+    table = pyarrow.table({"a": pyarrow.StructArray.from_arrays([bits], ["bit"])})
+    with pytest.raises(SerializationError, match="return a pyarrow table"):
+        decode(answer(Code.DATAFRAME, table))
+    assert decode(answer(Code.TABLE, table)).num_rows == number
+
+
+def test_pandas_gets_no_elements_that_share_their_content() -> None:
+    pytest.importorskip("pandas")
+    ends = pyarrow.array([1000], pyarrow.int32())
+    for array in (
+        pyarrow.RunEndEncodedArray.from_arrays(ends, pyarrow.array(["x" * 1000])),
+        pyarrow.ListArray.from_arrays([0, 2], pyarrow.array(["x" * 1000] * 2).dictionary_encode()),
+        pyarrow.array(["x" * 1000], pyarrow.string_view()),
+    ):
+        with pytest.raises(SerializationError, match="a column of type"):
+            decode(answer(Code.DATAFRAME, pyarrow.table({"a": array})))
+
+
+def test_polars_gets_no_dictionary_of_lists() -> None:
+    pytest.importorskip("polars")
+    dictionary = pyarrow.array([[0] * 1000])
+    indices = pyarrow.array([0] * 1000, pyarrow.int8())
+    lists = pyarrow.DictionaryArray.from_arrays(indices, dictionary)
+    for array in (lists, pyarrow.ListArray.from_arrays([0, 1000], lists)):
+        with pytest.raises(SerializationError, match="a column of type"):
+            decode(answer(Code.POLARS_FRAME, pyarrow.table({"a": array})))
+
+
+def test_a_panic_of_polars_is_an_error_like_others() -> None:
+    pytest.importorskip("polars")
+    table = pyarrow.table({"a": pyarrow.array([1], pyarrow.timestamp("us", "Europe/Berlin"))})
+    data = answer(Code.POLARS_FRAME, table).replace(b"Europe/Berlin", b"\xff" * 13)
+    with pytest.raises(SerializationError):  # which a Rust library ends by what is no Exception
+        decode(data)
+
+
+def test_a_name_that_is_no_unicode_is_an_error() -> None:
+    for code in TABLES[1:]:
+        data = answer(code, pyarrow.table({"name": ["x"]})).replace(b"name", b"\xff\xfe\xfd\xfc")
+        with pytest.raises(SerializationError):
+            decode(data)
+
+
+def test_what_pandas_says_about_its_tables_does_not_multiply_them() -> None:
+    pytest.importorskip("pandas")
+    table = pyarrow.table({"a": range(1000), "b": range(1000)})
+    about = {"index_columns": ["a"] * 1000, "column_indexes": [], "columns": []}
+    with pytest.raises(SerializationError):
+        decode(answer(Code.DATAFRAME, table.replace_schema_metadata({"pandas": json.dumps(about)})))
+
+
+def test_every_kind_of_table_that_leaves_a_sandbox_comes_back() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "number": [1, 2],
+            "flag": [True, None],
+            "text": ["x", None],
+            "bytes": [b"x", None],
+            "nothing": [None, None],
+            "list": [[1, 2], []],
+            "dict": [{"a": [1]}, {"a": None}],
+            "category": pandas.Categorical(["x", "y"]),
+            "number category": pandas.Categorical([1, 2]),
+            "period": pandas.period_range("2024-01", periods=2, freq="M"),
+            "interval": pandas.interval_range(0, 2),
+            "moment": pandas.to_datetime(["2024-02-29", None], utc=True),
+            "time": pandas.to_timedelta([1, 2], unit="s"),
+            "date": [pandas.Timestamp("2024-02-29").date()] * 2,
+        }
+    )
+    found = decode(encode(frame))
+    assert list(found.dtypes) == list(frame.dtypes)
+    assert found.drop(columns=["list", "dict"]).equals(frame.drop(columns=["list", "dict"]))
+    assert [list(item) for item in found["list"]] == [[1, 2], []]
