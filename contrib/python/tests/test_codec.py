@@ -178,6 +178,8 @@ def test_numpy_arrays(virtualenv: str) -> None:
         numpy.array(["2024-01-01"], dtype="M8[ns]"),
         numpy.array([1 + 2j]),
         numpy.array([True]),
+        numpy.array(["\U0010ffff", "\ud800"]),
+        numpy.array(["é"], dtype=">U3"),
         numpy.array([1], dtype=">i2"),
     ):
         found = decode(encode(array))
@@ -375,6 +377,11 @@ def nested(depth: int) -> bytes:
         hostile(Code.ARRAY, ["<i8", [10**9], b"12345678"]),
         hostile(Code.ARRAY, [[["a", "O"]], [1], b"12345678"]),
         hostile(Code.ARRAY, ["U999999999", [0], b""]) + b"x",
+        hostile(Code.ARRAY, ["|b1", [3], b"\x00\x01\x02"]),
+        hostile(Code.SCALAR, ["|b1", b"\xff"]),
+        hostile(Code.ARRAY, ["<U2", [1], b"a\0\0\0\0\0\x11\0"]),
+        hostile(Code.ARRAY, [">U1", [1], b"\0\x11\0\0"]),
+        hostile(Code.SCALAR, ["<U1", b"\0\0\0\xff"]),
         hostile(Code.DATAFRAME, b"ARROW1"),
         hostile(Code.POLARS_FRAME, b"ARROW1"),
         hostile(Code.POLARS_SERIES, b""),

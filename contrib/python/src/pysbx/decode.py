@@ -15,6 +15,7 @@ import fractions
 import pathlib
 import re
 import struct
+import sys
 import time
 import uuid
 import zoneinfo
@@ -221,7 +222,18 @@ class _Decoder:
     def read_array(self, items: list[Any]) -> Any:
         dtype, shape, content = items
         numpy = tables.library("numpy", "a numpy array")
-        return numpy.frombuffer(content, dtype=self.dtype(dtype)).reshape(shape).copy()
+        found = numpy.frombuffer(content, dtype=self.dtype(dtype))
+        self.check_elements(numpy, found)
+        return found.reshape(shape).copy()
+
+    @staticmethod
+    def check_elements(numpy: Any, found: Any) -> None:
+        """Refuse bytes that are no element of their type: numpy itself looks only at their number."""
+        if found.dtype.kind == "b" and found.view("u1").max(initial=0) > 1:
+            raise SerializationError("the answer has an array of truth values with others than two")
+        letters = found.view(numpy.dtype("u4").newbyteorder(found.dtype.byteorder)) if found.dtype.kind == "U" else None
+        if letters is not None and letters.max(initial=0) > sys.maxunicode:
+            raise SerializationError("the answer has an array of texts with what is no character")
 
     def read_scalar(self, items: list[Any]) -> Any:
         dtype, content = items
@@ -229,7 +241,9 @@ class _Decoder:
         kind = self.dtype(dtype)
         if kind.itemsize == 0:  # an empty text, of which there is nothing to read
             return kind.type()
-        return numpy.frombuffer(content, dtype=kind, count=1)[0]
+        found = numpy.frombuffer(content, dtype=kind, count=1)
+        self.check_elements(numpy, found)
+        return found[0]
 
     @staticmethod
     def dtype(text: Any) -> Any:
