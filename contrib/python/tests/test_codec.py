@@ -110,6 +110,13 @@ def test_a_class_that_is_not_expected_is_refused() -> None:
         decode(encode(Point(1)))
 
 
+@pytest.mark.parametrize("content", [["m" * 10**6, "n" * 10**6, "x"], ["tests.test_codec", "Colour", "x" * 10**6]])
+def test_an_error_repeats_no_name_of_any_length(content: list[Any]) -> None:
+    with pytest.raises(SerializationError) as caught:
+        decode(hostile(Code.ENUM, content), expected_classes())
+    assert len(str(caught.value)) + len(caught.value.type_name) < 2000
+
+
 def test_a_class_of_the_module_of_a_wrapped_function_is_expected() -> None:
     elsewhere: dict[str, Any] = {"__name__": "elsewhere", "wraps": functools.wraps}
     exec("def decorate(function):\n    return wraps(function)(lambda *given: function(*given))", elsewhere)

@@ -30,6 +30,8 @@ from pysbx.inside.wire import Code
 
 # An empty list is one byte in an answer, and 64 in memory.
 MAX_ELEMENTS = 10_000_000
+# What an error says of a name that is in an answer.
+MAX_NAME = 200
 # The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a
 # Decimal.
 MAX_FRACTION_BITS = 1 << 16
@@ -100,7 +102,7 @@ class _Decoder:
         except SerializationError:
             raise
         except Exception as error:  # whatever hostile bytes make the libraries raise
-            raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error}") from None
+            raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error!s:.200}") from None
         if self.marks:
             raise SerializationError("the answer has a malformed value")
         return value
@@ -178,10 +180,11 @@ class _Decoder:
     def known(self, module: Any, name: Any) -> type:
         found = self.find_class(module, name) if self.find_class and isinstance(name, str) else None
         if found is None:
+            called = f"{module!s:.{MAX_NAME}}.{name!s:.{MAX_NAME}}"
             raise SerializationError(
-                f"the answer is of class '{module}.{name}', which this side does not expect: "
+                f"the answer is of class '{called}', which this side does not expect: "
                 "define or import it in the function's module, or name it in types=",
-                f"{module}.{name}",
+                called,
             )
         return found
 
