@@ -10,6 +10,9 @@ import msgpack
 from .wire import HEADER
 
 Message = dict[str, Any]
+CHUNK = 1 << 16
+NO_ROOM: Message = {"op": "no-room"}
+Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
 
 
 def frame(message: Message) -> bytes:
@@ -32,28 +35,51 @@ class Channel:
         os.dup2(nothing, 0)
         os.close(nothing)
 
-    def _read(self, size: int) -> bytes:
-        content = bytearray()
-        while len(content) < size:
-            part = os.read(self.descriptor, min(size - len(content), 1 << 20))
-            if not part:
+    def _fill(self, content: memoryview) -> None:
+        while content:
+            size = os.readv(self.descriptor, [content])
+            if not size:
                 raise EOFError
-            content += part
-        return bytes(content)
+            content = content[size:]
+
+    def _discard(self, size: int) -> None:
+        part = memoryview(bytearray(min(size, CHUNK)))
+        while size:
+            self._fill(part[:size])
+            size -= min(size, CHUNK)
 
     def read(self) -> Message | None:
-        """Return the next request, or None when there will be no more."""
+        """Return the next request, or None when there will be no more; NO_ROOM for one that is too large for us."""
         try:
-            (size,) = HEADER.unpack(self._read(HEADER.size))
-            message: Message = msgpack.unpackb(self._read(size), raw=False, unicode_errors="surrogatepass")
+            header = bytearray(HEADER.size)
+            self._fill(memoryview(header))
+            (size,) = HEADER.unpack(header)
+            try:
+                content = bytearray(size)
+            except MemoryError:
+                self._discard(size)
+                return NO_ROOM
+            self._fill(memoryview(content))
         except EOFError:
             return None
+        try:
+            message: Message = msgpack.unpackb(content, raw=False, unicode_errors="surrogatepass")
+        except MemoryError:
+            return NO_ROOM
         return message
 
     def write(self, message: Message) -> None:
-        """Send an answer."""
+        """Send an answer.
+
+        Raises:
+            MemoryError: there is no room to pack it; nothing has been sent.
+        """
         if os.getpid() != self._owner:  # a child that a finalizer has made, say: answers are not its to give
             os._exit(1)
-        rest = memoryview(frame(message))
-        while rest:
-            rest = rest[os.write(self.descriptor, rest) :]
+        packer = Packer(unicode_errors="surrogatepass", autoreset=False)
+        packer.pack(message)
+        content = memoryview(packer.getbuffer())  # which is not copied, as what pack() returns would be
+        for part in (memoryview(HEADER.pack(len(content))), content):
+            rest = part
+            while rest:
+                rest = rest[os.write(self.descriptor, rest) :]

@@ -26,8 +26,7 @@ ARRAY_KINDS = "biufcSUMm"
 # What Arrow calls the level of an index that has no name.
 UNNAMED = re.compile(r"__index_level_\d+__")
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
-# msgpack is ours: code in the sandbox may import another version of it.
-pack: Callable[[Any], bytes] = msgpack.Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack
+Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
 Ext = msgpack.ExtType
 
 
@@ -53,7 +52,11 @@ def encode(value: object, path: str = "result") -> bytes:
     Raises:
         Unserializable: it, or something in it, has no form in the codec.
     """
-    return pack(_convert(value, path, 0))
+    # One that is kept would keep room for the largest value that it has packed.
+    packed: bytes = Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack(
+        _convert(value, path, 0)
+    )
+    return packed
 
 
 def _ext(code: Code, content: list[Any]) -> Any:

@@ -13,6 +13,7 @@ import pickle
 import resource
 import stat
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle  # what the host sends refers to it
@@ -33,7 +34,7 @@ __pysbx_fork__: fork.Copy | None = None
 
 def called(request: Message) -> Message:
     """Call the function of a request, and return the answer with its value."""
-    function, arguments, named = pickle.loads(request["payload"])
+    function, arguments, named = pickle.loads(request.pop("payload"))  # which is not kept beside what it stands for
     value = function(*arguments, **named)
     if inspect.iscoroutine(value):
         import asyncio
@@ -138,13 +139,35 @@ def answer(request: Message, scope: dict[str, Any], interrupts: Interrupts) -> M
         return interrupts.during(lambda: run(request, scope))
     if request["op"] == "call":
         return interrupts.during(lambda: call(request))
-    simple = {"put": put, "get": get, "list": listing, "continue": fork.go_on}
-    return simple[request["op"]](request)
+    simple: dict[str, Callable[[Message], Message]] = {
+        "put": put,
+        "get": get,
+        "list": listing,
+        "continue": fork.go_on,
+        "no-room": lambda request: no_room("request"),
+    }
+    try:
+        return simple[request["op"]](request)
+    except MemoryError:
+        return no_room("answer")
 
 
 def peak() -> int:
     """Return the most memory that this process, or one that it has waited for, has held, in KiB."""
     return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def no_room(what: str) -> Message:
+    """Return the answer to a request when memory is too small for it, or for the answer that there would be."""
+    return {"exit_code": 1, "error": describe(MemoryError(f"no room for the {what}"))}
+
+
+def send(channel: Channel, reply: Message) -> None:
+    """Send an answer, or that there is no room for it."""
+    try:
+        channel.write(reply | {"peak_kib": peak()})
+    except MemoryError:
+        channel.write(no_room("answer") | {"peak_kib": peak()})
 
 
 def main(*, warm: bool) -> None:
@@ -183,5 +206,6 @@ def main(*, warm: bool) -> None:
         else:
             reply = answer(request, scope, interrupts)
         flush()
-        channel.write(reply | {"peak_kib": peak()})
+        send(channel, reply)
+        del request, reply  # the next request finds the room of this one
     os._exit(0)
