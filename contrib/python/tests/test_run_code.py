@@ -385,7 +385,7 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
         ({"image": 5}, "image: 5 is not a text"),
         ({"files": ["a"]}, "files: list is not a mapping"),
         ({"memory": 5}, r"'memory' is not an option of a sandbox: did you mean 'memory_mb'\? allow_network, "),
-        ({"stdin": "5"}, r"'stdin' is not an option of a sandbox: there are allow_network, "),
+        ({"stdout": "5"}, r"'stdout' is not an option of a sandbox: there are allow_network, "),
         ({"source": 5}, "source: int is not the text of a program"),
     ],
 )

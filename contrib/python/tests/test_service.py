@@ -68,6 +68,18 @@ def test_files_go_in_and_come_out(service: Server) -> None:
     assert base64.b64decode(artifact["base64"]) == binary
 
 
+def test_a_program_reads_what_it_is_given(service: Server) -> None:
+    assert service.run("input()", stdin="one\n")["value"] == "'one'"
+    assert service.run("open(0, 'rb').read()", stdin={"base64": "/wA="})["value"] == repr(b"\xff\0")
+    refused = problem(service.client.post("/v1/run", json={"code": "1", "stdin": {"base64": "!"}}))
+    assert refused["detail"].startswith("stdin: ")
+    session = service.client.post("/v1/sessions", json={}).json()["id"]
+    for given, value in (("two\n", "'two\\n'"), ("", "''")):
+        answer = service.client.post(f"/v1/sessions/{session}/run", json={"code": "open(0).read()", "stdin": given})
+        assert answer.json()["value"] == value
+    assert service.client.delete(f"/v1/sessions/{session}").status_code == 204
+
+
 def test_artifacts_are_bounded(service: Server) -> None:
     done = service.run("open('/output/large', 'wb').write(bytes(2 << 20)); open('/output/small', 'wb').write(b'1')")
     assert [artifact["name"] for artifact in done["artifacts"]] == ["small"]

@@ -225,7 +225,7 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
             progress(text)
 
     files = {"requirements.txt": "".join(f"{line}\n" for line in wanted.requirements).encode()}
-    run: Message = {"op": "run", "source": PIP, "name": "pip", "module": "", "argv": ["pip", *arguments]}
+    run: Message = {"op": "run", "source": PIP, "name": "pip", "module": "", "stdin": b"", "argv": ["pip", *arguments]}
     run |= {"last": True, "collect": False, "artifact_limit": 0}
     with Container(made, listen) as container:
         try:

@@ -108,6 +108,18 @@ def as_texts(values: object, what: str) -> list[str]:
     return [as_text(value, what) for value in values]
 
 
+def as_bytes(value: object, what: str) -> bytes:
+    """Return a content, which may be a text, as bytes.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: it is a text that has no form in UTF-8.
+    """
+    if not isinstance(value, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"{what}: {type(value).__name__} is neither text nor bytes")
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
 def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
     """Return files with names that are texts; see checked_files for what is no mapping."""
     return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
@@ -137,9 +149,7 @@ def checked_files(files: Files) -> dict[str, bytes]:
         path = safe_name(name) if isinstance(name, str) else None
         if path is None:
             raise ValueError(f"file '{name}': must be a relative path without '..'")
-        if not isinstance(content, (str, bytes, bytearray, memoryview)):
-            raise TypeError(f"file '{name}': {type(content).__name__} is neither text nor bytes")
-        found[path] = content.encode() if isinstance(content, str) else bytes(content)
+        found[path] = as_bytes(content, f"file '{name}'")
     if sum(map(len, found.values())) > MAX_FILES:
         raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")
     return found
@@ -151,20 +161,27 @@ def check_put(answer: Message) -> None:
         raise SandboxError(f"files: {text(answer['error'], 'message')}")
 
 
-def run_request(source: str, options: Options, *, last: bool, argv: list[str], module: str = "") -> Message:
+def run_request(
+    source: str, options: Options, *, last: bool, argv: list[str], module: str = "", stdin: bytes | str = b""
+) -> Message:
     """Return the request for source text, or for a module to be run as a program.
 
     Raises:
-        TypeError: the source is no text.
+        TypeError: the source is no text, or the input neither text nor bytes.
+        ValueError: the input is too large.
     """
     if not isinstance(source, (str, bytes)):
         raise TypeError(f"source: {type(source).__name__} is not the text of a program")
+    content = as_bytes(stdin, "stdin")
+    if len(content) > MAX_FILES:
+        raise ValueError(f"stdin: more than {MAX_FILES} bytes: mount a file instead")
     return {
         "op": "run",
         "source": source,
         "analysis": json.loads(options.analysis or "{}"),
         "name": NAME,
         "argv": argv,
+        "stdin": content,
         "module": module,
         "last": last,
         "collect": True,
@@ -254,6 +271,7 @@ def run_code(
     *,
     files: Files | Mapping[Path, bytes | str] | None = None,
     argv: Iterable[str | os.PathLike[str]] = (),
+    stdin: bytes | str = b"",
     module: str = "",
     name: str = "-c",
     on_stdout: Callable[[str], None] | None = None,
@@ -268,6 +286,7 @@ def run_code(
         source: the program.
         files: put into its working directory, /work, by relative path.
         argv: its arguments.
+        stdin: what it reads from standard input.
         module: the name of a module to run instead, as `python -m` does.
         name: what it finds in sys.argv[0].
         on_stdout: called with text as it comes.
@@ -285,13 +304,13 @@ def run_code(
     """
     chosen = make_options(options, **changes)
     named = checked_files(named_by_text(files) if files is not None else {})
-    arguments = as_texts(argv, "argv")
+    arguments = [module or name, *as_texts(argv, "argv")]
+    request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin)
     bundle = prepare(chosen)
     with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
-            request = run_request(source, chosen, last=True, argv=[module or name, *arguments], module=module)
             fields = outcome(exchange(container, bundle, request, last=True))
         except SandboxError as error:
             container.kill()

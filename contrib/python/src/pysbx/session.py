@@ -172,18 +172,21 @@ class Sandbox:
             container.kill()
             raise
 
-    def run(self, source: str, argv: Iterable[str | os.PathLike[str]] = ()) -> Execution:
+    def run(self, source: str, argv: Iterable[str | os.PathLike[str]] = (), stdin: bytes | str = b"") -> Execution:
         """Run source text in the session.
 
         Args:
             source: the program, or the next part of one.
             argv: arguments for this run.
+            stdin: what it reads from standard input; the next run finds that empty.
 
         Raises:
             SandboxError: the session has ended, or could not be started.
             TypeError: an argument is of another type.
+            ValueError: the input is too large.
         """
-        request = run_request(source, self.options, last=False, argv=["-c", *as_texts(argv, "argv")])
+        arguments = ["-c", *as_texts(argv, "argv")]
+        request = run_request(source, self.options, last=False, argv=arguments, stdin=stdin)
         with self._lock:
             container, bundle = self._started()
             began = time.monotonic()

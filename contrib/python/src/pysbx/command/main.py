@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="source text, and its arguments")
     what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module of the sandbox, and its arguments")
     one.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
+    one.add_argument("--stdin", metavar="PATH", help="what it reads from standard input; - for our own")
     one.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
     one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
     one.add_argument("--json", action="store_true", help="print the outcome as JSON")

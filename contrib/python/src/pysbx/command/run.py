@@ -67,6 +67,8 @@ def _program(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"source": "", "module": arguments.module[0], "argv": tuple(arguments.module[1:])}
     # What stands behind "--" is no option, whatever it begins with.
     name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
+    if name == arguments.stdin == "-":
+        raise ValueError("--stdin: the program itself comes from standard input: put one of the two into a file")
     return {"source": _source(name), "name": name, "argv": tuple(rest)}
 
 
@@ -110,6 +112,13 @@ def _files(paths: list[str]) -> dict[str, bytes]:
     return {name: Path(path).read_bytes() for name, path in chosen.items()}
 
 
+def _input(path: str | None) -> bytes:
+    """Return what the program reads from standard input."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    return Path(path).read_bytes() if path else b""
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
@@ -120,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    done = run_code(**program, files=files, **callbacks, **given(arguments))
+    done = run_code(**program, files=files, stdin=_input(arguments.stdin), **callbacks, **given(arguments))
     if arguments.output:
         save(done, arguments.output)
     if arguments.json:

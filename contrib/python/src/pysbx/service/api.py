@@ -76,10 +76,11 @@ class Wish(Strict):
 
 
 class Program(Strict):
-    """Source text and its arguments."""
+    """Source text, its arguments and its input."""
 
     code: str
     argv: list[str] = []
+    stdin: str | Binary = Field("", description="what it reads from standard input")
 
 
 class RunRequest(Wish, Program):
@@ -149,6 +150,12 @@ def choice_of(offer: Offer, found: Survey) -> Choice:
 def content_of(content: str | Binary) -> bytes:
     """Return the content of a file as bytes."""
     return content.encode() if isinstance(content, str) else base64.b64decode(content.base64, validate=True)
+
+
+def input_of(program: Program) -> bytes:
+    """Return what a program reads from standard input."""
+    with meant("stdin: "):
+        return content_of(program.stdin)
 
 
 def files_of(request: RunRequest) -> dict[str, bytes]:
@@ -260,17 +267,16 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
     @app.post("/v1/run", response_model=Report)
     async def run(request: Request, wanted: RunRequest) -> Response | Report:
         """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
-        options, files = options_of(offer, wanted), files_of(wanted)
+        options, files, stdin = options_of(offer, wanted), files_of(wanted), input_of(wanted)
 
         def work(cancel: int, on_output: OnOutput | None) -> Execution:
-            callbacks: dict[str, Any] = {}
+            given: dict[str, Any] = {"argv": tuple(wanted.argv), "stdin": stdin}
             if on_output is not None:
-                callbacks = {
+                given |= {
                     "on_stdout": lambda text: on_output("stdout", text),
                     "on_stderr": lambda text: on_output("stderr", text),
                 }
-            argv = tuple(wanted.argv)
-            return run_code(wanted.code, files=files, argv=argv, options=options, cancel=cancel, **callbacks)
+            return run_code(wanted.code, files=files, options=options, cancel=cancel, **given)
 
         if EVENTS in request.headers.get("accept", ""):
             return StreamingResponse(
@@ -295,17 +301,17 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
     @app.post("/v1/sessions/{identifier}/run", response_model=Report)
     async def run(request: Request, identifier: str, program: Program) -> Response | Report:
         """Run source text in a session; it goes on to its end when the client does not wait for it."""
-        session, argv = find(identifier), tuple(program.argv)
+        session, argv, stdin = find(identifier), tuple(program.argv), input_of(program)
         if EVENTS in request.headers.get("accept", ""):
             return StreamingResponse(
                 stream(
-                    lambda on_output: sessions.run(session, program.code, argv, on_output),
+                    lambda on_output: sessions.run(session, program.code, argv, stdin, on_output),
                     lambda: session.sandbox.ended,
                     abandon=False,
                 ),
                 media_type=EVENTS,
             )
-        done = await sessions.run(session, program.code, argv)
+        done = await sessions.run(session, program.code, argv, stdin)
         return report_of(done, session.sandbox.ended)
 
     @app.get("/v1/sessions/{identifier}/files")

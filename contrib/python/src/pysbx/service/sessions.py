@@ -134,14 +134,19 @@ class Sessions:
         return Problem(ENDED, why)
 
     async def run(
-        self, session: Session, source: str, argv: tuple[str, ...] = (), on_output: OnOutput | None = None
+        self,
+        session: Session,
+        source: str,
+        argv: tuple[str, ...] = (),
+        stdin: bytes = b"",
+        on_output: OnOutput | None = None,
     ) -> Execution:
         """Run source text in a session; on_output is called in another thread with "stdout" or "stderr" and text."""
 
         def work(sandbox: Sandbox) -> Execution:
             session.on_output = on_output
             try:
-                return sandbox.run(source, argv)
+                return sandbox.run(source, argv, stdin)
             finally:
                 session.on_output = None
 

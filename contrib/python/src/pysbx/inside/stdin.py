@@ -1,0 +1,50 @@
+"""Standard input of a run: what the host has sent, as a file in memory; otherwise there is none, /dev/null."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+
+def _put(descriptor: int) -> None:
+    """Make a descriptor standard input, also of programs that the code starts."""
+    if descriptor:
+        os.dup2(descriptor, 0)
+        os.close(descriptor)
+    else:  # the code has closed what was there
+        os.set_inheritable(0, True)
+
+
+def _file_with(content: bytes) -> int:
+    """Return a descriptor of a file that can only be read."""
+    made = os.memfd_create("stdin")
+    try:
+        with open(made, "wb", closefd=False) as file:
+            file.write(content)
+        return os.open(f"/proc/self/fd/{made}", os.O_RDONLY)
+    finally:
+        os.close(made)
+
+
+@contextlib.contextmanager
+def standard_input(content: bytes) -> Iterator[None]:
+    """Have the code read this from standard input, from its beginning; then there is none again.
+
+    Raises:
+        OSError: it is larger than a file may be.
+    """
+    if not content:
+        yield
+        return
+    before = sys.stdin, sys.__stdin__
+    _put(_file_with(content))
+    try:
+        # The stream that was there may hold back what it has read of an earlier one.
+        with open(0, encoding="utf-8", errors="surrogateescape", closefd=False) as stream:
+            sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
+            yield
+    finally:
+        sys.stdin, sys.__stdin__ = before  # type: ignore[misc]
+        _put(os.open(os.devnull, os.O_RDONLY))
