@@ -316,6 +316,16 @@ def test_doctor() -> None:
     assert all(name in text for name in found)
 
 
+def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pysbx import doctor, runtime
+
+    monkeypatch.setattr(runtime, "find_runtime", lambda: "/bin/true")
+    check = doctor._runtime()
+    assert (check.status, check.found.partition(":")[0]) == ("failure", "/bin/true is another program")
+    monkeypatch.undo()
+    assert doctor._runtime().status == "ok"
+
+
 def test_doctor_knows_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from pysbx import doctor
 

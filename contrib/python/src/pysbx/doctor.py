@@ -79,7 +79,10 @@ def _runtime() -> Check:
         return Check("runtime", "failure", str(error), "make && sudo make install, in a clone of pysbx-runtime")
     except (OSError, subprocess.SubprocessError) as error:
         return Check("runtime", "failure", f"{error}", "install the runtime again: make && sudo make install")
-    return Check("runtime", "ok", f"{path}: {said.splitlines()[0] if said else 'no version'}")
+    if not said.startswith("pysbx-runtime version "):
+        found = f"{path} is another program: {said[:80]!r}"
+        return Check("runtime", "failure", found, "let PYSBX_RUNTIME be the path of pysbx-runtime, or unset it")
+    return Check("runtime", "ok", f"{path}: {said.splitlines()[0]}")
 
 
 def _namespaces() -> Check:
