@@ -53,6 +53,8 @@ def test_output_without_an_error() -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "expected"),
     [
+        ("MemoryError", "", "memory_mb"),
+        ("EOFError", "EOF when reading a line", "stdin="),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),
         ("ModuleNotFoundError", "No module named 'some_thing'", "some-thing"),

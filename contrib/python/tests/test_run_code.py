@@ -97,6 +97,8 @@ def test_timeout() -> None:
     began = time.monotonic()
     done = run_code("print('before')\nwhile True: pass", timeout_sec=1)
     assert done.timed_out
+    assert done.error is not None
+    assert "timeout_sec" in (done.error.hint or "")
     assert done.exit_code == 124
     assert done.stdout == "before\n"
     assert time.monotonic() - began < 10

@@ -226,12 +226,16 @@ def outcome(answer: Message) -> dict[str, Any]:
     }
 
 
+def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
+    return ExecutionError(kind, str(error), hint=hints.hint(kind, str(error)))
+
+
 def failure(error: SandboxError) -> dict[str, Any]:
     """Return the fields of an Execution that ended without an answer; raise what is no outcome of the code."""
     if isinstance(error, SandboxTimeoutError):
-        return {"exit_code": TIMED_OUT, "timed_out": True, "error": ExecutionError("Timeout", str(error))}
+        return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
     if isinstance(error, SandboxMemoryError):
-        return {"exit_code": KILLED, "error": ExecutionError("MemoryError", str(error))}
+        return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
     if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
         code = re.search(r"code (\d+)", error.error_message)
         return {"exit_code": int(code[1]) & 0xFF if code else 1}
