@@ -21,7 +21,7 @@ import pytest
 from pysbx import Mount, run_code
 from pysbx.destination import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
 from pysbx.policy import parse_network
-from pysbx.proxy import Proxy
+from pysbx.proxy import Proxy, check_host
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS = "93.184.216.34"
@@ -235,6 +235,25 @@ def test_plain_http(tmp_path: Path) -> None:
         for target, host in ((f"http://other.test:{port}/", "other.test"), (f"http://web.test:{port}/", "other.test")):
             said = through(proxy, request(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"), tmp_path)
             assert said.startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["X: 1\nHost: other.test", "X: 1\rHost: other.test", "Host : other.test", " Host: other.test", "Host", "X: \0"],
+)
+def test_a_second_host_that_only_the_server_sees_is_refused(fields: str, tmp_path: Path) -> None:
+    with web_server() as port:
+        head = f"GET http://web.test:{port}/ HTTP/1.1\r\n{fields}\r\nHost: web.test\r\n\r\n"
+        assert through(local(f"web.test:{port}"), request(head), tmp_path).startswith(b"HTTP/1.1 403")
+    with pytest.raises(RefusedError, match="malformed"):  # in a tunnel to port 80
+        check_host([*fields.encode().split(b"\r\n"), b"Host: web.test"], "web.test")
+
+
+def test_a_method_that_is_a_line_of_its_own_is_refused(tmp_path: Path) -> None:
+    with web_server() as port:
+        head = f"GET\t/\tHTTP/1.0\nHost:other.test\nX: http://web.test:{port}/ HTTP/1.1\r\nHost: web.test\r\n\r\n"
+        said = through(local(f"web.test:{port}"), request(head), tmp_path)
+    assert said.startswith(b"HTTP/1.1 403")
 
 
 def test_only_one_request_goes_through_a_plain_connection(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import ipaddress
 import os
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,9 @@ MAX_HEAD = 1 << 16
 MAX_CONNECTIONS = 128
 CONNECT_TIMEOUT_SEC = 20.0
 HTTPS_PORT, HTTP_PORT = 443, 80
+# RFC 9110, 5.6.2 and 5.5: a server may take for the end of a line, or for a name, what is neither.
+METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 # RFC 1928: version, "no authentication", CONNECT, a name as address; replies "succeeded", "not allowed".
 SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED = 5, 0, 1, 3, 0, 2
 
@@ -87,6 +91,8 @@ class Proxy:
         request, _, rest = head.partition(b"\r\n")
         try:
             method, target, _ = request.decode("ascii").split(" ")
+            if not METHOD.fullmatch(method):
+                raise RefusedError("the HTTP request is malformed")
             if method == "CONNECT":
                 name, _, port = target.rpartition(":")
                 outer = await self._connect(name, int(port))
@@ -192,7 +198,9 @@ async def first_words(reader: Reader, name: str, port: int) -> bytes:
 
 
 def check_host(lines: list[bytes], name: str) -> None:
-    """Refuse the header of an HTTP request that does not name the host, once."""
+    """Refuse the header of an HTTP request that does not name the host, once, or that others may read differently."""
+    if not all(map(FIELD.fullmatch, lines)):
+        raise RefusedError("the HTTP request is malformed")
     hosts = [line.partition(b":")[2].strip().lower() for line in lines if line.lower().startswith(b"host:")]
     if len(hosts) != 1 or hosts[0].partition(b":")[0].decode("latin-1") != name.lower().rstrip("."):
         raise RefusedError("the HTTP request is for another host")
