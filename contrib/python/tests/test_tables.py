@@ -1,7 +1,8 @@
-"""Tables in answers: a few bytes that stand for many are refused before they are read."""
+"""Tables in answers: what comes back, and that a few bytes that stand for many are refused before they are read."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import resource
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import msgpack
 import pytest
 
+from pysbx import sandbox
 from pysbx.decode import decode
 from pysbx.errors import SerializationError
-from pysbx.inside.encode import encode
+from pysbx.inside.encode import Unserializable, encode
 from pysbx.inside.wire import Code
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -164,3 +166,128 @@ def test_every_kind_of_table_that_leaves_a_sandbox_comes_back() -> None:
     assert list(found.dtypes) == list(frame.dtypes)
     assert found.drop(columns=["list", "dict"]).equals(frame.drop(columns=["list", "dict"]))
     assert [list(item) for item in found["list"]] == [[1, 2], []]
+
+
+def test_tables_through_a_sandbox(virtualenv: str) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    @sandbox(virtualenv=virtualenv, memory_mb=2048, timeout_sec=120, max_processes=200)
+    def echo(value: Any) -> Any:
+        return value
+
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]}, index=["p", "q"])
+    pandas.testing.assert_frame_equal(echo(frame), frame)
+    frame.index.name = 0
+    pandas.testing.assert_frame_equal(echo(frame), frame)
+    for name in ("s", None, 0, ("a", 1)):  # of frame["s"], frame.iloc[0], a grouped frame's
+        series = pandas.Series([1.5, 2.5], name=name)
+        pandas.testing.assert_series_equal(echo(series), series)
+    table = pyarrow.table({"a": [1, 2, None]})
+    assert echo(table).equals(table)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["a", "b"],
+        [1, 2],
+        [1.5, 2.5],
+        [("a", 1), ("a", 2)],
+        ["a", None],
+        [datetime.datetime(2024, 2, 29), datetime.datetime(2024, 3, 1)],
+    ],
+)
+def test_labels_of_columns_survive(columns: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[1, 2]], columns=pandas.Index(columns))
+    frame.columns.names = [f"level {number}" for number in range(frame.columns.nlevels)]
+    pandas.testing.assert_frame_equal(decode(encode(frame)), frame)
+
+
+@pytest.mark.parametrize("columns", [[False, True], [1, "a"], [("a", 1), ("b", "x")], ["category"]])
+def test_labels_of_columns_that_would_be_others_are_refused(columns: list[Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.CategoricalIndex(columns) if columns == ["category"] else pandas.Index(columns)
+    with pytest.raises(Unserializable, match="labels of its columns") as caught:
+        encode([pandas.DataFrame([range(len(labels))], columns=labels)])
+    assert caught.value.path == "result[0]"
+
+
+@pytest.mark.parametrize("name", [0, True, ("a", 1), 1.5, "__index_level_0__", datetime.date(2024, 2, 29)])
+@pytest.mark.filterwarnings("error")
+def test_names_of_rows_that_are_no_texts_survive(name: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    levels = pandas.MultiIndex.from_arrays([["x", "y"], [1, 2]], names=["text", name])
+    for index in (pandas.Index(["x", "y"], name=name), pandas.RangeIndex(2, name=name), levels):
+        frame = pandas.DataFrame({"a": [1, 2]}, index=index)
+        pandas.testing.assert_frame_equal(decode(encode(frame)), frame)
+        pandas.testing.assert_series_equal(decode(encode([frame["a"]]))[0], frame["a"])
+        assert list(frame.index.names) == list(index.names)
+
+
+def test_labels_of_rows_come_back_or_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    intervals = pandas.interval_range(0, 2)
+    for index in (
+        pandas.MultiIndex.from_product([range(1), pandas.to_datetime(["2024-02-29", "2024-03-01"], utc=True)]),
+        pandas.CategoricalIndex(["x", "y"]),
+        pandas.period_range("2024-01", periods=2, freq="M"),
+        pandas.to_timedelta([1, 2], unit="s"),
+    ):
+        series = pandas.Series([1, 2], index=index)
+        pandas.testing.assert_series_equal(decode(encode(series)), series)
+    refused = []
+    # Which of these Arrow can hold depends on its version and on that of pandas.
+    for index in (intervals, pandas.MultiIndex.from_arrays([intervals, [1, 2]]), pandas.CategoricalIndex(intervals)):
+        frame = pandas.DataFrame({"a": [1, 2]}, index=index)
+        try:
+            data = encode([frame])
+        except Unserializable as error:
+            refused.append(error)
+        else:
+            pandas.testing.assert_frame_equal(decode(data)[0], frame)
+    assert refused
+    assert all(error.path == "result[0]" and "labels of its rows" in error.reason for error in refused)
+
+
+def test_a_table_that_arrow_cannot_hold_is_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.DataFrame([[1, 2]], columns=["one", "one"])
+    others = [pandas.DataFrame({"a": content}) for content in (pandas.arrays.SparseArray([0]), [1, "x"], [10**30])]
+    for frame in (twice, *others):
+        with pytest.raises(Unserializable, match="Arrow has no form") as caught:
+            encode({"a": frame})
+        assert caught.value.path == "result['a']"
+
+
+def test_polars_tables_through_a_sandbox(virtualenv: str) -> None:
+    polars = pytest.importorskip("polars")
+
+    @sandbox(virtualenv=virtualenv, memory_mb=4096, timeout_sec=120, max_processes=200, preload=["polars"])
+    def echo(value: Any) -> Any:
+        return value
+
+    frame = polars.DataFrame(
+        {
+            "number": [1, None, 3],
+            "text": ["x", "é", None],
+            "list": [[1.5], [], None],
+            "day": [datetime.date(2024, 2, 29)] * 3,
+            "moment": [datetime.datetime(2024, 2, 29, 1, 2, 3, 4, datetime.timezone.utc)] * 3,
+            "category": polars.Series(["a", "b", "a"], dtype=polars.Categorical),
+        }
+    )
+    found = echo(frame)
+    assert (type(found), found.schema) == (polars.DataFrame, frame.schema)
+    assert found.equals(frame)
+    series = polars.Series("s", [1.5, None])
+    assert echo(series).equals(series, check_names=True)
+    assert echo(polars.DataFrame()).shape == (0, 0)
+    assert echo({"rows": [frame.head(1)]})["rows"][0].equals(frame.head(1))
+
+
+def test_a_polars_table_of_objects_is_named() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(Unserializable, match="dtype Object") as caught:
+        encode([polars.DataFrame({"a": [object()]})])
+    assert caught.value.path == "result[0]"
