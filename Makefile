@@ -6,6 +6,7 @@ PREFIX  ?= /usr/local
 BINDIR  ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
 MANDIR  ?= $(DATADIR)/man
+ZSHDIR  ?= $(DATADIR)/zsh/site-functions
 # The program finds it from where it is itself.
 LIBEXECDIR = $(abspath $(BINDIR)/../libexec)
 DESTDIR ?=
@@ -17,7 +18,7 @@ CFLAGS ?= -O2 -g
 WARNINGS    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
                -Wvla -Wformat=2 -Wundef
 HARDENING   := -fstack-protector-strong -fPIE -D_FORTIFY_SOURCE=2 -fno-asynchronous-unwind-tables
-ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CFLAGS)
+ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CPPFLAGS) $(CFLAGS)
 # Relative relocations in a few hundred bytes instead of 30 KiB, which every command would read: binutils 2.38, glibc 2.36.
 PACK        := -Wl,-z,pack-relative-relocs
 CANNOT_PACK := $(shell echo 'int main(void) { return 0; }' | $(CC) -x c $(PACK) -Wl,--fatal-warnings -o /dev/null - 2>&1)
@@ -131,20 +132,35 @@ $(BUILD)/version.h: FORCE
 INSTALLED := \
     $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
     $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic:0755:$(LIBEXECDIR)/pysbx-runtime-dynamic) \
-    contrib/man/pysbx-runtime.8:0644:$(MANDIR)/man8/pysbx-runtime.8 \
+    $(BUILD)/placed/pysbx-runtime.8:0644:$(MANDIR)/man8/pysbx-runtime.8 \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
-    contrib/completions/pysbx-runtime.zsh:0644:$(DATADIR)/zsh/site-functions/_pysbx-runtime \
+    contrib/completions/pysbx-runtime.zsh:0644:$(ZSHDIR)/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
     config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
+# For packages: Podman looks for hooks below /usr/share by itself, and nowhere below /usr/local.
+INSTALLED_HOOK := \
+    hooks/require-sandbox:0755:$(LIBEXECDIR)/pysbx-runtime/require-sandbox \
+    $(BUILD)/placed/50-require-sandbox.json:0644:$(DATADIR)/containers/oci/hooks.d/50-require-sandbox.json
 field = $(word $(2),$(subst :, ,$(1)))
+put   = $(foreach i,$(1),install -D -m $(call field,$(i),2) $(call field,$(i),1) '$(DESTDIR)$(call field,$(i),3)' &&) true
 
-install: all
-	$(foreach i,$(INSTALLED),install -D -m $(call field,$(i),2) $(call field,$(i),1) '$(DESTDIR)$(call field,$(i),3)' &&) true
+# Texts name places below /usr/local; these are installed with the places of this installation. New files, not changed
+# ones: after `sudo make install` they are root's.
+$(BUILD)/placed/%: FORCE
+	@mkdir -p $(@D) && rm -f $@
+	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
+	    $(filter %/$*,contrib/man/pysbx-runtime.8 hooks/50-require-sandbox.json) >$@
+
+install: all $(BUILD)/placed/pysbx-runtime.8
+	$(call put,$(INSTALLED))
+
+install-hook: $(BUILD)/placed/50-require-sandbox.json
+	$(call put,$(INSTALLED_HOOK))
 
 uninstall:
-	rm -f $(foreach i,$(INSTALLED),'$(DESTDIR)$(call field,$(i),3)')
+	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 
 demo: all
 	contrib/demo/demo.sh
@@ -201,5 +217,5 @@ clean:
 
 FORCE:
 
-.PHONY: all install uninstall demo check check-unit check-agent check-python check-integration check-conformance check-vm check-sanitize check-sanitized \
+.PHONY: all install install-hook uninstall demo check check-unit check-agent check-python check-integration check-conformance check-vm check-sanitize check-sanitized \
         fuzz bench lint clean FORCE
