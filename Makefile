@@ -204,6 +204,20 @@ check-sanitize:
 check-sanitized: all
 	+@MAKE='$(MAKE)' tests/check check-unit check-integration
 
+# Packages of the distribution, from what is committed: contrib/packaging/README.md.
+deb:
+	@tests/setup/install.sh build packaging
+	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-deb
+
+rpm:
+	@tests/setup/install.sh build packaging
+	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-rpm
+
+# Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
+check-packages: all deb
+	@tests/setup/install.sh test
+	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
+
 bench: all
 	@tests/setup/install.sh bench python
 	@tests/bench/run $(BENCH_OPTIONS)
@@ -217,5 +231,5 @@ clean:
 
 FORCE:
 
-.PHONY: all install install-hook uninstall demo check check-unit check-agent check-python check-integration check-conformance check-vm check-sanitize check-sanitized \
+.PHONY: all install install-hook uninstall deb rpm demo check check-unit check-agent check-python check-integration check-conformance check-vm check-sanitize check-sanitized check-packages \
         fuzz bench lint clean FORCE

@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# The packages of Debian as an administrator has them: installed, used by Podman, upgraded, removed, purged. All of it
+# on a copy of this machine's /usr and /var, made here, and of /etc and /var/lib, made by tests/lib/enter.
+# images: python
+
+load ../lib/podman.bash
+
+DROP_IN=/etc/containers/containers.conf.d/50-pysbx.conf
+PACKAGES=${TEST_PACKAGES:-$TESTS/../build/packages}
+
+# As it is called by who has the package: without a path of the runtime.
+podman() {
+    command podman "$@"
+}
+
+setup_file() {
+    local directory
+    compgen -G "$PACKAGES/*.deb" >/dev/null || skip "no packages: make deb, on Debian"
+    for directory in /usr /var/log /var/cache; do
+        mkdir -p "/run/pysbx-test/copy$directory"/{upper,work}
+        mount -t overlay overlay "$directory" \
+            -o "lowerdir=$directory,upperdir=/run/pysbx-test/copy$directory/upper,workdir=/run/pysbx-test/copy$directory/work"
+    done
+    # Neither this environment nor the machine tells Podman where the runtime is.
+    sed -i -e '/^runtime/d' -e '/^\[engine.runtimes\]/,$d' /etc/containers/containers.conf
+    rm -rf /usr/local/bin/pysbx-runtime /usr/bin/pysbx-runtime /var/lib/pysbx-runtime
+    import_busybox
+    import_python
+}
+
+# apt, offline and without questions: what it would ask is answered by keeping what is there.
+apt() {
+    DEBIAN_FRONTEND=noninteractive apt-get -o APT::Sandbox::User=root -y --no-install-recommends "$@" </dev/null
+}
+
+install_packages() {
+    apt install "$PACKAGES"/pysbx-runtime_*.deb "$PACKAGES"/pysbx-require-sandbox_*.deb
+}
+
+by_name() {
+    podman --runtime pysbx-runtime run --rm --network none "$@"
+}
+
+# Every file that a package may have touched, but the databases of dpkg, apt, debconf and the manual.
+list_files() {
+    find /etc /usr /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd \) -prune -o \
+        -not -name '*.pyc' -not -name __pycache__ -not -path '/etc/*cache*' -print | sort
+}
+
+# Makes the package of a later release, with the statements in which it differs done in its tree.
+later_package() {
+    rm -rf tree
+    dpkg-deb -R "$PACKAGES"/pysbx-runtime_*.deb tree
+    sed -i 's/^Version: .*/Version: 99-1/' tree/DEBIAN/control
+    "$@"
+    dpkg-deb --root-owner-group -b tree later.deb
+}
+
+@test "apt install: Podman runs a container by the runtime's name at once, and its default stays" {
+    needs_root "installs packages"
+    expect 125 podman --runtime pysbx-runtime info
+    list_files >"$BATS_FILE_TMPDIR/before"
+    expect 0 install_packages
+    expect 0 by_name "$BUSYBOX" cat /proc/1/comm
+    output_is cat
+    expect 0 podman --runtime pysbx-runtime info --format '{{.Host.OCIRuntime.Path}}'
+    output_is /usr/bin/pysbx-runtime
+    expect 0 podman info --format '{{.Host.OCIRuntime.Name}}'
+    output_lacks pysbx-runtime
+}
+
+@test "installed: a filter of system calls is compiled by the dynamic program, and errors have their codes" {
+    needs_root "installs packages"
+    rm -rf /run/pysbx-runtime/.cache
+    expect 0 by_name "$BUSYBOX" grep Seccomp: /proc/self/status
+    output_has $'Seccomp:\t2'
+    expect 127 by_name "$BUSYBOX" no-such-program
+}
+
+@test "installed: Python starts cold, and warm from a snapshot" {
+    needs_root "installs packages"
+    local program='import sys; print("decimal" in sys.modules)'
+    expect 0 by_name --annotation run.pysbx.warm=off "$PYTHON" python3 -c "$program"
+    output_is False
+    for _ in 1 2; do
+        expect 0 by_name --annotation run.pysbx.warm=require --annotation run.pysbx.preload=decimal "$PYTHON" python3 -c "$program"
+        output_is True
+    done
+    [[ $(pysbx-runtime warm list --quiet | wc -l) == 1 ]]
+}
+
+@test "installed: the hook refuses a container that is marked and has no sandbox, and no other" {
+    needs_root "installs packages"
+    expect 126 by_name --annotation run.pysbx.untrusted=true "$BUSYBOX" true
+    stderr_has require-sandbox
+    expect 0 by_name "$BUSYBOX" true
+}
+
+@test "installed: manual page and completions name places that are there" {
+    needs_root "installs packages"
+    local path
+    for path in $(zcat /usr/share/man/man8/pysbx-runtime.8.gz | sed -n 's/^\.It Pa \(\/usr[^ ]*\)$/\1/p'); do
+        [[ -e $path ]] || { echo "the manual page names '$path'"; return 1; }
+    done
+    expect 1 grep -r /usr/local /usr/libexec/pysbx-runtime /usr/share/containers/oci/hooks.d
+    expect 1 zgrep /usr/local /usr/share/man/man8/pysbx-runtime.8.gz
+}
+
+@test "upgrade: what the administrator has changed stays, whether the package changes the same file or not" {
+    needs_root "installs packages"
+    sed -i 's/^#runtime = /runtime = /' "$DROP_IN"
+    later_package true
+    expect 0 apt install ./later.deb
+    later_package sed -i '1i # a later release' "tree$DROP_IN"
+    sed -i 's/^Version: .*/Version: 99-2/' tree/DEBIAN/control
+    dpkg-deb --root-owner-group -b tree later.deb
+    expect 0 apt -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install ./later.deb
+    expect 0 podman info --format '{{.Host.OCIRuntime.Name}}'
+    output_is pysbx-runtime
+    expect 0 by_name "$BUSYBOX" true
+}
+
+@test "upgrade: a file that nobody has changed becomes the new one" {
+    needs_root "installs packages"
+    expect 0 apt purge pysbx-runtime
+    expect 0 install_packages
+    later_package sed -i '1i # a later release' "tree$DROP_IN"
+    expect 0 apt install ./later.deb
+    expect 0 grep -x '# a later release' "$DROP_IN"
+}
+
+@test "apt remove keeps the configuration and the snapshots, and Podman goes on with its default" {
+    needs_root "installs packages"
+    mkdir -p /var/lib/pysbx-runtime/warm
+    expect 0 apt remove pysbx-runtime pysbx-require-sandbox
+    [[ -e $DROP_IN && -d /var/lib/pysbx-runtime/warm && ! -e /usr/bin/pysbx-runtime ]]
+    expect 0 podman info --format '{{.Host.OCIRuntime.Name}}'
+    output_lacks pysbx-runtime
+}
+
+@test "apt purge: nothing is left" {
+    needs_root "installs packages"
+    expect 0 apt purge pysbx-runtime pysbx-require-sandbox
+    list_files | diff "$BATS_FILE_TMPDIR/before" -
+    [[ ! -e /run/pysbx-runtime ]]
+}
