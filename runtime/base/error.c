@@ -26,6 +26,18 @@ const char *error_reason(int code)
     }
 }
 
+const char *error_engine_reason(int code)
+{
+    switch (abs(code)) {
+    case ENOENT:
+        return "no such file or directory";
+    case EACCES:
+        return "permission denied";
+    default:
+        return strerror(abs(code));
+    }
+}
+
 static int set_text(struct error *err, int code, const char *reason, const char *fmt, va_list ap)
 {
     if (code == 0)

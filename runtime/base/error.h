@@ -15,7 +15,7 @@ struct error {
 
 /* Set *err to the formatted text. With a negative errno in `code` the reason is appended as ": reason";
  * with -EINVAL (bad input: the text itself says why) or a code of 0 (becomes -EINVAL) nothing is appended.
- * Reasons are worded so that engines which search texts for "No such file" or "Permission denied" do not
+ * Reasons are worded so that engines which search texts for "no such file" or "permission denied" do not
  * take an inner failure for a missing or refused program: see error_reason. err may be NULL.
  * Returns the code. */
 int error_set(struct error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -30,6 +30,10 @@ int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(pr
  * container's program: "does not exist" for ENOENT, "access denied" for EACCES, "not permitted" for EPERM;
  * strerror otherwise. */
 const char *error_reason(int code);
+
+/* The reason for an errno in the very words by which engines tell that the container's program is missing or
+ * refused. In lower case, as Go's errors are: docker(1) looks for those, where Podman takes any case. */
+const char *error_engine_reason(int code);
 
 /* The analyser reads one file at a time and would follow an error that is 0: it is told that none is. */
 #ifdef __clang_analyzer__

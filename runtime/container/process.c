@@ -205,8 +205,8 @@ int process_execute(const struct process_plan *plan, const char *program, struct
     /* The file is there, as was seen before: what is missing is its interpreter. */
     if (reason == ENOENT && access(program, F_OK) == 0)
         return error_text(err, -reason, "exec `%s`: its interpreter or dynamic loader is missing: %s",
-                          program, strerror(reason));
-    return error_text(err, -reason, "exec `%s`: %s", program, strerror(reason));
+                          program, error_engine_reason(reason));
+    return error_text(err, -reason, "exec `%s`: %s", program, error_engine_reason(reason));
 }
 
 int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,

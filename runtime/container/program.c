@@ -61,8 +61,8 @@ static enum lookup search_program(const char *name, const char *search_path, cha
     return result;
 }
 
-/* Engines read these texts (facts of Podman: libpod/oci_util.go): 127 for a program that is not there, 126
- * for one that cannot be executed. */
+/* Engines read these texts (facts of Podman: libpod/oci_util.go; of Docker's command line: container/run.go):
+ * 127 for a program that is not there, 126 for one that cannot be executed. */
 static int find_program(const char *name, const char *search_path, char program[static PATH_MAX],
                         struct error *err)
 {
@@ -71,7 +71,7 @@ static int find_program(const char *name, const char *search_path, char program[
     if (strchr(name, '/') != NULL) {
         int ret = path_copy(program, name);
         if (ret < 0)
-            return error_text(err, ret, "open executable '%.64s…': %s", name, strerror(-ret));
+            return error_text(err, ret, "open executable '%.64s…': %s", name, error_engine_reason(ret));
         found = try_program(name, &reason);
     } else {
         found = name[0] == '\0' ? LOOKUP_MISSING : search_program(name, search_path, program, &reason);
@@ -80,10 +80,10 @@ static int find_program(const char *name, const char *search_path, char program[
         return 0;
     if (found == LOOKUP_MISSING)
         return error_text(err, -ENOENT, "executable file `%s` not found%s: %s", name,
-                          strchr(name, '/') != NULL ? "" : " in $PATH", strerror(ENOENT));
+                          strchr(name, '/') != NULL ? "" : " in $PATH", error_engine_reason(ENOENT));
     return error_text(err, -EACCES, "open executable `%s`: %s%s", program,
                       reason == EISDIR ? "is a directory: " : "",
-                      strerror(reason == EISDIR ? EACCES : reason));
+                      error_engine_reason(reason == EISDIR ? EACCES : reason));
 }
 
 /* The directory must lie in the container: one that was entered through a descriptor of the host shows as
@@ -92,10 +92,10 @@ static int enter_cwd(const char *cwd, struct error *err)
 {
     char now[PATH_MAX];
     if (chdir(cwd) < 0)
-        return error_text(err, -errno, "chdir to `%s`: %s", cwd, strerror(errno));
+        return error_text(err, -errno, "chdir to `%s`: %s", cwd, error_engine_reason(errno));
     long n = syscall(SYS_getcwd, now, sizeof(now));
     if (n < 0 && errno == ENOENT)
-        return error_text(err, -ENOENT, "chdir to `%s`: %s", cwd, strerror(ENOENT));
+        return error_text(err, -ENOENT, "chdir to `%s`: %s", cwd, error_engine_reason(ENOENT));
     if (n < 0 || now[0] != '/')
         return error_text(err, -EPERM, "chdir to `%s`: the directory is outside the container", cwd);
     return 0;

@@ -21,6 +21,20 @@ load ../lib/podman.bash
     stderr_has "/no/such/program"
 }
 
+# Podman takes any case, docker(1) does not: its exit codes depend on it.
+@test "podman run: the reasons that engines search for are in lower case" {
+    expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
+    [[ $stderr == *"no such file or directory"* ]]
+    expect 126 podman run --rm --network none "$BUSYBOX" /etc/passwd
+    [[ $stderr == *"permission denied"* ]]
+    expect 126 podman run --rm --network none "$BUSYBOX" /etc
+    [[ $stderr == *"is a directory: permission denied"* ]]
+    printf '#!/missing\n' >script
+    chmod +x script
+    expect 126 podman run --rm --network none --volume "$PWD/script:/script:ro" "$BUSYBOX" /script
+    [[ $stderr == *"interpreter or dynamic loader is missing: no such file or directory"* ]]
+}
+
 @test "podman run: an empty program name is 127" {
     expect 127 podman run --rm --network none "$BUSYBOX" ""
 }
