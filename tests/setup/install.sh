@@ -16,7 +16,7 @@ USAGE
 readonly PACKAGES='
 build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
 demo        | podman conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux mmdebstrap                 | podman conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux dnf
-test        | podman conmon catatonit netavark aardvark-dns iptables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats busybox-static python3 attr strace gcc libc6-dev | podman conmon catatonit netavark aardvark-dns iptables-nft slirp4netns passt shadow-utils iproute util-linux dnf bats busybox python3 attr strace gcc glibc-devel
+test        | podman buildah conmon catatonit netavark aardvark-dns iptables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft slirp4netns passt shadow-utils iproute util-linux dnf bats busybox python3 attr strace gcc glibc-devel
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3 ruff
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
