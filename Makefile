@@ -137,6 +137,7 @@ INSTALLED := \
     contrib/completions/pysbx-runtime.zsh:0644:$(ZSHDIR)/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
     config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
+    config/docker/daemon.json:0644:$(DATADIR)/pysbx-runtime/docker/daemon.json \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
 # For packages: Podman looks for hooks below /usr/share by itself, and nowhere below /usr/local.
@@ -179,6 +180,7 @@ fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%)
 
 check-integration: all
 	@tests/setup/install.sh test
+	@tests/setup/engines
 	@tests/run --mode both tests/integration
 
 check-conformance: all
