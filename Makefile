@@ -138,6 +138,7 @@ INSTALLED := \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
     config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
     config/docker/daemon.json:0644:$(DATADIR)/pysbx-runtime/docker/daemon.json \
+    config/containerd/config.toml:0644:$(DATADIR)/pysbx-runtime/containerd/config.toml \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
 # For packages: Podman looks for hooks below /usr/share by itself, and nowhere below /usr/local.
