@@ -91,7 +91,7 @@ load ../lib/podman.bash
 # How it is made is another way (runtime/container/exec.c): whoever can trace all that he sees gets to see the process
 # when nothing is left to do but its program.
 @test "podman exec in a container with CAP_SYS_PTRACE: the process is what it is in another" {
-    local container script='awk "{ print \$4, \$1 == \$5, \$1 == \$6, \$7 > 0 }" /proc/$$/stat
+    local container script='awk "{ print \$4, \$1 == \$5, \$1 == \$6, (\$7 > 0) }" /proc/$$/stat
         test -t 0 && echo "a terminal" >/dev/tty; ls /proc/$$/fd; cat /proc/$$/oom_score_adj /proc/$$/limits
         for at in cwd root ns/cgroup ns/ipc ns/mnt ns/net ns/pid ns/time ns/user ns/uts; do
             test "$(readlink /proc/$$/$at)" = "$(readlink /proc/1/$at)" || echo "$at is another"; done
