@@ -547,6 +547,16 @@ int creation_make_from(const struct runtime_options *rt, const struct create_opt
     return carry_out(out, options, plan_creation(rt, options, source, out, err), err);
 }
 
+/* A restorer installs the filter itself, after the hooks: too late where these may trace the process. */
+static int plan_warm(struct creation *c, const struct runtime_options *rt, struct error *err)
+{
+    int ret = warm_start_plan(&c->arena, rt, &c->plan, err);
+    if (ret == 0 && c->plan.warm != NULL && c->plan.warm->reason == NULL && is_watched(&c->plan) &&
+        c->plan.spec->hooks.start_container.count > 0)
+        c->plan.warm->reason = "startContainer hooks may trace the process (CAP_SYS_PTRACE)";
+    return ret;
+}
+
 int creation_make(const struct runtime_options *rt, const struct create_options *options,
                   enum creation_goal goal, struct creation *out, struct error *err)
 {
@@ -561,7 +571,7 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
     if (ret == 0)
         annotations_warn(&source.spec->annotations);
     if (ret == 0)
-        ret = warm_start_plan(&out->arena, rt, &out->plan, err);
+        ret = plan_warm(out, rt, err);
     if (ret == 0)
         ret = warm_start_prepare(&out->arena, rt, options, &out->plan, err);
     if (ret == 0 && out->plan.process.warm != NULL)
@@ -593,7 +603,7 @@ static int look_at(struct creation *c, const struct runtime_options *rt, const s
         ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
     if (ret == 0)
         annotations_warn(&source.spec->annotations);
-    return ret < 0 ? ret : warm_start_plan(&c->arena, rt, &c->plan, err);
+    return ret < 0 ? ret : plan_warm(c, rt, err);
 }
 
 int container_plan(const struct runtime_options *rt, const struct create_options *options,

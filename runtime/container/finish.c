@@ -71,26 +71,42 @@ static int wait_for_start(const struct init_context *c)
     }
 }
 
+/* Hooks are programs of the container, as confined as its own. One that may trace this process, which holds
+ * more until then, is not to find more than it has itself: `confined` says that this process came first. */
+static int run_hooks(const struct init_context *c, int starter, bool *confined, struct error *err)
+{
+    struct process_plan *process = &c->plan->process;
+    const struct spec_hook_list *hooks = &c->plan->spec->hooks.start_container;
+    struct hook_run run = {.kind = "startContainer", .status = "created", .environment = process->envp};
+    if (hooks->count == 0)
+        return 0;
+    if (c->record->watched && !*confined) {
+        const int keep[] = {starter, proc_root(NULL)};
+        process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
+        int ret = process_confine(process, NULL, err);
+        if (ret < 0)
+            return ret;
+        *confined = true;
+    }
+    run.confine = *confined ? NULL : process;
+    if (process->warm != NULL)
+        process->warm->checked = (struct timespec){0};
+    return hooks_run_inside(hooks, &run, c->record, err);
+}
+
 static int start_program(const struct init_context *c, const struct process_program *program, int starter,
                          struct error *err)
 {
     struct plan *plan = c->plan;
-    const struct spec_hook_list *hooks = &plan->spec->hooks.start_container;
-    struct hook_run start_container = {.kind = "startContainer",
-                                       .status = "created",
-                                       .clear_label = plan->process.selinux.label != NULL ||
-                                                      plan->process.apparmor.profile != NULL};
     if (!plan->has_process)
         return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
-    int ret = hooks_run_inside(hooks, &start_container, c->record, err);
-    if (plan->process.warm != NULL && hooks->count > 0)
-        plan->process.warm->checked = (struct timespec){0};
+    bool confined = process_loads_early(&plan->process);
+    int ret = run_hooks(c, starter, &confined, err);
     process_close_descriptors(&plan->process, &starter, 1);
     if (ret < 0)
         return ret;
-    return process_loads_early(&plan->process)
-               ? process_execute(&plan->process, program->path, err)
-               : process_start(&plan->process, NULL, program->path, starter, err);
+    return confined ? process_execute(&plan->process, program->path, err)
+                    : process_start(&plan->process, NULL, program->path, starter, err);
 }
 
 _Noreturn void init_finish(const struct init_context *c, struct process_program *program)

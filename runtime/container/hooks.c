@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/sys.h"
+#include "container/process.h"
 #include "container/record.h"
 
 /* The state in a memory file: every hook reads it from the start, and one that never reads cannot block the
@@ -68,8 +69,6 @@ static _Noreturn void become_hook(const struct spec_hook *hook, const struct hoo
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     sys_close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    if (run->clear_label)
-        (void)proc_write("self/attr/exec", "", NULL);
     if (run->cwd != NULL && chdir(run->cwd) < 0)
         dprintf(STDERR_FILENO, "pysbx-runtime: hook '%s': change to '%s': %s\n", hook->path, run->cwd,
                 strerror(errno));
@@ -79,7 +78,13 @@ static _Noreturn void become_hook(const struct spec_hook *hook, const struct hoo
     /* Only what the hook's own env says; without one, the runtime's environment, as other runtimes do. */
     char *const *env = hook->has_env
                            ? (hook->env.count > 0 ? (char *const *)(uintptr_t)hook->env.items : no_arguments)
-                           : environ;
+                       : run->environment != NULL ? run->environment
+                                                  : environ;
+    struct error err = {0};
+    if (run->confine != NULL && process_confine_hook(run->confine, &err) < 0) {
+        dprintf(STDERR_FILENO, "it cannot be confined: %s\n", err.text);
+        _exit(126);
+    }
     execve(hook->path, argv, env);
     dprintf(STDERR_FILENO, "it cannot be executed: %s\n", error_reason(errno));
     _exit(127);

@@ -9,15 +9,18 @@
 #include "spec/spec.h"
 
 struct error;
+struct process_plan;
 struct record;
 
 struct hook_run {
     const char *kind;   /* "prestart", …: for messages */
     const char *status; /* of the container at this point of its life */
     pid_t pid; /* of its init as the runtime's pid namespace numbers it; 0 when there is none any more */
-    const char *cwd;  /* working directory; NULL: the present one */
-    bool clear_label; /* the caller prepared its own next execve for the container's security label: not meant
-                         for the hook */
+    const char *cwd; /* working directory; NULL: the present one */
+    /* Of a hook that is a program of the container: what it gets without an environment of its own; NULL: the
+     * runtime's. And whose process' confinement it shares; NULL: that of whoever runs it. */
+    char *const *environment;
+    struct process_plan *confine;
 };
 
 /* Run the hooks in order, each with the state on stdin, until one fails: exit status not 0, a signal, its

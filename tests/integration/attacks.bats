@@ -377,6 +377,56 @@ echo made; sleep 1000'
     done
 }
 
+# What a process says of its confinement, and of variables that are somebody's: CONFINEMENT for busybox' shell.
+CONFINEMENT='grep -E "^(NoNewPrivs|Seccomp|Cap...):" /proc/self/status; env | grep -E "^(IMAGE|ENGINE|LD_PRELOAD)="'
+
+@test "a hook that is a program of the image: it may do what the container's program may, and knows nothing of the engine" {
+    local forbids
+    touch hooked
+    for forbids in True False; do
+        make_bundle sh -c "$CONFINEMENT"
+        configure 'process["noNewPrivileges"] = arguments[0] == "True"; process["env"].append("IMAGE=own")
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/hooked", arguments[1])
+hook("startContainer", f"({arguments[2]}) >/hooked")' "$forbids" "$PWD/hooked" "$CONFINEMENT"
+        ENGINE="secret of the engine" expect 0 run_box
+        [[ $output == *$'Seccomp:\t2'*IMAGE=own && $output == *$'NoNewPrivs:\t'$((${#forbids} == 4))* ]]
+        [[ $(<hooked) == "$output" ]] || diff hooked - <<<"$output"
+    done
+}
+
+@test "a hook that is a program of the image traces the process that has called it: that may do no more than the hook" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    cat >tracer.py <<'PYTHON'
+import ctypes, os
+if ctypes.CDLL(None).ptrace(0x4206, 1, None, None) == 0:
+    for pid in "self", "1":
+        lines = open(f"/proc/{pid}/status").read().splitlines()
+        print(*[line for line in lines if line.startswith(("Cap", "Seccomp:", "NoNewPrivs:", "Uid:"))], file=open("/hooked", "a"))
+PYTHON
+    touch hooked
+    local forbids
+    for forbids in True False; do
+        make_python_bundle true
+        configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/hooked", arguments[1])
+config["hooks"] = {"startContainer": [{"path": "/usr/bin/python3", "args": ["python3", "-c", arguments[2]]}]}' \
+            "$forbids" "$PWD/hooked" "$(<tracer.py)"
+        : >hooked
+        expect 0 run_box
+        [[ $(wc -l <hooked) == 2 && $(<hooked) == *$'Seccomp:\t2'* ]]
+        [[ $(sort -u hooked | wc -l) == 1 ]] || { cat hooked; return 1; }
+    done
+}
+
+@test "a hook of the host runs in the container's namespaces: variables and directory of the image are not its own" {
+    # CVE-2025-23266
+    make_bundle true
+    configure 'process["env"].append("LD_PRELOAD=./hostile.so"); process["cwd"] = "/tmp"
+hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONFINEMENT" "$PWD"
+    expect 0 run_box
+    [[ $(<hooked) != *LD_PRELOAD* && $(tail -n 1 hooked) != "$PWD/bundle/rootfs"* && $(tail -n 1 hooked) == "$PWD" ]]
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
