@@ -422,7 +422,10 @@ static int spawn(struct creation *c, const struct create_options *options, int c
                  struct seccomp_handover *handover, struct error *err)
 {
     int sockets[2];
-    int ret = sync_pair(sockets, err);
+    /* The child is to have it open before it sees the container's. */
+    int ret = proc_root(err);
+    if (ret >= 0)
+        ret = sync_pair(sockets, err);
     if (ret < 0)
         return ret;
     c->sync = sockets[0];

@@ -41,7 +41,7 @@ static int become(const struct init_context *c, struct process_program *program,
         ret = warm_start_check(process, program->path, c->sync, err);
     if (ret == 0 && process_loads_early(process)) {
         ret = sync_send(c->sync, SYNC_LISTENER);
-        const int keep[] = {c->sync, c->start_socket, proc_root(NULL)};
+        const int keep[] = {c->sync, c->start_socket};
         process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
         if (ret == 0)
             ret = process_confine(process, c->handover, err);
@@ -73,16 +73,16 @@ static int wait_for_start(const struct init_context *c)
 
 /* Hooks are programs of the container, as confined as its own. One that may trace this process, which holds
  * more until then, is not to find more than it has itself: `confined` says that this process came first. */
-static int run_hooks(const struct init_context *c, int starter, bool *confined, struct error *err)
+static int run_hooks(const struct init_context *c, pid_t own, int starter, bool *confined, struct error *err)
 {
     struct process_plan *process = &c->plan->process;
     const struct spec_hook_list *hooks = &c->plan->spec->hooks.start_container;
-    struct hook_run run = {.kind = "startContainer", .status = "created", .environment = process->envp};
+    struct hook_run run = {
+        .kind = "startContainer", .status = "created", .pid = own, .environment = process->envp};
     if (hooks->count == 0)
         return 0;
     if (c->record->watched && !*confined) {
-        const int keep[] = {starter, proc_root(NULL)};
-        process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
+        process_close_descriptors(process, &starter, 1);
         int ret = process_confine(process, NULL, err);
         if (ret < 0)
             return ret;
@@ -91,17 +91,17 @@ static int run_hooks(const struct init_context *c, int starter, bool *confined, 
     run.confine = *confined ? NULL : process;
     if (process->warm != NULL)
         process->warm->checked = (struct timespec){0};
-    return hooks_run_inside(hooks, &run, c->record, err);
+    return hooks_run(hooks, &run, c->record, err);
 }
 
-static int start_program(const struct init_context *c, const struct process_program *program, int starter,
-                         struct error *err)
+static int start_program(const struct init_context *c, const struct process_program *program, pid_t own,
+                         int starter, struct error *err)
 {
     struct plan *plan = c->plan;
     if (!plan->has_process)
         return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
     bool confined = process_loads_early(&plan->process);
-    int ret = run_hooks(c, starter, &confined, err);
+    int ret = run_hooks(c, own, starter, &confined, err);
     process_close_descriptors(&plan->process, &starter, 1);
     if (ret < 0)
         return ret;
@@ -112,6 +112,8 @@ static int start_program(const struct init_context *c, const struct process_prog
 _Noreturn void init_finish(const struct init_context *c, struct process_program *program)
 {
     struct error err = {0};
+    /* Later the runtime's /proc is not open any more. */
+    pid_t own = c->plan->spec->hooks.start_container.count > 0 ? hooks_own_pid() : 0;
     if (become(c, program, &err) < 0) {
         sync_send_error(c->sync, &err);
         _exit(1);
@@ -121,7 +123,7 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
     int starter = wait_for_start(c);
     if (starter < 0)
         _exit(1);
-    start_program(c, program, starter, &err);
+    start_program(c, program, own, starter, &err);
     sync_send_error(starter, &err);
     _exit(EXIT_NO_PROGRAM);
 }

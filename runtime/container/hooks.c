@@ -196,22 +196,12 @@ int hooks_run(const struct spec_hook_list *hooks, const struct hook_run *run, co
     return ret;
 }
 
-/* Own pid as the runtime sees it: the trusted /proc is the runtime's. */
-static pid_t pid_for_runtime(void)
+pid_t hooks_own_pid(void)
 {
     char text[24] = "";
     int root = proc_root(NULL);
     ssize_t n = root < 0 ? -1 : readlinkat(root, "self", text, sizeof(text) - 1);
     return n > 0 ? (pid_t)atoi(text) : 0;
-}
-
-int hooks_run_inside(const struct spec_hook_list *hooks, struct hook_run *run, const struct record *record,
-                     struct error *err)
-{
-    if (hooks->count == 0)
-        return 0;
-    run->pid = pid_for_runtime();
-    return hooks_run(hooks, run, record, err);
 }
 
 void hooks_run_all(const struct spec_hook_list *hooks, const struct hook_run *run,

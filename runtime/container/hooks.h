@@ -30,9 +30,9 @@ struct hook_run {
 int hooks_run(const struct spec_hook_list *hooks, const struct hook_run *run, const struct record *record,
               struct error *err);
 
-/* The same in the container's first process, which numbers itself otherwise: run->pid is found out. */
-int hooks_run_inside(const struct spec_hook_list *hooks, struct hook_run *run, const struct record *record,
-                     struct error *err);
+/* The pid of the container's first process, for itself, as the runtime numbers it: by the runtime's /proc,
+ * which must be open. */
+pid_t hooks_own_pid(void);
 
 /* As hooks_run, but a failure is only a warning and the next hook runs: poststop. */
 void hooks_run_all(const struct spec_hook_list *hooks, const struct hook_run *run,

@@ -114,11 +114,19 @@ static int setup_terminal(struct plan *plan, int *slave, struct error *err)
     return ret;
 }
 
+static int run_inside(const struct spec_hook_list *hooks, const struct record *record, struct error *err)
+{
+    struct hook_run run = {.kind = "createContainer", .status = "creating"};
+    if (hooks->count == 0)
+        return 0;
+    run.pid = hooks_own_pid();
+    return hooks_run(hooks, &run, record, err);
+}
+
 static int setup_root(const struct init_context *c, struct error *err)
 {
     struct plan *plan = c->plan;
     const struct spec_hooks *hooks = &plan->spec->hooks;
-    struct hook_run create_container = {.kind = "createContainer", .status = "creating"};
     cleanup_fd int slave = -1;
     int ret = rootfs_mount(plan->rootfs_plan, err);
     if (ret == 0)
@@ -141,7 +149,7 @@ static int setup_root(const struct init_context *c, struct error *err)
             ret = sync_expect(c->sync, SYNC_GO, err);
     }
     if (ret == 0)
-        ret = hooks_run_inside(&hooks->create_container, &create_container, c->record, err);
+        ret = run_inside(&hooks->create_container, c->record, err);
     if (ret == 0)
         ret = rootfs_finish(plan->rootfs_plan, err);
     if (ret == 0)

@@ -84,6 +84,16 @@ make_failing_bundle() {
     done
 }
 
+@test "hooks: startContainer alone: its state has the number that the runtime's side knows the process by" {
+    make_hooked_bundle 'cat >$1/$0' startContainer
+    create_box
+    local pid
+    pid=$(pid_of_box)
+    expect 0 runtime start box
+    output=$(<log/startContainer)
+    output_holds "it['pid'] == $pid"
+}
+
 @test "hooks: createContainer runs before the root is entered, startContainer after" {
     make_hooked_bundle 'ls -d /only-in-the-image >$1/$0 2>&1; ls -d "$1" >>$1/$0' createContainer startContainer
     mkdir bundle/rootfs/only-in-the-image

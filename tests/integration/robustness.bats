@@ -279,14 +279,14 @@ start_second_thread() {
     start_box
     runtime exec box true
     for fd in {3..15}; do
-        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host"; do
+        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host" "/proc/self/fd/$fd/$$/root$PWD/host"; do
             expect '@(1|127)' runtime exec box "$path/busybox" echo escaped 7<host 14<host
             output_is ""
         done
     done
     runtime delete --force box
     for fd in {3..15}; do
-        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host"; do
+        for path in "/proc/self/fd/$fd" "/proc/self/fd/$fd/../../../../..$PWD/host" "/proc/self/fd/$fd/$$/root$PWD/host"; do
             configure 'process["args"] = arguments' "$path/busybox" echo escaped
             expect 1 run_box 7<host 14<host
             output_is ""
