@@ -22,6 +22,10 @@ int path_open_in_root_nosymlink(int rootfd, const char *path, int flags, mode_t 
  * where something mounted over a part of them must be refused (-EXDEV; CVE-2019-16884, CVE-2025-52881). */
 int path_open_beneath(int dirfd, const char *path, int flags);
 
+/* openat2 in the root that the process has entered, without magic links (RESOLVE_NO_MAGICLINKS): they would
+ * lead through a descriptor that the process still has of the host. */
+int path_open_no_magic(const char *path, int flags);
+
 /* Make the directory and what is missing above it (mode for each new one), following symbolic
  * links that stay within the root; returns an O_PATH descriptor of the directory or negative
  * errno. Nothing is made outside. */

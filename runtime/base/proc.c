@@ -55,6 +55,25 @@ int proc_write(const char *path, const char *value, struct error *err)
     return 0;
 }
 
+int proc_open_regular(const char *path)
+{
+    int root = proc_root(NULL);
+    if (root < 0)
+        return root;
+    cleanup_fd int file = path_open_no_magic(path, O_PATH);
+    struct stat st;
+    if (file < 0)
+        return file;
+    if (fstat(file, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    char again[32];
+    snprintf(again, sizeof(again), "self/fd/%d", file);
+    int fd = openat(root, again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
+}
+
 int proc_open_process(pid_t pid, struct error *err)
 {
     char path[32];

@@ -23,6 +23,11 @@ int proc_open(const char *path, int flags, struct error *err);
  * "/proc/<path>" and the value. */
 int proc_write(const char *path, const char *value, struct error *err);
 
+/* Open for reading what `path` names in this process' root, which may be the container's. Only a regular file
+ * is ever opened, for a device or a pipe does something when it is, and no magic link is followed on the way.
+ * -EINVAL: it is something else. */
+int proc_open_regular(const char *path);
+
 /* The directory of a process, which stays that of this process when it has ended and its number is another's:
  * reads beneath it fail then. Descriptor or negative errno. */
 int proc_open_process(pid_t pid, struct error *err);

@@ -2,13 +2,13 @@
  * runtime. */
 #include "container/home.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/proc.h"
 #include "base/str.h"
 
 /* Larger files are read to this point: an entry for the user of a container stands at the top. */
@@ -33,7 +33,7 @@ void home_variable(uid_t uid, char *out, size_t size)
 {
     static char text[PASSWD_MAX];
     snprintf(out, size, "HOME=/");
-    cleanup_fd int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    cleanup_fd int fd = proc_open_regular("/etc/passwd");
     if (fd < 0)
         return;
     ssize_t n = io_read_full(fd, text, sizeof(text) - 1);

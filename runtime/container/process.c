@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/proc.h"
 #include "base/sys.h"
 #include "container/home.h"
 #include "container/program.h"
@@ -106,7 +107,7 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
 int process_become(struct process_plan *plan, int copy, struct process_program *program, struct error *err)
 {
     /* Before the identity changes: it needs privilege in the user namespace. */
-    cleanup_fd int exe = plan->warm != NULL ? open(program->path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+    cleanup_fd int exe = plan->warm != NULL ? proc_open_regular(program->path) : -1;
     int ret = detach_from_binary(copy, exe, err);
     if (ret == 0)
         ret = rlimits_apply(&plan->rlimits, err);

@@ -427,6 +427,37 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(<hooked) != *LD_PRELOAD* && $(tail -n 1 hooked) != "$PWD/bundle/rootfs"* && $(tail -n 1 hooked) == "$PWD" ]]
 }
 
+@test "/etc/passwd is a link through descriptors of the runtime: no file of the host is read" {
+    local fd
+    echo "root:x:0:0::/secret:/bin/sh" >host
+    make_bundle sleep 1000
+    configure 'process["env"] = ["PATH=/bin"]'
+    mkdir -p bundle/rootfs/etc
+    start_box
+    configure 'process["args"] = ["sh", "-c", "echo \"$HOME\""]'
+    for fd in {3..15}; do
+        ln -sf "/proc/self/fd/$fd/$$/root$PWD/host" bundle/rootfs/etc/passwd
+        expect 0 runtime run --bundle bundle second </dev/null
+        output_is /
+        expect 0 runtime exec box sh -c 'echo "$HOME"'
+        output_is /
+    done
+}
+
+@test "/etc/passwd is something that notices when it is opened: only a file is" {
+    make_bundle sh -c 'echo "$HOME"'
+    configure 'process["env"] = ["PATH=/bin"]'
+    mkdir -p bundle/rootfs/etc
+    rm -f bundle/rootfs/etc/passwd
+    mkfifo bundle/rootfs/etc/passwd
+    hold sh -c 'echo waiting >bundle/rootfs/etc/passwd'
+    wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
+    expect 0 run_box
+    output_is /
+    # Who waits until it is opened waits no more once it was.
+    [[ $(timeout 10 cat bundle/rootfs/etc/passwd) == waiting ]]
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
