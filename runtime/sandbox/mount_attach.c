@@ -59,6 +59,15 @@ int mount_set_propagation(int fd, unsigned long propagation, bool recursive)
     return set(fd, &attr, recursive);
 }
 
+int mount_protect_cgroups(int sys)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (sys_mount_setattr(sys, "fs/cgroup", AT_RECURSIVE, &attr, sizeof(attr)) < 0 && errno != ENOENT &&
+        errno != EINVAL)
+        return -errno;
+    return 0;
+}
+
 int mount_attach(int fd, int target)
 {
     return sys_move_mount(fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno

@@ -24,6 +24,11 @@ int mount_set_attrs(int fd, uint64_t attrs, bool recursive);
 /* The same for propagation: MS_SHARED, MS_SLAVE, MS_PRIVATE or MS_UNBINDABLE. */
 int mount_set_propagation(int fd, unsigned long propagation, bool recursive);
 
+/* Make the host's cgroups read-only in a sysfs of the host, whatever is mounted over them later
+ * (CVE-2023-25809). `sys` is attached: what lies in a detached mount cannot be changed (-EINVAL, as for what
+ * is no mount, which is nothing to protect). 0 or negative errno, no text. */
+int mount_protect_cgroups(int sys);
+
 /* Attach the detached mount `fd` on the O_PATH descriptor `target`. 0 or negative errno, no text (-EINVAL or
  * -ENOTDIR: one is a directory and the other is not). */
 int mount_attach(int fd, int target);

@@ -28,18 +28,7 @@ static const struct fallback *find_fallback(const char *type)
     return NULL;
 }
 
-/* The host's cgroups must not be writable through its /sys, whatever is mounted over them later
- * (CVE-2023-25809). Nothing mounted there is nothing to protect. */
-static int protect_cgroups(int sys)
-{
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    if (sys_mount_setattr(sys, "fs/cgroup", AT_RECURSIVE, &attr, sizeof(attr)) < 0 && errno != ENOENT &&
-        errno != EINVAL)
-        return -errno;
-    return 0;
-}
-
-int mount_fallback_open(const struct mount_plan *mount, const struct rootfs_context *context, int code,
+int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *context, int code,
                         struct error *err)
 {
     const struct fallback *f = find_fallback(mount->fs.type);
@@ -58,9 +47,8 @@ int mount_fallback_open(const struct mount_plan *mount, const struct rootfs_cont
                          f->host_path);
     /* Changing how access times are kept may be locked; it matters to none of the three. */
     int ret = mount_set_attrs(fd, mount->fs.attrs & ~(uint64_t)MOUNT_ATTR__ATIME, true);
-    if (ret == 0 && str_eq(f->type, "sysfs"))
-        ret = protect_cgroups(fd);
     if (ret < 0)
         return error_set(err, ret, "restrict the bind of '%s'", f->host_path);
+    mount->protect_cgroups = str_eq(f->type, "sysfs");
     return fd_steal(&fd);
 }

@@ -44,13 +44,17 @@ static bool is_below(const char *path, const char *dir)
     return rest != NULL && rest[0] == '/';
 }
 
-static int plan_bind(struct arena *a, const struct spec_mount *in, const char *bundle, struct mount_plan *m,
-                     struct error *err)
+static int plan_bind(struct arena *a, const struct spec_mount *in, const struct rootfs_context *context,
+                     struct mount_plan *m, struct error *err)
 {
     if (in->source == NULL || in->source[0] == '\0')
         return error_text(err, -EINVAL, "a bind mount needs a source");
     m->kind = MOUNT_KIND_BIND;
-    m->source = path_join(a, bundle, in->source);
+    m->source = path_join(a, context->bundle, in->source);
+    /* "ro" without recursion makes /sys alone read-only. */
+    m->protect_cgroups = (context->user_namespace || context->runtime_in_userns) &&
+                         str_eq(path_clean(a, m->source), "/sys") &&
+                         (m->options.attrs.set & MOUNT_ATTR_RDONLY) != 0;
     if ((m->options.wishes & MOUNT_WISH_COPY_SYMLINK) == 0)
         return 0;
     char link[PATH_MAX];
@@ -142,7 +146,7 @@ static int plan_mount(struct arena *a, const struct spec *spec, const struct spe
     if ((m->options.wishes & MOUNT_WISH_REMOUNT) != 0)
         plan_remount(a, in, m);
     else if ((m->options.wishes & MOUNT_WISH_BIND) != 0 || str_eq(in->type, "bind"))
-        ret = plan_bind(a, in, plan->context->bundle, m, err);
+        ret = plan_bind(a, in, plan->context, m, err);
     else if (in->type == NULL || in->type[0] == '\0')
         ret = error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
     else

@@ -33,7 +33,10 @@ struct mount_plan {
     struct idmap_mount idmap;
     bool idmapped;
     bool strict_target; /* no symbolic link on the way: /proc and /sys */
-    bool inherit_mode;  /* tmpfs without mode=: as the directory it covers */
+    /* The host's /sys with all in it, in a user namespace: its cgroups are made read-only once it is
+     * attached. */
+    bool protect_cgroups;
+    bool inherit_mode; /* tmpfs without mode=: as the directory it covers */
     /* Something will be made below a read-only mount: it becomes read-only in mounts_finish. */
     bool late_readonly;
     /* The first sysfs or cgroup, and all that come behind it: they show the network and the cgroup namespace,
@@ -81,7 +84,7 @@ int cgroup_mount_open(const struct mount_plan *mount, const struct rootfs_contex
 /* mount_fallback.c: what stands in for a file system that the kernel refused with `code` (sysfs, mqueue and
  * proc whose namespaces belong to another user namespace): a detached clone of the host's with the same
  * restrictions. Descriptor; or `code` with err as it was when nothing can stand in. */
-int mount_fallback_open(const struct mount_plan *mount, const struct rootfs_context *context, int code,
+int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *context, int code,
                         struct error *err);
 
 #endif

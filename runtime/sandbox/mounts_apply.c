@@ -35,6 +35,8 @@ static int attach(struct mount_plan *m, int *fd, int target, struct error *err)
         return error_text(err, ret, "source and target are not both directories or both files");
     if (ret < 0)
         return error_set(err, ret, "attach the mount");
+    if (m->protect_cgroups && (ret = mount_protect_cgroups(*fd)) < 0)
+        return error_set(err, ret, "make the host's cgroups read-only");
     if (m->late_readonly)
         m->mount_fd = fd_steal(fd);
     return 0;

@@ -458,6 +458,27 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(timeout 10 cat bundle/rootfs/etc/passwd) == waiting ]]
 }
 
+@test "the host's /sys in a user namespace, read-only: the host's cgroups are not to be written to either" {
+    # CVE-2023-25809
+    needs_root "a cgroup is given away"
+    needs_cgroups
+    local given=/sys/fs/cgroup/given
+    mkdir "$given"
+    chown -R 100000:100000 "$given"
+    make_bundle mkdir "$given/made"
+    configure 'user_namespace((0, 100000, 65536)); unmount("/sys", "/sys/fs/cgroup"); mount("/sys", "/sys", "rbind", "ro")'
+    expect 1 run_box
+    stderr_has "Read-only file system"
+    # The host's /sys takes the place of one that the network's owner alone may mount.
+    configure 'unmount("/sys"); mount("/sys", "sysfs", kind="sysfs"); share("network")'
+    expect 1 run_box
+    stderr_has "Read-only file system"
+    # Without that, nothing but the owner of a cgroup is in the way.
+    configure 'unmount("/sys"); mount("/sys", "/sys", "rbind")'
+    expect 0 run_box
+    rmdir "$given/made" "$given"
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
