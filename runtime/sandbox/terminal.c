@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/proc.h"
 #include "sandbox/mount_attach.h"
 #include "spec/spec.h"
 
@@ -105,23 +106,26 @@ void terminal_release(struct terminal_plan *plan)
 }
 
 /* The image or a hostile neighbour may have put anything in this place: only the multiplexer of a devpts will
- * do. */
+ * do, and nothing else is opened, for a device may act on that. */
 static int open_multiplexer(int rootfd, struct error *err)
 {
-    cleanup_fd int fd = path_open_in_root(rootfd, "/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd < 0)
-        return error_set(err, fd, "a terminal needs a devpts at '/dev/pts': open '/dev/pts/ptmx'");
+    cleanup_fd int found = path_open_in_root(rootfd, "/dev/pts/ptmx", O_PATH, 0);
+    if (found < 0)
+        return error_set(err, found, "a terminal needs a devpts at '/dev/pts': open '/dev/pts/ptmx'");
     struct statfs fs;
     struct stat st;
-    if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+    if (fstatfs(found, &fs) < 0 || fstat(found, &st) < 0)
         return error_set(err, -errno, "stat '/dev/pts/ptmx'");
     if (fs.f_type != DEVPTS_SUPER_MAGIC || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2))
         return error_text(err, -EINVAL,
                           "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it");
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
-        return error_set(err, -errno, "fcntl '/dev/pts/ptmx'");
-    return fd_steal(&fd);
+    char again[32];
+    int root = proc_root(err);
+    if (root < 0)
+        return root;
+    snprintf(again, sizeof(again), "self/fd/%d", found);
+    int fd = openat(root, again, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? error_set(err, -errno, "open '/dev/pts/ptmx'") : fd;
 }
 
 static int open_slave(const struct terminal_plan *plan, int master, uid_t uid, struct error *err)

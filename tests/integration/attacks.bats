@@ -479,6 +479,18 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     rmdir "$given/made" "$given"
 }
 
+@test "/dev/pts/ptmx is something that notices when it is opened: only the multiplexer of a devpts is" {
+    make_bundle true
+    configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); process["terminal"] = True'
+    mkdir -p bundle/rootfs/dev/pts
+    mkfifo bundle/rootfs/dev/pts/ptmx
+    hold sh -c 'echo waiting >bundle/rootfs/dev/pts/ptmx'
+    wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
+    expect 1 run_box
+    stderr_has "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it"
+    [[ $(timeout 10 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
