@@ -491,6 +491,33 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(timeout 10 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
 }
 
+@test "/proc is a directory of the image's making: the runtime writes to its own" {
+    # CVE-2019-16884, CVE-2025-52881
+    local file
+    mkdir -p fake/{self,thread-self,1}/attr fake/sys/kernel
+    for file in fake/{self,thread-self,1}/{attr/exec,attr/current,attr/keycreate,oom_score_adj,setgroups,uid_map} \
+        fake/sys/kernel/domainname; do
+        echo untouched >"$file"
+    done
+    make_bundle sh -c 'cat /real/self/oom_score_adj /real/sys/kernel/domainname; ls /proc'
+    configure 'unmount("/proc"); mount("/real", "proc", kind="proc"); mount("/proc", arguments[0])
+process["oomScoreAdj"] = 700' "$PWD/fake"
+    if is_rootless; then
+        configure 'config["domainname"] = "set"' # the parameter belongs to the host's root
+    else
+        configure 'linux["sysctl"] = {"kernel.domainname": "set"}'
+    fi
+    expect 0 run_box
+    output_is $'700\nset\n1\nself\nsys\nthread-self'
+    # The image leads a volume to the real one.
+    ln -s /proc/self bundle/rootfs/volume
+    configure 'unmount("/proc", "/real"); mount("/proc", "proc", kind="proc"); mount("/volume", arguments[0] + "/self")
+mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' "$PWD/fake"
+    expect 0 run_box
+    output_has $'700\nset'
+    [[ $(find fake -type f -exec cat {} + | sort -u) == untouched ]]
+}
+
 @test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
