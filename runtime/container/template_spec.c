@@ -133,38 +133,6 @@ static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *
         (struct spec_rlimit){.type = "RLIMIT_AS", .hard = memory, .soft = memory};
 }
 
-/* Paths in these, with colons between them, the interpreter joins to the working directory when it starts; an
- * empty one in PYTHONPATH is that directory. */
-static const char *const path_variables[] = {
-    "PYTHONPATH=", "PYTHONUSERBASE=", "PYTHONHOME=", "PYTHONPYCACHEPREFIX="};
-
-static bool has_relative_path(const char *paths)
-{
-    for (const char *p = paths; *paths != '\0'; p++) {
-        if (*p != '/')
-            return true;
-        p = strchr(p, ':');
-        if (p == NULL)
-            return false;
-    }
-    return false;
-}
-
-/* Does the start of the interpreter depend on the working directory? */
-static bool starts_from_directory(const struct spec_process *process)
-{
-    if (process->args.count > 0 && process->args.items[0][0] != '/' &&
-        strchr(process->args.items[0], '/') != NULL)
-        return true;
-    for (size_t i = 0; i < process->env.count; i++)
-        for (size_t v = 0; v < sizeof(path_variables) / sizeof(path_variables[0]); v++) {
-            const char *paths = str_after(process->env.items[i], path_variables[v]);
-            if (paths != NULL && has_relative_path(paths))
-                return true;
-        }
-    return false;
-}
-
 /* Beside the container's, which is to have no other cgroup in it: "/a/" would make "/a/-template". What
  * systemd takes is no path. */
 static const char *make_cgroups_path(struct arena *a, const struct template_request *r, const char *path)
@@ -188,8 +156,6 @@ const struct spec *template_spec(struct arena *a, const struct template_request 
     out->process = ARENA_NEW(a, struct spec_process);
     *out->process = *from->process;
     out->process->terminal = false;
-    if (!starts_from_directory(from->process))
-        out->process->cwd = "/"; /* a directory that is missing would be made */
     size_t count = 0;
     while (r->argv[count] != NULL)
         count++;

@@ -325,6 +325,22 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     same -c 'import sys, local; print(sys.path, local.__file__)'
 }
 
+@test "an import finds the working directory of the program, and what lies there" {
+    mkdir work
+    echo first >work/settings
+    module place.py <<<'import os
+there, settings = os.getcwd(), open("settings").read()
+missing = os.path.abspath("missing")'
+    preload place
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    same -c 'import place; print(place.there, place.settings, place.missing)'
+    output_is "/work first
+ /work/missing"
+    echo second >work/settings
+    expect 1 warm -c 'pass'
+    stderr_has "'/work/settings' has changed"
+}
+
 @test "what the start does to the environment: the locale that is coerced, sitecustomize" {
     local show='import os; print(os.environ); os.system("echo $LC_CTYPE $OURS $THEIRS $MODE")'
     module sitecustomize.py <<<'import os
