@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -88,9 +89,10 @@ static int differs(const char *what, const char *directory, const char *name, st
     return error_text(err, -ESTALE, "'%s%s%s' %s", directory, slash ? "/" : "", name, what);
 }
 
-static int verify_entry(int dir, const char *directory, const char *name,
-                        const struct file_identity *expected, struct error *err)
+static int verify_entry(int dir, const char *directory, const char *name, const struct manifest_entry *entry,
+                        struct error *err)
 {
+    const struct file_identity *expected = &entry->identity;
     struct file_identity now;
     int ret = identity_at(dir, name, false, &now);
     bool was = expected->mode != 0;
@@ -100,7 +102,9 @@ static int verify_entry(int dir, const char *directory, const char *name,
         return error_set(err, ret, "look at '%s/%s'", directory, name);
     if (!was)
         return differs("did not exist", directory, name, err);
-    return identity_equal(&now, expected) ? 0 : differs("has changed", directory, name, err);
+    bool same = entry->kind_only != 0 ? (now.mode & S_IFMT) == (expected->mode & S_IFMT)
+                                      : identity_equal(&now, expected);
+    return same ? 0 : differs("has changed", directory, name, err);
 }
 
 static int verify_group(const struct manifest *m, const struct manifest_group *g, const struct look *look,
@@ -128,7 +132,7 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
         const char *name = m->strings + m->entries[i].name;
         if (mounts && look_is_mounted(look, path, name))
             return error_text(err, -EXDEV, "something is mounted on '%s' in '%s'", name, path);
-        int ret = verify_entry(fd, path, name, &m->entries[i].identity, err);
+        int ret = verify_entry(fd, path, name, &m->entries[i], err);
         if (ret < 0)
             return ret;
     }

@@ -18,11 +18,12 @@
 
 #define RECORDS_MAX 200000
 
-/* What a record leads to: a name in a directory, or (name NULL) the path itself. Whether something is there
- * is seen here, whatever the report says. */
+/* What a record leads to: a name in a directory, or (name NULL) the path itself, or (name empty) that the
+ * path is a directory. Whether something is there is seen here, whatever the report says. */
 struct item {
     const char *directory, *name;
-    bool link; /* it counts itself, not what it leads to */
+    bool link;      /* it counts itself, not what it leads to */
+    bool kind_only; /* that it is there, and of what type */
 };
 
 struct names {
@@ -50,31 +51,33 @@ static size_t count_records(const char *report, size_t size)
     return count;
 }
 
-static void add_path(struct builder *b, const char *path, bool link)
+static void add_path(struct builder *b, const char *path, bool link, bool kind_only)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash + 1;
     const char *directory = slash == path ? "/" : arena_strndup(b->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
     b->items[b->item_count++] =
-        whole ? (struct item){path, NULL, false} : (struct item){directory, name, link};
+        whole ? (struct item){.directory = path} : (struct item){directory, name, link, kind_only};
 }
 
 static int take_record(struct builder *b, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("fdalw", record[0]) != NULL;
+    bool is_path = strchr("fpdDalw", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
                           text);
     switch (record[0]) {
     case 'f':
+    case 'p':
     case 'a':
     case 'l':
-        add_path(b, text, record[0] == 'l');
+        add_path(b, text, record[0] == 'l', record[0] == 'p');
         return 0;
     case 'd':
-        b->items[b->item_count++] = (struct item){text, NULL, false};
+    case 'D':
+        b->items[b->item_count++] = (struct item){.directory = text, .name = record[0] == 'd' ? NULL : ""};
         return 0;
     case 'w':
         b->places.items[b->places.count++] = text;
@@ -128,7 +131,8 @@ static int by_place(const void *a, const void *b)
         return order;
     if (x->name == NULL || y->name == NULL)
         return x->name == NULL ? -1 : 1;
-    return strcmp(x->name, y->name);
+    order = strcmp(x->name, y->name);
+    return order != 0 ? order : x->kind_only - y->kind_only;
 }
 
 static int by_text(const void *a, const void *b)
@@ -200,7 +204,7 @@ static struct names named_variables(struct builder *b)
 static void resolve_variables(struct builder *b)
 {
     if (str_eq(variable_of(b->source->envp, "HOME"), "HOME"))
-        add_path(b, "/etc/passwd", false);
+        add_path(b, "/etc/passwd", false, false);
     b->variables = b->whole_environment ? whole_environment(b) : named_variables(b);
     sort_names(&b->variables);
 }
@@ -274,14 +278,14 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     int ret = identity_at(dir, item->name, false, &id);
     if (ret < 0 && ret != -ENOENT)
         return error_set(err, ret, "look at '%s/%s'", item->directory, item->name);
-    if (ret == 0 && id.changed >= b->source->began)
+    if (ret == 0 && !item->kind_only && id.changed >= b->source->began)
         return changed(item->directory, item->name, err);
     if (S_ISLNK(id.mode) && !item->link) {
         out->links[out->link_count++] = arena_printf(b->arena, "%s/%s", item->directory, item->name);
         return 0;
     }
-    out->entries[out->entry_count++] =
-        (struct manifest_entry){.identity = id, .name = put_text(b, item->name)};
+    out->entries[out->entry_count++] = (struct manifest_entry){
+        .identity = id, .name = put_text(b, item->name), .kind_only = item->kind_only};
     return 0;
 }
 
@@ -306,7 +310,8 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
         group->flags = 0; /* nobody asks for the directory itself */
     for (const struct item *item = first; item < behind; item++) {
         bool again = item > first && str_eq(item->name, item[-1].name);
-        int ret = item->name == NULL || again ? 0 : put_entry(b, out, dir, item, err);
+        int ret =
+            item->name == NULL || item->name[0] == '\0' || again ? 0 : put_entry(b, out, dir, item, err);
         if (ret < 0)
             return ret;
     }

@@ -8,7 +8,7 @@
 
 #include "warm/identity.h"
 
-#define MANIFEST_MAGIC UINT64_C(0x32304e414d585953) /* raise with every change of the layout */
+#define MANIFEST_MAGIC UINT64_C(0x33304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
     GROUP_IDENTITY = 1, /* what the path leads to has this identity */
@@ -25,7 +25,8 @@ struct manifest_group {
 /* A file in a directory; a link is itself, not what it leads to. */
 struct manifest_entry {
     struct file_identity identity; /* mode 0: there is none of this name */
-    uint32_t name, reserved;
+    uint32_t name;
+    uint32_t kind_only; /* of the mode the type of file counts, and nothing else */
 };
 
 struct manifest_header {

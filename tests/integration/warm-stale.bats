@@ -237,6 +237,32 @@ print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {
     now_says True -c "$show" "$path"
 }
 
+@test "a file that an import only looks at: its status, whether it is there, where a link leads" {
+    mkdir -p data/there
+    touch -d @1 data/size
+    echo first >data/there/file
+    ln -s there data/link
+    configure 'mount("/data", arguments[0])' "$PWD/data"
+    module looks.py <<<'import os, pathlib
+size, link, new = os.path.getsize("/data/size"), os.readlink("/data/link"), os.access("/data/new", os.R_OK)
+there, directory = os.path.isfile("/data/there/file"), os.path.isdir("/data/there")
+absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists()'
+    preload looks
+    local show='import looks; print({n: v for n, v in vars(looks).items() if type(v) in (int, str, bool) and n[0] != "_"})' line
+    expect 0 warm -c "$show"
+    # Of what was only asked whether it is there, the content does not count.
+    echo second >data/there/file
+    touch data/there/beside
+    expect 0 warm -c "$show"
+    for line in "echo longer >data/size" "ln -sfn elsewhere data/link" "touch data/new" "touch data/absent" \
+        "touch data/path" "rm data/there/file" "rm -r data/there"; do
+        eval "$line"
+        expect 1 warm -c "$show"
+        stderr_has "'/data/"
+        same -c "$show"
+    done
+}
+
 @test "certificates and keys that an import loads, which OpenSSL reads by itself" {
     local call
     mkdir certificates

@@ -49,6 +49,7 @@ static const char report[] = "v3.11.2 (main)\0"
                              "f/lib/a.py\0f/lib/b.py\0f/lib/a.py\0f/lib/link.py\0f/lib/none.pyc\0"
                              "f/zip/x.zip/inner/mod.py\0"
                              "d/lib\0d/linked\0"
+                             "p/present/file\0D/present/directory\0D/present\0p/lib/b.py\0"
                              "a/absent/deep/er\0a/lib/pyvenv.cfg\0"
                              "mjson\0mnumpy\0mjson\0"
                              "eFOO\0eBAR\0"
@@ -87,6 +88,9 @@ static void make_tree(void)
     make_directory("zip");
     make_directory("app");
     make_directory("target");
+    make_directory("present");
+    make_directory("present/directory");
+    put_in("present", "file", "first");
     put_in("lib", "a.py", "a");
     put_in("lib", "b.py", "b");
     put_in("target", "real.py", "real");
@@ -151,6 +155,29 @@ static void change_archive(void)
     put_in("zip", "x.zip", "other");
 }
 
+static void remove_present(void)
+{
+    /* Other content, and something beside it, is no change. */
+    put_in("present", "file", "second");
+    put_in("present/directory", "beside", "");
+    if (unlinkat(root, "present/file", 0) < 0)
+        bail_out("unlink");
+}
+
+static void replace_present(void)
+{
+    if (unlinkat(root, "present/file", 0) < 0)
+        bail_out("unlink");
+    make_directory("present/file");
+}
+
+static void remove_present_directory(void)
+{
+    put_in("present", "file", "second");
+    if (unlinkat(root, "present/directory", AT_REMOVEDIR) < 0)
+        bail_out("rmdir");
+}
+
 static void replace_directory(void)
 {
     if (renameat(root, "zip", root, "zap") < 0)
@@ -171,6 +198,9 @@ static const struct {
     {"a link that leads elsewhere", retarget_link, "'/linked' has changed"},
     {"a path that had not been there", make_absent, "'/absent' did not exist"},
     {"an archive of modules", change_archive, "'/zip/x.zip' has changed"},
+    {"a file of which only that counted is gone", remove_present, "'/present/file' does not exist any more"},
+    {"… is a directory now", replace_present, "'/present/file' has changed"},
+    {"… a directory", remove_present_directory, "'/present/directory' does not exist any more"},
     {"a directory that is gone", replace_directory, "'/zip/x.zip' does not exist any more"},
 };
 

@@ -54,12 +54,31 @@ class Variables(dict[bytes, bytes]):
         return super().items()
 
 
+class Heard:
+    """A function of os that notes its first argument; in a class it is no method, as it is none itself."""
+
+    def __init__(self, function: "Any", note: "Any") -> None:
+        self.function = function
+        self.note = note
+
+    def __call__(self, *given: object, **named: object) -> object:
+        if named.get("dir_fd") is None:
+            self.note(given[0] if given else named.get("path"))
+        return self.function(*given, **named)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.function, name)
+
+
 class Watch:
     """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
 
     def __init__(self, output: int, began: int) -> None:
         self.files: set[str] = set()
         self.directories: set[str] = set()
+        self.status: set[str] = set()  # whose status was asked for
+        self.presence: set[str] = set()  # of which it was asked only whether and what it is
+        self.listens = True  # to those who ask so
         self.made: set[str] = set()  # what an import has perhaps made
         self.written: set[str] = set()  # what it has opened; a directory, for a file in there
         self.names: set[str] = set()
@@ -72,7 +91,24 @@ class Watch:
         if "os" in sys.modules:
             environments = sys.modules["os"]
             environments.environ._data = environments.environb._data = posix.environ
+            self.hear_status(environments)
         sys.addaudithook(self.hook)
+
+    def hear_status(self, system: "Any") -> None:
+        """Have functions of which no hook hears say what they look at; what imports modules takes those of posix."""
+
+        def note(paths: set[str]) -> "Any":
+            return lambda path: self.listens and self.add(paths, getattr(path, "__fspath__", lambda: path)())
+
+        for name in "exists", "isdir", "isfile", "islink", "lexists":
+            function = getattr(system.path, name)
+            if getattr(function, "__globals__", {}).get("os") is system and function.__closure__ is None:
+                # A copy that asks by the functions of posix, which nobody hears.
+                function = type(function)(function.__code__, {**function.__globals__, "os": posix}, name)
+            setattr(system.path, name, Heard(function, note(self.presence)))
+        for name in "access", "lstat", "stat":
+            setattr(system, name, Heard(getattr(system, name), note(self.status)))
+        system.readlink = Heard(system.readlink, note(self.presence))
 
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
@@ -364,8 +400,11 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
         if "/" in library:  # the kernel's, and the program itself, have no path
             real_path(os.path.join(here, library), folders, links)
     kinds = {path: kind_of(path) for path in paths}
+    for looked_at, of_file in (watch.status, "f"), (watch.presence, "p"):
+        for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
+            kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]
     kinds.update((path, "l") for path in links)
-    return {put(kind, path) for path, kind in kinds.items() if not path.startswith(ELSEWHERE)}
+    return {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
 
 
 def top_level() -> set[str]:
@@ -452,6 +491,7 @@ def explore(  # type: ignore[no-untyped-def]
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
         import_modules(modules)
+        watch.listens = False
         end_threads()
         check(agent, watch)
         check_interpreter(interpreter)
