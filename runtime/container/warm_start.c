@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,22 +54,40 @@ static unsigned obstacles(const struct plan *plan, const char *rights)
     return found;
 }
 
-/* The soft limit of the stack, which libc makes the size of threads' stacks of. */
-static uint64_t stack_limit(const struct spec_process *process)
+/* A limit that the process will have. */
+static struct rlimit limit_of(const struct spec_process *process, const char *type, int resource)
 {
     for (size_t i = 0; i < process->rlimits.count; i++)
-        if (strcmp(process->rlimits.items[i].type, "RLIMIT_STACK") == 0)
-            return process->rlimits.items[i].soft;
+        if (strcmp(process->rlimits.items[i].type, type) == 0)
+            return (struct rlimit){process->rlimits.items[i].soft, process->rlimits.items[i].hard};
     struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
-    getrlimit(RLIMIT_STACK, &now);
-    return now.rlim_cur;
+    getrlimit(resource, &now);
+    return now;
+}
+
+/* What libraries choose the size of things by, and so may imports: of the stack, libc those of threads. */
+static const char *limits_for_key(struct arena *a, const struct spec_process *process)
+{
+    struct rlimit stack = limit_of(process, "RLIMIT_STACK", RLIMIT_STACK);
+    struct rlimit files = limit_of(process, "RLIMIT_NOFILE", RLIMIT_NOFILE);
+    return arena_printf(a, "stack %" PRIu64 ", descriptors %" PRIu64 " of %" PRIu64, (uint64_t)stack.rlim_cur,
+                        (uint64_t)files.rlim_cur, (uint64_t)files.rlim_max);
+}
+
+/* What tells how many processors there are: libraries start as many threads, of Rust by the quota. */
+static const char *processors_for_key(struct arena *a, const struct spec_resources *resources)
+{
+    const struct spec_cpu *cpu = resources != NULL ? resources->cpu : NULL;
+    if (cpu == NULL || !cpu->quota.set || cpu->quota.value <= 0)
+        return cpu != NULL ? cpu->cpus : NULL;
+    return arena_printf(a, "%s, %" PRId64 " of %" PRIu64, cpu->cpus != NULL ? cpu->cpus : "all",
+                        cpu->quota.value, cpu->period.set ? cpu->period.value : 0);
 }
 
 static int decide(struct arena *a, const struct runtime_options *rt, const struct plan *plan,
                   bool root_of_host, struct warm_plan *out, struct error *err)
 {
     const struct spec *spec = plan->spec;
-    const struct spec_resources *resources = spec->linux_->resources;
     struct look look;
     cleanup_fd int root = open(plan->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
@@ -85,8 +104,8 @@ static int decide(struct arena *a, const struct runtime_options *rt, const struc
         .uid = plan->process.identity.uid,
         .gid = plan->process.identity.gid,
         .terminal = spec->process->terminal,
-        .stack_limit = stack_limit(spec->process),
-        .cpus = resources != NULL && resources->cpu != NULL ? resources->cpu->cpus : NULL,
+        .limits = limits_for_key(a, spec->process),
+        .cpus = processors_for_key(a, spec->linux_->resources),
         .seccomp = spec->linux_->seccomp_text,
         .obstacles = obstacles(plan, rights),
         .label_obstacle = warm_label_obstacle(a, plan),

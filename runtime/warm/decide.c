@@ -192,7 +192,7 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         .cwd = context->cwd,
         .uid = context->uid,
         .gid = context->gid,
-        .stack_limit = context->stack_limit,
+        .limits = context->limits,
         .cpus = context->cpus,
         .seccomp = context->seccomp,
         .rights = context->rights != NULL ? context->rights : "",

@@ -38,9 +38,8 @@ struct warm_context {
     const char *cwd;
     uid_t uid;
     gid_t gid;
-    bool terminal; /* standard input will be a terminal */
-    uint64_t stack_limit;
-    const char *cpus;
+    bool terminal;             /* standard input will be a terminal */
+    const char *limits, *cpus; /* key.h */
     struct json_text seccomp;
     unsigned obstacles;         /* of enum warm_obstacle */
     const char *label_obstacle; /* why its label or profile takes an execve(2); NULL: it does not */

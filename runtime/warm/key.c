@@ -178,7 +178,7 @@ static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, st
     put(out, "cwd", "%s", facts->cwd);
     put(out, "user", "%u:%u", facts->uid, facts->gid);
     put(out, "rights", "%s", facts->rights);
-    put(out, "stack", "%" PRIu64, facts->stack_limit);
+    put(out, "limits", "%s", facts->limits);
     if (facts->cpus != NULL)
         put(out, "cpus", "%s", facts->cpus);
     if (facts->seccomp.data != NULL) {

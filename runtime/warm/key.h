@@ -36,8 +36,8 @@ struct key_facts {
     const char *cwd;
     uid_t uid;
     gid_t gid;
-    uint64_t stack_limit;     /* RLIMIT_STACK of the container, soft */
-    const char *cpus;         /* cpuset of the container, or NULL */
+    const char *limits;       /* of the process, in words */
+    const char *cpus;         /* cpuset of the container and its quota of time, in words, or NULL */
     struct json_text seccomp; /* the profile as it is written */
     const char *rights;       /* groups, capabilities, user namespace: which files the imports can read */
     const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */

@@ -435,8 +435,23 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 @test "limits: the stack of threads, descriptors" {
     configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 1 << 20, "hard": 1 << 20}]'
     same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_STACK))'
+    module limits.py <<<'import os, resource; text = (os.sysconf("SC_OPEN_MAX"), resource.getrlimit(resource.RLIMIT_NOFILE))'
+    preload limits
+    same -c 'import limits; print(limits.text)'
     configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 33, "hard": 44}]'
-    same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))'
+    same -c 'import limits, resource; print(limits.text, resource.getrlimit(resource.RLIMIT_NOFILE))'
+    output_is "(33, (33, 44)) (33, 44)"
+}
+
+@test "the share of processors, by which libraries choose how many threads they start: a snapshot of its own" {
+    local quota
+    needs_root # a user's plan wants the controller
+    program auto 'pass'
+    for quota in -1 50000 100000; do
+        configure 'config["linux"].setdefault("resources", {})["cpu"] = {"quota": int(arguments[0]), "period": 100000}' "$quota"
+        runtime plan --bundle bundle | python3 -c 'import json, sys; print(json.load(sys.stdin)["warm"]["key"])' >>keys
+    done
+    [[ $(sort -u keys | wc -l) == 3 ]]
 }
 
 @test "limits: an address space too small for an interpreter ends it as a fresh one, and nothing of it has run" {
@@ -451,9 +466,9 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 @test "limits: a container that is too small for a snapshot takes it from no other" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
     preload_a_clock
-    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
+    configure 'process["rlimits"] += [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
     expect '[1-9]*' either -c "$SAY"
-    configure 'process["rlimits"] = []'
+    configure 'process["rlimits"].pop()'
     warm_says "$before" -c "$SAY"
 }
 

@@ -94,7 +94,7 @@ static struct warm_context context_of(const char *const *argv)
                                  .envp = (char *const *)(uintptr_t)envp,
                                  .search_path = "/nowhere:/usr/bin",
                                  .cwd = "/",
-                                 .stack_limit = 8 << 20,
+                                 .limits = "stack 8388608",
                                  .look = &look,
                                  .config = "/nonexistent/warm.json"};
 }
@@ -295,7 +295,7 @@ static void test_key(void)
     ok(differs(&c), "another group: another");
     c = context_of(command), c.cwd = "/usr";
     ok(differs(&c), "another working directory: another");
-    c = context_of(command), c.stack_limit = 1 << 20;
+    c = context_of(command), c.limits = "stack 1048576";
     ok(differs(&c), "another RLIMIT_STACK: another");
     c = context_of(command), c.cpus = "0";
     ok(differs(&c), "a cpuset: another");
