@@ -633,6 +633,27 @@ ${modules[$name]}"
     done
 }
 
+@test "an import that keeps the name of the machine, or reaches for the network: no snapshot, and what it does" {
+    local line
+    for line in "import socket; name = 'at ' + socket.gethostname()" "import os; name = os.uname()" \
+        "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
+        module asks.py <<<"$line"
+        preload asks
+        is_cold_because "the imports ask for the name of the machine, which each container has its own of"
+    done
+    for line in "socket.socket().connect(('127.0.0.1', 9))" "socket.getaddrinfo('localhost', 80)"; do
+        module asks.py <<<"import contextlib, socket
+with contextlib.suppress(OSError):
+    $line"
+        preload asks
+        is_cold_because "the imports reach for the network, which is not there when a snapshot is made"
+    done
+    module asks.py <<<'import os, platform, sysconfig
+system, architecture, place = platform.platform(), os.uname().machine, sysconfig.get_platform()'
+    preload asks
+    expect 0 warm -c 'pass'
+}
+
 @test "numexpr, which starts threads when it is imported: they are there, and compute" {
     use_image numexpr
     preload numexpr

@@ -26,6 +26,13 @@ NOTES = min(posix.sysconf("SC_OPEN_MAX"), 64) - 1
 DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
+ASK_NAME = "ask for the name of the machine, which each container has its own of"
+ASK_NETWORK = "reach for the network, which is not there when a snapshot is made"
+REFUSED = {  # events, and what the imports do then
+    "socket.gethostname": ASK_NAME,
+    **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), ASK_NETWORK),
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), ASK_NETWORK),
+}
 ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
@@ -82,6 +89,8 @@ class Watch:
         self.made: set[str] = set()  # what an import has perhaps made
         self.written: set[str] = set()  # what it has opened; a directory, for a file in there
         self.names: set[str] = set()
+        self.refused: "list[str]" = []  # what they must not do
+        self.hosts: "list[object]" = []  # names of the machine, and what they were told in
         self.hears_ssl = False
         self.output = output
         self.began = began
@@ -110,6 +119,19 @@ class Watch:
             setattr(system, name, Heard(getattr(system, name), note(self.status)))
         system.readlink = Heard(system.readlink, note(self.presence))
 
+        def uname() -> "Any":
+            found = posix.uname()
+            self.hosts += found, found.nodename
+            return found
+
+        system.uname = uname
+
+    def keeps_host(self) -> bool:
+        """Tell whether something holds a name of the machine, beside what renew_platform() of resume.py renews."""
+        known = getattr(sys.modules.get("platform"), "_uname_cache", None)
+        own = {id(thing) for thing in (known, self.hosts, *self.hosts)}
+        return any(id(holder) not in own for holder in gc.get_referrers(*self.hosts))
+
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
             if arguments[0] == "_ssl" and not self.hears_ssl:
@@ -123,6 +145,8 @@ class Watch:
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
         elif event == "sqlite3.connect":
             self.add_database(arguments[0])
+        elif event in REFUSED and not (event == "socket.connect" and isinstance(arguments[1], (str, bytes))):  # Unix
+            self.refused.append(REFUSED[event])
         if event in MADE:
             self.add(self.made, arguments[MADE[event]])
 
@@ -261,6 +285,8 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
     if posix.fstat(watch.output).st_size:
         text = posix.pread(watch.output, 100, 0).decode(errors="replace")
         raise Failed(f"the imports write to standard output or error: {text!r}")
+    for reason in watch.refused + [ASK_NAME] * watch.keeps_host():
+        raise Failed(f"the imports {reason}")
     check_threads(agent)
     try:
         posix.waitpid(-1, posix.WNOHANG)
