@@ -121,6 +121,8 @@ static int check(const struct process_plan *plan, const char *program, int chann
     if (ret == 0)
         ret = manifest_check_places(warm->slot.manifest, err);
     if (ret == 0)
+        ret = manifest_check_streams(warm->slot.manifest, err);
+    if (ret == 0)
         ret = manifest_check_program(warm->slot.manifest, &look, &warm->decision.command_line, plan->argv,
                                      plan->cwd, err);
     return ret;

@@ -203,6 +203,15 @@ int manifest_check_places(const struct manifest *m, struct error *err)
     return 0;
 }
 
+int manifest_check_streams(const struct manifest *m, struct error *err)
+{
+    for (int fd = 0; m->header->asks_terminal != 0 && fd <= STDERR_FILENO; fd++)
+        if (isatty(fd))
+            return error_text(err, -EEXIST,
+                              "the imports ask whether a standard stream is a terminal, and one is");
+    return 0;
+}
+
 void manifest_describe(const struct manifest *m, struct manifest_facts *out)
 {
     const struct manifest_header *h = m->header;

@@ -18,8 +18,8 @@ struct look;
  * which the first byte is the kind: v sys.version, f a file, d a directory, p a file of which it counts only
  * that it is there and of what kind, D the same of a directory, a a path that must be absent, l a symbolic
  * link on the way to one of these, w a directory in which the imports have made a file that is gone, m a
- * top-level module, e a variable, E the whole environment, x failure, with its reason, r ready, the last
- * record. */
+ * top-level module, e a variable, E the whole environment, t that the imports ask whether a standard stream
+ * is a terminal, x failure, with its reason, r ready, the last record. */
 struct manifest_source {
     const char *report;
     size_t report_size;
@@ -73,6 +73,10 @@ int manifest_check_environment(const struct manifest *manifest, char *const *env
 /* May this process make files where the imports made some? Who looks for a place for temporary ones does
  * (tempfile.gettempdir). -ESTALE names a directory. System calls only. */
 int manifest_check_places(const struct manifest *manifest, struct error *err);
+
+/* Is a standard stream of this process a terminal, which the template had not, and did the imports ask?
+ * -EEXIST: the snapshot is as good as ever to others. System calls only. */
+int manifest_check_streams(const struct manifest *manifest, struct error *err);
 
 /* What it says of itself. Strings point into the data. */
 struct manifest_facts {

@@ -38,7 +38,7 @@ struct builder {
     size_t item_count;
     struct names modules, variables, places;
     const char *python;
-    bool whole_environment;
+    bool whole_environment, asks_terminal;
     char *strings;
     size_t strings_size;
 };
@@ -90,6 +90,9 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         return 0;
     case 'E':
         b->whole_environment = true;
+        return 0;
+    case 't':
+        b->asks_terminal = true;
         return 0;
     case 'v':
         b->python = text;
@@ -379,6 +382,7 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
         .variable_count = (uint32_t)b->variables.count,
         .whole_environment = b->whole_environment,
         .place_count = (uint32_t)b->places.count,
+        .asks_terminal = b->asks_terminal,
     };
     const uint32_t *modules = put_names(b, &b->modules), *variables = put_names(b, &b->variables),
                    *places = put_names(b, &b->places);

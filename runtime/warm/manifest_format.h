@@ -37,7 +37,8 @@ struct manifest_header {
     uint32_t group_count, entry_count, module_count, variable_count;
     uint32_t strings_size;
     uint32_t whole_environment; /* the variables are all there were */
-    uint32_t place_count, reserved;
+    uint32_t place_count;
+    uint32_t asks_terminal; /* the imports asked whether a standard stream is one */
 };
 
 /* Points into the data. */

@@ -654,6 +654,28 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
     expect 0 warm -c 'pass'
 }
 
+@test "an import that asks whether a standard stream is a terminal: cold where one is, warm elsewhere" {
+    local line
+    for line in "import sys; color = sys.stdout.isatty()" "import os; color = os.isatty(2)" \
+        "import shutil; color = shutil.get_terminal_size().columns"; do
+        module asks.py <<<"$line"
+        preload asks
+        configure 'process["terminal"] = False'
+        same -c 'import asks; print(asks.color)'
+        program auto 'import asks; print("color is", asks.color)'
+        configure 'process["terminal"] = True'
+        expect 0 "$TESTS/lib/pty" --size 33x99 -- "$RUNTIME" run --bundle bundle box
+        output_has "color is $([[ $line == *shutil* ]] && echo 99 || echo True)"
+        program require 'import asks; print("ran")'
+        expect 1 "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
+        output_has "the imports ask whether a standard stream is a terminal, and one is"
+        configure 'process["terminal"] = False'
+        [[ $(snapshot uses) != 0 ]] # it is the same, and fits
+        same -c 'import asks; print(asks.color)'
+        runtime warm prune --all >/dev/null
+    done
+}
+
 @test "numexpr, which starts threads when it is imported: they are there, and compute" {
     use_image numexpr
     preload numexpr

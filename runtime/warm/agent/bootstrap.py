@@ -89,6 +89,7 @@ class Watch:
         self.made: set[str] = set()  # what an import has perhaps made
         self.written: set[str] = set()  # what it has opened; a directory, for a file in there
         self.names: set[str] = set()
+        self.asks_terminal = False
         self.refused: "list[str]" = []  # what they must not do
         self.hosts: "list[object]" = []  # names of the machine, and what they were told in
         self.hears_ssl = False
@@ -125,6 +126,13 @@ class Watch:
             return found
 
         system.uname = uname
+        for name in "get_terminal_size", "isatty":
+            setattr(system, name, Heard(getattr(system, name), self.hear_terminal))
+        for stream in sys.stdin, sys.stdout, sys.stderr:
+            vars(stream)["isatty"] = Heard(stream.isatty, self.hear_terminal)
+
+    def hear_terminal(self, _: object) -> None:
+        self.asks_terminal |= self.listens
 
     def keeps_host(self) -> bool:
         """Tell whether something holds a name of the machine, beside what renew_platform() of resume.py renews."""
@@ -526,6 +534,7 @@ def explore(  # type: ignore[no-untyped-def]
         out = {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("e", variable) for variable in Variables.looked_at}
+        out |= {put("t")} if watch.asks_terminal else set()
         out |= {put("E")} if Variables.all_looked_at else set()
         out |= {put("w", place) for place in places(watch)}
         look_around(watch)
