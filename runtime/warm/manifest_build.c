@@ -58,7 +58,7 @@ static void add_path(struct builder *b, const char *path, bool link, bool kind_o
     const char *directory = slash == path ? "/" : arena_strndup(b->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
     b->items[b->item_count++] =
-        whole ? (struct item){.directory = path} : (struct item){directory, name, link, kind_only};
+        whole ? (struct item){path, NULL, false, false} : (struct item){directory, name, link, kind_only};
 }
 
 static int take_record(struct builder *b, const char *record, struct error *err)
