@@ -29,10 +29,19 @@ static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-
 LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
 LDLIBS      := $(LIBRARIES) -ldl
 
-SOURCES    := $(sort $(wildcard runtime/*.c runtime/*/*.c runtime/warm/restorer/*.c)) $(if $(SANITIZED),tests/sanitize/options.c)
+machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
+MACHINE    := $(call machine_of,$(CC))
+# Snapshots are made of a machine's registers and instructions: for another one, a file that says so stands for these.
+WARM       := $(filter x86_64,$(MACHINE))
+WARM_FILES := $(wildcard runtime/warm/dump*.c runtime/warm/image_host.c runtime/warm/restore*.c runtime/warm/restorer/*.c)
 AGENT      := runtime/warm/agent
-OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/$(AGENT)/embed.o
-UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c)))
+SOURCES    := $(sort $(filter-out $(if $(WARM),runtime/warm/unavailable.c,$(WARM_FILES)),\
+              $(wildcard runtime/*.c runtime/*/*.c) $(WARM_FILES))) $(if $(SANITIZED),tests/sanitize/options.c)
+EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
+OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
+WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,image join restore writes)
+UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
+              $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 FUZZERS    := spec process resources seccomp
 
 # `make V=1` shows the commands themselves.
@@ -43,16 +52,21 @@ export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 
 # The program is static where musl and static libraries are there, and becomes the dynamic one beside it for what only
 # a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
-MUSL        := $(if $(SANITIZED),,$(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)" 2>/dev/null))
+# The wrapper is for the machine that it runs on; for another one, what it does is done here, with the library beside it.
+MUSL_NATIVE := $(if $(filter $(MACHINE),$(call machine_of,musl-gcc 2>/dev/null)),musl-gcc)
+MUSL        := $(if $(SANITIZED),,$(strip $(if $(MUSL_NATIVE),\
+               $(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)"),\
+               $(patsubst %/libc.a,%,$(wildcard /usr/lib/$(MACHINE)-linux-musl/libc.a)))))
+MUSL_CC     := $(or $(MUSL_NATIVE),$(CC) -nostdinc -isystem /usr/include/$(MACHINE)-linux-musl \
+               -isystem $(shell $(CC) -print-file-name=include))
 ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a)))
-machine_of   = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
-STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)),$(filter $(call machine_of,$(CC)),$(call machine_of,musl-gcc)))
+STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
 # Headers of the kernel and of the libraries come after musl's own. What is small has few pages to be read.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
                   -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
 STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
-STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(BUILD)/$(AGENT)/embed.o
+STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 
 all: $(PROGRAMS)
 
@@ -60,7 +74,7 @@ $(lastword $(PROGRAMS)): $(OBJECTS) $(BUILD)/linked
 	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
 
 STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
-              $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) $(MUSL)/crtn.o
+              -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) -Wl,--end-group $(MUSL)/crtn.o
 ifdef STATIC
 # What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
@@ -77,7 +91,7 @@ endif
 
 $(BUILD)/static/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
-	$(call quiet,CC)musl-gcc $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call quiet,CC)$(MUSL_CC) $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
@@ -120,7 +134,7 @@ $(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/
 # Files that change when their text does, and with them what was built: the commands, and the version.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
 $(BUILD)/compiled: FORCE
-	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(STATIC_CFLAGS)')
+	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
 	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS)')
 $(BUILD)/version.h: FORCE
@@ -168,7 +182,7 @@ demo: all
 	contrib/demo/demo.sh
 
 check: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-agent check-integration check-conformance check-python
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python
 
 check-unit: $(UNIT_TESTS)
 	@tests/run $^

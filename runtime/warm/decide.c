@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "warm/interpreter.h"
 #include "warm/look.h"
+#include "warm/restore.h"
 
 #define PRELOAD_MAX     64
 #define MODULE_NAME_MAX 255
@@ -176,6 +177,8 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         out->reason = interpreter_find(a, context->look, context->argv[0], context->search_path, context->cwd,
                                        &interpreter);
     out->unseen = interpreter.unseen;
+    if (out->reason == NULL)
+        out->reason = restore_unavailable();
     if (out->reason != NULL)
         return;
     out->program = interpreter.program;

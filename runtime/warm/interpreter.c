@@ -24,6 +24,9 @@
 #if defined(__x86_64__)
 #define OWN_MACHINE  EM_X86_64
 #define GLIBC_LOADER "ld-linux-x86-64.so.2"
+#elif defined(__aarch64__)
+#define OWN_MACHINE  EM_AARCH64
+#define GLIBC_LOADER "ld-linux-aarch64.so.1"
 #else
 #define OWN_MACHINE  EM_NONE
 #define GLIBC_LOADER ""

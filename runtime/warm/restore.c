@@ -43,6 +43,11 @@ struct restore {
     struct __user_cap_data_struct caps[2];
 };
 
+const char *restore_unavailable(void)
+{
+    return NULL;
+}
+
 static int check_host(const struct image *image, struct error *err)
 {
     struct image_host here;

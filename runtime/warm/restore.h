@@ -52,6 +52,9 @@ struct restore_request {
     struct restore_finish finish;
 };
 
+/* Why no snapshot can be made or restored by this build of the runtime, in words, or NULL. */
+const char *restore_unavailable(void);
+
 /* Map what of the snapshot `image` takes nothing but its file, `file`, while the rest of the request is not
  * known yet, or what it names is not there. With `copy`, pages of its write set that lie there are made
  * private, which takes memory: it counts for the cgroup, and lies on the node, that the caller has now. NULL:
