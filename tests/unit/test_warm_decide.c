@@ -73,7 +73,8 @@ static void make_root(void)
     char *loader = memmem(self, size, "/ld-linux-", 10);
     if (loader == NULL)
         bail_out("the test has no loader");
-    memcpy(loader, "/ld-other-", 10);
+    static const char other[] = {'o', 't', 'h', 'e', 'r'};
+    memcpy(loader + strlen("/ld-"), other, sizeof(other));
     put_program("opt/python3.13", self, size);
     if (io_create_file_at(root, "data/python3.11", self, size, 0644) < 0)
         bail_out("write a file that is no program");
