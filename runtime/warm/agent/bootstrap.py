@@ -77,6 +77,10 @@ class Heard:
         return getattr(self.function, name)
 
 
+def id_equal(one: object, other: object) -> bool:
+    return one is other
+
+
 class Watch:
     """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
 
@@ -138,7 +142,12 @@ class Watch:
         """Tell whether something holds a name of the machine, beside what renew_platform() of resume.py renews."""
         known = getattr(sys.modules.get("platform"), "_uname_cache", None)
         own = {id(thing) for thing in (known, self.hosts, *self.hosts)}
-        return any(id(holder) not in own for holder in gc.get_referrers(*self.hosts))
+        # Nothing of ours holds them meanwhile: a variable of a frame (before 3.11) or generator would be found.
+        return not own.issuperset(id(thing) for thing in gc.get_referrers(*self.hosts) if not self.is_hosts(thing))
+
+    def is_hosts(self, thing: object) -> bool:
+        """Tell the arguments of a call, which are a tuple that is found, too (3.13)."""
+        return type(thing) is tuple and len(thing) == len(self.hosts) and all(map(id_equal, thing, self.hosts))
 
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
