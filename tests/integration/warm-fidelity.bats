@@ -794,7 +794,7 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
     is_rootless || configure 'process["user"] = {"uid": 54321, "gid": 54321}'
     expect 0 warm -c "$show"
     output_is "[0, 0, 0] 4"
-    configure 'process["rlimits"] = [{"type": "RLIMIT_NPROC", "soft": 2, "hard": 2}]'
+    configure 'process["rlimits"].append({"type": "RLIMIT_NPROC", "soft": 2, "hard": 2})'
     expect 0 either -c "$show" # cold, for else there would be two threads less than it believes
     output_is "[0, 11, 11] 2"
 }
@@ -852,7 +852,7 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     use_image pandas
     preload numpy,pandas
     expect 0 warm -c 'pass'
-    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 60 << 20, "hard": 60 << 20}]'
+    configure 'process["rlimits"] += [{"type": "RLIMIT_AS", "soft": 60 << 20, "hard": 60 << 20}]'
     expect '[1-9]*' either -c 'import pandas; print("ran")'
     output_is ""
     [[ $stderr ]]
