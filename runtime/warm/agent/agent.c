@@ -26,8 +26,9 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* resume.py, see embed.S. */
+/* resume.py and scout.py, see embed.S. */
 extern const char resume_text[] __attribute__((visibility("hidden")));
+extern const char scout_text[] __attribute__((visibility("hidden")));
 
 /* Where struct PyConfig of a CPython 3.minor keeps what the command line says. run_module and run_filename
  * follow run_command. Constant for all releases of a minor version; still, locate() believes nothing that it
@@ -508,6 +509,14 @@ static PyObject *first_environment(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
+/* scout_text(): the text of scout.py, which only a child of the template needs. */
+static PyObject *get_scout_text(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return PyBytes_FromStringAndSize(scout_text, length_of(scout_text));
+}
+
 /* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone. */
 static PyObject *thaw(PyObject *self, PyObject *object)
 {
@@ -560,6 +569,7 @@ static PyMethodDef methods[] = {
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
+    {"scout_text", get_scout_text, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},

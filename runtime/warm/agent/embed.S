@@ -1,11 +1,14 @@
-/* The agent as data of the runtime's binary (agent.h), and resume.py as data of the agent. The Makefile says which, and
- * where the file is. */
+/* The agent as data of the runtime's binary (agent.h), and resume.py and scout.py as data of the agent. The Makefile
+ * says which, and where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_text
-    .globl resume_text
+    .hidden resume_text, scout_text
+    .globl resume_text, scout_text
 resume_text:
     .incbin RESUME
+    .byte 0
+scout_text:
+    .incbin SCOUT
     .byte 0
 #else
     .section .rodata.agent, "a", @progbits
