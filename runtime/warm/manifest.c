@@ -115,7 +115,7 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     bool missing = fd == -ENOENT || fd == -ENOTDIR;
     if (missing && look_is_mounted(look, "/", path + 1))
         return error_text(err, -EXDEV, "'%s' is made for a mount", path);
-    if ((g->flags & GROUP_ABSENT) != 0)
+    if ((g->flags & GROUP_ABSENT) != 0 && (missing || fd >= 0))
         return missing ? 0 : differs("did not exist", path, "", err);
     if (missing)
         return differs("does not exist any more", path, "", err);

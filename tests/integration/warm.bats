@@ -349,6 +349,24 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     output_is "0 ['0', '300000', '65536']"
 }
 
+@test "user namespace: a home that the program may not look into is as closed to a warm start" {
+    needs_root "chooses the maps"
+    chmod 0755 "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
+    own_root python
+    # The image's /root is another's in there. A hook of the runtime leaves the look at the files to the child.
+    configure 'user_namespace((0, 300000, 65536)); hook("createRuntime", ":")'
+    chmod 0700 root/root
+    mkdir root/root/.local
+    same -c 'import os; print(os.path.exists("/root/.local"), os.access("/root", os.X_OK))'
+    output_is "False False"
+    # What is behind the door may change as it likes; the door may not.
+    mkdir root/root/.local/lib
+    expect 0 warm -c 'pass'
+    chmod 0755 root/root
+    expect 1 warm -c 'pass'
+    stderr_has "'/root' has changed"
+}
+
 @test "seccomp: the filter is in force, and need not allow what a restore does" {
     configure 'seccomp("ALLOW", rule("ERRNO", "rmdir", errnoRet=95), rule("ERRNO", "rseq", "set_robust_list", "mremap", "ptrace",
     "personality", "kcmp", "process_vm_readv", "madvise"))'

@@ -232,6 +232,21 @@ def kind_of(path: str) -> str:
         return "a"
 
 
+def closed_by(path: str) -> "str | None":
+    """The directory that does not let this process look at the path; None: nothing keeps it from that."""
+    closed = None
+    while path != "/":
+        try:
+            posix.lstat(path)
+        except PermissionError:
+            closed = path = path.rpartition("/")[0] or "/"
+            continue
+        except (OSError, ValueError):
+            pass
+        break
+    return closed
+
+
 def is_directory(path: str) -> bool:
     """As os.path.isdir(), for the imports need not have imported os."""
     return kind_of(path) == "d"
@@ -414,6 +429,11 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
     for looked_at, of_file in (watch.status, "f"), (watch.presence, "p"):
         for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
             kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]
+    for path in [path for path, kind in kinds.items() if kind == "a"]:
+        # The runtime sees what is behind, a program of a container of this kind does not.
+        if closed := closed_by(path):
+            del kinds[path]
+            kinds[closed] = "d"
     kinds.update((path, "l") for path in links)
     return {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
 
