@@ -13,22 +13,21 @@
 #include <asm/stat.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
-#include <linux/memfd.h>
 #include <linux/prctl.h>
 #include <linux/signal.h>
 #include <stdbool.h>
 
 #include "warm/agent/loaded.h"
 #include "warm/agent/python_abi.h"
+#include "warm/agent/services.h"
 #include "warm/agent/system.h"
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* resume.py and scout.py, see embed.S. */
-extern const char resume_text[] __attribute__((visibility("hidden")));
-extern const char scout_text[] __attribute__((visibility("hidden")));
+/* resume.py, see embed.S. */
+extern const char resume_source[];
 
 /* Where struct PyConfig of a CPython 3.minor keeps what the command line says. run_module and run_filename
  * follow run_command. Constant for all releases of a minor version; still, locate() believes nothing that it
@@ -108,7 +107,7 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
 /* The names of resume.py; NULL: an exception is set. */
 static PyObject *load_resume(void)
 {
-    PyObject *code = Py_CompileString(resume_text, "<resume>", Py_file_input);
+    PyObject *code = Py_CompileString(resume_source, "<resume>", Py_file_input);
     PyObject *names = Py_BuildValue("{s:s,s:O}", "__name__", "resume", "__builtins__", PyEval_GetBuiltins());
     if (code == NULL || names == NULL || PyEval_EvalCode(code, names, names) == NULL)
         return NULL;
@@ -156,18 +155,10 @@ static PyObject *arm(PyObject *self, PyObject *args)
     return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
 }
 
-static Py_ssize_t length_of(const char *text)
-{
-    Py_ssize_t n = 0;
-    while (text[n] != '\0')
-        n++;
-    return n;
-}
-
 /* No template: `text` says why, in the form of the report. */
 static _Noreturn void refuse(const char *text)
 {
-    system_call(__NR_write, agent.report, (long)text, length_of(text) + 1, 0);
+    system_call(__NR_write, agent.report, (long)text, text_length(text) + 1, 0);
     for (;;)
         system_call(__NR_exit_group, 1, 0, 0, 0);
 }
@@ -244,7 +235,7 @@ static PyObject *make_list(char *const *texts, uint64_t count, bool decoded)
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; list != NULL && i < count; i++) {
         PyObject *item = decoded ? PyUnicode_DecodeFSDefault(texts[i])
-                                 : PyBytes_FromStringAndSize(texts[i], length_of(texts[i]));
+                                 : PyBytes_FromStringAndSize(texts[i], text_length(texts[i]));
         if (item == NULL)
             return NULL;
         PyList_SetItem(list, (Py_ssize_t)i, item);
@@ -470,94 +461,6 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     return Py_BuildValue("i", 0);
 }
 
-/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer.
- * os.memfd_create is not in every Python: those that are made to run everywhere are built with a C library
- * older than it.
- */
-static PyObject *memory_file(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    return Py_BuildValue("i", (int)system_call(__NR_memfd_create, (long)"output", MFD_CLOEXEC, 0, 0));
-}
-
-/* What the process was started with: the dynamic linker hands it to those it loads later, too. */
-static struct {
-    int argc;
-    char **argv;
-} first;
-
-__attribute__((constructor)) static void remember_start(int argc, char **argv)
-{
-    first.argc = argc;
-    first.argv = argv;
-}
-
-/* first_environment(): the variables that the process was given, each with a NUL behind it. The kernel puts
- * them between the arguments and the name of the program; environ may say something else by now, and /proc is
- * not always there. */
-static PyObject *first_environment(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    const char *start = first.argc > 0 ? first.argv[first.argc - 1] : NULL;
-    const char *end = (const char *)getauxval(AT_EXECFN);
-    if (start != NULL)
-        start += length_of(start) + 1;
-    if (start == NULL || end == NULL || start > end)
-        return fail("the process was started in a way that is not known"), NULL;
-    return PyBytes_FromStringAndSize(start, end - start);
-}
-
-/* scout_text(): the text of scout.py, which only a child of the template needs. */
-static PyObject *get_scout_text(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    return PyBytes_FromStringAndSize(scout_text, length_of(scout_text));
-}
-
-/* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone. */
-static PyObject *thaw(PyObject *self, PyObject *object)
-{
-    (void)self;
-    if (PyObject_GC_IsTracked(object)) {
-        PyObject_GC_UnTrack(object);
-        PyObject_GC_Track(object);
-    }
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
-}
-
-/* What a Mersenne Twister of numpy keeps; mt19937.h, since numpy 1.17. A capsule of its begins with a pointer
- * there. */
-#define WORDS 624
-static struct twister {
-    uint32_t words[WORDS];
-    int position; /* in them; at the end, others are made of them first */
-} * twister;
-
-/* words_of(capsule): the bytes of its state, which is kept for fill_words(). */
-static PyObject *words_of(PyObject *self, PyObject *capsule)
-{
-    (void)self;
-    struct twister *const *generator = PyCapsule_GetPointer(capsule, "BitGenerator");
-    if (generator == NULL)
-        return NULL;
-    twister = *generator;
-    return PyBytes_FromStringAndSize((const char *)twister, sizeof(*twister));
-}
-
-/* fill_words(): give it words from the kernel. Returns whether the kernel has done so. */
-static PyObject *fill_words(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    twister->position = WORDS;
-    const long size = sizeof(twister->words);
-    return Py_BuildValue("i", system_call(__NR_getrandom, (long)twister->words, size, 0, 0) == size);
-}
-
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
     {"fill_words", fill_words, METH_VARARGS, NULL},
@@ -569,7 +472,7 @@ static PyMethodDef methods[] = {
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
-    {"scout_text", get_scout_text, METH_VARARGS, NULL},
+    {"scout_text", scout_text, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},

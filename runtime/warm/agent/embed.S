@@ -2,12 +2,12 @@
  * says which, and where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_text, scout_text
-    .globl resume_text, scout_text
-resume_text:
+    .hidden resume_source, scout_source
+    .globl resume_source, scout_source
+resume_source:
     .incbin RESUME
     .byte 0
-scout_text:
+scout_source:
     .incbin SCOUT
     .byte 0
 #else

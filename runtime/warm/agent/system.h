@@ -1,7 +1,8 @@
-/* System calls without a C library, for what the agent does while it must not change any of the library's
- * state. x86-64. */
+/* What the agent does without a C library, whose state it must not change. The system call: x86-64. */
 #ifndef PYSBX_WARM_AGENT_SYSTEM_H
 #define PYSBX_WARM_AGENT_SYSTEM_H
+
+#include <stddef.h>
 
 /* The kernel's answer: a result, or a negative errno. */
 static inline long system_call(long number, long a, long b, long c, long d)
@@ -14,6 +15,14 @@ static inline long system_call(long number, long a, long b, long c, long d)
                      : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
                      : "rcx", "r11", "memory");
     return result;
+}
+
+static inline ptrdiff_t text_length(const char *text)
+{
+    ptrdiff_t n = 0;
+    while (text[n] != '\0')
+        n++;
+    return n;
 }
 
 #endif

@@ -1,0 +1,89 @@
+/* What the Python of the agent cannot do by itself, or not in every version. */
+#include "warm/agent/services.h"
+
+#include <asm/unistd.h>
+#include <linux/auxvec.h>
+#include <linux/memfd.h>
+
+#include "warm/agent/system.h"
+
+/* scout.py, see embed.S. */
+extern const char scout_source[];
+
+PyObject *memory_file(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return Py_BuildValue("i", (int)system_call(__NR_memfd_create, (long)"output", MFD_CLOEXEC, 0, 0));
+}
+
+/* What the process was started with: the dynamic linker hands it to those it loads later, too. */
+static struct {
+    int argc;
+    char **argv;
+} first;
+
+__attribute__((constructor)) static void remember_start(int argc, char **argv)
+{
+    first.argc = argc;
+    first.argv = argv;
+}
+
+PyObject *first_environment(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    const char *start = first.argc > 0 ? first.argv[first.argc - 1] : NULL;
+    const char *end = (const char *)getauxval(AT_EXECFN);
+    if (start != NULL)
+        start += text_length(start) + 1;
+    if (start == NULL || end == NULL || start > end)
+        return PyErr_SetString(PyExc_RuntimeError, "the process was started in a way that is not known"),
+               NULL;
+    return PyBytes_FromStringAndSize(start, end - start);
+}
+
+PyObject *scout_text(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return PyBytes_FromStringAndSize(scout_source, text_length(scout_source));
+}
+
+PyObject *thaw(PyObject *self, PyObject *object)
+{
+    (void)self;
+    if (PyObject_GC_IsTracked(object)) {
+        PyObject_GC_UnTrack(object);
+        PyObject_GC_Track(object);
+    }
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+/* What a Mersenne Twister of numpy keeps; mt19937.h, since numpy 1.17. A capsule of its begins with a pointer
+ * there. */
+#define WORDS 624
+static struct twister {
+    uint32_t words[WORDS];
+    int position; /* in them; at the end, others are made of them first */
+} * twister;
+
+PyObject *words_of(PyObject *self, PyObject *capsule)
+{
+    (void)self;
+    struct twister *const *generator = PyCapsule_GetPointer(capsule, "BitGenerator");
+    if (generator == NULL)
+        return NULL;
+    twister = *generator;
+    return PyBytes_FromStringAndSize((const char *)twister, sizeof(*twister));
+}
+
+PyObject *fill_words(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    twister->position = WORDS;
+    const long size = sizeof(twister->words);
+    return Py_BuildValue("i", system_call(__NR_getrandom, (long)twister->words, size, 0, 0) == size);
+}
