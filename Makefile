@@ -98,7 +98,7 @@ $(BUILD)/%.o: %.c $(BUILD)/compiled
 	$(call quiet,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # A module for any Python, so without a C library; its text is for eyes, not for the module.
-AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fno-stack-protector \
+AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \
                 -fno-asynchronous-unwind-tables -fcf-protection=none -mgeneral-regs-only
 $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT)/resume.py $(AGENT)/scout.py $(BUILD)/compiled
 	@mkdir -p $(@D)
@@ -134,7 +134,7 @@ $(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/
 # Files that change when their text does, and with them what was built: the commands, and the version.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
 $(BUILD)/compiled: FORCE
-	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
+	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(AGENT_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
 	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS)')
 $(BUILD)/version.h: FORCE

@@ -858,6 +858,16 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     [[ $stderr ]]
 }
 
+@test "a library of the program's may have functions of any name, the agent's too" {
+    mkdir modules
+    printf 'long %s(void) { __builtin_trap(); }\n' libraries library_of_thread rest_threads threads_fork threads_start |
+        gcc -shared -fPIC -nostdlib -o modules/names.so -x c -
+    configure 'mount("/modules", arguments[0])' "$PWD/modules"
+    environment LD_PRELOAD=/modules/names.so
+    same -c 'import ctypes; print(hasattr(ctypes.CDLL(None), "threads_fork"))'
+    output_is True
+}
+
 @test "a filter that keeps threads from being seen: cold, with the reason" {
     preload json
     configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
