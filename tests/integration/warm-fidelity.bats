@@ -424,8 +424,11 @@ spares_the_end() {
         [tracker]='import multiprocessing.resource_tracker' # scikit-learn
     )
     # requests, scipy; before 3.11 it cannot be told.
-    cold -c 'import sys; sys.exit(sys.version_info < (3, 11))' && holders[generator]='def numbers(): yield 1; yield 2
+    if cold -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        holders[generator]='def numbers(): yield 1; yield 2
 kept = numbers(); next(kept)'
+        holders[condition]='kept = (number for number in range(9) if str(number)); next(kept)' # pytz
+    fi
     most=$(faults_of_end_with acts 'class Acts:
     def __del__(self): pass
 kept = Acts()')
@@ -446,6 +449,10 @@ class Bound(metaclass=nb_type): pass')
 
 @test "… of another Python" {
     spares_the_end pandas-trixie
+}
+
+@test "… of the newest one" {
+    spares_the_end pandas-forky
 }
 
 @test "what imports left does something at its end after all: a file that is opened again, a process" {

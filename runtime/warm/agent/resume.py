@@ -66,7 +66,8 @@ def renew(entropy: bytes) -> None:
 # alone: a subclass may do anything, and so may what an instance of the first is given as its close().
 IN_MEMORY = _io.BytesIO, _io.StringIO
 ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
-GENERATOR = type(_ for _ in ())
+PLAIN = (_ for _ in ())
+GENERATOR = type(PLAIN)
 # Each has an instance that does something only when it has started a process: every import of scikit-learn makes one.
 TRACKERS = "multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"
 SEND = 123  # of CPython 3.11: how a generator waits for another
@@ -119,19 +120,31 @@ def start_threads() -> None:
         sys.modules["numexpr.interpreter"]._set_num_threads(NUMEXPR.pop())
 
 
+def handlers_of(code: "Any") -> "set[bytes]":
+    """The first instructions of the handlers of exceptions: Objects/exception_handling_notes.txt, from 3.11 on.
+
+    A table of numbers, four for each range of instructions, of which the third is the handler; six bits a byte, the
+    highest first.
+    """
+    numbers, number = [], 0
+    for byte in code.co_exceptiontable:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            numbers.append(number)
+            number = 0
+    return {code.co_code[2 * handler : 2 * handler + 2] for handler in numbers[2::4]}
+
+
 def has_handlers(code: "Any") -> bool:
     """Tell whether a generator can notice that it is closed: by try, with or yield from.
 
-    In the exception table (from 3.11 on) the first byte of each entry, and it alone, has the highest bit; from 3.12 on
-    every generator has one entry, for StopIteration, and one more for yield from.
+    From 3.12 on every generator has a handler, for StopIteration, and a range that leads there for each of its parts.
     """
-    table = getattr(code, "co_exceptiontable", None)
-    if table is None:
+    if sys.version_info < (3, 11):
         return True
-    entries = sum(byte >> 7 for byte in table)
-    if sys.version_info < (3, 12):
-        return entries > 0 or SEND in code.co_code[::2]
-    return entries > 1
+    if sys.version_info < (3, 12) and SEND in code.co_code[::2]:
+        return True
+    return bool(handlers_of(code) - handlers_of(PLAIN.gi_code))
 
 
 def may_act(thing: "Any") -> bool:
