@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # A restored interpreter is not to be told from a fresh one: the process, the interpreter, what it can do afterwards.
 # Every program runs cold and warm in containers of the same configuration; tests/warm has more of them.
-# images: python pandas pandas-trixie pandas-forky numexpr
+# images: python pandas pandas-bullseye pandas-trixie pandas-forky numexpr
 
 load ../lib/warm.bash
 
@@ -421,12 +421,12 @@ spares_the_end() {
     local -A holders=(
         [memory]='import io; kept = io.BytesIO(b"text")' # pandas
         [closed]='kept = open(__file__); kept.close()'   # nltk
-        [tracker]='import multiprocessing.resource_tracker' # scikit-learn
     )
     # requests, scipy; before 3.11 it cannot be told.
     if cold -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         holders[generator]='def numbers(): yield 1; yield 2
 kept = numbers(); next(kept)'
+        holders[tracker]='import multiprocessing.resource_tracker' # scikit-learn
         holders[condition]='kept = (number for number in range(9) if str(number)); next(kept)' # pytz
     fi
     most=$(faults_of_end_with acts 'class Acts:
@@ -449,6 +449,10 @@ class Bound(metaclass=nb_type): pass')
 
 @test "… of another Python" {
     spares_the_end pandas-trixie
+}
+
+@test "… of the oldest one" {
+    spares_the_end pandas-bullseye
 }
 
 @test "… of the newest one" {

@@ -66,8 +66,8 @@ def renew(entropy: bytes) -> None:
 # alone: a subclass may do anything, and so may what an instance of the first is given as its close().
 IN_MEMORY = _io.BytesIO, _io.StringIO
 ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
-PLAIN = (_ for _ in ())
-GENERATOR = type(PLAIN)
+PLAIN = (_ for _ in ()).gi_code
+GENERATOR = type(_ for _ in ())
 # Each has an instance that does something only when it has started a process: every import of scikit-learn makes one.
 TRACKERS = "multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"
 SEND = 123  # of CPython 3.11: how a generator waits for another
@@ -144,7 +144,7 @@ def has_handlers(code: "Any") -> bool:
         return True
     if sys.version_info < (3, 12) and SEND in code.co_code[::2]:
         return True
-    return bool(handlers_of(code) - handlers_of(PLAIN.gi_code))
+    return bool(handlers_of(code) - handlers_of(PLAIN))
 
 
 def may_act(thing: "Any") -> bool:
