@@ -116,3 +116,110 @@ class Half:
     readable = writable = seekable = lambda self: False
 stream = io.TextIOWrapper(Half()); print("ran")'
 }
+
+# A module of many classes and interned strings, and a library, /modules/lib.so: what its functions write is its own.
+make_ending() {
+    module ending.py <<<'import sys
+kept = [sys.intern("name %d" % number) for number in range(40000)]
+kinds = [type("Kind%d" % number, (), {"number": number}) for number in range(2000)]'
+    gcc -shared -fPIC -o modules/lib.so -x c - <<'END'
+#include <unistd.h>
+static void say(const char *text, int size) { (void)!write(2, text, size); }
+void registered(void) { say("registered\n", 11); }
+__attribute__((destructor)) static void destroyed(void) { say("destroyed\n", 10); }
+END
+    preload ending,json,traceback # which prints what is raised, from 3.13 on
+}
+
+# Prints the faults of a warm container that runs a program and ends with a status.
+faults_of() {
+    cold -c pass # has the program's configuration
+    configure 'config["annotations"]["run.pysbx.warm"] = "require"; process["args"] = ["python3", "-c", arguments[0]]' "$2"
+    python3 -c 'import resource, subprocess, sys
+status = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+assert status == int(sys.argv[1]), status
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt)' "$1" "$RUNTIME" run --bundle bundle box
+}
+
+# However a program ends, types and strings of the snapshot are not given back; the status is what it is. The faults
+# are at most so many percent of a whole end's.
+ends_shortly() {
+    use_image "$1"
+    make_ending
+    warm -c pass
+    local whole faults
+    whole=$(faults_of 3 'import ctypes, sys; lib = ctypes.CDLL("/modules/lib.so"); ctypes.pythonapi.Py_AtExit(lib.registered); sys.exit(3)')
+    while read -r status program; do
+        faults=$(faults_of "$status" "$program")
+        echo "$status, $program: $faults faults of $whole"
+        ((faults * 100 < whole * $2))
+    done <<'END'
+0 pass
+3 import sys; sys.exit(3)
+1 import sys; sys.exit("a text")
+1 1 / 0
+4 import json, sys; json.loads("[]", object_hook=sys.exit); (lambda: exec("raise SystemExit(4)"))()
+END
+}
+
+@test "the end is short, whatever the exit status" {
+    ends_shortly python 50
+}
+
+@test "the end is short: Python 3.9, as Debian 11 has it, which leaves strings alone by itself" {
+    ends_shortly pandas-bullseye 80
+}
+
+@test "the end is short: Python 3.13, as Debian 13 has it" {
+    ends_shortly pandas-trixie 50
+}
+
+@test "the end is short: Python 3.14, as Debian 14 has it" {
+    ends_shortly pandas-forky 50
+}
+
+@test "the exit status: of an end by a signal, of streams that cannot be flushed, of a thread that goes on" {
+    same -c 'raise KeyboardInterrupt'
+    same -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT); signal.pause()'
+    same -c 'import os; os.dup2(os.open("/dev/full", os.O_WRONLY), 1); print("a line")'
+    [[ $(<warm.code) == 120 ]]
+    same -c 'import os, sys; os.dup2(os.open("/dev/full", os.O_WRONLY), 1); print("a line"); sys.exit(3)'
+    same -c 'import os; os.dup2(os.open("/dev/full", os.O_WRONLY), 2); import sys; sys.stderr.write("half a line")'
+    same -c 'import sys; sys.stdout.close()'
+    same -c 'import sys; sys.stdout = sys.__stdout__ = None; sys.exit(5)'
+    same -c 'import sys; sys.stdout.detach(); sys.exit(6)'
+    same -c 'import sys
+class Loud:
+    write = lambda self, text: None
+    flush = lambda self: print("flushed", file=sys.__stderr__)
+sys.stdout = Loud(); sys.exit(7)'
+    same -c 'import sys; write = sys.stdout.write; sys.stdout.flush = lambda: write("flushed\n")'
+    same -c 'import threading, time
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+threading.Thread(target=lambda: (time.sleep(0.1), print("last"))).start()
+raise SystemExit(8)'
+    same -c 'import os
+for status in range(3):
+    if os.fork() == 0: raise SystemExit(status)
+print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)))'
+}
+
+@test "what is called last is called: functions of Py_AtExit, destructors of libraries, what libc has to flush" {
+    make_ending
+    same -c 'import ctypes; lib = ctypes.CDLL("/modules/lib.so")
+libc = ctypes.CDLL(None); libc.printf(b"still in the buffer\n")'
+    output_is "still in the buffer"
+    diff warm.err <(echo destroyed)
+    same -c 'import ctypes; lib = ctypes.CDLL("/modules/lib.so"); ctypes.pythonapi.Py_AtExit(lib.registered)'
+    diff warm.err <(printf '%s\n' registered destroyed)
+}
+
+@test "exit handlers that a program calls by itself are not its end" {
+    same -c 'import atexit, json, sys
+class Last:
+    def __del__(self): print("deleted", sys.is_finalizing())
+last = Last()
+atexit.register(print, "called"); atexit._run_exitfuncs()
+print("json" in sys.modules, __import__("json") is json); sys.exit(3)'
+    output_has "True True"
+}

@@ -17,6 +17,7 @@
 #include <linux/signal.h>
 #include <stdbool.h>
 
+#include "warm/agent/ending.h"
 #include "warm/agent/loaded.h"
 #include "warm/agent/python_abi.h"
 #include "warm/agent/services.h"
@@ -51,7 +52,8 @@ static struct {
     PyObject *settle; /* the bootstrap's last word, called without its frames */
     PyObject *resume; /* of resume.py */
     PyObject *leave;  /* the same */
-    PyObject *renew;  /* the same */
+    PyObject *give_up, *is_flushed;
+    PyObject *renew; /* the same */
     PyObject *end_threads, *start_threads;
     PyObject *kept; /* its arguments, when there are any */
     const char *executable;
@@ -113,11 +115,15 @@ static PyObject *load_resume(void)
         return NULL;
     agent.resume = PyDict_GetItemString(names, "resume");
     agent.leave = PyDict_GetItemString(names, "leave");
+    agent.give_up = PyDict_GetItemString(names, "give_up");
+    agent.is_flushed = PyDict_GetItemString(names, "is_flushed");
     agent.renew = PyDict_GetItemString(names, "renew");
     agent.end_threads = PyDict_GetItemString(names, "end_threads");
     agent.start_threads = PyDict_GetItemString(names, "start_threads");
     Py_IncRef(agent.resume);
     Py_IncRef(agent.leave);
+    Py_IncRef(agent.give_up);
+    Py_IncRef(agent.is_flushed);
     Py_IncRef(agent.renew);
     Py_IncRef(agent.end_threads);
     Py_IncRef(agent.start_threads);
@@ -133,11 +139,20 @@ static PyObject *leave(PyObject *self, PyObject *args)
         Py_IncRef(&_Py_NoneStruct);
         return &_Py_NoneStruct;
     }
-    PyObject *all = PyObject_CallObject(agent.leave, agent.kept);
-    if (all != NULL && PyObject_IsTrue(all) > 0) {
+    PyObject *all = PyObject_CallObject(is_ending() ? agent.leave : agent.give_up, agent.kept);
+    if (all == NULL)
+        return NULL;
+    if (PyObject_IsTrue(all) > 0) {
         Py_DecRef(agent.kept);
         agent.kept = NULL;
+        return all;
     }
+    PyObject *flushed = PyObject_CallObject(agent.is_flushed, NULL);
+    if (flushed == NULL)
+        return NULL;
+    if (PyObject_IsTrue(flushed) > 0)
+        shorten_ending();
+    Py_DecRef(flushed);
     return all;
 }
 
@@ -378,7 +393,7 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
     if (_PyInterpreterState_SetNotRunningMain != NULL)
         _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
     Py_LeaveRecursiveCall(); /* the level of this very call */
-    exit(Py_RunMain());
+    exit(run_main());
 }
 
 static void rehearse(PyObject *settled)

@@ -194,6 +194,14 @@ def harmless(gc: "Any") -> "list[Any] | None":
     return [thing for thing in things if type(thing) is not GENERATOR]
 
 
+def give_up(*_: object) -> bool:
+    """All goes, in an order that depends on what the collector can see."""
+    import gc
+
+    gc.unfreeze()
+    return True
+
+
 def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") -> bool:
     """Spare the end of the process what the snapshot holds, whose pages it would touch one by one.
 
@@ -204,12 +212,26 @@ def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") ->
     import gc
 
     if idle is None or any(map(may_act, [*idle, *with_finalizers(gc)])):
-        gc.unfreeze()  # the order at the end depends on what the collector can see
-        return True
+        return give_up()
     for name, module in kept.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]
     return False
+
+
+def is_flushed() -> bool:
+    """Flush the standard streams, as CPython does next. Returns False where one is not the usual, or it fails."""
+    try:
+        for stream in sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__:
+            if stream is None:
+                continue
+            if type(stream) is not _io.TextIOWrapper or "flush" in vars(stream) or type(stream.buffer) not in ON_FILES:
+                return False
+            if not stream.closed:
+                stream.flush()
+    except Exception:  # CPython will find and say it again
+        return False
+    return True
 
 
 def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]") -> None:

@@ -1,0 +1,160 @@
+/* Types, interned strings and the interpreter's caches are all over the snapshot: to give them back writes to
+ * half of its pages, and whoever writes to a page copies it. Nobody would notice that they are not given
+ * back, but only Py_RunMain() knows the exit status, and it goes on when Py_FinalizeEx() returns. So that is
+ * made to return: from a function that is called deep in it, when the dictionary of the interpreter goes, the
+ * stack is unwound up to its caller, as an exception of C++ would do it. What is unwound are functions of
+ * CPython that free things, and they hold no lock there. Whether the tables lead the right way is seen at the
+ * bottom of the stack. */
+#include "warm/agent/ending.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "warm/agent/python_abi.h"
+#include "warm/agent/unwind.h"
+
+#define FRAMES_MAX     128
+#define EXIT_FUNCTIONS 32 /* NEXITFUNCS: so many can be registered by Py_AtExit() */
+
+/* The frame that Py_RunMain() returns to. */
+__attribute__((used)) static struct frame bottom;
+
+/* note_frame: that of the caller, as it goes on. run_main: note the frame, and run. end_early: the
+ * destructor, which returns, or goes on where find_end() says. */
+__asm__(".text\n"
+        ".type note_frame, @function\n"
+        "note_frame:\n"
+        "    mov %rbx, 0(%rdi)\n"
+        "    mov %rbp, 8(%rdi)\n"
+        "    mov %r12, 16(%rdi)\n"
+        "    mov %r13, 24(%rdi)\n"
+        "    mov %r14, 32(%rdi)\n"
+        "    mov %r15, 40(%rdi)\n"
+        "    lea 8(%rsp), %rax\n"
+        "    mov %rax, 48(%rdi)\n"
+        "    mov 0(%rsp), %rax\n"
+        "    mov %rax, 56(%rdi)\n"
+        "    ret\n"
+        ".size note_frame, . - note_frame\n"
+        ".globl run_main\n"
+        ".hidden run_main\n"
+        ".type run_main, @function\n"
+        "run_main:\n"
+        "    sub $8, %rsp\n"
+        "    lea bottom(%rip), %rdi\n"
+        "    call note_frame\n"
+        "    lea 1f(%rip), %rcx\n"
+        "    mov %rcx, 56(%rdi)\n"
+        "    call Py_RunMain@PLT\n"
+        "1:  add $8, %rsp\n"
+        "    ret\n"
+        ".size run_main, . - run_main\n"
+        ".type end_early, @function\n"
+        "end_early:\n"
+        "    sub $72, %rsp\n"
+        "    mov %rsp, %rdi\n"
+        "    call note_frame\n"
+        "    lea 80(%rsp), %rax\n"
+        "    mov %rax, 48(%rdi)\n"
+        "    mov 72(%rsp), %rax\n"
+        "    mov %rax, 56(%rdi)\n"
+        "    call find_end\n"
+        "    test %al, %al\n"
+        "    jz 1f\n"
+        "    mov 0(%rsp), %rbx\n"
+        "    mov 8(%rsp), %rbp\n"
+        "    mov 16(%rsp), %r12\n"
+        "    mov 24(%rsp), %r13\n"
+        "    mov 32(%rsp), %r14\n"
+        "    mov 40(%rsp), %r15\n"
+        "    mov 56(%rsp), %rcx\n"
+        "    mov 48(%rsp), %rsp\n"
+        "    xor %eax, %eax\n"
+        "    jmp *%rcx\n"
+        "1:  add $72, %rsp\n"
+        "    ret\n"
+        ".size end_early, . - end_early\n");
+
+void note_frame(struct frame *frame) __attribute__((visibility("hidden")));
+void end_early(PyObject *capsule) __attribute__((visibility("hidden")));
+
+/* Where the code of Py_FinalizeEx() begins: from 3.13 on it may only jump to that. */
+static uint64_t finalization(void)
+{
+    const uint8_t *code = (const uint8_t *)(uintptr_t)Py_FinalizeEx;
+    int32_t offset;
+    if (code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa) /* endbr64 */
+        code += 4;
+    if (code[0] == 0x48 && code[1] == 0x8d && code[2] == 0x3d) /* lea _PyRuntime(%rip), %rdi */
+        code += 7;
+    if (code[0] != 0xe9)
+        return (uint64_t)(uintptr_t)Py_FinalizeEx;
+    __builtin_memcpy(&offset, code + 1, sizeof(offset));
+    return (uint64_t)(uintptr_t)(code + 5) + (uint64_t)(int64_t)offset;
+}
+
+static bool is_bottom(const struct frame *f)
+{
+    return f->rip == bottom.rip && f->rsp == bottom.rsp && f->rbx == bottom.rbx && f->rbp == bottom.rbp &&
+           f->r12 == bottom.r12 && f->r13 == bottom.r13 && f->r14 == bottom.r14 && f->r15 == bottom.r15;
+}
+
+/* A processor that keeps returns on a stack of its own would find another one there. */
+static bool has_shadow_stack(void)
+{
+    uint64_t pointer = 0;
+    __asm__ volatile("rdsspq %0" : "+r"(pointer));
+    return pointer != 0;
+}
+
+enum place { ENDING, RUNNING, UNKNOWN };
+
+/* From a frame to that of Py_FinalizeEx()'s caller, where it is ENDING. */
+static enum place find_caller(struct frame *frame)
+{
+    const uint64_t wanted = finalization();
+    struct frame f = *frame;
+    enum place place = RUNNING;
+    for (int i = 0; i < FRAMES_MAX; i++) {
+        uint64_t function, below = f.rsp;
+        if (!unwind(&f, &function) || f.rsp <= below)
+            return UNKNOWN;
+        if (function == wanted && place == RUNNING) {
+            *frame = f;
+            place = ENDING;
+        }
+        if (is_bottom(&f))
+            return place;
+    }
+    return UNKNOWN;
+}
+
+__attribute__((used)) static bool find_end(struct frame *frame)
+{
+    return !has_shadow_stack() && find_caller(frame) == ENDING;
+}
+
+bool is_ending(void)
+{
+    struct frame frame;
+    note_frame(&frame);
+    return find_caller(&frame) != RUNNING;
+}
+
+static void nothing(void)
+{
+}
+
+void shorten_ending(void)
+{
+    int count = 0;
+    while (count <= EXIT_FUNCTIONS && Py_AtExit(nothing) == 0)
+        count++;
+    PyObject *things = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    if (count != EXIT_FUNCTIONS || things == NULL)
+        return;
+    PyObject *capsule = PyCapsule_New(&bottom, "ending", end_early);
+    if (capsule == NULL || PyDict_SetItemString(things, "ending", capsule) < 0)
+        PyErr_Clear();
+    Py_DecRef(capsule);
+}
