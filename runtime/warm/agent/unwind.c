@@ -202,7 +202,8 @@ static bool read_common(const uint8_t *at, struct program *p)
         return false;
     p->code_unit = take_unsigned(&c);
     p->data_unit = take_signed(&c);
-    if (take_unsigned(&c) != RETURN || take_unsigned(&c) != 1 || take(&c, 1) != FOUR_BYTES_FROM_HERE)
+    const uint64_t return_register = take_unsigned(&c), more = take_unsigned(&c), encoding = take(&c, 1);
+    if (return_register != RETURN || more != 1 || encoding != FOUR_BYTES_FROM_HERE)
         return false;
     p->place = p->wanted = 0;
     return !c.bad && run(p, c);
