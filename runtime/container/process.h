@@ -69,6 +69,10 @@ struct process_context {
 int process_plan(struct arena *a, const struct spec_process *process, const struct process_context *context,
                  struct process_plan *out, struct error *err);
 
+/* Its programs may come to hold CAP_SYS_PTRACE, which without a user namespace of the container's own lets
+ * them reach what is above them. Not so with CAP_SYS_ADMIN besides: there is no wall to climb. */
+bool process_may_trace(const struct process_plan *plan);
+
 /* The steps of the child, in the container's namespaces and root. */
 
 struct process_program {
