@@ -96,8 +96,7 @@ bool process_loads_early(const struct process_plan *plan);
 /* no_new_privs, labels that are not set yet, Landlock, filter, last capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
-/* In a process that was forked from the one of the plan, to be another program of the container: what is left
- * of confining it, but for Landlock's rules, which are the program's own. */
+/* The same in a process that was forked from the one of the plan, to be another program of the container. */
 int process_confine_hook(struct process_plan *plan, struct error *err);
 
 /* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)
