@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "container/process.h"
@@ -47,12 +48,15 @@ static const char *annotation(const struct record *record, const char *key)
     return NULL;
 }
 
-static int open_output(const struct record *record, const char *key)
+/* Of a hook that is a program of the container the path is one of the container, too: nothing that the image
+ * has put there is to lead through a descriptor of this process. */
+static int open_output(const struct hook_run *run, const struct record *record, const char *key)
 {
     const char *path = annotation(record, key);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
     if (path == NULL || path[0] == '\0')
         return -1;
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0700);
+    return run->environment != NULL ? path_open_no_magic(path, flags, 0700) : open(path, flags, 0700);
 }
 
 /* In the hook's process. The state comes as descriptor 0 at its first byte: a file of its own offset is not
@@ -166,8 +170,8 @@ static int judge(const struct spec_hook *hook, size_t index, const char *kind, i
 static int run_one(const struct spec_hook *hook, size_t index, const struct hook_run *run,
                    const struct record *record, int state, struct error *err)
 {
-    cleanup_fd int out = open_output(record, "run.oci.hooks.stdout");
-    cleanup_fd int errfd = open_output(record, "run.oci.hooks.stderr");
+    cleanup_fd int out = open_output(run, record, "run.oci.hooks.stdout");
+    cleanup_fd int errfd = open_output(run, record, "run.oci.hooks.stderr");
     cleanup_fd int captured = errfd < 0 ? memfd_create("hook", MFD_CLOEXEC) : -1;
     pid_t pid = fork();
     if (pid < 0)

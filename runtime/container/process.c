@@ -204,6 +204,8 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
     int ret = plan->warm != NULL ? apply_labels(plan, err) : 0;
+    plan->warm = NULL;
+    process_close_descriptors(plan, NULL, 0);
     return ret < 0 ? ret : process_confine(plan, NULL, err);
 }
 

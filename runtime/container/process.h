@@ -96,7 +96,8 @@ bool process_loads_early(const struct process_plan *plan);
 /* no_new_privs, labels that are not set yet, Landlock, filter, last capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
-/* The same in a process that was forked from the one of the plan, to be another program of the container. */
+/* The same in a process that was forked from the one of the plan, to be another program of the container,
+ * with no descriptor left but the standard streams. */
 int process_confine_hook(struct process_plan *plan, struct error *err);
 
 /* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)

@@ -494,6 +494,32 @@ config["hooks"] = {"startContainer": [{"path": "/usr/bin/python3", "args": ["pyt
     done
 }
 
+@test "a hook that is a program of the image is a link, and so is its log: neither leads through descriptors of the engine" {
+    local fd place
+    mkdir host
+    touch hooked
+    make_bundle true
+    cp bundle/rootfs/bin/busybox host/
+    configure 'config["hooks"] = {"startContainer": [
+    {"path": "/bin/hook", "args": ["sh", "-c", "echo escaped; echo escaped >/hooked"]}]}
+mount("/hooked", arguments[0] + "/hooked")
+config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
+    for fd in {3..15}; do
+        # The engine's own directory, and the root of the host, by the runtime's /proc.
+        for place in "/proc/self/fd/$fd" "/proc/self/fd/$fd/$$/root$PWD/host"; do
+            ln -sf "$place/busybox" bundle/rootfs/bin/hook
+            expect 1 run_box 7<host 14<host
+            stderr_has "it cannot be executed: "
+            ln -sf /bin/busybox bundle/rootfs/bin/hook
+            ln -sf "$place/log" bundle/rootfs/log
+            expect 0 run_box 7<host 14<host
+            [[ ! -e host/log && $(<hooked) == escaped ]]
+            rm bundle/rootfs/log
+            : >hooked
+        done
+    done
+}
+
 @test "a hook of the host runs in the container's namespaces: variables and directory of the image are not its own" {
     # CVE-2025-23266
     make_bundle true
