@@ -68,6 +68,28 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
     [[ $(find shared | sort | paste -sd,) == shared,shared/attr ]]
 }
 
+@test "/proc becomes a link while the container starts: procfs is masked, whatever its name is then, or there is none" {
+    # CVE-2019-19921, CVE-2023-27561: two containers share a root, and one of them swaps.
+    local round rc
+    make_bundle sh -c 'for n in $(seq 20000); do cd /proc && test -e keys && test -e sys/kernel && break; cd /; done
+wc -c <keys; touch sys/kernel/domainname 2>&1 | grep -o "Read-only.*"'
+    mkdir -p bundle/rootfs/{shared,proc} shared
+    ln -s shared bundle/rootfs/other
+    configure 'linux["maskedPaths"] = ["/proc/keys"]; linux["readonlyPaths"] = ["/proc/sys"]
+mount("/shared", arguments[0])' "$PWD/shared"
+    hold "$TESTS/lib/flip" bundle/rootfs/proc bundle/rootfs/other
+    : >outcomes
+    for ((round = 0; round < 60; round++)); do
+        rc=0
+        timeout 20 "$RUNTIME" run --bundle bundle box </dev/null >out 2>>errors || rc=$?
+        echo "$rc $(paste -sd, out)" >>outcomes
+    done
+    sort outcomes | uniq -c
+    [[ $(sort -u outcomes) == $'0 0,Read-only file system\n1 ' ]]
+    grep -v "is a symbolic link or not a directory: refusing to mount on it" errors && return 1
+    [[ -z $(ls -A shared) ]]
+}
+
 @test "/sys of the image is a link into /proc: what is mounted at /sys does not cover the runtime's way to labels" {
     # CVE-2023-28642
     make_bundle true
