@@ -84,8 +84,11 @@ static int run_hooks(const struct init_context *c, pid_t own, int starter, bool 
 {
     struct process_plan *process = &c->plan->process;
     const struct spec_hook_list *hooks = &c->plan->spec->hooks.start_container;
-    struct hook_run run = {
-        .kind = "startContainer", .status = "created", .pid = own, .environment = process->envp};
+    struct hook_run run = {.kind = "startContainer",
+                           .status = "created",
+                           .pid = own,
+                           .environment = process->envp,
+                           .labelled = process->selinux.label != NULL};
     if (hooks->count == 0)
         return 0;
     if (c->record->watched && !*confined) {

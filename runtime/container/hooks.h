@@ -21,6 +21,7 @@ struct hook_run {
      * runtime's. And whose process' confinement it shares; NULL: that of whoever runs it. */
     char *const *environment;
     struct process_plan *confine;
+    bool labelled; /* it has an SELinux label: what it says on standard error goes to the container's */
 };
 
 /* Run the hooks in order, each with the state on stdin, until one fails: exit status not 0, a signal, its
