@@ -47,9 +47,9 @@ int path_open_beneath(int dirfd, const char *path, int flags)
     return open_how(dirfd, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS);
 }
 
-int path_open_no_magic(const char *path, int flags)
+int path_open_no_magic(const char *path, int flags, mode_t mode)
 {
-    return open_how(AT_FDCWD, path, flags, 0, RESOLVE_NO_MAGICLINKS);
+    return open_how(AT_FDCWD, path, flags, mode, RESOLVE_NO_MAGICLINKS);
 }
 
 /* Descend to `path` one component at a time, each resolved again from the root by its whole prefix, so that

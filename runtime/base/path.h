@@ -24,7 +24,7 @@ int path_open_beneath(int dirfd, const char *path, int flags);
 
 /* openat2 in the root that the process has entered, without magic links (RESOLVE_NO_MAGICLINKS): they would
  * lead through a descriptor that the process still has of the host. */
-int path_open_no_magic(const char *path, int flags);
+int path_open_no_magic(const char *path, int flags, mode_t mode);
 
 /* Make the directory and what is missing above it (mode for each new one), following symbolic
  * links that stay within the root; returns an O_PATH descriptor of the directory or negative

@@ -60,7 +60,7 @@ int proc_open_regular(const char *path)
     int root = proc_root(NULL);
     if (root < 0)
         return root;
-    cleanup_fd int file = path_open_no_magic(path, O_PATH);
+    cleanup_fd int file = path_open_no_magic(path, O_PATH, 0);
     struct stat st;
     if (file < 0)
         return file;

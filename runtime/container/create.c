@@ -60,13 +60,12 @@ static const char *joined_mount_namespace(const struct plan *plan)
 }
 
 /* May a process of the container trace one of the runtime's that is born in its pid namespace? Not from a
- * user namespace of its own: unseen.h. One that has CAP_SYS_ADMIN as well need not. Whoever else is in a pid
- * namespace that is joined may have the capability too. */
+ * user namespace of its own: unseen.h. Whoever else is in a pid namespace that is joined may have the
+ * capability too. */
 static bool is_watched(const struct plan *plan)
 {
     const struct namespaces_plan *namespaces = &plan->namespaces;
-    uint64_t held = plan->has_process ? plan->process.caps.bounding | plan->process.caps.permitted : 0;
-    bool traces = (held >> CAP_SYS_PTRACE & 1) != 0 && (held >> CAP_SYS_ADMIN & 1) == 0;
+    bool traces = plan->has_process && process_may_trace(&plan->process);
     return ((namespaces->make | namespaces->join) & CLONE_NEWUSER) == 0 &&
            (((namespaces->make & CLONE_NEWPID) != 0 && traces) || (namespaces->join & CLONE_NEWPID) != 0);
 }

@@ -51,6 +51,7 @@ struct execution {
     int sync;
     pid_t pid;
     bool apart;
+    bool created; /* the container is not started yet */
 };
 
 static void execution_close(struct execution *x)
@@ -93,8 +94,23 @@ static int check_status(struct execution *x, struct error *err)
     if (status == STATUS_STOPPED || status == STATUS_CREATING)
         return error_text(err, -ESRCH, "cannot exec in container '%s': it is %s: container not running",
                           x->record.id, status_name(status));
+    x->created = status == STATUS_CREATED;
     x->init = record_pidfd(&x->record);
     return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
+}
+
+/* Until start the first process holds what it takes to confine itself, and nothing stands between it and who
+ * may trace it. In a user namespace of the container's own nobody may: unseen.h. */
+static int check_reach(const struct execution *x, struct error *err)
+{
+    if (!x->created || !process_may_trace(&x->plan) ||
+        (x->record.namespaces & (CLONE_NEWUSER | CLONE_NEWPID)) != CLONE_NEWPID)
+        return 0;
+    return error_text(
+        err, -EBUSY,
+        "cannot exec in container '%s': it is created, and with CAP_SYS_PTRACE the process could "
+        "trace its first one, which is not confined yet: start the container first",
+        x->record.id);
 }
 
 static const char *annotation(const struct record *record, const char *key)
@@ -126,6 +142,8 @@ static int plan(struct execution *x, struct error *err)
         ret = spec_validate_process(o->process, err);
     if (ret == 0)
         ret = process_plan(&x->arena, o->process, &context, &x->plan, err);
+    if (ret == 0)
+        ret = check_reach(x, err);
     if (ret == 0)
         ret = saved_seccomp(&x->arena, x->dir, &x->record, &x->plan.seccomp, err);
     if (ret == 0)
@@ -179,6 +197,19 @@ static int plan_warm(struct execution *x, const struct runtime_options *rt, stru
 
 /* In the child. */
 
+/* The kernel lets into namespaces by a process only who may look into it, and until start that is nobody who
+ * has no more than the container's user namespace. */
+static int no_entry(const struct execution *x, const char *what, struct error *err)
+{
+    int ret = -errno;
+    if (ret == -EPERM && x->created && (x->record.namespaces & CLONE_NEWUSER) != 0)
+        return error_text(err, ret,
+                          "cannot exec in container '%s': it is created, and until it is started only root "
+                          "may enter its user namespace: start the container first",
+                          x->record.id);
+    return error_set(err, ret, "%s of container '%s'", what, x->record.id);
+}
+
 static int enter_container(const struct execution *x, struct error *err)
 {
     /* As in the container's first process: the runtime of an ordinary user cannot do it afterwards. */
@@ -196,7 +227,7 @@ static int enter_container(const struct execution *x, struct error *err)
             return error_set(err, -errno, "open the root of container '%s'", x->record.id);
     }
     if (flags != 0 && setns(x->init, flags) < 0)
-        return error_set(err, -errno, "enter the namespaces of container '%s'", x->record.id);
+        return no_entry(x, "enter the namespaces", err);
     if (root >= 0 && (fchdir(root) < 0 || chroot(".") < 0))
         return error_set(err, -errno, "enter the root of container '%s'", x->record.id);
     if ((flags & CLONE_NEWUSER) != 0 && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
@@ -285,7 +316,7 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
     if (errno == EPERM && (x->record.namespaces & CLONE_NEWUSER) != 0 &&
         setns(x->init, CLONE_NEWUSER | CLONE_NEWPID) == 0)
         return 1;
-    return error_set(err, -errno, "enter the pid namespace of container '%s'", x->record.id);
+    return no_entry(x, "enter the pid namespace", err);
 }
 
 /* Clone into the container's cgroup, cgroup_fd, or where that cannot be; 0 in the child. */

@@ -30,23 +30,30 @@
 /* Bytes: about what the deepest chain of calls of the runtime takes, of which most are paths. */
 #define STACK_USED ((size_t)64 * 1024)
 
+/* Whoever in the container may trace this process while it waits for start, a program of exec or of another
+ * container in the same pid namespace, finds nothing in it that leads to the host. */
+static void let_go_of_host(const struct init_context *c)
+{
+    const struct process_plan *process = &c->plan->process;
+    /* The label of a hook is written to its own attributes, where a snapshot has kept them for later. */
+    bool labels = c->plan->spec->hooks.start_container.count > 0 && process->warm != NULL &&
+                  (process->selinux.label != NULL || process->apparmor.profile != NULL);
+    const int keep[] = {c->sync, c->start_socket, labels ? proc_root(NULL) : -1};
+    process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
+}
+
 /* The end of create. */
 static int become(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct process_plan *process = &c->plan->process;
-    if (!c->plan->has_process)
-        return 0;
-    int ret = process_become(process, c->copy, program, err);
+    int ret = c->plan->has_process ? process_become(process, c->copy, program, err) : 0;
     if (ret == 0 && process->warm != NULL)
         ret = warm_start_check(process, program->path, c->sync, err);
-    if (ret == 0 && process_loads_early(process)) {
-        ret = sync_send(c->sync, SYNC_LISTENER);
-        const int keep[] = {c->sync, c->start_socket};
-        process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
-        if (ret == 0)
-            ret = process_confine(process, c->handover, err);
-    }
-    return ret;
+    let_go_of_host(c);
+    if (ret < 0 || !c->plan->has_process || !process_loads_early(process))
+        return ret;
+    ret = sync_send(c->sync, SYNC_LISTENER);
+    return ret < 0 ? ret : process_confine(process, c->handover, err);
 }
 
 /* Wait until start says so; the descriptor to answer on, which closes itself at execve. */
@@ -77,8 +84,11 @@ static int run_hooks(const struct init_context *c, pid_t own, int starter, bool 
 {
     struct process_plan *process = &c->plan->process;
     const struct spec_hook_list *hooks = &c->plan->spec->hooks.start_container;
-    struct hook_run run = {
-        .kind = "startContainer", .status = "created", .pid = own, .environment = process->envp};
+    struct hook_run run = {.kind = "startContainer",
+                           .status = "created",
+                           .pid = own,
+                           .environment = process->envp,
+                           .labelled = process->selinux.label != NULL};
     if (hooks->count == 0)
         return 0;
     if (c->record->watched && !*confined) {

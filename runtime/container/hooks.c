@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "container/process.h"
@@ -47,12 +49,32 @@ static const char *annotation(const struct record *record, const char *key)
     return NULL;
 }
 
-static int open_output(const struct record *record, const char *key)
+/* Of a hook that is a program of the container the path is one of the container, too: nothing that the image
+ * has put there is to lead through a descriptor of this process. */
+static int open_output(const struct hook_run *run, const struct record *record, const char *key)
 {
     const char *path = annotation(record, key);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
     if (path == NULL || path[0] == '\0')
         return -1;
-    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0700);
+    return run->environment != NULL ? path_open_no_magic(path, flags, 0700) : open(path, flags, 0700);
+}
+
+/* In the hook's process, with a label of SELinux: it may use no file in memory of the runtime's, and would
+ * find nothing in its place. Pipes it may, as any program's standard streams are some. */
+static int state_pipe(int state)
+{
+    struct stat st;
+    int ends[2];
+    if (fstat(state, &st) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    bool fits = fcntl(ends[1], F_SETPIPE_SZ, (int)st.st_size) >= st.st_size &&
+                sendfile(ends[1], state, NULL, (size_t)st.st_size) == st.st_size;
+    close(ends[1]);
+    if (fits)
+        return ends[0];
+    close(ends[0]);
+    return -1;
 }
 
 /* In the hook's process. The state comes as descriptor 0 at its first byte: a file of its own offset is not
@@ -60,7 +82,10 @@ static int open_output(const struct record *record, const char *key)
 static _Noreturn void become_hook(const struct spec_hook *hook, const struct hook_run *run, int state,
                                   int out, int errfd)
 {
-    if (lseek(state, 0, SEEK_SET) < 0 || dup2(state, STDIN_FILENO) < 0)
+    if (lseek(state, 0, SEEK_SET) < 0)
+        _exit(126);
+    int piped = run->labelled ? state_pipe(state) : -1;
+    if (dup2(piped >= 0 ? piped : state, STDIN_FILENO) < 0)
         _exit(126);
     if ((out >= 0 && dup2(out, STDOUT_FILENO) < 0) || (errfd >= 0 && dup2(errfd, STDERR_FILENO) < 0))
         _exit(126);
@@ -166,9 +191,9 @@ static int judge(const struct spec_hook *hook, size_t index, const char *kind, i
 static int run_one(const struct spec_hook *hook, size_t index, const struct hook_run *run,
                    const struct record *record, int state, struct error *err)
 {
-    cleanup_fd int out = open_output(record, "run.oci.hooks.stdout");
-    cleanup_fd int errfd = open_output(record, "run.oci.hooks.stderr");
-    cleanup_fd int captured = errfd < 0 ? memfd_create("hook", MFD_CLOEXEC) : -1;
+    cleanup_fd int out = open_output(run, record, "run.oci.hooks.stdout");
+    cleanup_fd int errfd = open_output(run, record, "run.oci.hooks.stderr");
+    cleanup_fd int captured = errfd < 0 && !run->labelled ? memfd_create("hook", MFD_CLOEXEC) : -1;
     pid_t pid = fork();
     if (pid < 0)
         return error_set(err, -errno, "hooks.%s[%zu]: start '%s'", run->kind, index, hook->path);

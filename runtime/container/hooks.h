@@ -21,12 +21,14 @@ struct hook_run {
      * runtime's. And whose process' confinement it shares; NULL: that of whoever runs it. */
     char *const *environment;
     struct process_plan *confine;
+    bool labelled; /* it has an SELinux label: what it says on standard error goes to the container's */
 };
 
 /* Run the hooks in order, each with the state on stdin, until one fails: exit status not 0, a signal, its
  * timeout (it is killed). Error names hook, path and reason, and ends with the last line that the hook wrote
  * to standard error. No descriptor but the standard streams reaches a hook. Annotations run.oci.hooks.stdout
- * and run.oci.hooks.stderr name files that take the output of hooks run by the runtime. */
+ * and run.oci.hooks.stderr name files that take the output of hooks, of the container where the hook is its
+ * program: no link of the image to /proc/self/fd is followed there. */
 int hooks_run(const struct spec_hook_list *hooks, const struct hook_run *run, const struct record *record,
               struct error *err);
 

@@ -199,19 +199,14 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
     return ret;
 }
 
-/* Labels are set for execve and inherited, or made ready in attributes that only their owner may write. */
+/* Labels are set for execve and inherited, or were made ready in attributes that only their owner may write.
+ */
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
-    int ret = identity_apply_no_new_privs(&plan->identity, err);
-    if (ret == 0 && plan->warm != NULL)
-        ret = selinux_apply_exec(&plan->selinux, err);
-    if (ret == 0 && plan->warm != NULL)
-        ret = apparmor_apply(&plan->apparmor, err);
-    if (ret == 0)
-        ret = seccomp_load(&plan->seccomp, NULL, err);
-    if (ret == 0 && confined_by_privilege(plan))
-        ret = caps_apply_after_uid(&plan->caps, err);
-    return ret;
+    int ret = plan->warm != NULL ? apply_labels(plan, err) : 0;
+    plan->warm = NULL;
+    process_close_descriptors(plan, NULL, 0);
+    return ret < 0 ? ret : process_confine(plan, NULL, err);
 }
 
 int process_execute(const struct process_plan *plan, const char *program, struct error *err)

@@ -69,6 +69,10 @@ struct process_context {
 int process_plan(struct arena *a, const struct spec_process *process, const struct process_context *context,
                  struct process_plan *out, struct error *err);
 
+/* Its programs may come to hold CAP_SYS_PTRACE, which without a user namespace of the container's own lets
+ * them reach what is above them. Not so with CAP_SYS_ADMIN besides: there is no wall to climb. */
+bool process_may_trace(const struct process_plan *plan);
+
 /* The steps of the child, in the container's namespaces and root. */
 
 struct process_program {
@@ -92,8 +96,8 @@ bool process_loads_early(const struct process_plan *plan);
 /* no_new_privs, labels that are not set yet, Landlock, filter, last capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
-/* In a process that was forked from the one of the plan, to be another program of the container: what is left
- * of confining it, but for Landlock's rules, which are the program's own. */
+/* The same in a process that was forked from the one of the plan, to be another program of the container,
+ * with no descriptor left but the standard streams. */
 int process_confine_hook(struct process_plan *plan, struct error *err);
 
 /* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)

@@ -1,4 +1,5 @@
 /* The process object planned: what the child will do, and how `plan` shows it. */
+#include <linux/capability.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -81,6 +82,12 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     if (ret == 0 && context->landlock_allow != NULL)
         landlock_plan_allow(a, context->landlock_allow, &out->landlock);
     return ret;
+}
+
+bool process_may_trace(const struct process_plan *plan)
+{
+    uint64_t held = plan->caps.bounding | plan->caps.permitted;
+    return (held >> CAP_SYS_PTRACE & 1) != 0 && (held >> CAP_SYS_ADMIN & 1) == 0;
 }
 
 void process_describe(const struct process_plan *plan, struct json_out *out)

@@ -1,6 +1,6 @@
 /* Landlock (landlock(7)): what the program may do with files, TCP ports, abstract sockets and signals, below
  * what all other mechanisms leave it. Decided by the annotation run.pysbx.landlock, for the container's first
- * process and for exec alike.
+ * process, startContainer hooks and exec alike.
  *
  * The annotation is the word "default", or a ruleset in JSON:
  *

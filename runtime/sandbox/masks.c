@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "sandbox/filesystem.h"
 #include "sandbox/mount_attach.h"
+#include "sandbox/mounts.h"
 
 /* What covers the masked paths; each is opened when first needed. */
 struct covers {
@@ -50,9 +51,9 @@ static bool out_of_reach(int code)
     return code == -ENOENT || code == -ENOTDIR || code == -EACCES;
 }
 
-static int make_readonly(int rootfd, const char *path, struct error *err)
+static int make_readonly(const struct mounts_plan *mounts, int rootfd, const char *path, struct error *err)
 {
-    cleanup_fd int target = path_open_in_root(rootfd, path, O_PATH, 0);
+    cleanup_fd int target = mounts_open(mounts, rootfd, path);
     if (out_of_reach(target))
         return 0;
     if (target < 0)
@@ -116,11 +117,10 @@ static int mask_directory(const struct masks_plan *plan, struct covers *covers, 
     return 0;
 }
 
-static int mask(const struct masks_plan *plan, struct covers *covers, int rootfd, const char *path,
+static int mask(const struct masks_plan *plan, struct covers *covers, int target, const char *path,
                 struct error *err)
 {
     struct stat st;
-    cleanup_fd int target = path_open_in_root(rootfd, path, O_PATH, 0);
     if (out_of_reach(target))
         return 0;
     if (target < 0)
@@ -131,14 +131,17 @@ static int mask(const struct masks_plan *plan, struct covers *covers, int rootfd
                                : mask_file(covers, target, path, err);
 }
 
-int masks_apply(const struct masks_plan *plan, int rootfd, struct error *err)
+int masks_apply(const struct masks_plan *plan, const struct mounts_plan *mounts, int rootfd,
+                struct error *err)
 {
     struct covers covers = {.null = -1, .directory = -1};
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < plan->readonly_count; i++)
-        ret = make_readonly(rootfd, plan->readonly[i], err);
-    for (size_t i = 0; ret == 0 && i < plan->masked_count; i++)
-        ret = mask(plan, &covers, rootfd, plan->masked[i], err);
+        ret = make_readonly(mounts, rootfd, plan->readonly[i], err);
+    for (size_t i = 0; ret == 0 && i < plan->masked_count; i++) {
+        cleanup_fd int target = mounts_open(mounts, rootfd, plan->masked[i]);
+        ret = mask(plan, &covers, target, plan->masked[i], err);
+    }
     fd_close(&covers.null);
     fd_close(&covers.directory);
     return ret;

@@ -10,6 +10,7 @@
 struct arena;
 struct error;
 struct json_out;
+struct mounts_plan;
 
 struct masks_plan {
     const char **masked, **readonly; /* absolute and clean */
@@ -24,7 +25,8 @@ int masks_plan(struct arena *a, const struct spec_linux *linux_, const char *lab
  * be that device: CVE-2025-31133) and masked directories with one empty read-only tmpfs, shared by all; make
  * read-only paths so with everything mounted below. Paths that do not exist, or that even the container's
  * root cannot reach, are passed over. */
-int masks_apply(const struct masks_plan *plan, int rootfd, struct error *err);
+int masks_apply(const struct masks_plan *plan, const struct mounts_plan *mounts, int rootfd,
+                struct error *err);
 
 void masks_describe(const struct masks_plan *plan, struct json_out *out);
 

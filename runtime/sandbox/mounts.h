@@ -43,7 +43,7 @@ struct mount_plan {
      * which are made meanwhile. */
     bool late;
     int source_fd; /* detached clone made by mounts_prepare, options applied; else -1 */
-    int mount_fd;  /* kept for mounts_finish; else -1 */
+    int mount_fd;  /* kept for mounts_finish and, of /proc and /sys, for mounts_open; else -1 */
 };
 
 struct mounts_plan {
@@ -70,6 +70,11 @@ int mounts_apply_late(struct mounts_plan *plan, int rootfd, struct error *err);
 
 /* Child: read-only at last what could not be so from the start. */
 int mounts_finish(struct mounts_plan *plan, struct error *err);
+
+/* Child: O_PATH of a path of the container, absolute and clean. What is beneath a /proc or /sys of the mounts
+ * is looked for in that mount, whatever somebody who shares the root makes of its name meanwhile: masks that
+ * went to another place would leave the real one open (CVE-2019-19921, CVE-2023-27561). Negative errno. */
+int mounts_open(const struct mounts_plan *plan, int rootfd, const char *path);
 
 /* The last of the mounts at exactly this target, or NULL. */
 const struct mount_plan *mounts_at(const struct mounts_plan *plan, const char *target);

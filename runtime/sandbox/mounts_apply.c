@@ -37,7 +37,7 @@ static int attach(struct mount_plan *m, int *fd, int target, struct error *err)
         return error_set(err, ret, "attach the mount");
     if (m->protect_cgroups && (ret = mount_protect_cgroups(*fd)) < 0)
         return error_set(err, ret, "make the host's cgroups read-only");
-    if (m->late_readonly)
+    if (m->late_readonly || m->strict_target)
         m->mount_fd = fd_steal(fd);
     return 0;
 }
@@ -216,13 +216,38 @@ int mounts_finish(struct mounts_plan *plan, struct error *err)
 {
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
-        if (m->mount_fd < 0)
+        if (m->mount_fd < 0 || !m->late_readonly)
             continue;
         bool recursive = (m->options.recursive.set & MOUNT_ATTR_RDONLY) != 0;
         int ret = mount_set_attrs(m->mount_fd, MOUNT_ATTR_RDONLY, recursive);
-        fd_close(&m->mount_fd);
+        if (!m->strict_target)
+            fd_close(&m->mount_fd);
         if (ret < 0)
             return error_set(err, ret, "mounts[%zu] ('%s'): make read-only", i, m->target);
     }
     return 0;
+}
+
+/* The rest of the path beneath the target, which begins with a slash or is empty; NULL: it is not beneath. */
+static const char *beneath(const char *path, const char *target)
+{
+    const char *rest = str_after(path, target);
+    return rest != NULL && (*rest == '/' || *rest == '\0') ? rest : NULL;
+}
+
+int mounts_open(const struct mounts_plan *plan, int rootfd, const char *path)
+{
+    const struct mount_plan *place = NULL;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct mount_plan *m = &plan->items[i];
+        if (m->strict_target && m->mount_fd >= 0 && beneath(path, m->target) != NULL)
+            place = m;
+        else if (place != NULL && m->kind != MOUNT_KIND_REMOUNT && m->kind != MOUNT_KIND_SYMLINK &&
+                 beneath(place->target, m->target) != NULL)
+            place = NULL; /* covered by another */
+    }
+    if (place == NULL)
+        return path_open_in_root(rootfd, path, O_PATH, 0);
+    const char *rest = beneath(path, place->target);
+    return path_open_in_root(place->mount_fd, *rest != '\0' ? rest : "/", O_PATH, 0);
 }

@@ -377,6 +377,82 @@ echo made; sleep 1000'
     done
 }
 
+# Traces a process of the container that waits for start, and says what in it leads to the host, or "nothing".
+REACH='
+import ctypes, os, sys
+SEIZE = 0x4206
+pid = int(sys.argv[1])
+if ctypes.CDLL(None).ptrace(SEIZE, pid, None, None) != 0:
+    sys.exit("not to be traced")
+found = []
+for name in "root", "cwd", *("fd/" + fd for fd in os.listdir(f"/proc/{pid}/fd") if int(fd) > 2):
+    place = f"/proc/{pid}/{name}"
+    if os.path.isdir(place) and not os.path.samestat(os.stat(place), os.stat("/")):
+        found.append(os.readlink(place))
+        for host in f"{place}/1/root/etc", f"{place}/../../../etc":
+            found += [host] if os.path.isdir(host) else []
+print(found or "nothing")'
+
+@test "a program of exec would trace the first process of a container that is not started: only once that is confined" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local forbids
+    for forbids in True False; do
+        make_python_bundle sleep 1000
+        configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
+seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
+        create_box
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could trace"
+        runtime start box
+        expect 0 runtime exec box python3 -c "$REACH" 1
+        output_is nothing
+        runtime delete --force box
+        # What gets the capability from exec alone is no other thing; what has it not is let in.
+        configure 'capabilities("CAP_KILL")'
+        create_box
+        expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        stderr_has "start the container first"
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "not to be traced"
+        runtime delete --force box
+    done
+    # There is no wall between CAP_SYS_ADMIN and the host.
+    configure 'capabilities("CAP_SYS_PTRACE", "CAP_SYS_ADMIN")'
+    create_box
+    expect 0 runtime exec box true
+    runtime delete --force box
+}
+
+@test "a program of exec in a user namespace would trace the first process before start: nobody may" {
+    make_python_bundle sleep 1000
+    configure "$OWN_USERS"
+    create_box
+    if is_rootless; then
+        expect 1 runtime exec box true
+        stderr_has "it is created, and until it is started only root may enter its user namespace"
+    else
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "not to be traced"
+    fi
+    runtime start box
+    expect 0 runtime exec box python3 -c "$REACH" 1
+}
+
+@test "another container of a pod would reach the host through one that waits for start: nothing in that leads there" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local pid number
+    make_python_bundle sleep 1000
+    configure 'capabilities("CAP_SYS_PTRACE")'
+    start_box
+    pid=$(pid_of_box)
+    configure 'namespace("pid", f"/proc/{arguments[0]}/ns/pid"); hook("startContainer", "true")' "$pid"
+    runtime create --bundle bundle --pid-file pid second </dev/null >/dev/null 2>&1 3>&- 7<"$PWD"
+    number=$(awk '/^NSpid:/ { print $NF }' "/proc/$(<pid)/status")
+    expect 0 runtime exec box python3 -c "$REACH" "$number"
+    output_is nothing
+    runtime start second
+}
+
 # What a process says of its confinement, and of variables that are somebody's: CONFINEMENT for busybox' shell.
 CONFINEMENT='grep -E "^(NoNewPrivs|Seccomp|Cap...):" /proc/self/status; env | grep -E "^(IMAGE|ENGINE|LD_PRELOAD)="'
 
@@ -415,6 +491,32 @@ config["hooks"] = {"startContainer": [{"path": "/usr/bin/python3", "args": ["pyt
         expect 0 run_box
         [[ $(wc -l <hooked) == 2 && $(<hooked) == *$'Seccomp:\t2'* ]]
         [[ $(sort -u hooked | wc -l) == 1 ]] || { cat hooked; return 1; }
+    done
+}
+
+@test "a hook that is a program of the image is a link, and so is its log: neither leads through descriptors of the engine" {
+    local fd place
+    mkdir host
+    touch hooked
+    make_bundle true
+    cp bundle/rootfs/bin/busybox host/
+    configure 'config["hooks"] = {"startContainer": [
+    {"path": "/bin/hook", "args": ["sh", "-c", "echo escaped; echo escaped >/hooked"]}]}
+mount("/hooked", arguments[0] + "/hooked")
+config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
+    for fd in {3..15}; do
+        # The engine's own directory, and the root of the host, by the runtime's /proc.
+        for place in "/proc/self/fd/$fd" "/proc/self/fd/$fd/$$/root$PWD/host"; do
+            ln -sf "$place/busybox" bundle/rootfs/bin/hook
+            expect 1 run_box 7<host 14<host
+            stderr_has "it cannot be executed: "
+            ln -sf /bin/busybox bundle/rootfs/bin/hook
+            ln -sf "$place/log" bundle/rootfs/log
+            expect 0 run_box 7<host 14<host
+            [[ ! -e host/log && $(<hooked) == escaped ]]
+            rm bundle/rootfs/log
+            : >hooked
+        done
     done
 }
 

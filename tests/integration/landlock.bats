@@ -188,11 +188,20 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
     grep -q "touch: /x: Permission denied" err
 }
 
-@test "startContainer hooks are not restricted" {
-    make_bundle test -e /made
+@test "startContainer hooks, programs of the container, are restricted as its own is" {
+    make_bundle cat /tmp/hooked
     restrict default
-    configure 'hook("startContainer", "touch /made")'
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")
+hook("startContainer", "exec >/tmp/hooked 2>&1; touch /made; echo in its place; nc -w 1 127.0.0.1 9; true")'
     expect 0 run_box
+    output_has "touch: /made: Permission denied"
+    output_has "in its place"
+    output_has "nc: can't connect to remote host (127.0.0.1): Permission denied"
+    [[ ! -e bundle/rootfs/made ]]
+    restrict '{"filesystem": {"write": ["/"]}}'
+    expect 0 run_box
+    output_lacks "touch"
+    [[ -e bundle/rootfs/made ]]
 }
 
 @test "mistakes are named by their place, before anything is touched" {

@@ -30,6 +30,15 @@ PROFILE
     stderr_has "permission denied"
 }
 
+# What a hook of the image says of its profile, and what that forbids.
+readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >/tmp/allowed; echo x >/tmp/denied; true'
+
+@test "podman run, with a startContainer hook: the profile confines a program of the image as the container's" {
+    make_hook "$HOOK"
+    expect 0 run_hooked --security-opt apparmor=pysbx-test "$BUSYBOX" cat /scratch/hooked /tmp/allowed
+    [[ ${lines[0]} == "pysbx-test (enforce)" && ${lines[1]} == *"Permission denied" && ${lines[2]} == x ]]
+}
+
 @test "podman run --security-opt apparmor=unconfined: no profile" {
     expect 0 podman run --rm --network none --security-opt apparmor=unconfined "$BUSYBOX" cat /proc/self/attr/current
     output_is unconfined
@@ -80,6 +89,18 @@ run_warm() {
     [[ ${lines[0]} != "$seed" && ${lines[1]} == containers-default-*" (enforce)" && ${lines[2]} == "${lines[1]}" ]]
     expect 0 run_warm --security-opt apparmor=unconfined "$PYTHON" python3 -c "$PROFILES"
     [[ ${lines[1]} == unconfined && ${lines[2]} == unconfined && ${lines[3]} == allowed ]]
+}
+
+@test "podman run, warm, with a startContainer hook: the profile confines that before it confines the program" {
+    import_python
+    expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))'
+    local seed=$output
+    make_hook "$HOOK"
+    expect 0 run_hooked --annotation run.pysbx.warm=require \
+        --security-opt apparmor=pysbx-test "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))
+print(open("/scratch/hooked").read(), open("/proc/self/attr/current").read())'
+    [[ ${lines[0]} == "$seed" && ${lines[1]} == "pysbx-test (enforce)" && ${lines[2]} == *"Permission denied" ]]
+    [[ ${lines[3]} == *"pysbx-test (enforce)" ]]
 }
 
 @test "podman exec, warm: the profile of the container" {

@@ -16,6 +16,15 @@ setup_file() {
     [[ $output != "$first" ]]
 }
 
+@test "podman run, with a startContainer hook: a program of the image has the label of the container, and no right more" {
+    make_unlabelled given
+    make_hook 'exec >/scratch/hooked 2>&1; tr "\0" "\n" </proc/self/attr/current; cat /given/file; grep -o created'
+    expect 0 run_hooked --volume "$HOME/given:/given" "$BUSYBOX" \
+        cat /scratch/hooked /proc/self/attr/current
+    [[ ${lines[0]} == system_u:system_r:container_t:s0:c*,c* && ${lines[1]} == *"Permission denied" ]]
+    [[ ${lines[2]} == created && ${lines[3]} == "${lines[0]}" && ${#lines[@]} == 4 ]]
+}
+
 # bats test_tags=root
 @test "podman exec: the label of the container" {
     start_sleeper --name sleeper

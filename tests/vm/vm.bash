@@ -49,6 +49,18 @@ cgroup_of_process() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$1/cgroup")"
 }
 
+# Makes a hook for run_hooked: a script for the shell of the image, right before the program.
+make_hook() {
+    mkdir hooks
+    jq --null-input --arg script "$1" '{version: "1.0.0", stages: ["startContainer"], when: {always: true},
+        hook: {path: "/bin/sh", args: ["sh", "-c", $script]}}' >hooks/hook.json
+}
+
+# Runs a container that has the hook, and /scratch for it to write to.
+run_hooked() {
+    podman --hooks-dir "$PWD/hooks" run --rm --network none --tmpfs /scratch "$@"
+}
+
 # Starts a container that sleeps, as that of lib/podman.bash, and keeps its id: "--name NAME" comes first.
 start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >"$BATS_TEST_TMPDIR/id.$2"

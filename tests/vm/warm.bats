@@ -56,6 +56,18 @@ print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
     [[ $output != "$seed "* ]]
 }
 
+@test "podman run, warm, with a startContainer hook: it has the label before the program has it" {
+    local program='print(hash("the seed of this snapshot")); print(open("/scratch/hooked").read(), end="")
+print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
+    expect 0 run_warm "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))'
+    local seed=$output
+    make_hook 'exec >/scratch/hooked 2>&1; tr "\0" "\n" </proc/self/attr/current'
+    expect 0 run_hooked --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c "$program"
+    [[ ${lines[0]} == "$seed" && ${lines[1]} == system_u:system_r:container_t:s0:c*,c* ]]
+    [[ ${lines[2]} == "${lines[1]}" && ${#lines[@]} == 3 ]]
+}
+
 @test "podman run, warm and cold: the same labels of the process, its children, its files, its keys" {
     local -a options=(--security-opt "label=level:s0:c100,c200" --tmpfs /tmp)
     expect 0 run_cold "${options[@]}" "$PYTHON" python3 -c "$LABELS"
