@@ -25,6 +25,7 @@ from pysbx.command import main
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
 from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
+from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 
 # The client hands on only some variables of its own accord.
@@ -155,6 +156,19 @@ def test_running_and_sessions(small: Server) -> None:
         gone = await client.call_tool("run_in_session", {**session, "code": "x"})
         assert gone.is_error
         assert "start another" in text_of(gone)
+
+    small.run(test)
+
+
+def test_an_answer_to_an_earlier_request_is_told(small: Server) -> None:
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        assert text_of(await client.call_tool("run_in_session", {**session, "code": TWICE})) == "early"
+        done = await client.call_tool("run_in_session", {**session, "code": "2"})
+        assert done.is_error
+        assert done.structured_content["value"] is None
+        assert "[the session has ended: the sandbox sent what is no answer to this request" in text_of(done)
 
     small.run(test)
 

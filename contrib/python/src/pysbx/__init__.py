@@ -3,6 +3,7 @@
 from pysbx.decorator import sandbox, sandbox_async
 from pysbx.errors import (
     DependencyInstallError,
+    ForgedAnswerError,
     LimitsNotEnforceableError,
     PlatformNotSupportedError,
     PodmanNotInstalledError,
@@ -25,6 +26,7 @@ __all__ = [
     "ErrorReport",
     "Execution",
     "ExecutionError",
+    "ForgedAnswerError",
     "LimitsNotEnforceableError",
     "Mount",
     "PlatformNotSupportedError",

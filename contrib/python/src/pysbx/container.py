@@ -17,14 +17,14 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import msgpack
 
 from pysbx import frame, proxy, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
-from pysbx.inside.wire import HEADER
+from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -91,6 +91,10 @@ class Ended(Exception):
 
 class Cancelled(Exception):
     """The caller has changed its mind. The container has been killed."""
+
+
+class NoAnswer(Exception):
+    """What came is not the answer to the request; the text says what it is. The container has been killed."""
 
 
 class TooLarge(Exception):
@@ -224,17 +228,19 @@ class Container:
 
         Raises:
             SandboxStartupError: the container did not come to life; the runtime's words.
-            Deadline, Cancelled, Ended, TooLarge: see there.
+            Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
         """
         if self._proxy:
             request = {**request, "proxy": self._proxy}
         content = msgpack.packb(request, unicode_errors="surrogatepass")
-        outgoing = memoryview(HEADER.pack(len(content)) + content)
+        mark = os.urandom(MARK_SIZE)
+        outgoing = memoryview(HEADER.pack(len(content), mark) + content)
         deadline = time.monotonic() + timeout
         while True:
-            message = self._message()
+            begun = self.version is not None
+            message = self._message(mark if begun else GREETING)
             if message is not None:
-                if "hello" not in message:
+                if begun:
                     break
                 self._greet(message)
                 continue
@@ -266,14 +272,20 @@ class Container:
         try:
             major, minor = message["hello"]
             self.version = (int(major), int(minor))
-        except (TypeError, ValueError, OverflowError) as error:  # the last: of infinity
-            raise Ended(-1) from error
+        except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
+            self._refuse("a malformed greeting")
 
-    def _message(self) -> Message | None:
-        """Take a whole message off what has come in."""
+    def _refuse(self, what: str) -> NoReturn:
+        self.kill()
+        raise NoAnswer(what)
+
+    def _message(self, mark: bytes) -> Message | None:
+        """Take a whole message with a mark off what has come in."""
         if len(self._incoming) < HEADER.size:
             return None
-        (size,) = HEADER.unpack_from(self._incoming)
+        size, found = HEADER.unpack_from(self._incoming)
+        if found != mark:
+            self._refuse("what is no answer to this request: its code writes to the worker's socket")
         if size > self._answer_limit:
             self.kill()
             raise TooLarge(f"is larger than answer_limit, {self._answer_limit} bytes")
@@ -289,8 +301,7 @@ class Container:
         except Exception:  # whatever hostile bytes make the library raise
             message = None
         if not isinstance(message, dict):
-            self.kill()
-            raise Ended(self._code)
+            self._refuse("a malformed answer")
         return message
 
     def _send(self, outgoing: memoryview, *, last: bool) -> memoryview:

@@ -13,7 +13,15 @@ from typing import Any
 from pysbx import hints
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Message, OutputCallback, Usage
-from pysbx.errors import SandboxError, SandboxExecutionError, SandboxMemoryError, SandboxTimeoutError, Violation
+from pysbx.errors import (
+    ForgedAnswerError,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SerializationError,
+    Violation,
+)
 from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import exchange, names_of, text, violations_of
 
@@ -236,6 +244,8 @@ def failure(error: SandboxError) -> dict[str, Any]:
         return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
     if isinstance(error, SandboxMemoryError):
         return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
+    if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
+        return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
     if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
         code = re.search(r"code (\d+)", error.error_message)
         return {"exit_code": int(code[1]) & 0xFF if code else 1}
@@ -303,7 +313,7 @@ def run_code(
         How it went. What the code does is never an exception here.
 
     Raises:
-        SandboxError: the sandbox could not be made, or gave an answer that cannot be read.
+        SandboxError: the sandbox could not be made.
         ValueError, TypeError: an argument cannot be meant.
     """
     chosen = make_options(options, **changes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pysbx import hints, limits
 from pysbx.bundle import Bundle
-from pysbx.container import Container, Deadline, Ended, Message, TooLarge
+from pysbx.container import Container, Deadline, Ended, Message, NoAnswer, TooLarge
 from pysbx.errors import (
+    ForgedAnswerError,
     SandboxError,
     SandboxExecutionError,
     SandboxMemoryError,
@@ -48,7 +49,7 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 def execution_error(described: object, policy: Policy) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
-        return SandboxError(MALFORMED)
+        return ForgedAnswerError(MALFORMED)
     kind, message = text(described, "type"), text(described, "message")
     if described.get("memory") is True:
         said = f" ({message})" if message else ""
@@ -84,6 +85,8 @@ def exchange(container: Container, bundle: Bundle, request: Message, *, last: bo
         return container.exchange(request, bundle.policy.timeout_sec, last=last)
     except Deadline:
         raise timeout_error(bundle.policy) from None
+    except NoAnswer as other:
+        raise ForgedAnswerError(f"the sandbox sent {other}") from None
     except TooLarge as large:
         raise SerializationError(f"the answer {large}") from None
     except Ended as ended:

@@ -15,7 +15,7 @@ from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import NAMES, Container, Message, Usage
-from pysbx.errors import SandboxError
+from pysbx.errors import ForgedAnswerError, SandboxError
 from pysbx.execution import (
     Execution,
     Files,
@@ -272,5 +272,5 @@ class Sandbox:
             answer = self._exchange({"op": "list"})
         found = answer.get("files")
         if not isinstance(found, dict) or not all(map(_is_file, found.items())):
-            raise SandboxError(MALFORMED)
+            raise ForgedAnswerError(MALFORMED)
         return found

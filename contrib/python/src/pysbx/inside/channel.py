@@ -7,18 +7,12 @@ from typing import Any
 
 import msgpack
 
-from .wire import HEADER
+from .wire import GREETING, HEADER
 
 Message = dict[str, Any]
 CHUNK = 1 << 16
 NO_ROOM: Message = {"op": "no-room"}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
-
-
-def frame(message: Message) -> bytes:
-    """Return what is sent for a message."""
-    content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
-    return HEADER.pack(len(content)) + content
 
 
 class Channel:
@@ -30,6 +24,7 @@ class Channel:
     def attach(self) -> None:
         """Take the descriptor that this process was given, which in a fork is another one."""
         self._owner = os.getpid()
+        self._mark = GREETING
         self.descriptor = os.dup(0)  # not inherited by programs: PEP 446
         nothing = os.open("/dev/null", os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -53,7 +48,7 @@ class Channel:
         try:
             header = bytearray(HEADER.size)
             self._fill(memoryview(header))
-            (size,) = HEADER.unpack(header)
+            size, self._mark = HEADER.unpack(header)
             try:
                 content = bytearray(size)
             except MemoryError:
@@ -68,8 +63,13 @@ class Channel:
             return NO_ROOM
         return message
 
+    def frame(self, message: Message) -> bytes:
+        """Return what is sent for the answer to the request that was read last."""
+        content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
+        return HEADER.pack(len(content), self._mark) + content
+
     def write(self, message: Message) -> None:
-        """Send an answer.
+        """Send the answer to the request that was read last, or the greeting if there was none.
 
         Raises:
             MemoryError: there is no room to pack it; nothing has been sent.
@@ -79,7 +79,7 @@ class Channel:
         packer = Packer(unicode_errors="surrogatepass", autoreset=False)
         packer.pack(message)
         content = memoryview(packer.getbuffer())  # which is not copied, as what pack() returns would be
-        for part in (memoryview(HEADER.pack(len(content))), content):
+        for part in (memoryview(HEADER.pack(len(content), self._mark)), content):
             rest = part
             while rest:
                 rest = rest[os.write(self.descriptor, rest) :]
