@@ -151,7 +151,7 @@ def test_a_greeting_that_is_none(hello: str, tmp_path: Path) -> None:
     source = f"import os, struct, msgpack\ndata = msgpack.packb({{'hello': {hello}}})\n"
     source += "os.write(0, struct.pack('<Q16s', len(data), bytes(16)) + data)"
     (tmp_path / "sitecustomize.py").write_text(source)
-    found = run_code("1", mounts=[Mount(str(tmp_path), "/first")], env={"PYTHONPATH": "/first:/.pysbx"}, warm="off")
+    found = run_code("1", mounts=[Mount(tmp_path, "/first")], env={"PYTHONPATH": "/first:/.pysbx"}, warm="off")
     assert found.error is not None
     assert found.error.type == "ForgedAnswerError"
     assert "malformed greeting" in found.error.message

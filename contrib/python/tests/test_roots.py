@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,12 @@ def test_an_image_without_podman(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("paths", [("relative", "/x"), ("/x", "relative"), ("/x/../y", "/x"), ("/x", "/y/../z")])
 def test_mounts_are_absolute(paths: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match="absolute path"):
+        Mount(*paths)
+
+
+@pytest.mark.parametrize("paths", [(b"/x",), ("/x", b"/y"), (Path("x"), Path("/y"))])
+def test_what_is_no_path_is_no_mount(paths: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="absolute path"):
         Mount(*paths)
 

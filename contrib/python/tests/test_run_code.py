@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -353,6 +353,9 @@ def test_what_was_mounted_can_be_used(tmp_path: Path) -> None:
 
 def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     done = run_code("import os; print(os.getcwd())", workdir="/data", mounts=[Mount(str(tmp_path), "/data")])
+    assert done.stdout == "/data\n"
+    place = PurePosixPath("/data")
+    done = run_code("import os; print(os.getcwd())", workdir=place, mounts=[Mount(tmp_path, place)])
     assert done.stdout == "/data\n"
     with pytest.raises(ValueError, match="workdir"):
         run_code("1", workdir="../x")

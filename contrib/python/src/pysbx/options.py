@@ -102,8 +102,10 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
         base = _with_profile(base, profiles.load(str(given["profile"])))
     mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in OWN}
     for name in TEXTS & mine.keys():
+        if isinstance(mine[name], os.PathLike):
+            mine[name] = os.fspath(mine[name])
         mine[name] = mine[name] or ""
-        if name in PATHS and mine[name] and isinstance(mine[name], (str, os.PathLike)):
+        if name in PATHS and mine[name] and isinstance(mine[name], str):
             mine[name] = str(Path(mine[name]).absolute())
     if "dependencies" in mine:
         mine["dependencies"] = dependencies.normalise_all(mine["dependencies"] or ())
