@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -249,7 +249,7 @@ def test_threads_and_executors_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize("warm", ["off", "auto"])
-def test_files_that_were_not_closed_are_whole(warm: str) -> None:
+def test_files_that_were_not_closed_are_whole(warm: Literal["off", "auto"]) -> None:
     done = run_code(
         "import atexit, os\ntext = open('/output/text', 'w'); text.write('hi')\nraw = open('/output/raw', 'w+b')\n"
         "raw.write(b'hi')\natexit.register(raw.write, b'!')\nclosed = open('/output/closed', 'w'); closed.close()\n"

@@ -19,6 +19,7 @@ from pysbx.errors import (
 from pysbx.execution import Execution, ExecutionError, run_code
 from pysbx.hints import ErrorReport, explain
 from pysbx.interpreter import Mount
+from pysbx.keywords import SandboxOptions
 from pysbx.session import Sandbox
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "SandboxError",
     "SandboxExecutionError",
     "SandboxMemoryError",
+    "SandboxOptions",
     "SandboxStartupError",
     "SandboxTimeoutError",
     "SerializationError",

@@ -22,6 +22,7 @@ from pysbx.errors import (
     SerializationError,
     Violation,
 )
+from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import exchange, names_of, text, violations_of
 
@@ -292,7 +293,7 @@ def run_code(
     on_stderr: Callable[[str], None] | None = None,
     options: Options | None = None,
     cancel: int = -1,
-    **changes: Any,
+    **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox.
 

@@ -30,6 +30,7 @@ from pysbx.execution import (
     output_callback,
     run_request,
 )
+from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import MALFORMED, exchange, text
 from pysbx.places import cache_directory, write_whole
@@ -63,7 +64,7 @@ class Sandbox:
         on_stderr: Callable[[str], None] | None = None,
         options: Options | None = None,
         cancel: int = -1,
-        **changes: Any,
+        **changes: Unpack[SandboxOptions],
     ) -> None:
         """Describe the session; it starts at its first use.
 
