@@ -160,6 +160,7 @@ def test_run_with_a_profile() -> None:
         (["run", "/nonexistent.py"], 2, "nonexistent"),
         (["run", "-m"], 2, "-m: an argument is expected"),
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
+        (["run", "--mount", "/nonexistent", "-c", "1"], 125, "mount '/nonexistent': No such file or directory"),
         (["nonsense"], 2, "invalid choice"),
     ],
 )
@@ -168,6 +169,24 @@ def test_errors(arguments: list[str], code: int, said: str) -> None:
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_the_runtime_complains_of_is_said_once(tmp_path: Path) -> None:
+    python = tmp_path / "usr" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    done = pysbx("run", "--rootfs", str(tmp_path), "-c", "1")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "python3" in done.stderr
+    assert done.stderr.startswith("pysbx: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_comes_before_the_program_begins_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; print('early', file=sys.stderr, flush=True)")
+    options = ["--mount", f"{tmp_path}:/first", "--env", "PYTHONPATH=/first:/.pysbx", "--warm", "off"]
+    done = pysbx("run", *options, "-c", "import sys; print('late', file=sys.stderr)")
+    assert (done.returncode, done.stderr) == (0, "early\nlate\n")
 
 
 def test_without_a_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

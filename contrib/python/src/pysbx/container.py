@@ -154,6 +154,8 @@ class Container:
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.policy.answer_limit
         self._on_output = on_output
+        # Before the greeting, what comes may be the complaint of the runtime, which is not the program's output.
+        self._held: list[tuple[int, str]] = []
         self._cancel = cancel
         self._incoming = bytearray()
         self._usage: Usage | None = None
@@ -274,6 +276,7 @@ class Container:
             self.version = (int(major), int(minor))
         except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
             self._refuse("a malformed greeting")
+        self._release()
 
     def _refuse(self, what: str) -> NoReturn:
         self.kill()
@@ -381,12 +384,20 @@ class Container:
         return True
 
     def _hand_on(self, number: int, text: str) -> None:
-        if text and self._on_output is not None:
-            self._on_output(NAMES[number], text)
+        self._held.append((number, text))
+        if self.version is not None:
+            self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            number, text = self._held.pop(0)
+            if text and self._on_output is not None:
+                self._on_output(NAMES[number], text)
 
     def take(self, number: int) -> tuple[str, bool]:
         """Return what came through a stream since the last call, and whether it was cut."""
         self._hand_on(number, self.outputs[number].rest())
+        self._release()
         return self.outputs[number].take()
 
     def _drain(self) -> None:

@@ -132,7 +132,8 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options; made once, and again if somebody has cleaned up."""
     made, extra = _prepared(options)
-    needed = (made.path / "config.json", payload.directory(), *(Path(mount.source) for mount in extra))
+    sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
+    needed = (made.path / "config.json", payload.directory(), *sources)
     if not all(path.exists() for path in needed):
         _prepared.cache_clear()
         payload.directory.cache_clear()
