@@ -121,6 +121,36 @@ def test_run_with_files_and_options(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x").read_text() == "content"
 
 
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_what_cannot_be_written_to_the_output_is_named_and_the_rest_is_there(
+    tmp_path: Path, json_too: list[str]
+) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for directory in (out / "directory", elsewhere):
+        directory.mkdir(parents=True)
+    (out / "file").write_text("mine")
+    (out / "link").symlink_to(elsewhere)
+    source = """
+import os
+for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'new/x'):
+    os.makedirs(os.path.dirname(f'/output/{name}'), exist_ok=True)
+    open(f'/output/{name}', 'w').write('theirs')
+"""
+    done = pysbx("run", *json_too, "--output", str(out), "-c", source)
+    assert done.returncode == 2
+    assert (out / "new" / "x").read_text() == "theirs"
+    assert (out / "file").read_text() == "mine"
+    assert list(elsewhere.iterdir()) == []
+    assert sorted(done.stderr.splitlines()) == [
+        f"pysbx: --output: '{out}/directory' is not written: Is a directory",
+        f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' is there, and no directory",
+        f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' is there, and no directory",
+        f"pysbx: --output: '{out}/link/far/x' is not written: '{out}/link' leads out of '{out}'",
+        f"pysbx: --output: '{out}/link/x' is not written: '{out}/link' leads out of '{out}'",
+    ]
+    assert pysbx("run", "--output", str(out), "-c", f"{source}\nraise SystemExit(3)").returncode == 3
+
+
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
     for path in paths:
