@@ -122,6 +122,8 @@ def test_running_and_sessions(small: Server) -> None:
         done = await client.call_tool("run_python", {"code": "print(open('a').read())\n6 * 7", "files": {"a": "text"}})
         assert (done.is_error, text_of(done)) == (False, "text\n42")
         assert done.structured_content["value"] == "42"
+        done = await client.call_tool("run_python", {"code": "input() + input()", "stdin": "4\n\N{SNOWMAN}\n"})
+        assert done.structured_content["value"] == "'4\N{SNOWMAN}'"
         failed = await client.call_tool("run_python", {"code": "total = 1\nprint(totl)"})
         assert failed.is_error
         assert "line 2" in text_of(failed)
@@ -134,8 +136,10 @@ def test_running_and_sessions(small: Server) -> None:
         started = await client.call_tool("start_session", {})
         session = {"session_id": started.structured_content["session_id"]}
         await client.call_tool("run_in_session", {**session, "code": "x = 41"})
-        again = await client.call_tool("run_in_session", {**session, "code": "x + 1"})
+        again = await client.call_tool("run_in_session", {**session, "code": "x + int(input())", "stdin": "1"})
         assert again.structured_content["value"] == "42"
+        empty = await client.call_tool("run_in_session", {**session, "code": "input()"})
+        assert empty.structured_content["error"]["type"] == "EOFError"
         content = base64.b64encode(bytes(range(256))).decode()
         await client.call_tool("put_file", {**session, "path": "a/b", "content": content, "encoding": "base64"})
         size = await client.call_tool("run_in_session", {**session, "code": "len(open('a/b', 'rb').read())"})
@@ -233,6 +237,26 @@ def test_packages_that_are_allowed(large: Server) -> None:
         assert text_of(done) == "1"
 
     large.run(test)
+
+
+def test_a_client_hears_that_a_run_goes_on(small: Server) -> None:
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        for tool, more in (("run_python", {}), ("run_in_session", session)):
+            heard: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
+
+            async def hear(progress: float, total: float | None, message: str | None, into: Any = heard) -> None:
+                into.put_nowait((progress, message))
+
+            call = asyncio.ensure_future(client.call_tool(tool, {**more, "code": SLEEP}, progress_callback=hear))
+            first, second = await heard.get(), await heard.get()
+            assert 0 < first[0] < second[0]
+            assert "seconds" in (first[1] or "")
+            call.cancel()
+        await client.call_tool("end_session", session)
+
+    small.run(test)
 
 
 def test_twenty_calls_at_once(small: Server) -> None:
