@@ -253,7 +253,7 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
-        return _answer(Problem(kind, f"{request.method} {clean(request.url.path)}: {error.detail}"))
+        return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}"))
 
     async def known(request: Request, error: Exception) -> Response:
         return _answer(problem_of(error))
