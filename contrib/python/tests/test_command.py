@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -397,3 +398,61 @@ def test_completion_completes() -> None:
     ask += "COMP_WORDS=(pysbx run --mem) COMP_CWORD=2; _pysbx; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
     assert done.stdout == "doctor\n--memory\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("d", "deps doctor"),
+        ("deps ", "list prune install"),
+        ("deps prune --d", "--days"),
+        ("deps install --wheels ", ""),
+        ("completion ", "bash zsh fish"),
+        ("profiles m", "minimal"),
+        ("run ", ""),  # files
+        ("run --memory ", ""),
+        ("run --warm ", "auto require off"),
+        ("run --warm = r", "require"),
+        ("run --warm =", "auto require off"),
+        ("serve --allow-profile d", "data-science"),
+        ("serve --allow-p", "--allow-profile --allow-package"),
+    ],
+)
+def test_what_may_stand_in_a_place_is_completed(typed: str, words: str) -> None:
+    script = pysbx("completion", "bash").stdout
+    given = " ".join(map(shlex.quote, ["pysbx", *typed.split(" ")]))
+    ask = f"COMP_WORDS=({given}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _pysbx; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-uc", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{words}\n", "")
+
+
+def test_completion_in_a_shell_that_somebody_types_into(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(pysbx("completion", "bash").stdout)
+    (tmp_path / "file-to-run.py").touch()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvpe("bash", ["bash", "--norc", "-i"], {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)})
+    os.write(terminal, b"source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
+    said = b""
+
+    def until(text: bytes) -> None:
+        nonlocal said
+        while text not in said:
+            said += os.read(terminal, 1 << 16)
+        said = said.partition(text)[2]
+
+    for typed, got in (
+        (b"pysbx ru\t--wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
+        (b"pysbx dep\tins\t\n", b"got:deps;got:install;"),
+        (b"pysbx run --warm=o\t\n", b"off;"),
+    ):
+        until(b"ready:")
+        os.write(terminal, typed)
+        until(got)
+    os.write(terminal, b"exit\n")
+    with contextlib.suppress(OSError):  # the other side has closed
+        while os.read(terminal, 1 << 16):
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(terminal)
