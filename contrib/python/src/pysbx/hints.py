@@ -145,6 +145,7 @@ RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
         ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
         ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
         ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
+        ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
         ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
         ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
         ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),

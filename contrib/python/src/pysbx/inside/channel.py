@@ -11,8 +11,13 @@ from .wire import GREETING, HEADER
 
 Message = dict[str, Any]
 CHUNK = 1 << 16
+BUFFER = 1 << 20  # of a packer, at first
 NO_ROOM: Message = {"op": "no-room"}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
+
+
+def _packer() -> msgpack.Packer:
+    return Packer(unicode_errors="surrogatepass", autoreset=False)
 
 
 class Channel:
@@ -25,6 +30,7 @@ class Channel:
         """Take the descriptor that this process was given, which in a fork is another one."""
         self._owner = os.getpid()
         self._mark = GREETING
+        self._packer: msgpack.Packer | None = _packer()
         self.descriptor = os.dup(0)  # not inherited by programs: PEP 446
         nothing = os.open("/dev/null", os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -76,10 +82,18 @@ class Channel:
         """
         if os.getpid() != self._owner:  # a child that a finalizer has made, say: answers are not its to give
             os._exit(1)
-        packer = Packer(unicode_errors="surrogatepass", autoreset=False)
+        # The buffer that it begins with lasts, for where memory has come to its end there is none to be had.
+        packer, self._packer = self._packer or _packer(), None
         packer.pack(message)
-        content = memoryview(packer.getbuffer())  # which is not copied, as what pack() returns would be
-        for part in (memoryview(HEADER.pack(len(content), self._mark)), content):
-            rest = part
-            while rest:
-                rest = rest[os.write(self.descriptor, rest) :]
+        content = packer.getbuffer()  # which is not copied, as what pack() returns would be
+        size = len(content)
+        self._send(memoryview(HEADER.pack(size, self._mark)))
+        self._send(memoryview(content))
+        if size < BUFFER:
+            del content
+            packer.reset()
+            self._packer = packer
+
+    def _send(self, rest: memoryview) -> None:
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
