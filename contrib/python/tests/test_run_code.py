@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pysbx import Execution, Mount, SandboxStartupError, container, run_code
+from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
 from tests.conftest import descriptors
 
 
@@ -67,6 +67,28 @@ def test_a_process_that_dies_has_said_why(source: str, code: int, said: str) -> 
     assert (done.exit_code, done.stdout) == (code, "out\n")
     assert done.stderr.startswith(said)
     assert "".join(seen) == done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("import os; os._exit(134)", "SIGABRT"),
+        ("import os; os._exit(3)", ""),
+    ],
+)
+def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
+    done = run_code(source)
+    assert (done.error.type if done.error else "") == ("Crash" if name else "")
+    assert name in (done.error.message if done.error else "")
+    assert name == "" or (done.error is not None and "compiled code" in (done.error.hint or ""))
+
+    @sandbox
+    def call() -> None:
+        exec(source, {})
+
+    with pytest.raises(SandboxExecutionError, match=f"before it answered.*{name}"):
+        call()
 
 
 def test_an_error_has_its_line() -> None:

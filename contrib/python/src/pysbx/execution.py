@@ -24,7 +24,7 @@ from pysbx.errors import (
 )
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import exchange, names_of, text, violations_of
+from pysbx.outcome import crash, exchange, names_of, text, violations_of
 
 NAME = "<sandbox>"
 TIMED_OUT = 124  # as timeout(1) has it
@@ -239,6 +239,12 @@ def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
     return ExecutionError(kind, str(error), hint=hints.hint(kind, str(error)))
 
 
+def _crash(code: int) -> ExecutionError | None:
+    """Return the error of a process that a signal has ended, or that has ended as if one had; none has said a word."""
+    message = crash(code)
+    return ExecutionError("Crash", message, hint=hints.hint("Crash", message)) if message else None
+
+
 def failure(error: SandboxError) -> dict[str, Any]:
     """Return the fields of an Execution that ended without an answer; raise what is no outcome of the code."""
     if isinstance(error, SandboxTimeoutError):
@@ -248,8 +254,9 @@ def failure(error: SandboxError) -> dict[str, Any]:
     if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
         return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
     if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
-        code = re.search(r"code (\d+)", error.error_message)
-        return {"exit_code": int(code[1]) & 0xFF if code else 1}
+        found = re.search(r"code (\d+)", error.error_message)
+        code = int(found[1]) & 0xFF if found else 1
+        return {"exit_code": code, "error": _crash(code)}
     raise error
 
 

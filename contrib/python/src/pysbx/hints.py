@@ -147,6 +147,7 @@ RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
         ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
         ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
         ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
+        ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code has failed: an extension module, or ctypes")),
         ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
         ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),
         ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),

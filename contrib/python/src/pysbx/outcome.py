@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from pysbx import hints, limits
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Deadline, Ended, Message, NoAnswer, TooLarge
@@ -17,6 +19,8 @@ from pysbx.errors import (
 from pysbx.policy import Policy
 
 KILLED = 128 + 9
+# Signals of mistakes in compiled code; the others are sent by somebody who knows why.
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 MALFORMED = "the sandbox gave a malformed answer"
@@ -63,6 +67,12 @@ def timeout_error(policy: Policy) -> SandboxTimeoutError:
     return SandboxTimeoutError(f"not done after {policy.timeout_sec:g} seconds: killed", policy.timeout_sec)
 
 
+def crash(code: int) -> str:
+    """Return the name of the signal that has ended a process, if it is one of a crash, by its exit code; else ""."""
+    number = code - 128
+    return f"{signal.Signals(number).name}, {signal.strsignal(number)}" if number in CRASHES else ""
+
+
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
     """Return the exception for a container that ended without an answer."""
     policy, by = bundle.policy, bundle.enforcement.by
@@ -76,7 +86,9 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
         return SandboxMemoryError(f"killed for want of memory: {policy.memory_mb} MiB allowed", policy.memory_mb)
     # A function's caller learns from the exception what was said last; a program's takes it from the container.
     said = container.outputs[2].text()
-    return SandboxExecutionError("ProcessExit", f"the process ended with code {ended.code} before it answered", said)
+    name = crash(ended.code)
+    why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
+    return SandboxExecutionError("ProcessExit", why, said, hints.hint("Crash", name))
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
