@@ -105,6 +105,7 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         said = tools["run_python"].description or ""
         assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))
         assert len(said) < 600
+        assert all(tool.input_schema["additionalProperties"] is False for tool in tools.values())
         schema = tools["run_python"].output_schema
         assert schema is not None
         assert {"stdout", "value", "error"} <= set(schema["properties"])
@@ -186,6 +187,8 @@ def test_an_answer_to_an_earlier_request_is_told(small: Server) -> None:
         ("run_python", {"code": "1", "timeout_sec": -1}, "greater than 0"),
         ("run_python", {"code": "1", "files": {"../x": ""}}, "'../x'"),
         ("run_python", {}, "code"),
+        ("run_python", {"code": "1", "timeout": 5}, "has no such argument: did you mean 'timeout_sec'?"),
+        ("end_session", {"session_id": "x", "memory_mb": 5}, "end_session has no such argument: there are session_id"),
         ("run_in_session", {"session_id": "x", "code": "1"}, "no such session"),
         ("end_session", {"session_id": "x"}, "no such session"),
         ("get_file", {"session_id": "x", "path": "/etc/passwd"}, "no such session"),

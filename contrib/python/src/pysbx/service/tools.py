@@ -18,9 +18,10 @@ from typing import Annotated, Any, Literal, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, ContentBlock, ToolAnnotations
+from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 
+from pysbx import hints
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.service.answers import Outcome, file_of, result_of
 from pysbx.service.gate import Application, Message, Receive, Scope, Send, caller
@@ -242,6 +243,30 @@ def describe(offer: Offer, found: Survey) -> str:
     return " ".join(filter(None, parts))
 
 
+class Server(MCPServer[Any]):
+    """A server that refuses arguments which a tool has not got: of a limit that is misspelt, a model is to know."""
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools."""
+        tools = await super().list_tools()
+        for tool in tools:
+            tool.input_schema["additionalProperties"] = False
+        return tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        """Call a tool.
+
+        Raises:
+            ToolError: it has no such argument; or what the tool says.
+        """
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"]
+            for unknown in arguments.keys() - known if tool.name == name else ():
+                advice = hints.closest(unknown, known) or "there are"
+                raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
+        return await super().call_tool(name, arguments, context)
+
+
 def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
     """Return the server of the tools, for any transport."""
 
@@ -254,7 +279,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
             watch.cancel()
 
     about = describe(offer, found)
-    server: MCPServer[Any] = MCPServer(
+    server = Server(
         "pysbx",
         title="Python sandbox",
         instructions=f"Runs Python in sandboxes. {about}",
@@ -265,7 +290,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
     tools = Tools(offer, jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool, hints in (
+    for tool, about_it in (
         (tools.run_python, writes),
         (tools.start_session, writes),
         (tools.run_in_session, writes),
@@ -278,7 +303,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         server.add_tool(
             tool,
             description=f"{text} {about}" if tool.__name__ in ("run_python", "start_session") else text,
-            annotations=hints,
+            annotations=about_it,
         )
     return server
 
