@@ -151,9 +151,10 @@ def test_limits_of_a_profile_hold_where_nothing_else_is_said() -> None:
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"extends": "minimal", "imports": {"stage": "observe"}, "limits": {"timeout_sec": 3}}))
-    done = run_code("import os\nprint(os.getpid())", profile=str(path))
-    assert done.stdout == "1\n"
-    assert [violation.rule for violation in done.violations] == ["import"]
+    for name in (str(path), path):
+        done = run_code("import os\nprint(os.getpid())", profile=name)
+        assert done.stdout == "1\n"
+        assert [violation.rule for violation in done.violations] == ["import"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -121,6 +122,36 @@ def test_run_with_files_and_options(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x").read_text() == "content"
 
 
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_what_cannot_be_written_to_the_output_is_named_and_the_rest_is_there(
+    tmp_path: Path, json_too: list[str]
+) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for directory in (out / "directory", elsewhere):
+        directory.mkdir(parents=True)
+    (out / "file").write_text("mine")
+    (out / "link").symlink_to(elsewhere)
+    source = """
+import os
+for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x', 'new/x'):
+    os.makedirs(os.path.dirname(f'/output/{name}'), exist_ok=True)
+    open(f'/output/{name}', 'w').write('theirs')
+"""
+    done = pysbx("run", *json_too, "--output", str(out), "-c", source)
+    assert done.returncode == 2
+    assert (out / "new" / "x").read_text() == "theirs"
+    assert (out / "file").read_text() == "mine"
+    assert list(elsewhere.iterdir()) == []
+    assert sorted(done.stderr.splitlines()) == [
+        f"pysbx: --output: '{out}/directory' is not written: Is a directory",
+        f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' is there, and no directory",
+        f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' is there, and no directory",
+        f"pysbx: --output: '{out}/link/far/x' is not written: '{out}/link' leads out of '{out}'",
+        f"pysbx: --output: '{out}/link/x' is not written: '{out}/link' leads out of '{out}'",
+    ]
+    assert pysbx("run", "--output", str(out), "-c", f"{source}\nraise SystemExit(3)").returncode == 3
+
+
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
     for path in paths:
@@ -160,6 +191,7 @@ def test_run_with_a_profile() -> None:
         (["run", "/nonexistent.py"], 2, "nonexistent"),
         (["run", "-m"], 2, "-m: an argument is expected"),
         (["run", "--virtualenv", "/nonexistent", "-c", "1"], 125, "pyvenv.cfg"),
+        (["run", "--mount", "/nonexistent", "-c", "1"], 125, "mount '/nonexistent': No such file or directory"),
         (["nonsense"], 2, "invalid choice"),
     ],
 )
@@ -168,6 +200,24 @@ def test_errors(arguments: list[str], code: int, said: str) -> None:
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_the_runtime_complains_of_is_said_once(tmp_path: Path) -> None:
+    python = tmp_path / "usr" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    done = pysbx("run", "--rootfs", str(tmp_path), "-c", "1")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "python3" in done.stderr
+    assert done.stderr.startswith("pysbx: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_comes_before_the_program_begins_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; print('early', file=sys.stderr, flush=True)")
+    options = ["--mount", f"{tmp_path}:/first", "--env", "PYTHONPATH=/first:/.pysbx", "--warm", "off"]
+    done = pysbx("run", *options, "-c", "import sys; print('late', file=sys.stderr)")
+    assert (done.returncode, done.stderr) == (0, "early\nlate\n")
 
 
 def test_without_a_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,3 +398,61 @@ def test_completion_completes() -> None:
     ask += "COMP_WORDS=(pysbx run --mem) COMP_CWORD=2; _pysbx; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
     assert done.stdout == "doctor\n--memory\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("d", "deps doctor"),
+        ("deps ", "list prune install"),
+        ("deps prune --d", "--days"),
+        ("deps install --wheels ", ""),
+        ("completion ", "bash zsh fish"),
+        ("profiles m", "minimal"),
+        ("run ", ""),  # files
+        ("run --memory ", ""),
+        ("run --warm ", "auto require off"),
+        ("run --warm = r", "require"),
+        ("run --warm =", "auto require off"),
+        ("serve --allow-profile d", "data-science"),
+        ("serve --allow-p", "--allow-profile --allow-package"),
+    ],
+)
+def test_what_may_stand_in_a_place_is_completed(typed: str, words: str) -> None:
+    script = pysbx("completion", "bash").stdout
+    given = " ".join(map(shlex.quote, ["pysbx", *typed.split(" ")]))
+    ask = f"COMP_WORDS=({given}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _pysbx; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-uc", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{words}\n", "")
+
+
+def test_completion_in_a_shell_that_somebody_types_into(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(pysbx("completion", "bash").stdout)
+    (tmp_path / "file-to-run.py").touch()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execvpe("bash", ["bash", "--norc", "-i"], {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)})
+    os.write(terminal, b"source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
+    said = b""
+
+    def until(text: bytes) -> None:
+        nonlocal said
+        while text not in said:
+            said += os.read(terminal, 1 << 16)
+        said = said.partition(text)[2]
+
+    for typed, got in (
+        (b"pysbx ru\t--wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
+        (b"pysbx dep\tins\t\n", b"got:deps;got:install;"),
+        (b"pysbx run --warm=o\t\n", b"off;"),
+    ):
+        until(b"ready:")
+        os.write(terminal, typed)
+        until(got)
+    os.write(terminal, b"exit\n")
+    with contextlib.suppress(OSError):  # the other side has closed
+        while os.read(terminal, 1 << 16):
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(terminal)

@@ -405,7 +405,7 @@ def test_a_class_method_is_decorated_the_other_way_round() -> None:
 
 def test_an_unknown_option_is_named() -> None:
     with pytest.raises(TypeError, match="memory_gb"):
-        sandbox(memory_gb=1)
+        sandbox(memory_gb=1)  # type: ignore[call-overload]
 
 
 def test_an_environment_is_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,10 +50,18 @@ def test_output_without_an_error() -> None:
     assert explain("all is well\n") is None
 
 
+def test_a_local_name_that_was_misspelt() -> None:
+    said = "cannot access local variable 'totl' where it is not associated with a value"
+    assert hint("UnboundLocalError", said, ["total", "rows"]) == "did you mean 'total'?"
+    assert hint("UnboundLocalError", said, ["rows", "Tuple"]) == "assign it on every path, or declare it global"
+
+
 @pytest.mark.parametrize(
     ("kind", "message", "expected"),
     [
         ("MemoryError", "", "memory_mb"),
+        ("NameError", "name '__file__' is not defined", "/work"),
+        ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "asyncio.run"),
         ("EOFError", "EOF when reading a line", "stdin="),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),

@@ -25,6 +25,7 @@ from pysbx.command import main
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
 from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
+from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 
 # The client hands on only some variables of its own accord.
@@ -104,6 +105,7 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         said = tools["run_python"].description or ""
         assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))
         assert len(said) < 600
+        assert all(tool.input_schema["additionalProperties"] is False for tool in tools.values())
         schema = tools["run_python"].output_schema
         assert schema is not None
         assert {"stdout", "value", "error"} <= set(schema["properties"])
@@ -121,6 +123,8 @@ def test_running_and_sessions(small: Server) -> None:
         done = await client.call_tool("run_python", {"code": "print(open('a').read())\n6 * 7", "files": {"a": "text"}})
         assert (done.is_error, text_of(done)) == (False, "text\n42")
         assert done.structured_content["value"] == "42"
+        done = await client.call_tool("run_python", {"code": "input() + input()", "stdin": "4\n\N{SNOWMAN}\n"})
+        assert done.structured_content["value"] == "'4\N{SNOWMAN}'"
         failed = await client.call_tool("run_python", {"code": "total = 1\nprint(totl)"})
         assert failed.is_error
         assert "line 2" in text_of(failed)
@@ -133,8 +137,10 @@ def test_running_and_sessions(small: Server) -> None:
         started = await client.call_tool("start_session", {})
         session = {"session_id": started.structured_content["session_id"]}
         await client.call_tool("run_in_session", {**session, "code": "x = 41"})
-        again = await client.call_tool("run_in_session", {**session, "code": "x + 1"})
+        again = await client.call_tool("run_in_session", {**session, "code": "x + int(input())", "stdin": "1"})
         assert again.structured_content["value"] == "42"
+        empty = await client.call_tool("run_in_session", {**session, "code": "input()"})
+        assert empty.structured_content["error"]["type"] == "EOFError"
         content = base64.b64encode(bytes(range(256))).decode()
         await client.call_tool("put_file", {**session, "path": "a/b", "content": content, "encoding": "base64"})
         size = await client.call_tool("run_in_session", {**session, "code": "len(open('a/b', 'rb').read())"})
@@ -159,6 +165,19 @@ def test_running_and_sessions(small: Server) -> None:
     small.run(test)
 
 
+def test_an_answer_to_an_earlier_request_is_told(small: Server) -> None:
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        assert text_of(await client.call_tool("run_in_session", {**session, "code": TWICE})) == "early"
+        done = await client.call_tool("run_in_session", {**session, "code": "2"})
+        assert done.is_error
+        assert done.structured_content["value"] is None
+        assert "[the session has ended: the sandbox sent what is no answer to this request" in text_of(done)
+
+    small.run(test)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
@@ -168,6 +187,8 @@ def test_running_and_sessions(small: Server) -> None:
         ("run_python", {"code": "1", "timeout_sec": -1}, "greater than 0"),
         ("run_python", {"code": "1", "files": {"../x": ""}}, "'../x'"),
         ("run_python", {}, "code"),
+        ("run_python", {"code": "1", "timeout": 5}, "has no such argument: did you mean 'timeout_sec'?"),
+        ("end_session", {"session_id": "x", "memory_mb": 5}, "end_session has no such argument: there are session_id"),
         ("run_in_session", {"session_id": "x", "code": "1"}, "no such session"),
         ("end_session", {"session_id": "x"}, "no such session"),
         ("get_file", {"session_id": "x", "path": "/etc/passwd"}, "no such session"),
@@ -219,6 +240,26 @@ def test_packages_that_are_allowed(large: Server) -> None:
         assert text_of(done) == "1"
 
     large.run(test)
+
+
+def test_a_client_hears_that_a_run_goes_on(small: Server) -> None:
+    async def test(client: Client) -> None:
+        started = await client.call_tool("start_session", {})
+        session = {"session_id": started.structured_content["session_id"]}
+        for tool, more in (("run_python", {}), ("run_in_session", session)):
+            heard: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
+
+            async def hear(progress: float, total: float | None, message: str | None, into: Any = heard) -> None:
+                into.put_nowait((progress, message))
+
+            call = asyncio.ensure_future(client.call_tool(tool, {**more, "code": SLEEP}, progress_callback=hear))
+            first, second = await heard.get(), await heard.get()
+            assert 0 < first[0] < second[0]
+            assert "seconds" in (first[1] or "")
+            call.cancel()
+        await client.call_tool("end_session", session)
+
+    small.run(test)
 
 
 def test_twenty_calls_at_once(small: Server) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxMemoryError, limits, sandbox
+from pysbx import Sandbox, SandboxError, SandboxMemoryError, limits, run_code, sandbox
 
 MIB = 1 << 20
 
@@ -56,3 +56,39 @@ def test_a_session_does_not_keep_the_room_of_an_answer() -> None:
         before = int(session.run(used).value or 0)
         assert len(session.call(lambda: bytes(40 * MIB))) == 40 * MIB
         assert int(session.run(used).value or 0) - before < 20 * MIB
+
+
+@pytest.mark.parametrize("more", ["'a' * 1_000_000", "'a' * 1000", "[{}]"])
+def test_a_program_that_takes_all_memory_is_told_of_its_own_error_only(more: str) -> None:
+    needs_rlimits()
+    source = f"x = []\nwhile True:\n    x.append({more})"
+    done = run_code(source, memory_mb=96, timeout_sec=120)
+    assert done.error is not None, done.stderr
+    assert (done.exit_code, done.error.type) == (1, "MemoryError")
+    assert done.error.line == 3 or more == "[{}]"  # of the smallest things there is none left to note the line with
+    assert done.error.hint is not None
+    assert ".pysbx" not in done.stderr
+
+    @sandbox(memory_mb=96, timeout_sec=120)
+    def call() -> None:
+        exec(source, {})
+
+    with pytest.raises(SandboxMemoryError, match="96 MiB allowed"):
+        call()
+
+
+def test_a_session_goes_on_when_all_memory_is_taken() -> None:
+    needs_rlimits()
+    with Sandbox(memory_mb=96, timeout_sec=120) as session:
+        for _ in range(3):
+            done = session.run("x = []\nwhile True:\n    x.append('a' * 100_000)")
+            assert done.error is not None
+            assert done.error.type == "MemoryError"
+        assert session.run("len(x) > 100").value == "True"
+        assert session.run("x.clear(); len(bytes(40 << 20))").value == str(40 * MIB)
+
+
+def test_numpys_want_of_memory_has_a_hint(virtualenv: str) -> None:
+    done = run_code("import numpy; numpy.ones(10**12)", virtualenv=virtualenv, memory_mb=1024)
+    assert done.error is not None
+    assert "memory_mb" in (done.error.hint or "")

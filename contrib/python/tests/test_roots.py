@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,6 +177,23 @@ def test_mounts_are_absolute(paths: tuple[str, str]) -> None:
         Mount(*paths)
 
 
+@pytest.mark.parametrize("paths", [(b"/x",), ("/x", b"/y"), (Path("x"), Path("/y"))])
+def test_what_is_no_path_is_no_mount(paths: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match="absolute path"):
+        Mount(*paths)
+
+
 def test_a_mount_that_is_not_there() -> None:
-    with pytest.raises(SandboxStartupError, match="nonexistent"):
+    with pytest.raises(SandboxStartupError, match=r"^mount '/nonexistent/x': No such file or directory$"):
         run_code("1", mounts=[Mount("/nonexistent/x", "/x")])
+
+
+def test_a_mount_that_comes_and_goes(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    source, mounts = "import os; os.path.isdir('/x')", [Mount(place, "/x")]
+    for make, remove, said in ((place.mkdir, place.rmdir, "True"), (place.touch, place.unlink, "False")):
+        with pytest.raises(SandboxStartupError, match=r"^mount '.*/place': No such file"):
+            run_code(source, mounts=mounts)
+        make()
+        assert run_code(source, mounts=mounts).value == said
+        remove()

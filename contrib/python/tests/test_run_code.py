@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
 
 import pytest
 
-from pysbx import Execution, Mount, SandboxStartupError, container, run_code
+from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
 from tests.conftest import descriptors
 
 
@@ -67,6 +67,28 @@ def test_a_process_that_dies_has_said_why(source: str, code: int, said: str) -> 
     assert (done.exit_code, done.stdout) == (code, "out\n")
     assert done.stderr.startswith(said)
     assert "".join(seen) == done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("import os; os._exit(134)", "SIGABRT"),
+        ("import os; os._exit(3)", ""),
+    ],
+)
+def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
+    done = run_code(source)
+    assert (done.error.type if done.error else "") == ("Crash" if name else "")
+    assert name in (done.error.message if done.error else "")
+    assert name == "" or (done.error is not None and "compiled code" in (done.error.hint or ""))
+
+    @sandbox
+    def call() -> None:
+        exec(source, {})
+
+    with pytest.raises(SandboxExecutionError, match=f"before it answered.*{name}"):
+        call()
 
 
 def test_an_error_has_its_line() -> None:
@@ -249,7 +271,7 @@ def test_threads_and_executors_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize("warm", ["off", "auto"])
-def test_files_that_were_not_closed_are_whole(warm: str) -> None:
+def test_files_that_were_not_closed_are_whole(warm: Literal["off", "auto"]) -> None:
     done = run_code(
         "import atexit, os\ntext = open('/output/text', 'w'); text.write('hi')\nraw = open('/output/raw', 'w+b')\n"
         "raw.write(b'hi')\natexit.register(raw.write, b'!')\nclosed = open('/output/closed', 'w'); closed.close()\n"
@@ -353,6 +375,9 @@ def test_what_was_mounted_can_be_used(tmp_path: Path) -> None:
 
 def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     done = run_code("import os; print(os.getcwd())", workdir="/data", mounts=[Mount(str(tmp_path), "/data")])
+    assert done.stdout == "/data\n"
+    place = PurePosixPath("/data")
+    done = run_code("import os; print(os.getcwd())", workdir=place, mounts=[Mount(tmp_path, place)])
     assert done.stdout == "/data\n"
     with pytest.raises(ValueError, match="workdir"):
         run_code("1", workdir="../x")

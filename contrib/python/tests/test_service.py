@@ -152,7 +152,26 @@ def test_places_that_are_not_there(service: Server) -> None:
         answer = service.client.request(method, path)
         assert answer.status_code == status
         problem(answer)
-    assert service.client.get("/openapi.json").json()["info"]["title"] == "pysbx"
+
+
+def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
+    about = service.client.get("/openapi.json").json()
+    assert about["info"]["title"] == "pysbx"
+    places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
+    names = {"health", "profiles", "run", "start_session", "run_in_session", "end_session"}
+    assert set(places) == names | {"list_files", "put_file", "get_file"}
+    binary = {"application/octet-stream"}
+    assert set(places["put_file"]["requestBody"]["content"]) == binary
+    assert set(places["get_file"]["responses"]["200"]["content"]) == binary
+    for name in ("run", "run_in_session"):
+        assert set(places[name]["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    for place in places.values():
+        problems = place["responses"]["default"]["content"]["application/problem+json"]
+        assert problems["schema"]["$ref"] == "#/components/schemas/Problem"
+    told = problem(service.post("/v1/run", nothing=1))
+    assert set(about["components"]["schemas"]["Problem"]["required"]) == set(told)
+    assert about["security"] == [{"token": []}, {}]
+    assert about["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
 
 
 def test_hostile_answers_stay_data(service: Server) -> None:

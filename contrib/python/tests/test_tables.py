@@ -127,6 +127,44 @@ def test_a_panic_of_polars_is_an_error_like_others() -> None:
         decode(data)
 
 
+DAY = 86_400_000_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "day"),
+    [
+        (pyarrow.date32(), 1),
+        (pyarrow.date64(), DAY // 1000),
+        (pyarrow.timestamp("s"), DAY // 1_000_000),
+        (pyarrow.timestamp("ms"), DAY // 1000),
+        (pyarrow.timestamp("us", "Europe/Berlin"), DAY),
+    ],
+)
+@pytest.mark.parametrize("within", ["", "list", "struct", "map", "large_list"])
+def test_polars_gets_no_dates_that_are_panic_when_they_are_printed(kind: Any, day: int, within: str) -> None:
+    pytest.importorskip("polars")
+
+    def table(*numbers: int | None) -> bytes:
+        width = pyarrow.int32() if kind == pyarrow.date32() else pyarrow.int64()
+        array = pyarrow.array(numbers, width).view(kind)
+        wrapped = {
+            "": lambda: array,
+            "list": lambda: pyarrow.ListArray.from_arrays([0, len(array)], array),
+            "large_list": lambda: pyarrow.LargeListArray.from_arrays([0, len(array)], array),
+            "struct": lambda: pyarrow.StructArray.from_arrays([array], ["field"]),
+            "map": lambda: pyarrow.MapArray.from_arrays([0, len(array)], list("abc"[: len(array)]), array),
+        }
+        return answer(Code.POLARS_FRAME, pyarrow.table({"when": wrapped[within]()}))
+
+    for most in (95_000_000, -95_000_000):
+        found = decode(table(0, most * day, None))
+        assert str(found)
+        assert ("262071" if most > 0 else "-258132") in found.write_json()
+        with pytest.raises(SerializationError, match=r"date out of range.*column 'when'"):
+            decode(table(0, None, (most + most // abs(most)) * day))
+    assert decode(table()).shape == (0 if not within or within == "struct" else 1, 1)
+
+
 def test_a_name_that_is_no_unicode_is_an_error() -> None:
     for code in TABLES[1:]:
         data = answer(code, pyarrow.table({"name": ["x"]})).replace(b"name", b"\xff\xfe\xfd\xfc")

@@ -5,6 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
+
+from pysbx import Sandbox, SandboxOptions, run_code, sandbox, sandbox_async
+from pysbx.keywords import Unpack
+from pysbx.options import SHOWN
 
 PROGRAM = """
 import asyncio
@@ -67,3 +72,49 @@ def test_a_program_that_uses_the_package_is_checked(tmp_path: Path) -> None:
     said = check(program)
     assert 'incompatible type "str"; expected "int"' in said
     assert 'Missing positional argument "number"' in said
+
+
+WRAPPER = """
+from pathlib import Path
+from typing_extensions import Unpack
+
+from pysbx import Mount, Sandbox, SandboxOptions, run_code, sandbox, sandbox_async
+
+
+def mine(source: str, **options: Unpack[SandboxOptions]) -> str:
+    return run_code(source, **options).stdout
+
+
+mine("1", memory_mb=256, mounts=[Mount(Path("/srv"))], env={"A": "b"}, allow_network=["example.org"])
+shared: SandboxOptions = {"timeout_sec": 5, "dependencies": ["pandas"], "warm": "require", "virtualenv": Path("v")}
+one = Sandbox(**shared)
+two = sandbox(types=[], **shared)
+"""
+
+
+# A line of a program, and what is said of it.
+WRONG = (
+    ("run_code('1', memory_gb=1)", 'Unexpected keyword argument "memory_gb" for "run_code"'),
+    ("run_code('1', memory_mb='1')", 'has incompatible type "str"; expected "int"'),
+    ("Sandbox(warm='yes')", "expected \"Literal['auto', 'require', 'off']\""),
+    ("sandbox(timeout=5)", 'Unexpected keyword argument "timeout"'),
+    ("sandbox_async(cpus='2')", "No overload variant"),
+    ("Sandbox(session=True)", 'Unexpected keyword argument "session"'),
+    ("mine('1', file='x')", 'Unexpected keyword argument "file" for "mine"'),
+)
+
+
+def test_wrong_options_are_errors_of_type(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WRAPPER + "\n".join(line for line, _ in WRONG))
+    found = [line for line in check(program).splitlines() if ": error: " in line]
+    first = WRAPPER.count("\n") + 1
+    for number, (line, (_, said)) in enumerate(zip(found, WRONG, strict=True), first):
+        assert line.startswith(f"program.py:{number}: ")
+        assert said in line
+
+
+def test_the_options_are_those_that_there_are() -> None:
+    assert sorted(SandboxOptions.__annotations__) == SHOWN
+    hints = [get_type_hints(function) for function in (run_code, Sandbox.__init__, sandbox, sandbox_async)]
+    assert all(Unpack[SandboxOptions] in found.values() for found in hints)

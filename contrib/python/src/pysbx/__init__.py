@@ -3,6 +3,7 @@
 from pysbx.decorator import sandbox, sandbox_async
 from pysbx.errors import (
     DependencyInstallError,
+    ForgedAnswerError,
     LimitsNotEnforceableError,
     PlatformNotSupportedError,
     PodmanNotInstalledError,
@@ -18,6 +19,7 @@ from pysbx.errors import (
 from pysbx.execution import Execution, ExecutionError, run_code
 from pysbx.hints import ErrorReport, explain
 from pysbx.interpreter import Mount
+from pysbx.keywords import SandboxOptions
 from pysbx.session import Sandbox
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "ErrorReport",
     "Execution",
     "ExecutionError",
+    "ForgedAnswerError",
     "LimitsNotEnforceableError",
     "Mount",
     "PlatformNotSupportedError",
@@ -34,6 +37,7 @@ __all__ = [
     "SandboxError",
     "SandboxExecutionError",
     "SandboxMemoryError",
+    "SandboxOptions",
     "SandboxStartupError",
     "SandboxTimeoutError",
     "SerializationError",

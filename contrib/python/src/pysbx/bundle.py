@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pysbx import limits, payload, profiles, proxy
+from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
 from pysbx.places import private_directory, run_directory
@@ -277,6 +278,15 @@ def _forget_unused(top: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def _check_sources(mounts: Iterable[Mount]) -> None:
+    """Refuse mounts of what is not there; the runtime would name them by their place in its configuration."""
+    for mount in mounts:
+        try:
+            os.stat(mount.source)
+        except OSError as error:
+            raise SandboxStartupError(f"mount '{mount.source}': {error.strerror}") from error
+
+
 def prepare(
     policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> Bundle:
@@ -290,7 +300,7 @@ def prepare(
 
     Raises:
         LimitsNotEnforceableError: limits="strict", and a controller is missing.
-        SandboxStartupError: the directories of the package are not safe to use.
+        SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
     """
     found = limits.enforcement()
     if policy.limits == "strict":
@@ -299,8 +309,12 @@ def prepare(
         proxies = proxy.directory_for(policy.network, private=policy.private_hosts)
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
+    _check_sources(policy.mounts)
     config = configuration(policy, interpreter, extra, paths)
-    key = hashlib.sha256(json.dumps([config, interpreter.links, FILES], sort_keys=True).encode()).hexdigest()[:24]
+    # A mount point in there is a file or a directory, as its source is.
+    kinds = [os.path.isdir(mount.source) for mount in policy.mounts]
+    about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
+    key = hashlib.sha256(about.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
     if (path / "config.json").is_file():
         os.utime(path)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from pysbx.container import Container, Message, OutputCallback
 from pysbx.decode import FindClass, decode
-from pysbx.errors import PolicyViolationError, SandboxError, SerializationError
+from pysbx.errors import ForgedAnswerError, PolicyViolationError, SerializationError
 from pysbx.options import Options, prepare
 from pysbx.outcome import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.pack import pack
@@ -89,7 +89,7 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
             raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
     if result == "typed" and isinstance(answer.get("value"), bytes):
         return decode(answer["value"], find_class)
-    raise SandboxError(MALFORMED)
+    raise ForgedAnswerError(MALFORMED)
 
 
 def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:

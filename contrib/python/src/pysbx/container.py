@@ -17,14 +17,14 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import msgpack
 
 from pysbx import frame, proxy, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
-from pysbx.inside.wire import HEADER
+from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -93,6 +93,10 @@ class Cancelled(Exception):
     """The caller has changed its mind. The container has been killed."""
 
 
+class NoAnswer(Exception):
+    """What came is not the answer to the request; the text says what it is. The container has been killed."""
+
+
 class TooLarge(Exception):
     """The answer is larger than allowed; the text says in what. The container has been killed."""
 
@@ -150,6 +154,8 @@ class Container:
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.policy.answer_limit
         self._on_output = on_output
+        # Before the greeting, what comes may be the complaint of the runtime, which is not the program's output.
+        self._held: list[tuple[int, str]] = []
         self._cancel = cancel
         self._incoming = bytearray()
         self._usage: Usage | None = None
@@ -224,17 +230,19 @@ class Container:
 
         Raises:
             SandboxStartupError: the container did not come to life; the runtime's words.
-            Deadline, Cancelled, Ended, TooLarge: see there.
+            Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
         """
         if self._proxy:
             request = {**request, "proxy": self._proxy}
         content = msgpack.packb(request, unicode_errors="surrogatepass")
-        outgoing = memoryview(HEADER.pack(len(content)) + content)
+        mark = os.urandom(MARK_SIZE)
+        outgoing = memoryview(HEADER.pack(len(content), mark) + content)
         deadline = time.monotonic() + timeout
         while True:
-            message = self._message()
+            begun = self.version is not None
+            message = self._message(mark if begun else GREETING)
             if message is not None:
-                if "hello" not in message:
+                if begun:
                     break
                 self._greet(message)
                 continue
@@ -266,14 +274,21 @@ class Container:
         try:
             major, minor = message["hello"]
             self.version = (int(major), int(minor))
-        except (TypeError, ValueError, OverflowError) as error:  # the last: of infinity
-            raise Ended(-1) from error
+        except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
+            self._refuse("a malformed greeting")
+        self._release()
 
-    def _message(self) -> Message | None:
-        """Take a whole message off what has come in."""
+    def _refuse(self, what: str) -> NoReturn:
+        self.kill()
+        raise NoAnswer(what)
+
+    def _message(self, mark: bytes) -> Message | None:
+        """Take a whole message with a mark off what has come in."""
         if len(self._incoming) < HEADER.size:
             return None
-        (size,) = HEADER.unpack_from(self._incoming)
+        size, found = HEADER.unpack_from(self._incoming)
+        if found != mark:
+            self._refuse("what is no answer to this request: its code writes to the worker's socket")
         if size > self._answer_limit:
             self.kill()
             raise TooLarge(f"is larger than answer_limit, {self._answer_limit} bytes")
@@ -289,8 +304,7 @@ class Container:
         except Exception:  # whatever hostile bytes make the library raise
             message = None
         if not isinstance(message, dict):
-            self.kill()
-            raise Ended(self._code)
+            self._refuse("a malformed answer")
         return message
 
     def _send(self, outgoing: memoryview, *, last: bool) -> memoryview:
@@ -370,12 +384,20 @@ class Container:
         return True
 
     def _hand_on(self, number: int, text: str) -> None:
-        if text and self._on_output is not None:
-            self._on_output(NAMES[number], text)
+        self._held.append((number, text))
+        if self.version is not None:
+            self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            number, text = self._held.pop(0)
+            if text and self._on_output is not None:
+                self._on_output(NAMES[number], text)
 
     def take(self, number: int) -> tuple[str, bool]:
         """Return what came through a stream since the last call, and whether it was cut."""
         self._hand_on(number, self.outputs[number].rest())
+        self._release()
         return self.outputs[number].take()
 
     def _drain(self) -> None:

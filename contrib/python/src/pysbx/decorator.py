@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from pysbx.call import Result, call, check_result
+from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options
 from pysbx.threads import run_in_thread
 
@@ -19,7 +20,7 @@ R = TypeVar("R")
 def sandbox(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def sandbox(
-    *, result: Result = "typed", types: Iterable[type] = (), **options: Any
+    *, result: Result = "typed", types: Iterable[type] = (), **options: Unpack[SandboxOptions]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def sandbox(
     function: Callable[..., Any] | None = None,
@@ -27,7 +28,7 @@ def sandbox(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    **options: Any,
+    **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate a function, coroutine function or method, so that each call runs in a fresh sandbox.
 
@@ -58,7 +59,7 @@ def sandbox_async(function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[
 def sandbox_async(function: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 @overload
 def sandbox_async(
-    *, result: Result = "typed", types: Iterable[type] = (), **options: Any
+    *, result: Result = "typed", types: Iterable[type] = (), **options: Unpack[SandboxOptions]
 ) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]: ...
 def sandbox_async(
     function: Callable[..., Any] | None = None,
@@ -66,7 +67,7 @@ def sandbox_async(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    **options: Any,
+    **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate as sandbox does; the decorated function is a coroutine function, whatever the plain one is."""
     check_result(result)

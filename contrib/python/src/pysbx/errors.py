@@ -96,6 +96,10 @@ class SerializationError(SandboxError):
         super().__init__(message)
 
 
+class ForgedAnswerError(SandboxError):
+    """What the sandbox sent is not the answer that was waited for: its code has written to the worker's socket."""
+
+
 class DependencyInstallError(SandboxError):
     """The requirements could not be installed.
 

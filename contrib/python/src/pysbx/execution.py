@@ -13,9 +13,18 @@ from typing import Any
 from pysbx import hints
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Message, OutputCallback, Usage
-from pysbx.errors import SandboxError, SandboxExecutionError, SandboxMemoryError, SandboxTimeoutError, Violation
+from pysbx.errors import (
+    ForgedAnswerError,
+    SandboxError,
+    SandboxExecutionError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SerializationError,
+    Violation,
+)
+from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import exchange, names_of, text, violations_of
+from pysbx.outcome import crash, exchange, names_of, text, violations_of
 
 NAME = "<sandbox>"
 TIMED_OUT = 124  # as timeout(1) has it
@@ -230,15 +239,24 @@ def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
     return ExecutionError(kind, str(error), hint=hints.hint(kind, str(error)))
 
 
+def _crash(code: int) -> ExecutionError | None:
+    """Return the error of a process that a signal has ended, or that has ended as if one had; none has said a word."""
+    message = crash(code)
+    return ExecutionError("Crash", message, hint=hints.hint("Crash", message)) if message else None
+
+
 def failure(error: SandboxError) -> dict[str, Any]:
     """Return the fields of an Execution that ended without an answer; raise what is no outcome of the code."""
     if isinstance(error, SandboxTimeoutError):
         return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
     if isinstance(error, SandboxMemoryError):
         return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
+    if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
+        return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
     if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
-        code = re.search(r"code (\d+)", error.error_message)
-        return {"exit_code": int(code[1]) & 0xFF if code else 1}
+        found = re.search(r"code (\d+)", error.error_message)
+        code = int(found[1]) & 0xFF if found else 1
+        return {"exit_code": code, "error": _crash(code)}
     raise error
 
 
@@ -282,7 +300,7 @@ def run_code(
     on_stderr: Callable[[str], None] | None = None,
     options: Options | None = None,
     cancel: int = -1,
-    **changes: Any,
+    **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox.
 
@@ -303,7 +321,7 @@ def run_code(
         How it went. What the code does is never an exception here.
 
     Raises:
-        SandboxError: the sandbox could not be made, or gave an answer that cannot be read.
+        SandboxError: the sandbox could not be made.
         ValueError, TypeError: an argument cannot be meant.
     """
     chosen = make_options(options, **changes)

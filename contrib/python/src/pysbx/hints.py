@@ -98,6 +98,10 @@ def _missing_name(match: re.Match[str], names: Iterable[str]) -> str:
     return closest(match["name"], names) or f"'{match['name']}' is used before anything is assigned to it or imported"
 
 
+def _unassigned(match: re.Match[str], names: Iterable[str]) -> str:
+    return closest(match["name"], names, cutoff=0.75) or "assign it on every path, or declare it global"
+
+
 def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
     if match["object"] == "NoneType":
         return "the value is None: a call before has returned nothing"
@@ -124,8 +128,9 @@ def _say(sentence: str) -> Advice:
 RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
     (kind, re.compile(pattern, re.DOTALL), advice)
     for kind, pattern, advice in (
+        ("NameError", r"name '__file__' is", _say("the program is in no file: what is put into a sandbox is in /work")),
         ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
-        ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _say("assign it on every path, or declare it global")),
+        ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
         ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
         ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
         ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
@@ -145,12 +150,15 @@ RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
         ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
         ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
         ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
+        ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
         ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
+        ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code has failed: an extension module, or ctypes")),
         ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
         ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),
         ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
         ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
         ("IndentationError", r"", _say("indent with four spaces throughout")),
+        ("SyntaxError", r"'await' outside", _say("await needs an `async def`: asyncio.run() calls that")),
         ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
         ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
         ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),

@@ -40,7 +40,7 @@ OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"}
 QUERY = "import json,sys;print(json.dumps([sys.base_prefix,sys._base_executable,sys.version_info[:2]]))"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Mount:
     """A file or directory of the host in the sandbox.
 
@@ -51,16 +51,25 @@ class Mount:
     """
 
     source: str
-    target: str = ""
-    readonly: bool = True
+    target: str
+    readonly: bool
 
-    def __post_init__(self) -> None:
-        """Check both paths, and fill in the target."""
-        target = self.target or self.source
-        for path in (self.source, target):
-            if not path.startswith("/") or ".." in Path(path).parts:
-                raise ValueError(f"mount '{path}': must be an absolute path without '..'")
-        object.__setattr__(self, "target", target)
+    def __init__(
+        self, source: str | os.PathLike[str], target: str | os.PathLike[str] = "", readonly: bool = True
+    ) -> None:
+        """Check both paths, and fill in the target.
+
+        Raises:
+            TypeError: one is neither a text nor a path.
+            ValueError: one is not absolute.
+        """
+        outer = os.fspath(source)
+        inner = os.fspath(target) or outer
+        for path in (outer, inner):
+            if not isinstance(path, str) or not path.startswith("/") or ".." in Path(path).parts:
+                raise ValueError(f"mount {path!r}: must be an absolute path without '..'")
+        for name, value in (("source", outer), ("target", inner), ("readonly", readonly)):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,10 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
         base = _with_profile(base, profiles.load(str(given["profile"])))
     mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in OWN}
     for name in TEXTS & mine.keys():
+        if isinstance(mine[name], os.PathLike):
+            mine[name] = os.fspath(mine[name])
         mine[name] = mine[name] or ""
-        if name in PATHS and mine[name] and isinstance(mine[name], (str, os.PathLike)):
+        if name in PATHS and mine[name] and isinstance(mine[name], str):
             mine[name] = str(Path(mine[name]).absolute())
     if "dependencies" in mine:
         mine["dependencies"] = dependencies.normalise_all(mine["dependencies"] or ())
@@ -130,7 +132,8 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options; made once, and again if somebody has cleaned up."""
     made, extra = _prepared(options)
-    needed = (made.path / "config.json", payload.directory(), *(Path(mount.source) for mount in extra))
+    sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
+    needed = (made.path / "config.json", payload.directory(), *sources)
     if not all(path.exists() for path in needed):
         _prepared.cache_clear()
         payload.directory.cache_clear()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 from pysbx import hints, limits
 from pysbx.bundle import Bundle
-from pysbx.container import Container, Deadline, Ended, Message, TooLarge
+from pysbx.container import Container, Deadline, Ended, Message, NoAnswer, TooLarge
 from pysbx.errors import (
+    ForgedAnswerError,
     SandboxError,
     SandboxExecutionError,
     SandboxMemoryError,
@@ -16,6 +19,8 @@ from pysbx.errors import (
 from pysbx.policy import Policy
 
 KILLED = 128 + 9
+# Signals of mistakes in compiled code; the others are sent by somebody who knows why.
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 MALFORMED = "the sandbox gave a malformed answer"
@@ -48,7 +53,7 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 def execution_error(described: object, policy: Policy) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
-        return SandboxError(MALFORMED)
+        return ForgedAnswerError(MALFORMED)
     kind, message = text(described, "type"), text(described, "message")
     if described.get("memory") is True:
         said = f" ({message})" if message else ""
@@ -60,6 +65,12 @@ def execution_error(described: object, policy: Policy) -> SandboxError:
 def timeout_error(policy: Policy) -> SandboxTimeoutError:
     """Return the exception for a deadline that has passed."""
     return SandboxTimeoutError(f"not done after {policy.timeout_sec:g} seconds: killed", policy.timeout_sec)
+
+
+def crash(code: int) -> str:
+    """Return the name of the signal that has ended a process, if it is one of a crash, by its exit code; else ""."""
+    number = code - 128
+    return f"{signal.Signals(number).name}, {signal.strsignal(number)}" if number in CRASHES else ""
 
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
@@ -75,7 +86,9 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
         return SandboxMemoryError(f"killed for want of memory: {policy.memory_mb} MiB allowed", policy.memory_mb)
     # A function's caller learns from the exception what was said last; a program's takes it from the container.
     said = container.outputs[2].text()
-    return SandboxExecutionError("ProcessExit", f"the process ended with code {ended.code} before it answered", said)
+    name = crash(ended.code)
+    why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
+    return SandboxExecutionError("ProcessExit", why, said, hints.hint("Crash", name))
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
@@ -84,6 +97,8 @@ def exchange(container: Container, bundle: Bundle, request: Message, *, last: bo
         return container.exchange(request, bundle.policy.timeout_sec, last=last)
     except Deadline:
         raise timeout_error(bundle.policy) from None
+    except NoAnswer as other:
+        raise ForgedAnswerError(f"the sandbox sent {other}") from None
     except TooLarge as large:
         raise SerializationError(f"the answer {large}") from None
     except Ended as ended:

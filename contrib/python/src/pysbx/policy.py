@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -171,6 +172,8 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
         if not isinstance(given, Mapping):
             raise ValueError(f"env: {given!r} is not a mapping of names to texts")
         changes["env"] = tuple(sorted(given.items(), key=lambda item: str(item[0])))
+    if isinstance(changes.get("workdir"), os.PathLike):
+        changes["workdir"] = os.fspath(changes["workdir"])
     for name, kind in (("mounts", "pysbx.Mount"), ("preload", "names of modules")):
         if name in changes:
             changes[name] = listed(name, changes[name], kind)

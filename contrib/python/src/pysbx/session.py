@@ -15,7 +15,7 @@ from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import NAMES, Container, Message, Usage
-from pysbx.errors import SandboxError
+from pysbx.errors import ForgedAnswerError, SandboxError
 from pysbx.execution import (
     Execution,
     Files,
@@ -30,6 +30,7 @@ from pysbx.execution import (
     output_callback,
     run_request,
 )
+from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import MALFORMED, exchange, text
 from pysbx.places import cache_directory, write_whole
@@ -63,7 +64,7 @@ class Sandbox:
         on_stderr: Callable[[str], None] | None = None,
         options: Options | None = None,
         cancel: int = -1,
-        **changes: Any,
+        **changes: Unpack[SandboxOptions],
     ) -> None:
         """Describe the session; it starts at its first use.
 
@@ -272,5 +273,5 @@ class Sandbox:
             answer = self._exchange({"op": "list"})
         found = answer.get("files")
         if not isinstance(found, dict) or not all(map(_is_file, found.items())):
-            raise SandboxError(MALFORMED)
+            raise ForgedAnswerError(MALFORMED)
         return found

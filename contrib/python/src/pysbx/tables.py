@@ -26,6 +26,10 @@ NUMBERS = ("null", "boolean", "integer", "floating", "timestamp", "duration")
 BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
 OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
 LISTS = ("list", "large_list", "fixed_size_list")
+# Of days before and after 1970 polars knows some more. What is beyond is panic in it, which is no Exception, whenever
+# such a table is printed, written or iterated over.
+MOST_DAYS = 95_000_000
+PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def library(name: str, what: str) -> Any:
@@ -81,8 +85,10 @@ def to_polars(data: bytes) -> Any:
     polars = library("polars", "a polars table")
     types = library("pyarrow", "a table").types
     table = read(data)
-    for field in table.schema:
+    for field, column in zip(table.schema, table.columns, strict=True):
         _check_for_polars(types, field)
+        for chunk in column.chunks:
+            _check_times(types, chunk, field.name)
     try:
         return polars.from_arrow(table)
     except BaseException as error:
@@ -143,6 +149,17 @@ def _is(types: Any, kind: Any, names: tuple[str, ...]) -> bool:
     return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
+def _parts(types: Any, array: Any) -> list[Any] | None:
+    """Return the arrays that an array of lists, maps or structures is made of; None if it is of another kind."""
+    if types.is_map(array.type):
+        return [array.keys, array.items]
+    if _is(types, array.type, LISTS):
+        return [array.values]
+    if types.is_struct(array.type):
+        return [array.field(index) for index in range(array.type.num_fields)]
+    return None
+
+
 def _size_in_pandas(types: Any, array: Any, *, within: bool = False) -> int:
     """Return the bytes that an array has in pandas, at most, besides those that are copied from Arrow's.
 
@@ -158,16 +175,11 @@ def _size_in_pandas(types: Any, array: Any, *, within: bool = False) -> int:
         return OBJECT * number
     if types.is_dictionary(kind) and not within:
         return NUMBER * number + _size_in_pandas(types, array.dictionary, within=True)
-    parts: list[Any] = []
-    if types.is_map(kind):
-        parts = [array.keys, array.items]
-        number += len(array.keys)
-    elif _is(types, kind, LISTS):
-        parts = [array.values]
-    elif types.is_struct(kind):
-        parts = [array.field(index) for index in range(kind.num_fields)]
-    else:
+    parts = _parts(types, array)
+    if parts is None:
         raise SerializationError(f"the answer has a table of pandas with a column of type {kind!s:.80}")
+    if types.is_map(kind):
+        number += len(array.keys)
     return NESTED * number + sum(_size_in_pandas(types, part, within=True) for part in parts)
 
 
@@ -178,3 +190,20 @@ def _check_for_polars(types: Any, field: Any) -> None:
         raise SerializationError(f"the answer has a table of polars with a column of type {kind!s:.80}")
     for index in range(kind.num_fields):
         _check_for_polars(types, kind.field(index))
+
+
+def _check_times(types: Any, array: Any, name: str) -> None:
+    """Refuse dates and times that polars has no form for."""
+    if hasattr(array.type, "storage_type"):
+        array = array.storage
+    if types.is_date(array.type) or types.is_timestamp(array.type):
+        unit = "ms" if types.is_date64(array.type) else getattr(array.type, "unit", "")
+        numbers = array.view("int32" if types.is_date32(array.type) else "int64")
+        found = library("pyarrow.compute", "a table").min_max(numbers).as_py()
+        if any(abs(number or 0) > MOST_DAYS * PER_DAY.get(unit, 1) for number in found.values()):
+            raise SerializationError(
+                f"the answer has a table of polars with a date out of range, some 260000 years, in column '{name:.80}'"
+            )
+        return
+    for part in _parts(types, array) or ():
+        _check_times(types, part, name)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from pysbx.command import options, run, serve, show
+from pysbx.command import completion, options, run, serve, show
 from pysbx.errors import DependencyInstallError, SandboxError
 
 # The runtime's own failures, as Podman has them.
@@ -83,43 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("completion", help="print the completion for a shell")
     one.add_argument("shell", choices=("bash", "zsh", "fish"))
-    one.set_defaults(function=lambda arguments: _completion(parser, arguments.shell))
+    one.set_defaults(function=lambda arguments: completion.show(parser, arguments.shell))
     return parser
-
-
-def _words(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
-    """Return the words that may follow each command: "" for the program itself."""
-    found: dict[str, list[str]] = {"": []}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, sub in action.choices.items():
-                found[""].append(name)
-                found[name] = _words(sub)[""]
-        else:
-            found[""] += [option for option in action.option_strings if option.startswith("--")]
-    return found
-
-
-def _completion(parser: argparse.ArgumentParser, shell: str) -> int:
-    words = _words(parser)
-    if shell == "fish":
-        print("complete -c pysbx -n __fish_use_subcommand -a '" + " ".join(words.pop("")) + "'")
-        for name, found in words.items():
-            for word in found:
-                kind = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
-                print(f"complete -c pysbx -n '__fish_seen_subcommand_from {name}' {kind}")
-        return 0
-    if shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit")
-    print("_pysbx() {\n    local words\n    case ${COMP_WORDS[1]} in")
-    for name, found in words.items():
-        if name:
-            print(f"        {name}) words='{' '.join(found)}' ;;")
-    print(f"        *) words='{' '.join(words[''])}' ;;\n    esac")
-    print("    ((COMP_CWORD > 1)) || words='" + " ".join(words[""]) + "'")
-    print('    mapfile -t COMPREPLY < <(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}")')
-    print("}\ncomplete -o default -F _pysbx pysbx")
-    return 0
 
 
 def _reason(error: OSError) -> str:

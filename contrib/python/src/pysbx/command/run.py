@@ -25,6 +25,9 @@ from pysbx.session import Sandbox
 # What can move the cursor, set a title or answer for the user is for the eyes of a terminal only.
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+# The program has done its work, but not all of it is where it was wanted: as for arguments that do not fit.
+INCOMPLETE = 2
+
 
 def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
     """Return what writes a sandbox's text to one of our streams; on a terminal without control characters.
@@ -88,13 +91,27 @@ def check_writable(directory: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
-def save(done: Execution, directory: str) -> None:
-    """Write the artifacts below a directory of the host; their names have been checked."""
+def save(done: Execution, directory: str) -> list[str]:
+    """Write the artifacts below a directory of the host; return what is wrong with those that cannot be there.
+
+    Their names have been checked, but not against the links that lie in the directory.
+    """
     top = Path(directory)
+    complaints = []
     for name, data in done.artifacts.items():
         path = top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        try:
+            top.mkdir(parents=True, exist_ok=True)
+            there = next(parent for parent in path.parents if parent.exists())
+            if not there.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"'{there}' is there, and no directory")
+            if not there.resolve().is_relative_to(top.resolve()):
+                raise PermissionError(errno.EPERM, f"'{there}' leads out of '{top}'")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, data)
+        except OSError as error:
+            complaints.append(f"pysbx: --output: '{path}' is not written: {error.strerror or error}\n")
+    return complaints
 
 
 def _files(paths: list[str]) -> dict[str, bytes]:
@@ -130,12 +147,13 @@ def run(arguments: argparse.Namespace) -> int:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
     done = run_code(**program, files=files, stdin=_input(arguments.stdin), **callbacks, **given(arguments))
-    if arguments.output:
-        save(done, arguments.output)
+    complaints = save(done, arguments.output) if arguments.output else []
+    say = writer(sys.stderr, raw=arguments.raw)
+    code = done.exit_code or (INCOMPLETE if complaints else 0)
     if arguments.json:
         print(as_json(done))
-        return done.exit_code
-    say = writer(sys.stderr, raw=arguments.raw)
+        say("".join(complaints))
+        return code
     if done.error is not None and (done.error.traceback or not done.violations):
         say(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
         if done.error.hint:
@@ -144,7 +162,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{violation}\n")
     if done.truncated:
         say("\npysbx: output was cut (--output-limit), or a file of /output left out: too large, or not to be read\n")
-    return done.exit_code
+    say("".join(complaints))
+    return code
 
 
 def shell(arguments: argparse.Namespace) -> int:

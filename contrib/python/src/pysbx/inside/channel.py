@@ -7,18 +7,17 @@ from typing import Any
 
 import msgpack
 
-from .wire import HEADER
+from .wire import GREETING, HEADER
 
 Message = dict[str, Any]
 CHUNK = 1 << 16
+BUFFER = 1 << 20  # of a packer, at first
 NO_ROOM: Message = {"op": "no-room"}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
 
 
-def frame(message: Message) -> bytes:
-    """Return what is sent for a message."""
-    content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
-    return HEADER.pack(len(content)) + content
+def _packer() -> msgpack.Packer:
+    return Packer(unicode_errors="surrogatepass", autoreset=False)
 
 
 class Channel:
@@ -30,6 +29,8 @@ class Channel:
     def attach(self) -> None:
         """Take the descriptor that this process was given, which in a fork is another one."""
         self._owner = os.getpid()
+        self._mark = GREETING
+        self._packer: msgpack.Packer | None = _packer()
         self.descriptor = os.dup(0)  # not inherited by programs: PEP 446
         nothing = os.open("/dev/null", os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -53,7 +54,7 @@ class Channel:
         try:
             header = bytearray(HEADER.size)
             self._fill(memoryview(header))
-            (size,) = HEADER.unpack(header)
+            size, self._mark = HEADER.unpack(header)
             try:
                 content = bytearray(size)
             except MemoryError:
@@ -68,18 +69,31 @@ class Channel:
             return NO_ROOM
         return message
 
+    def frame(self, message: Message) -> bytes:
+        """Return what is sent for the answer to the request that was read last."""
+        content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
+        return HEADER.pack(len(content), self._mark) + content
+
     def write(self, message: Message) -> None:
-        """Send an answer.
+        """Send the answer to the request that was read last, or the greeting if there was none.
 
         Raises:
             MemoryError: there is no room to pack it; nothing has been sent.
         """
         if os.getpid() != self._owner:  # a child that a finalizer has made, say: answers are not its to give
             os._exit(1)
-        packer = Packer(unicode_errors="surrogatepass", autoreset=False)
+        # The buffer that it begins with lasts, for where memory has come to its end there is none to be had.
+        packer, self._packer = self._packer or _packer(), None
         packer.pack(message)
-        content = memoryview(packer.getbuffer())  # which is not copied, as what pack() returns would be
-        for part in (memoryview(HEADER.pack(len(content))), content):
-            rest = part
-            while rest:
-                rest = rest[os.write(self.descriptor, rest) :]
+        content = packer.getbuffer()  # which is not copied, as what pack() returns would be
+        size = len(content)
+        self._send(memoryview(HEADER.pack(size, self._mark)))
+        self._send(memoryview(content))
+        if size < BUFFER:
+            del content
+            packer.reset()
+            self._packer = packer
+
+    def _send(self, rest: memoryview) -> None:
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgpack
 
-from .channel import Channel, Message, frame
+from .channel import Channel, Message
 
 # As os.fork(), but the child writes the bytes to the descriptor, closes it, and waits to be saved: what returns 0 has
 # been restored, with standard streams of its own.
@@ -73,7 +73,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
     if copy is None:
         raise NotCopied("it was started cold: ask for warm='require', which says why")
     check(own)
-    pid = copy(channel.descriptor, frame({"parked": True}))
+    pid = copy(channel.descriptor, channel.frame({"parked": True}))
     if pid == 0:
         channel.attach()
     return pid

@@ -14,6 +14,7 @@ from typing import Any
 from .child import OnlyHere
 from .ending import end_program, exit_code, flush_files
 from .failure import describe
+from .room import KeptBack
 from .stdin import standard_input
 
 OUTPUT = "/output"
@@ -109,7 +110,7 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     sys.argv[:] = request["argv"]
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
-        with standard_input(request.pop("stdin")), OnlyHere(name):
+        with standard_input(request.pop("stdin")), OnlyHere(name), KeptBack():
             if request["module"]:
                 runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
             else:

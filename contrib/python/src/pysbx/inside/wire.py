@@ -1,6 +1,8 @@
 """How host and sandbox talk: frames on a stream socket, and the numbers of MessagePack's extension types.
 
-A frame is its length, eight bytes, little-endian, and a MessagePack map of that many bytes.
+A frame is the length of its content, eight bytes, little-endian; a mark; and a MessagePack map of that many bytes.
+The mark of a request is a random number of the host's, and that of an answer is its request's: so what the sandbox's
+code has sent by itself, before it knew of a request, or once more, is not taken for the answer.
 See https://github.com/msgpack/msgpack/blob/master/spec.md#extension-types.
 """
 
@@ -11,7 +13,10 @@ from enum import IntEnum
 
 # In the sandbox, on its own loopback: the way to the proxy outside.
 RELAY_PORT = 1080
-HEADER = struct.Struct("<Q")
+HEADER = struct.Struct("<Q16s")
+MARK_SIZE = 16
+# What the sandbox says first, unasked.
+GREETING = bytes(MARK_SIZE)
 # Values may be nested this deep, on both sides: MessagePack itself stops at 511.
 MAX_DEPTH = 200
 

@@ -25,9 +25,11 @@ from .encode import Unserializable, encode
 from .ending import flush
 from .failure import describe
 from .interrupts import Interrupts
+from .room import KeptBack
 
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
+KILLED = 128 + 9
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
 
@@ -35,11 +37,12 @@ __pysbx_fork__: fork.Copy | None = None
 def called(request: Message) -> Message:
     """Call the function of a request, and return the answer with its value."""
     function, arguments, named = pickle.loads(request.pop("payload"))  # which is not kept beside what it stands for
-    value = function(*arguments, **named)
-    if inspect.iscoroutine(value):
-        import asyncio
+    with KeptBack():
+        value = function(*arguments, **named)
+        if inspect.iscoroutine(value):
+            import asyncio
 
-        value = asyncio.run(value)
+            value = asyncio.run(value)
     if request["result"] == "pickle":
         return {"pickle": cloudpickle.dumps(value)}
     return {"value": encode(value)}
@@ -164,10 +167,11 @@ def no_room(what: str) -> Message:
 
 def send(channel: Channel, reply: Message) -> None:
     """Send an answer, or that there is no room for it."""
-    try:
-        channel.write(reply | {"peak_kib": peak()})
-    except MemoryError:
-        channel.write(no_room("answer") | {"peak_kib": peak()})
+    for whole in (True, False):
+        with contextlib.suppress(MemoryError):
+            channel.write((reply if whole else no_room("answer")) | {"peak_kib": peak()})
+            return
+    os._exit(KILLED)  # as if the kernel had done it
 
 
 def main(*, warm: bool) -> None:

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from pysbx.errors import SandboxError
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.options import Options
+from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, PROBLEM, Described
 from pysbx.service.gate import caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
@@ -28,7 +29,7 @@ from pysbx.service.report import Report, report_of
 from pysbx.service.sessions import OnOutput, Session, Sessions
 from pysbx.service.survey import Survey
 
-EVENTS = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 # Something is sent that often, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
@@ -253,7 +254,7 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
-        return _answer(Problem(kind, f"{request.method} {clean(request.url.path)}: {error.detail}"))
+        return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}"))
 
     async def known(request: Request, error: Exception) -> Response:
         return _answer(problem_of(error))
@@ -264,7 +265,7 @@ def _add_problems(app: FastAPI) -> None:
 
 
 def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
-    @app.post("/v1/run", response_model=Report)
+    @app.post("/v1/run", response_model=Report, responses=EVENTS)
     async def run(request: Request, wanted: RunRequest) -> Response | Report:
         """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
         options, files, stdin = options_of(offer, wanted), files_of(wanted), input_of(wanted)
@@ -278,10 +279,10 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
                 }
             return run_code(wanted.code, files=files, options=options, cancel=cancel, **given)
 
-        if EVENTS in request.headers.get("accept", ""):
+        if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
                 stream(lambda on_output: jobs.run(lambda cancel: work(cancel, on_output)), abandon=True),
-                media_type=EVENTS,
+                media_type=EVENT_STREAM,
             )
         done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None)))
         return Response(status_code=499) if done is None else report_of(done)
@@ -291,37 +292,42 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
     def find(identifier: str) -> Session:
         return sessions.find(caller.get(), identifier)
 
-    @app.post("/v1/sessions", status_code=201)
+    @app.post("/v1/sessions", status_code=201, name="start_session")
     async def start(response: Response, wanted: Wish) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
         session = await sessions.start(caller.get(), options_of(offer, wanted))
         response.headers["Location"] = f"/v1/sessions/{session.id}"
         return Started(id=session.id, idle_sec=sessions.idle_sec)
 
-    @app.post("/v1/sessions/{identifier}/run", response_model=Report)
+    @app.post("/v1/sessions/{identifier}/run", response_model=Report, responses=EVENTS, name="run_in_session")
     async def run(request: Request, identifier: str, program: Program) -> Response | Report:
         """Run source text in a session; it goes on to its end when the client does not wait for it."""
         session, argv, stdin = find(identifier), tuple(program.argv), input_of(program)
-        if EVENTS in request.headers.get("accept", ""):
+        if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
                 stream(
                     lambda on_output: sessions.run(session, program.code, argv, stdin, on_output),
                     lambda: session.sandbox.ended,
                     abandon=False,
                 ),
-                media_type=EVENTS,
+                media_type=EVENT_STREAM,
             )
         done = await sessions.run(session, program.code, argv, stdin)
         return report_of(done, session.sandbox.ended)
 
-    @app.get("/v1/sessions/{identifier}/files")
+    @app.get("/v1/sessions/{identifier}/files", name="list_files")
     async def files(identifier: str) -> Listing:
         """List the files of a session."""
         found = await sessions.use(find(identifier), lambda sandbox: sandbox.files())
         return Listing(files={clean(name): size for name, size in found.items()})
 
     @app.put(
-        "/v1/sessions/{identifier}/files/{path:file}", status_code=204, response_model=None, response_class=Response
+        "/v1/sessions/{identifier}/files/{path:file}",
+        status_code=204,
+        response_model=None,
+        response_class=Response,
+        name="put_file",
+        openapi_extra=CONTENT_BODY,
     )
     async def put(identifier: str, path: str, request: Request) -> None:
         """Write a file, by its path relative to /work; the body is its content."""
@@ -329,7 +335,7 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
             files = checked_files({path: await request.body()})
         await sessions.use(find(identifier), lambda sandbox: sandbox.put(files))
 
-    @app.get("/v1/sessions/{identifier}/files/{path:file}", response_class=Response)
+    @app.get("/v1/sessions/{identifier}/files/{path:file}", response_class=Response, name="get_file", responses=CONTENT)
     async def get(identifier: str, path: str) -> Response:
         """Read a file, by its path relative to /work, or its absolute one: /v1/sessions/ID/files//output/x."""
         session = find(identifier)
@@ -343,7 +349,13 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
         headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
-    @app.delete("/v1/sessions/{identifier}", status_code=204, response_model=None, response_class=Response)
+    @app.delete(
+        "/v1/sessions/{identifier}",
+        status_code=204,
+        response_model=None,
+        response_class=Response,
+        name="end_session",
+    )
     async def end(identifier: str) -> None:
         """End a session, whatever it is doing."""
         await sessions.end(find(identifier))
@@ -358,17 +370,15 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
         yield
         watch.cancel()
 
-    responses: dict[int | str, dict[str, Any]] = {
-        "default": {"description": "what failed, why, what to do", "content": {"application/problem+json": {}}}
-    }
     # No pages of documentation, which load programs from elsewhere; /openapi.json is the description.
-    app = FastAPI(
+    app = Described(
         title="pysbx",
         version=version("pysbx"),
         docs_url=None,
         redoc_url=None,
         lifespan=life,
-        responses=responses,
+        responses=PROBLEM,
+        generate_unique_id_function=lambda route: route.name,
     )
     choice = choice_of(offer, found)
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from pysbx.service.access import Access
-from pysbx.service.problems import BUSY, LARGE, PLAIN, SLOW, TOKEN, Problem
+from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -51,6 +51,18 @@ def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in found if key == name), "")
 
 
+def check_framing(scope: Scope) -> None:
+    """Refuse a request whose end a proxy in front may see elsewhere: what is behind it would be another's request.
+
+    See RFC 9112, section 6.1. What else is doubtful the server itself refuses.
+    """
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" in names and b"content-length" in names:
+        raise Problem(MALFORMED, "it has both Content-Length and Transfer-Encoding")
+    if b"transfer-encoding" in names and scope["http_version"] == "1.0":
+        raise Problem(MALFORMED, "it has a Transfer-Encoding, which HTTP/1.0 does not know")
+
+
 class Gate:
     """The application in front of another."""
 
@@ -73,10 +85,14 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer why not."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
         try:
+            check_framing(scope)
+            if scope["path"] in OPEN:
+                await self._application(scope, receive, send)
+                return
             who = self._access.caller(_header(scope, b"authorization"))
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")

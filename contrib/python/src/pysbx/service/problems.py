@@ -42,6 +42,7 @@ STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it ha
 SESSIONS = Kind("too-many-sessions", 503, "no further session is allowed", "end one, or try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
 LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
+MALFORMED = Kind("malformed", 400, "this is no request of HTTP", "send one as RFC 9112 has it")
 SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
 REQUEST = Kind("request", 422, "the request cannot be meant", "change what the detail names")
 JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the header Content-Type: application/json")
@@ -104,6 +105,8 @@ class Problem(Exception):
         found = {"Content-Type": "application/problem+json"}
         if self.retry_sec:
             found["Retry-After"] = str(self.retry_sec)
+        if self.kind is MALFORMED:  # where it ends, and the next begins, cannot be known
+            found["Connection"] = "close"
         if self.kind is TOKEN:
             found["WWW-Authenticate"] = "Bearer"
         return found

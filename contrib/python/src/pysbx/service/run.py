@@ -20,6 +20,7 @@ from pysbx.service.access import Access, Address
 from pysbx.service.gate import Application, Gate
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
+from pysbx.service.protocol import Protocol
 from pysbx.service.sessions import Sessions
 from pysbx.service.survey import survey
 
@@ -121,6 +122,7 @@ def _serve(application: Application, what: str, address: Address, listener: sock
         access_log=False,  # a session is known by what stands in a path
         log_level="warning",
         server_header=False,
+        http=Protocol,
         ws="none",
         limit_concurrency=parts.places + SPARE_CONNECTIONS,
         timeout_graceful_shutdown=SHUTDOWN_SEC,

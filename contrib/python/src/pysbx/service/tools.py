@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable
 from contextvars import ContextVar
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, TypeVar
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolResult, ContentBlock, ToolAnnotations
+from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 
+from pysbx import hints
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.service.answers import Outcome, file_of, result_of
 from pysbx.service.gate import Application, Message, Receive, Scope, Send, caller
@@ -34,8 +36,12 @@ T = TypeVar("T")
 # Of a request over HTTP: set once its client has gone. Over standard input a client says so, and the call is cancelled.
 departed: ContextVar[asyncio.Event | None] = ContextVar("departed", default=None)
 
+# Many clients give up after a time without an answer, and begin it anew when they hear of progress.
+PROGRESS_SEC = 2.0
+
 Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
 SessionId = Annotated[str, Field(description="as start_session has returned it")]
+Stdin = Annotated[str, Field(description="what the program reads from standard input, as by input()")]
 Files = Annotated[dict[str, str] | None, Field(description="text by file name, put into the working directory")]
 Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
 Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
@@ -98,6 +104,24 @@ async def unless_departed(work: Awaitable[T]) -> T:
         task.cancel()
 
 
+async def with_progress(context: Context, work: Awaitable[T]) -> T:
+    """Return what comes of work; a client that has asked for progress is told meanwhile that it goes on."""
+    task, began = asyncio.ensure_future(work), time.monotonic()
+    try:
+        while not (await asyncio.wait((task,), timeout=PROGRESS_SEC))[0]:
+            passed = time.monotonic() - began
+            await context.report_progress(passed, message=f"{passed:.0f} seconds")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def input_of(text: str) -> bytes:
+    """Return what a program reads from standard input."""
+    with meant("stdin: "):
+        return text.encode()
+
+
 class Tools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
@@ -107,8 +131,11 @@ class Tools:
 
     async def run_python(
         self,
+        context: Context,
         code: Code,
+        *,
         files: Files = None,
+        stdin: Stdin = "",
         packages: Packages = None,
         profile: Profile = None,
         timeout_sec: Annotated[float | None, Field(gt=0, description="seconds, at most the server's limit")] = None,
@@ -118,10 +145,13 @@ class Tools:
         async def work() -> Execution:
             with meant():
                 named = checked_files(files or {})
+            given = input_of(stdin)
             options = self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec})
-            return await self._jobs.run(lambda cancel: run_code(code, files=named, options=options, cancel=cancel))
+            return await self._jobs.run(
+                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel)
+            )
 
-        return result_of(await told(unless_departed(work())))
+        return result_of(await told(with_progress(context, unless_departed(work()))))
 
     async def start_session(
         self,
@@ -136,11 +166,17 @@ class Tools:
         session = await told(work())
         return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
 
-    async def run_in_session(self, session_id: SessionId, code: Code) -> Annotated[CallToolResult, Outcome]:
+    async def run_in_session(
+        self, context: Context, session_id: SessionId, code: Code, stdin: Stdin = ""
+    ) -> Annotated[CallToolResult, Outcome]:
         """Run Python in a session."""
-        session = await told(self._find(session_id))
-        done = await told(self._sessions.run(session, code))
-        return result_of(done, session.sandbox.ended)
+
+        async def work() -> CallToolResult:
+            session = await self._find(session_id)
+            done = await self._sessions.run(session, code, stdin=input_of(stdin))
+            return result_of(done, session.sandbox.ended)
+
+        return await told(with_progress(context, work()))
 
     async def put_file(
         self,
@@ -207,6 +243,30 @@ def describe(offer: Offer, found: Survey) -> str:
     return " ".join(filter(None, parts))
 
 
+class Server(MCPServer[Any]):
+    """A server that refuses arguments which a tool has not got: of a limit that is misspelt, a model is to know."""
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools."""
+        tools = await super().list_tools()
+        for tool in tools:
+            tool.input_schema["additionalProperties"] = False
+        return tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        """Call a tool.
+
+        Raises:
+            ToolError: it has no such argument; or what the tool says.
+        """
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"]
+            for unknown in arguments.keys() - known if tool.name == name else ():
+                advice = hints.closest(unknown, known) or "there are"
+                raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
+        return await super().call_tool(name, arguments, context)
+
+
 def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
     """Return the server of the tools, for any transport."""
 
@@ -219,7 +279,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
             watch.cancel()
 
     about = describe(offer, found)
-    server: MCPServer[Any] = MCPServer(
+    server = Server(
         "pysbx",
         title="Python sandbox",
         instructions=f"Runs Python in sandboxes. {about}",
@@ -230,7 +290,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
     tools = Tools(offer, jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool, hints in (
+    for tool, about_it in (
         (tools.run_python, writes),
         (tools.start_session, writes),
         (tools.run_in_session, writes),
@@ -243,7 +303,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         server.add_tool(
             tool,
             description=f"{text} {about}" if tool.__name__ in ("run_python", "start_session") else text,
-            annotations=hints,
+            annotations=about_it,
         )
     return server
 

@@ -1,0 +1,28 @@
+"""Some memory that is kept back from the user's code, so that the end of all other can be told.
+
+It is address space only, until somebody writes to it: where the kernel counts pages, it costs none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+# Describing an error and gathering what goes with it takes less.
+SIZE = 4 << 20
+
+
+class KeptBack:
+    """Around the user's code, in a with statement."""
+
+    def __init__(self) -> None:
+        self._room: bytearray | None = None
+
+    def __enter__(self) -> None:
+        """Keep it back, if as much is left besides: this code may be what gives all the other back."""
+        with contextlib.suppress(MemoryError):
+            bytearray(2 * SIZE)
+            self._room = bytearray(SIZE)
+
+    def __exit__(self, *exception: object) -> None:
+        """Let it be used."""
+        self._room = None

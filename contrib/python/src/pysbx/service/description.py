@@ -1,0 +1,57 @@
+"""What /openapi.json says besides what FastAPI finds out: problems, tokens, contents that are no JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field
+
+Json = dict[str, Any]
+
+BINARY: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+# For PUT, whose body is read as it is.
+CONTENT_BODY: Json = {"requestBody": {"required": True, "content": BINARY, "description": "the content of the file"}}
+CONTENT: dict[int | str, Json] = {200: {"description": "the content of the file", "content": BINARY}}
+EVENTS: dict[int | str, Json] = {
+    200: {
+        "content": {
+            "text/event-stream": {
+                "schema": {"type": "string", "description": "events stdout and stderr, then result or problem"}
+            }
+        }
+    }
+}
+PROBLEM: dict[int | str, Json] = {
+    "default": {
+        "description": "what failed, why, what to do",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+
+
+class Problem(BaseModel):
+    """What failed, why, what to do: see RFC 9457."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="urn:pysbx:problem:NAME")
+    title: str
+    status: int
+    detail: str
+    remedy: str
+
+
+class Described(FastAPI):
+    """An application that adds this to its description."""
+
+    def openapi(self) -> Json:
+        """Return the description."""
+        if self.openapi_schema is None:
+            parts = super().openapi()["components"]
+            parts["schemas"]["Problem"] = Problem.model_json_schema()
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            assert self.openapi_schema is not None
+            # Either: at a Unix socket none is wanted.
+            self.openapi_schema["security"] = [{"token": []}, {}]
+        return self.openapi_schema
