@@ -79,7 +79,7 @@ ifdef STATIC
 # What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
 	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish,--print-gc-sections -o $@.elf 2>$@ || \
-	    { cat $@; rm $@; exit 1; }
+	    { grep -v 'removing unused section' $@; rm $@; exit 1; }
 	@rm $@.elf
 
 $(BUILD)/static/left-out.ld: runtime/left-out.awk $(BUILD)/static/left-out.list
