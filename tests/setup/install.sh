@@ -22,7 +22,7 @@ bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev 
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
 python      | curl python3-venv openssl                                                                       | curl python3 openssl
 conformance | golang-go git crun                                                                                 | golang git crun
-packaging   | debhelper dpkg-dev git lintian rpm rpmlint                                                       | git rpm-build rpmlint
+packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
 '
 
 # Prints the package manager of this system: apt or dnf.
