@@ -14,7 +14,7 @@ USAGE
 
 # group | Debian and Ubuntu | Fedora
 readonly PACKAGES='
-build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
+build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
 demo        | podman conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux mmdebstrap                 | podman conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux dnf
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft slirp4netns passt shadow-utils iproute util-linux dnf bats busybox python3 attr strace gcc glibc-devel
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3 ruff
@@ -53,10 +53,11 @@ is_installed() {
     esac
 }
 
-# A tool brought in by other means (a newer Go, for one) counts as installed.
+# A tool brought in by other means (a newer Go, for one) counts as installed, and a package of one or another name.
 is_provided() {
     case $1 in
         golang-go | golang) command -v go >/dev/null ;;
+        libselinux1-dev | libselinux-dev) [[ -e /usr/include/selinux/selinux.h ]] ;;
         passt) command -v pasta >/dev/null ;;
         python3) command -v python3 >/dev/null ;;
         mypy | python3-mypy) command -v mypy >/dev/null ;;
