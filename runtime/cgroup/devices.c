@@ -253,6 +253,13 @@ int cgroup_devices_compile(struct arena *a, const struct spec_resources *resourc
     return 0;
 }
 
+/* The kernel wants zeroes behind the members of a command, which an initializer of a union does not promise:
+ * GCC 15 clears the member that it names and no more. */
+static void clear(union bpf_attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+}
+
 static int sys_bpf(unsigned command, union bpf_attr *attr)
 {
     int ret = RETRY((int)syscall(SYS_bpf, command, attr, sizeof(*attr)));
@@ -263,28 +270,31 @@ static int load_program(const struct cgroup_device_program *program)
 {
     /* The program calls no helper, so that the kernel does not care for the licence. RLIMIT_MEMLOCK is left
      * alone: since Linux 5.11 BPF memory is charged to the cgroup, and raising it may be refused. */
-    union bpf_attr attr = {
-        .prog_type = BPF_PROG_TYPE_CGROUP_DEVICE,
-        .insn_cnt = (__u32)program->count,
-        .insns = (uintptr_t)program->insns,
-        .license = (uintptr_t) "Apache-2.0",
-        .prog_name = PROGRAM_NAME,
-    };
+    union bpf_attr attr;
+    clear(&attr);
+    attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+    attr.insn_cnt = (__u32)program->count;
+    attr.insns = (uintptr_t)program->insns;
+    attr.license = (uintptr_t) "Apache-2.0";
+    memcpy(attr.prog_name, PROGRAM_NAME, sizeof(PROGRAM_NAME));
     return sys_bpf(BPF_PROG_LOAD, &attr);
 }
 
 /* Descriptor of the program when it is one of ours, -ENOENT when it is not. */
 static int open_own_program(uint32_t id)
 {
-    union bpf_attr get = {.prog_id = id};
-    cleanup_fd int fd = sys_bpf(BPF_PROG_GET_FD_BY_ID, &get);
+    union bpf_attr attr;
+    clear(&attr);
+    attr.prog_id = id;
+    cleanup_fd int fd = sys_bpf(BPF_PROG_GET_FD_BY_ID, &attr);
     if (fd < 0)
         return fd;
     struct bpf_prog_info info = {0};
-    union bpf_attr query = {
-        .info = {.bpf_fd = (__u32)fd, .info_len = sizeof(info), .info = (uintptr_t)&info},
-    };
-    int ret = sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &query);
+    clear(&attr);
+    attr.info.bpf_fd = (__u32)fd;
+    attr.info.info_len = sizeof(info);
+    attr.info.info = (uintptr_t)&info;
+    int ret = sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
     if (ret < 0)
         return ret;
     return strncmp(info.name, PROGRAM_NAME, sizeof(info.name)) == 0 ? fd_steal(&fd) : -ENOENT;
@@ -292,23 +302,23 @@ static int open_own_program(uint32_t id)
 
 static int attach_program(int dirfd, int program, int replaced)
 {
-    union bpf_attr attr = {
-        .target_fd = (__u32)dirfd,
-        .attach_bpf_fd = (__u32)program,
-        .attach_type = BPF_CGROUP_DEVICE,
-        .attach_flags = BPF_F_ALLOW_MULTI | (replaced >= 0 ? BPF_F_REPLACE : 0),
-        .replace_bpf_fd = replaced >= 0 ? (__u32)replaced : 0,
-    };
+    union bpf_attr attr;
+    clear(&attr);
+    attr.target_fd = (__u32)dirfd;
+    attr.attach_bpf_fd = (__u32)program;
+    attr.attach_type = BPF_CGROUP_DEVICE;
+    attr.attach_flags = BPF_F_ALLOW_MULTI | (replaced >= 0 ? BPF_F_REPLACE : 0);
+    attr.replace_bpf_fd = replaced >= 0 ? (__u32)replaced : 0;
     return sys_bpf(BPF_PROG_ATTACH, &attr);
 }
 
 static int detach_program(int dirfd, int program)
 {
-    union bpf_attr attr = {
-        .target_fd = (__u32)dirfd,
-        .attach_bpf_fd = (__u32)program,
-        .attach_type = BPF_CGROUP_DEVICE,
-    };
+    union bpf_attr attr;
+    clear(&attr);
+    attr.target_fd = (__u32)dirfd;
+    attr.attach_bpf_fd = (__u32)program;
+    attr.attach_type = BPF_CGROUP_DEVICE;
     return sys_bpf(BPF_PROG_DETACH, &attr);
 }
 
@@ -340,12 +350,12 @@ int cgroup_devices_load(const struct cgroup_device_program *program, struct erro
 int cgroup_devices_attach(int program, int dirfd, struct error *err)
 {
     uint32_t ids[64] = {0}; /* the kernel allows no more on one cgroup */
-    union bpf_attr attr = {
-        .query = {.target_fd = (__u32)dirfd,
-                  .attach_type = BPF_CGROUP_DEVICE,
-                  .prog_ids = (uintptr_t)ids,
-                  .prog_cnt = sizeof(ids) / sizeof(ids[0])},
-    };
+    union bpf_attr attr;
+    clear(&attr);
+    attr.query.target_fd = (__u32)dirfd;
+    attr.query.attach_type = BPF_CGROUP_DEVICE;
+    attr.query.prog_ids = (uintptr_t)ids;
+    attr.query.prog_cnt = sizeof(ids) / sizeof(ids[0]);
     int ret = sys_bpf(BPF_PROG_QUERY, &attr);
     if (ret < 0)
         return error_set(err, ret, "query the device programs of the cgroup");

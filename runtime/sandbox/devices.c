@@ -15,6 +15,8 @@
 #include "base/json_out.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/sys.h"
+#include "sandbox/filesystem.h"
 #include "sandbox/mount_attach.h"
 #include "sandbox/rootfs.h"
 #include "spec/spec.h"
@@ -81,6 +83,26 @@ static int plan_device(struct arena *a, const struct spec_device *in, struct dev
     return 0;
 }
 
+/* An id that the container does not have stays what it is: the host's, of whose node engines copy it. */
+static uint32_t host_id(const struct spec_idmaps *maps, uint32_t id)
+{
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct spec_idmap *m = &maps->items[i];
+        if (id >= m->container_id && id - m->container_id < m->size)
+            return m->host_id + (id - m->container_id);
+    }
+    return id;
+}
+
+/* The host's node, were it bound, would have the host's mode, and its owner, whom the container does not
+ * know. */
+static void plan_outside(const struct spec *spec, const struct rootfs_context *context, struct device_plan *d)
+{
+    d->make = d->bind && context->parent_privileged && !context->runtime_in_userns;
+    d->host_uid = host_id(&spec->linux_->uid_mappings, d->uid);
+    d->host_gid = host_id(&spec->linux_->gid_mappings, d->gid);
+}
+
 static bool has_device(const struct spec *spec, const char *path)
 {
     for (size_t i = 0; i < spec->linux_->devices.count; i++)
@@ -101,6 +123,7 @@ int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_c
         .links = !host_dev,
         .core_link = !host_dev && has_core,
         .prepare = context->user_namespace && context->parent_privileged,
+        .nodes = -1,
     };
     for (size_t i = 0; i < DEFAULT_COUNT && !host_dev; i++) {
         if (has_device(spec, default_devices[i].path))
@@ -121,6 +144,7 @@ int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_c
         if (host_dev && str_after(d->path, "/dev/") != NULL)
             continue;
         finish_device(a, context, d);
+        plan_outside(spec, context, d);
         out->count++;
     }
     return 0;
@@ -150,11 +174,55 @@ static int open_host_node(const struct device_plan *d, struct error *err)
         d->path, major(d->rdev), minor(d->rdev), d->path, d->host_path);
 }
 
+/* Names there are positions in the plan. */
+struct node_name {
+    char text[24];
+};
+
+static struct node_name name_node(const struct devices_plan *plan, const struct device_plan *d)
+{
+    struct node_name name;
+    snprintf(name.text, sizeof(name.text), "%zu", (size_t)(d - plan->items));
+    return name;
+}
+
+static int make_nodes(struct devices_plan *plan, struct error *err)
+{
+    const struct filesystem fs = {
+        .type = "tmpfs",
+        .source = "devices",
+        .attrs = MOUNT_ATTR_NOSUID,
+        .label_key = plan->label_key,
+        .label = plan->label,
+    };
+    return plan->nodes = filesystem_create(&fs, 0755, err);
+}
+
+/* Whatever the umask. The runtime may lack CAP_MKNOD, and is not to be stopped by what it could do without:
+ * the host's node is bound then. */
+static int make_outside(struct devices_plan *plan, struct device_plan *d, struct error *err)
+{
+    const struct node_name name = name_node(plan, d);
+    if (plan->nodes < 0 && make_nodes(plan, err) < 0)
+        return plan->nodes;
+    if (mknodat(plan->nodes, name.text, d->mode, d->rdev) < 0) {
+        d->make = errno != EPERM;
+        return d->make ? error_set(err, -errno, "make device '%s'", d->path) : 0;
+    }
+    if (fchownat(plan->nodes, name.text, d->host_uid, d->host_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchmodat(plan->nodes, name.text, d->mode & 07777, 0) < 0)
+        return error_set(err, -errno, "owner and mode of device '%s'", d->path);
+    return 0;
+}
+
 int devices_prepare(struct devices_plan *plan, struct error *err)
 {
     for (size_t i = 0; plan->prepare && i < plan->count; i++) {
         struct device_plan *d = &plan->items[i];
-        if (!d->bind)
+        int ret = d->make ? make_outside(plan, d, err) : 0;
+        if (ret < 0)
+            return ret;
+        if (!d->bind || d->make)
             continue;
         int fd = open_host_node(d, err);
         if (fd < 0)
@@ -168,6 +236,7 @@ void devices_release(struct devices_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
         fd_close(&plan->items[i].source_fd);
+    fd_close(&plan->nodes);
 }
 
 static int bind_node(struct device_plan *d, int target, struct error *err)
@@ -245,8 +314,36 @@ static int make_links(const struct devices_plan *plan, int dev, struct error *er
     return 0;
 }
 
+/* Detached clones of what the parent has made. Kernels before 6.15 clone only what is attached: for as long
+ * as that takes, it is, over the root, which is reached by its descriptor. */
+static int open_made(struct devices_plan *plan, int rootfd, struct error *err)
+{
+    int ret = mount_attach(plan->nodes, rootfd);
+    if (ret < 0)
+        return error_set(err, ret, "attach the file system of devices");
+    for (size_t i = 0; ret == 0 && i < plan->count; i++) {
+        struct device_plan *d = &plan->items[i];
+        if (!d->make)
+            continue;
+        int fd = mount_clone(plan->nodes, name_node(plan, d).text, false, true);
+        if (fd < 0)
+            ret = error_set(err, fd, "device '%s'", d->path);
+        else
+            d->source_fd = fd;
+    }
+    cleanup_fd int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (ret == 0 &&
+        (before < 0 || fchdir(plan->nodes) < 0 || umount2(".", MNT_DETACH) < 0 || fchdir(before) < 0))
+        ret = error_set(err, -errno, "detach the file system of devices");
+    fd_close(&plan->nodes);
+    return ret;
+}
+
 int devices_apply(struct devices_plan *plan, int rootfd, struct error *err)
 {
+    int ret = plan->nodes >= 0 ? open_made(plan, rootfd, err) : 0;
+    if (ret < 0)
+        return ret;
     cleanup_fd int dev = path_open_in_root(rootfd, "/dev", O_PATH | O_DIRECTORY, 0);
     if (dev < 0 && dev != -ENOENT)
         return error_set(err, dev, "open '/dev' in the root file system");
@@ -259,7 +356,7 @@ int devices_apply(struct devices_plan *plan, int rootfd, struct error *err)
         int dir = elsewhere ? made : dev;
         if (dir < 0)
             return error_set(err, dir, "make '%s'", d->dir);
-        int ret = make_device(d, dir, err);
+        ret = make_device(d, dir, err);
         if (ret < 0)
             return ret;
     }
@@ -283,7 +380,7 @@ void devices_describe(const struct devices_plan *plan, struct json_out *out)
         json_out_pair_string(out, "mode", mode);
         json_out_pair_u64(out, "uid", d->uid);
         json_out_pair_u64(out, "gid", d->gid);
-        json_out_pair_string(out, "by", d->bind ? "bind" : "mknod");
+        json_out_pair_string(out, "by", d->bind && !d->make ? "bind" : "mknod");
         json_out_map_close(out);
     }
     json_out_array_close(out);

@@ -65,6 +65,8 @@ int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
     const struct mount_plan *dev = mounts_at(&plan->mounts, "/dev");
     ret = devices_plan(a, spec, &plan->context, dev != NULL && dev->kind == MOUNT_KIND_BIND, &plan->devices,
                        err);
+    plan->devices.label_key = plan->mounts.label_key;
+    plan->devices.label = plan->mounts.label;
     if (ret == 0)
         ret = masks_plan(a, spec->linux_, plan->mounts.label_key, plan->mounts.label, &plan->masks, err);
     if (ret == 0)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,6 +95,11 @@ static bool is_own(const struct manifest *m, const char *place, const char *name
     return false;
 }
 
+/* On machines of 64 bits struct dirent is what getdents64(2) writes, and musl has no dirent64 since 1.2.4. */
+_Static_assert(sizeof(((struct dirent *)NULL)->d_ino) == 8 && sizeof(((struct dirent *)NULL)->d_off) == 8 &&
+                   offsetof(struct dirent, d_reclen) == 16 && offsetof(struct dirent, d_name) == 19,
+               "struct dirent is not linux_dirent64");
+
 static int check_directory(const struct manifest *m, int dir, const char *place, struct error *err)
 {
     union {
@@ -107,7 +113,7 @@ static int check_directory(const struct manifest *m, int dir, const char *place,
         if (n == 0)
             return 0;
         for (long at = 0; at < n;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(const void *)(buffer.bytes + at);
+            const struct dirent *entry = (const struct dirent *)(const void *)(buffer.bytes + at);
             size_t length = strlen(entry->d_name);
             if (is_shadow(m, entry->d_name, length, entry->d_type == DT_REG) &&
                 !is_own(m, place, entry->d_name))

@@ -100,6 +100,26 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     output_is $'character special file 1:5\ncharacter special file 1:7\n/dev/full\n/dev/zero\n2'
 }
 
+@test "devices: in a user namespace what root asks for is made outside, with mode and owner" {
+    needs_root "a user makes no devices: the host's are bound"
+    make_bundle sh -c 'stat -c "%F %t:%T %a %u:%g" /dev/letters /dev/deep/own /dev/full; echo x >/dev/letters
+        head -c 2 /dev/deep/own | wc -c; grep " devices " /proc/self/mountinfo | cut -d " " -f 5,6'
+    configure 'user_namespace((0, 100000, 65536))'
+    configure 'linux["devices"] = [
+    {"path": "/dev/letters", "type": "c", "major": 1, "minor": 3, "fileMode": 0o600},
+    {"path": "/dev/deep/own", "type": "c", "major": 1, "minor": 5, "fileMode": 0o444, "uid": 12, "gid": 34}]'
+    umask 077
+    expect 0 run_box
+    output_is $'character special file 1:3 600 0:0\ncharacter special file 1:5 444 12:34
+character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,relatime\n/dev/deep/own rw,nosuid,relatime'
+    stderr_is_empty
+    # An owner whom the container cannot have.
+    configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1, "minor": 5, "uid": 70000}]
+process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
+    expect 0 run_box
+    output_is '1:5 666 65534:0'
+}
+
 @test "devices: a link of the image in their place leads nowhere" {
     make_bundle sh -c 'stat -c %F /dev/null'
     configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); config["root"]["readonly"] = False'

@@ -273,7 +273,15 @@ status_is() {
     docker rm box
 }
 
-# Docker of this age has no --annotation: what is prewarmed is a bare interpreter, on its second run.
+# Since Docker 24 (API 1.43).
+@test "docker run --annotation: modules are imported beforehand" {
+    docker run --help | grep -qe --annotation || skip "this Docker has no --annotation: proven by make check-release"
+    expect 0 run_box --annotation run.pysbx.preload=json,decimal --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c 'import sys; print("json" in sys.modules, "decimal" in sys.modules)'
+    output_is 'True True'
+}
+
+# Without an annotation, what is prewarmed is a bare interpreter, on its second run.
 @test "docker run: Python is warm from the third run on" {
     local program='print("warm" if "/pysbx-runtime/warm/" in open("/proc/self/maps").read() else "cold")'
     run_box "$PYTHON" python3 -c "$program"

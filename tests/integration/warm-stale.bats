@@ -584,10 +584,12 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
 
 # The program prints whether json is the one beside it, and has a snapshot.
 make_program() {
+    local own
     module program.py <<<'import json; print(json.__file__)'
     environment PYTHONPATH=
     preload json
-    warm_says /usr/lib/python3.11/json/__init__.py /modules/program.py
+    own=$(cold -c 'import json; print(json.__file__)')
+    warm_says "$own" /modules/program.py
 }
 
 @test "a module appears beside the program between create and start" {

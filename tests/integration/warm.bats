@@ -404,9 +404,9 @@ EOF
     for call in getcwd prctl capset memfd_create; do
         use_image python
         configure 'seccomp("ALLOW", rule("ERRNO", arguments[0]))' "$call"
-        expect 0 either -c 'print("ran")'
+        expect 0 either -I -c 'print("ran")'
         output_is ran
-        expect 0 either -c 'print("ran")'
+        expect 0 either -I -c 'print("ran")'
         output_is ran
     done
 }

@@ -5,24 +5,25 @@ set -euo pipefail
 
 usage() {
     cat <<'USAGE'
-usage: tests/setup/install.sh [--list] GROUP...
+usage: tests/setup/install.sh [--list|--all] GROUP...
 
 Groups: build demo test lint bench vm python conformance packaging
   --list   print the packages that are missing, install nothing
+  --all    print all packages of the groups, install nothing
 USAGE
 }
 
 # group | Debian and Ubuntu | Fedora
 readonly PACKAGES='
-build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
+build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
 demo        | podman conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux mmdebstrap                 | podman conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux dnf
-test        | podman buildah conmon catatonit netavark aardvark-dns iptables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft slirp4netns passt shadow-utils iproute util-linux dnf bats busybox python3 attr strace gcc glibc-devel
+test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3 ruff
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
 python      | curl python3-venv openssl                                                                       | curl python3 openssl
 conformance | golang-go git crun                                                                                 | golang git crun
-packaging   | debhelper dpkg-dev git lintian rpm rpmlint                                                       | git rpm-build rpmlint
+packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
 '
 
 # Prints the package manager of this system: apt or dnf.
@@ -53,10 +54,11 @@ is_installed() {
     esac
 }
 
-# A tool brought in by other means (a newer Go, for one) counts as installed.
+# A tool brought in by other means (a newer Go, for one) counts as installed, and a package of one or another name.
 is_provided() {
     case $1 in
         golang-go | golang) command -v go >/dev/null ;;
+        libselinux1-dev | libselinux-dev) [[ -e /usr/include/selinux/selinux.h ]] ;;
         passt) command -v pasta >/dev/null ;;
         python3) command -v python3 >/dev/null ;;
         mypy | python3-mypy) command -v mypy >/dev/null ;;
@@ -102,10 +104,10 @@ install_missing() {
 }
 
 main() {
-    local list_only=0 manager group package packages
+    local only='' manager group package packages
     local -a missing=()
-    if [[ ${1:-} == --list ]]; then
-        list_only=1
+    if [[ ${1:-} == --list || ${1:-} == --all ]]; then
+        only=$1
         shift
     fi
     (($#)) || { usage >&2; return 2; }
@@ -113,12 +115,12 @@ main() {
     for group; do
         packages=$(packages_of "$group" "$manager") || { echo "install.sh: no group '$group'" >&2; usage >&2; return 2; }
         for package in $packages; do
-            is_provided "$package" || is_installed "$manager" "$package" || missing+=("$package")
+            [[ $only != --all ]] && { is_provided "$package" || is_installed "$manager" "$package"; } || missing+=("$package")
         done
     done
     ((${#missing[@]})) || return 0
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
-    if ((list_only)); then
+    if [[ $only ]]; then
         printf '%s\n' "${missing[@]}"
     else
         install_missing "$manager" "${missing[@]}"

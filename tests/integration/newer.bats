@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# What Podman 5 has and Podman 4 has not, or does otherwise. Skipped where Podman is older: `make check-release` has a
+# newer one. See podman-run(1), podman-kube-play(1), podman-update(1).
+
+load ../lib/podman.bash
+
+setup_file() {
+    import_python
+}
+
+setup() {
+    local version
+    version=$(command podman version --format '{{.Client.Version}}')
+    ((${version%%.*} >= 5)) || skip "Podman $version: proven by make check-release"
+    begin_test
+}
+
+@test "podman run --annotation: commas are part of the value" {
+    expect 0 podman run --rm --network none --annotation run.pysbx.preload=json,decimal "$PYTHON" \
+        python3 -c 'import sys; print("json" in sys.modules, "decimal" in sys.modules)'
+    output_is 'True True'
+}
+
+@test "podman run --userns: keep-id with ids and a size, nomap" {
+    expect 0 podman run --rm --network none --userns keep-id:uid=200,gid=210 "$BUSYBOX" sh -c 'id -u; id -g'
+    output_is $'200\n210'
+    is_rootless || return 0
+    expect 0 podman run --rm --network none --userns keep-id:size=20000 "$BUSYBOX" \
+        awk '{ ids += $3 } END { print ids }' /proc/self/uid_map
+    output_is 20000
+    expect 0 podman run --rm --network none --userns nomap "$BUSYBOX" awk '{ print $1, $2 }' /proc/self/uid_map
+    output_is '0 1'
+}
+
+@test "podman run, exec --preserve-fd: these descriptors and no others" {
+    local program='cat <&3; cat <&5; ! true 2>/dev/null <&4'
+    expect 0 podman run --rm --network none --preserve-fd 3,5 "$BUSYBOX" sh -c "$program" 3<<<three 4<<<four 5<<<five
+    output_is $'three\nfive'
+    start_sleeper --name box
+    expect 0 podman exec --preserve-fd 3,5 box sh -c "$program" 3<<<three 4<<<four 5<<<five
+    output_is $'three\nfive'
+}
+
+@test "podman run --volume idmap: a map of the volume's own" {
+    needs_root "only root can map the ids of a mount"
+    mkdir mapped
+    echo given >mapped/file
+    expect 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
+        --volume "$PWD/mapped:/mapped:idmap" "$BUSYBOX" stat -c %u /mapped/file
+    output_is 0
+    expect 0 podman run --rm --network none --uidmap 0:100:1000 --gidmap 0:100:1000 \
+        --volume "$PWD/mapped:/mapped:idmap=uids=@0-1-10" "$BUSYBOX" stat -c %u /mapped/file
+    output_is 1
+}
+
+@test "podman run --health-startup-cmd: the container is starting until it succeeds" {
+    start_sleeper --name box --health-cmd true --health-startup-cmd 'test -e /ok' --health-interval disable
+    podman healthcheck run box || true
+    expect 0 podman inspect --format '{{.State.Health.Status}}' box
+    output_is starting
+    podman exec box touch /ok
+    podman healthcheck run box
+    expect 0 podman inspect --format '{{.State.Health.Status}}' box
+    output_is healthy
+}
+
+@test "podman kube play: security context, init container, and annotations of the pod" {
+    cat >pod.yaml <<YAML
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+  annotations:
+    run.pysbx.preload: json,decimal
+spec:
+  restartPolicy: Never
+  initContainers:
+  - name: first
+    image: $BUSYBOX
+    command: [sh, -c, echo given >/shared/file]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  containers:
+  - name: main
+    image: $PYTHON
+    command:
+    - python3
+    - -c
+    - |
+      import os, sys
+      status = open("/proc/self/status").read()
+      print(open("/shared/file").read().strip(), os.getuid(), os.access("/", os.W_OK), "decimal" in sys.modules)
+      print([line for line in status.splitlines() if line.split(":")[0] in ("CapEff", "NoNewPrivs", "Seccomp")])
+    securityContext:
+      runAsUser: 1000
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities: {drop: [ALL]}
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  volumes: [{name: shared, emptyDir: {}}]
+YAML
+    expect 0 podman kube play --network none pod.yaml
+    expect 0 podman wait pod-main
+    output_is 0
+    expect 0 podman logs pod-main
+    output_is "given 1000 False True
+['CapEff:\\t0000000000000000', 'NoNewPrivs:\\t1', 'Seccomp:\\t2']"
+    podman kube down pod.yaml
+}
+
+@test "podman run --device: a device of a CDI specification, with variable, mount and hook" {
+    needs_root "a specification in /etc"
+    mkdir -p /etc/cdi
+    cat >/etc/cdi/box.json <<'JSON'
+{"cdiVersion": "0.7.0", "kind": "pysbx.example/box", "devices": [{"name": "one", "containerEdits": {
+    "env": ["BOX=1"], "additionalGIDs": [44],
+    "deviceNodes": [{"path": "/dev/box0", "hostPath": "/dev/null", "type": "c", "major": 1, "minor": 3}],
+    "mounts": [{"hostPath": "/etc/group", "containerPath": "/box", "options": ["ro", "bind"]}],
+    "hooks": [{"hookName": "createContainer", "path": "/usr/bin/true"}]}}]}
+JSON
+    expect 0 podman run --rm --network none --device pysbx.example/box=one "$BUSYBOX" \
+        sh -c 'stat -c %t,%T /dev/box0; echo $BOX; test -s /box; id -G'
+    output_is $'1,3\n1\n0 44'
+    rm -r /etc/cdi
+}
+
+@test "podman build: heredocs, mounts of RUN, and the exit code of a step" {
+    echo hidden >secret
+    printf '%s\n' "FROM $BUSYBOX" 'RUN <<EOF' 'cat /run/secrets/none 2>/dev/null || echo none >/made' EOF \
+        'RUN --mount=type=secret,id=s cat /run/secrets/s >>/made' \
+        'RUN --mount=type=tmpfs,target=/t stat -f -c %T /t >>/made' 'RUN cat /made; exit 3' >Containerfile
+    expect 3 podman build --network none --no-cache --secret id=s,src=secret .
+    output_has $'none\nhidden\ntmpfs'
+}
