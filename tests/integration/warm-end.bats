@@ -223,3 +223,13 @@ atexit.register(print, "called"); atexit._run_exitfuncs()
 print("json" in sys.modules, __import__("json") is json); sys.exit(3)'
     output_has "True True"
 }
+
+@test "a program that has filled its memory with small things ends as it does cold" {
+    same -c 'import resource
+resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)
+kept = []
+try:
+    while True: kept.append([])
+except MemoryError: pass'
+    [[ ! -s warm.err && $(<warm.code) == 0 ]]
+}
