@@ -16,10 +16,21 @@ print_sets() {
 }
 
 @test "process.cwd: is made when it is missing, and may not be outside of the root" {
+    local number refused=0
     make_bundle pwd
-    configure 'process["cwd"] = "/proc/self/fd/7/../.."'
-    expect 1 run_box
-    stderr_has "/proc/self/fd/7"
+    configure 'process["cwd"] = "/dev/shm/made/here"'
+    expect 0 run_box
+    output_is /dev/shm/made/here
+    make_bundle sh -c '[ "$(stat -c %d:%i .)" = "$(stat -c %d:%i /)" ]'
+    # Descriptors that the process has until then: of the host, which are refused, and of the container's mounts.
+    for number in {3..20}; do
+        configure 'process["cwd"] = "/proc/self/fd/" + arguments[0] + "/../.."' "$number"
+        if ! run_box 2>stderr; then
+            grep -F "/proc/self/fd/$number" stderr
+            refused=$((refused + 1))
+        fi
+    done
+    ((refused > 0))
     configure 'process["cwd"] = "relative"'
     is_refused "process.cwd: 'relative' is not an absolute path"
 }
