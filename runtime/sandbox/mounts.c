@@ -282,8 +282,10 @@ int mounts_prepare(struct mounts_plan *plan, struct error *err)
 
 void mounts_release(struct mounts_plan *plan)
 {
-    for (size_t i = 0; i < plan->count; i++)
+    for (size_t i = 0; i < plan->count; i++) {
         fd_close(&plan->items[i].source_fd);
+        fd_close(&plan->items[i].mount_fd);
+    }
 }
 
 const struct mount_plan *mounts_at(const struct mounts_plan *plan, const char *target)

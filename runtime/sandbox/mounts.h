@@ -59,7 +59,8 @@ struct mounts_plan {
 int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
                 struct mounts_plan *out, struct error *err);
 
-/* Parent: open bind sources the child could not reach and make the id-mapped ones. */
+/* Parent: open bind sources the child could not reach and make the id-mapped ones. Both: close what is kept
+ * open of them and of mounts; the child when nothing has to be found beneath these any more. */
 int mounts_prepare(struct mounts_plan *plan, struct error *err);
 void mounts_release(struct mounts_plan *plan);
 

@@ -191,6 +191,7 @@ int rootfs_finish(struct rootfs_plan *plan, struct error *err)
     int ret = mounts_finish(&plan->mounts, err);
     if (ret == 0)
         ret = masks_apply(&plan->masks, &plan->mounts, plan->fd, err);
+    mounts_release(&plan->mounts);
     if (ret == 0 && plan->readonly && (ret = mount_set_attrs(plan->fd, MOUNT_ATTR_RDONLY, false)) < 0)
         ret = error_set(err, ret, "make the root file system read-only");
     return ret;
