@@ -5,7 +5,7 @@ It is address space only, until somebody writes to it: where the kernel counts p
 
 from __future__ import annotations
 
-import contextlib
+import mmap
 
 # Describing an error and gathering what goes with it takes less.
 SIZE = 4 << 20
@@ -15,14 +15,18 @@ class KeptBack:
     """Around the user's code, in a with statement."""
 
     def __init__(self) -> None:
-        self._room: bytearray | None = None
+        self._room: mmap.mmap | None = None
 
     def __enter__(self) -> None:
         """Keep it back, if as much is left besides: this code may be what gives all the other back."""
-        with contextlib.suppress(MemoryError):
-            bytearray(2 * SIZE)
-            self._room = bytearray(SIZE)
+        try:
+            mmap.mmap(-1, 3 * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+            self._room = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (MemoryError, OSError):
+            self._room = None
 
     def __exit__(self, *exception: object) -> None:
         """Let it be used."""
-        self._room = None
+        if self._room is not None:
+            self._room.close()
+            self._room = None
