@@ -44,7 +44,8 @@ static uint64_t take(struct cursor *c, size_t size)
     return value;
 }
 
-static uint64_t take_unsigned(struct cursor *c)
+/* LEB128: seven bits a byte, the lowest first. With a sign, the last byte's highest is continued. */
+static uint64_t take_number(struct cursor *c, bool sign)
 {
     uint64_t value = 0, byte;
     unsigned int shift = 0;
@@ -54,22 +55,19 @@ static uint64_t take_unsigned(struct cursor *c)
             value |= (byte & 0x7f) << shift;
         shift += 7;
     } while ((byte & 0x80) != 0);
+    if (sign && shift < 64 && (byte & 0x40) != 0)
+        value |= ~0ULL << shift;
     return value;
+}
+
+static uint64_t take_unsigned(struct cursor *c)
+{
+    return take_number(c, false);
 }
 
 static int64_t take_signed(struct cursor *c)
 {
-    uint64_t value = 0, byte;
-    unsigned int shift = 0;
-    do {
-        byte = take(c, 1);
-        if (shift < 64)
-            value |= (byte & 0x7f) << shift;
-        shift += 7;
-    } while ((byte & 0x80) != 0);
-    if (shift < 64 && (byte & 0x40) != 0)
-        value |= ~0ULL << shift;
-    return (int64_t)value;
+    return (int64_t)take_number(c, true);
 }
 
 static void save(struct program *p, uint64_t number, int64_t units, struct cursor *c)
