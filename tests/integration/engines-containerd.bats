@@ -112,8 +112,9 @@ task_is() {
 }
 
 @test "ctr run --tty" {
-    expect 5 "$TESTS/lib/pty" -- ctr run --rm --tty --cpu-shares 0 --runc-binary "$RUNTIME" "$BUSYBOX" box \
-        sh -c 'tty; exit 5'
+    # A program that ends before containerd copies from its terminal may lose what it wrote, under runc too.
+    expect 5 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- ctr run --rm --tty --cpu-shares 0 \
+        --runc-binary "$RUNTIME" "$BUSYBOX" box sh -c 'tty; read -r line; exit 5'
     output_has /dev/pts/0
 }
 
@@ -121,7 +122,8 @@ task_is() {
     start_box box sleep 1000
     expect 4 ctr task exec --exec-id one --user user --cwd /tmp box sh -c 'id -u; pwd; exit 4'
     output_is $'1000\n/tmp'
-    expect 0 "$TESTS/lib/pty" -- ctr task exec --tty --exec-id two box tty
+    expect 6 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- ctr task exec --tty --exec-id two box \
+        sh -c 'tty; read -r line; exit 6'
     output_has /dev/pts/
     expect 1 ctr task exec --exec-id three box no-such-program
     stderr_has "no such file or directory"

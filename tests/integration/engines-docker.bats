@@ -149,7 +149,8 @@ status_is() {
 }
 
 @test "docker run --tty, --interactive" {
-    expect 3 "$TESTS/lib/pty" -- docker run --rm --network none -it "$BUSYBOX" sh -c 'tty; exit 3'
+    expect 3 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- docker run --rm --network none -it "$BUSYBOX" \
+        sh -c 'tty; read -r line; exit 3'
     output_has /dev/pts/0
     expect 0 run_box --interactive "$BUSYBOX" cat <<<given
     output_is given
@@ -161,7 +162,7 @@ status_is() {
     output_is $'1000\n/tmp\nb'
     expect 0 docker exec --interactive box cat <<<given
     output_is given
-    expect 0 "$TESTS/lib/pty" -- docker exec -it box tty
+    expect 6 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- docker exec -it box sh -c 'tty; read -r line; exit 6'
     output_has /dev/pts/
     expect 143 docker exec box sh -c 'kill -TERM $$'
     expect '12[67]' docker exec box no-such-program
