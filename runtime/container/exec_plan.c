@@ -60,18 +60,10 @@ static int check_reach(const struct execution *x, struct error *err)
         x->record.id);
 }
 
-static const char *annotation(const struct record *record, const char *key)
-{
-    for (size_t i = 0; i < record->annotations.count; i++)
-        if (strcmp(record->annotations.items[i].key, key) == 0)
-            return record->annotations.items[i].value;
-    return NULL;
-}
-
 static int plan(struct execution *x, struct error *err)
 {
     const struct exec_options *o = x->options;
-    const char *keep_groups = annotation(&x->record, "run.oci.keep_original_groups");
+    const char *keep_groups = str_map_get(&x->record.annotations, "run.oci.keep_original_groups");
     struct process_context context = {
         .user_namespace = (x->record.namespaces & CLONE_NEWUSER) != 0,
         .preserve_fds = o->preserve_fds,
@@ -79,7 +71,7 @@ static int plan(struct execution *x, struct error *err)
         .keyring = x->record.no_new_keyring ? NULL : x->record.id,
         .keep_groups = keep_groups != NULL && strcmp(keep_groups, "1") == 0,
         .exec = true,
-        .landlock = annotation(&x->record, LANDLOCK_ANNOTATION),
+        .landlock = str_map_get(&x->record.annotations, LANDLOCK_ANNOTATION),
     };
     /* A user's process may not move between the trees of two managers: systemd does it (cgroups(7),
      * delegation). */

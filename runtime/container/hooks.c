@@ -41,19 +41,11 @@ static int state_file(const struct hook_run *run, const struct record *record, s
     return fd_steal(&fd);
 }
 
-static const char *annotation(const struct record *record, const char *key)
-{
-    for (size_t i = 0; i < record->annotations.count; i++)
-        if (strcmp(record->annotations.items[i].key, key) == 0)
-            return record->annotations.items[i].value;
-    return NULL;
-}
-
 /* Of a hook that is a program of the container the path is one of the container, too: nothing that the image
  * has put there is to lead through a descriptor of this process. */
 static int open_output(const struct hook_run *run, const struct record *record, const char *key)
 {
-    const char *path = annotation(record, key);
+    const char *path = str_map_get(&record->annotations, key);
     const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
     if (path == NULL || path[0] == '\0')
         return -1;

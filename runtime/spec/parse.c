@@ -78,12 +78,17 @@ int spec_parse_seccomp(struct arena *a, struct json_text text, struct spec_secco
     return ret;
 }
 
+const char *str_map_get(const struct str_map *map, const char *key)
+{
+    for (size_t i = 0; i < map->count; i++)
+        if (str_eq(map->items[i].key, key))
+            return map->items[i].value;
+    return NULL;
+}
+
 const char *spec_annotation(const struct spec *spec, const char *key)
 {
-    for (size_t i = 0; i < spec->annotations.count; i++)
-        if (str_eq(spec->annotations.items[i].key, key))
-            return spec->annotations.items[i].value;
-    return NULL;
+    return str_map_get(&spec->annotations, key);
 }
 
 const struct spec_namespace *spec_namespace(const struct spec *spec, const char *type)

@@ -349,6 +349,9 @@ int spec_validate(const struct spec *spec, struct error *err);
 int spec_validate_process(const struct spec_process *process, struct error *err);
 int spec_validate_resources(const struct spec_resources *resources, struct error *err);
 
+/* The value of a key, or NULL. */
+const char *str_map_get(const struct str_map *map, const char *key);
+
 /* Value of an annotation or NULL. */
 const char *spec_annotation(const struct spec *spec, const char *key);
 

@@ -54,14 +54,6 @@ bool warm_is_candidate(const char *argv0)
     return interpreter_is_named_so(argv0);
 }
 
-static const char *annotation(const struct warm_context *context, const char *key)
-{
-    for (size_t i = 0; i < context->annotations->count; i++)
-        if (str_eq(context->annotations->items[i].key, key))
-            return context->annotations->items[i].value;
-    return NULL;
-}
-
 static bool mode_of(const char *word, enum warm_mode *mode)
 {
     for (size_t i = 0; i < sizeof(mode_words) / sizeof(mode_words[0]); i++)
@@ -133,14 +125,14 @@ static int preload_of_annotation(struct arena *a, const char *text, struct str_l
 static int plan_preload(struct arena *a, const struct warm_context *context, struct warm_plan *out,
                         struct error *err)
 {
-    const char *text = annotation(context, WARM_ANNOTATION_PRELOAD);
+    const char *text = str_map_get(context->annotations, WARM_ANNOTATION_PRELOAD);
     if (text != NULL)
         return preload_of_annotation(a, text, &out->preload, err) < 0
                    ? error_wrap(err, "annotations[\"%s\"]", WARM_ANNOTATION_PRELOAD)
                    : 0;
     for (size_t i = 0; i < out->config.rules.count; i++) {
         const struct warm_rule *rule = &out->config.rules.items[i];
-        const char *value = annotation(context, rule->annotation);
+        const char *value = str_map_get(context->annotations, rule->annotation);
         if (value == NULL || fnmatch(rule->value, value, 0) != 0)
             continue;
         return take_preload(rule->preload.items, rule->preload.count, &out->preload, err) < 0
@@ -221,7 +213,7 @@ static int conclude(struct warm_plan *plan, struct error *err)
 int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out, struct error *err)
 {
     *out = (struct warm_plan){.mode = WARM_AUTO};
-    const char *mode = annotation(context, WARM_ANNOTATION_MODE);
+    const char *mode = str_map_get(context->annotations, WARM_ANNOTATION_MODE);
     if (mode != NULL && !mode_of(mode, &out->mode))
         return error_set(err, -EINVAL, "annotations[\"%s\"]: unknown value '%.64s' (auto, require or off)",
                          WARM_ANNOTATION_MODE, mode);
