@@ -3,26 +3,22 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/json_out.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "container/lifecycle.h"
+#include "cli/warm.h"
 #include "container/warm_show.h"
 #include "container/warm_start.h"
 #include "warm/config.h"
-#include "warm/manifest.h"
 #include "warm/store_files.h"
 
 /* What the container is called whose snapshot is made or compared; it is never made itself. */
 #define CONTAINER_ID "warm"
 
-static void complete(struct create_options *create)
+void warm_complete(struct create_options *create)
 {
     create->id = CONTAINER_ID;
     if (create->bundle == NULL)
@@ -31,33 +27,26 @@ static void complete(struct create_options *create)
         create->config = "config.json";
 }
 
-/* No store is an empty one. *there is false then. */
-static int open_store(struct arena *a, struct store *store, bool *there, struct error *err)
+int warm_open_store(struct arena *a, struct store *store, bool *there, struct error *err)
 {
     int ret = warm_show_store(a, store, err);
     *there = ret == 0;
     return ret == -ENOENT ? 0 : ret;
 }
 
-#define BUNDLE_OPTION                                                                                        \
-    {                                                                                                        \
-        "bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",                        \
-            "the container's bundle (default: the working directory)", NULL                                  \
-    }
-#define CONFIG_OPTION                                                                                        \
-    {                                                                                                        \
-        "config", 'f', OPTION_STRING, offsetof(struct create_options, config), "FILE",                       \
-            "its configuration, relative to the bundle (default: config.json)", NULL                         \
-    }
-
 /* build */
 
-static const struct option build_options[] = {BUNDLE_OPTION, CONFIG_OPTION, {0}};
+static const struct option build_options[] = {
+    {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
+     "the container's bundle (default: the working directory)", NULL},
+    WARM_CONFIG_OPTION,
+    {0},
+};
 
 static int run_build(struct invocation *invocation, void *values, struct error *err)
 {
     struct create_options *create = values;
-    complete(create);
+    warm_complete(create);
     return container_warm_build(invocation->runtime, create, err);
 }
 
@@ -73,254 +62,6 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
         return error_text(err, -EINVAL, "'%s' is no number of a process", args[1]);
     const struct save_options save = {.id = args[0], .pid = (pid_t)pid, .file = args[2]};
     return container_save(invocation->runtime, &save, err);
-}
-
-/* list */
-
-struct list_values {
-    bool quiet;
-    int format;
-};
-
-static const struct option list_options[] = {
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct list_values, quiet), NULL, "only the keys", NULL},
-    {"format", 'f', OPTION_CHOICE, offsetof(struct list_values, format), "FORMAT", "table or json",
-     output_formats},
-    {0},
-};
-
-/* The values of a key's fields of that name, separated by commas. */
-static const char *key_values(struct arena *a, const struct warm_key *key, const char *name)
-{
-    const char *found = "";
-    for (const char *p = key->text; p < key->text + key->size; p += strlen(p) + 1) {
-        const char *value = str_after(p, name);
-        if (value != NULL && value[0] == '=')
-            found = arena_printf(a, "%s%s%s", found, found[0] != '\0' ? "," : "", value + 1);
-    }
-    return found;
-}
-
-static const char *age_text(struct arena *a, int64_t since)
-{
-    static const struct {
-        int64_t seconds;
-        const char *unit;
-    } units[] = {{86400, "d"}, {3600, "h"}, {60, "m"}};
-    int64_t age = (int64_t)time(NULL) - since;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (age >= 2 * units[i].seconds)
-            return arena_printf(a, "%" PRId64 "%s", age / units[i].seconds, units[i].unit);
-    return arena_printf(a, "%" PRId64 "s", age > 0 ? age : 0);
-}
-
-/* What the table and the JSON show of an item beyond the store's facts. */
-struct shown {
-    const struct store_item *item;
-    const char *python, *preload, *state;
-};
-
-static struct shown look_into(struct arena *a, const struct store *store, const struct store_item *item)
-{
-    if (item->failed != NULL)
-        return (struct shown){item, "", "", "failed"};
-    struct shown shown = {item, "", "", item->stale != NULL ? "stale" : "ready"};
-    struct store_slot slot;
-    struct error ignored = {0};
-    struct manifest_facts facts;
-    if (store_open_item(a, store, item->name, false, &slot, &ignored) < 0) {
-        shown.state = "damaged";
-        return shown;
-    }
-    manifest_describe(slot.manifest, &facts);
-    shown.python = arena_strndup(a, facts.python, strcspn(facts.python, " "));
-    shown.preload = key_values(a, &facts.key, "preload");
-    store_release(store, &slot);
-    return shown;
-}
-
-static void print_row(const struct shown *shown, struct arena *a)
-{
-    const struct store_item *item = shown->item;
-    if (item->failed != NULL) {
-        printf("%-32s  %-7s  %-9s  %5s  %s\n", item->name, shown->state, "-", age_text(a, item->built),
-               item->failed);
-        return;
-    }
-    printf("%-32s  %-7s  %-9s  %5s  %5s  %7" PRIu64 "  %6" PRIu64 "M  %s\n", item->name, shown->state,
-           shown->python, age_text(a, item->built), item->used != 0 ? age_text(a, item->used) : "-",
-           item->uses, item->size >> 20, shown->preload[0] != '\0' ? shown->preload : "-");
-}
-
-static void write_item(struct json_out *out, const struct shown *shown)
-{
-    json_out_map_open(out);
-    json_out_pair_string(out, "key", shown->item->name);
-    json_out_pair_string(out, "state", shown->state);
-    json_out_pair_string(out, "stale", shown->item->stale);
-    json_out_pair_string(out, "failed", shown->item->failed);
-    json_out_pair_string(out, "python", shown->python);
-    json_out_pair_string(out, "preload", shown->preload);
-    json_out_pair_u64(out, "size", shown->item->size);
-    json_out_pair_i64(out, "built", shown->item->built);
-    json_out_pair_i64(out, "used", shown->item->used);
-    json_out_pair_u64(out, "uses", shown->item->uses);
-    json_out_map_close(out);
-}
-
-static void print_items(struct arena *a, const struct store *store, const struct store_item *items,
-                        size_t count, struct json_out *json)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct shown shown = look_into(a, store, &items[i]);
-        if (json != NULL)
-            write_item(json, &shown);
-        else
-            print_row(&shown, a);
-    }
-}
-
-/* What a list is of: there is something to show of a snapshot only, so what failed is no key of one. */
-struct store_items {
-    struct store_item *items, *failed;
-    size_t count, failed_count;
-};
-
-static int print_list(struct arena *a, const struct store *store, const struct store_items *listed,
-                      const struct list_values *list, struct error *err)
-{
-    if (list->quiet) {
-        for (size_t i = 0; i < listed->count; i++)
-            puts(listed->items[i].name);
-        return output_finish(err);
-    }
-    cleanup_json_out struct json_out *json = list->format == OUTPUT_JSON ? json_out_new(false) : NULL;
-    if (json != NULL)
-        json_out_array_open(json);
-    else
-        printf("%-32s  %-7s  %-9s  %5s  %5s  %7s  %7s  %s\n", "KEY", "STATE", "PYTHON", "AGE", "USED", "USES",
-               "SIZE", "PRELOAD");
-    print_items(a, store, listed->items, listed->count, json);
-    print_items(a, store, listed->failed, listed->failed_count, json);
-    if (json == NULL)
-        return output_finish(err);
-    json_out_array_close(json);
-    return output_json(json, err);
-}
-
-static int run_list(struct invocation *invocation, void *values, struct error *err)
-{
-    struct arena *a = invocation->arena;
-    struct store store;
-    struct store_items listed = {0};
-    bool there = false;
-    int ret = open_store(a, &store, &there, err);
-    if (ret < 0)
-        return ret;
-    if (there)
-        ret = store_list(a, &store, &listed.items, &listed.count, err);
-    if (there && ret == 0)
-        ret = store_list_failed(a, &store, &listed.failed, &listed.failed_count, err);
-    if (ret == 0)
-        ret = print_list(a, &store, &listed, values, err);
-    if (there)
-        store_close(&store);
-    return ret;
-}
-
-/* show */
-
-static const struct option show_options[] = {
-    {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
-     "compare with the program of this bundle; its own snapshot where no key is given", NULL},
-    CONFIG_OPTION,
-    {0},
-};
-
-static void write_key(struct json_out *out, const struct warm_key *key)
-{
-    json_out_key(out, "key");
-    json_out_array_open(out);
-    for (const char *p = key->text; p < key->text + key->size; p += strlen(p) + 1)
-        json_out_string(out, p);
-    json_out_array_close(out);
-}
-
-static void write_match(struct json_out *out, const struct warm_match *match)
-{
-    json_out_key(out, "bundle");
-    json_out_map_open(out);
-    json_out_pair_string(out, "key", match->key);
-    json_out_pair_bool(out, "fits", match->reason == NULL);
-    json_out_pair_string(out, "reason", match->reason);
-    json_out_key(out, "differences");
-    json_out_array_open(out);
-    for (size_t i = 0; i < match->differences.count; i++)
-        json_out_string(out, match->differences.items[i]);
-    json_out_array_close(out);
-    json_out_map_close(out);
-}
-
-static int print_snapshot(struct arena *a, const struct store *store, const struct store_slot *slot,
-                          const struct warm_match *match, struct error *err)
-{
-    struct store_item *items;
-    size_t count;
-    struct manifest_facts facts;
-    int ret = store_list(a, store, &items, &count, err);
-    if (ret < 0)
-        return ret;
-    manifest_describe(slot->manifest, &facts);
-    cleanup_json_out struct json_out *out = json_out_new(true);
-    json_out_map_open(out);
-    json_out_pair_string(out, "path", arena_printf(a, "%s/%s", store->path, slot->name));
-    for (size_t i = 0; i < count; i++)
-        if (str_eq(items[i].name, slot->name)) {
-            json_out_pair_u64(out, "size", items[i].size);
-            json_out_pair_i64(out, "used", items[i].used);
-            json_out_pair_u64(out, "uses", items[i].uses);
-            json_out_pair_string(out, "stale", items[i].stale);
-        }
-    json_out_pair_i64(out, "built", facts.built);
-    json_out_pair_string(out, "builder", facts.builder);
-    json_out_pair_string(out, "python", facts.python);
-    json_out_pair_u64(out, "files", facts.file_count);
-    json_out_pair_u64(out, "prefetchedPages", image_write_pages(&slot->mapped));
-    json_out_key(out, "modules");
-    json_out_array_open(out);
-    for (size_t i = 0; i < facts.module_count; i++)
-        json_out_string(out, manifest_module(slot->manifest, i));
-    json_out_array_close(out);
-    write_key(out, &facts.key);
-    if (match != NULL)
-        write_match(out, match);
-    json_out_map_close(out);
-    return output_json(out, err);
-}
-
-static int run_show(struct invocation *invocation, void *values, struct error *err)
-{
-    struct create_options *create = values;
-    struct arena *a = invocation->arena;
-    const char *key = invocation->count > 0 ? invocation->args[0] : NULL;
-    bool compare = create->bundle != NULL;
-    struct store store;
-    struct store_slot slot;
-    struct warm_match match;
-    if (key == NULL && !compare)
-        return error_text(err, -EINVAL, "neither a key nor --bundle is given");
-    int ret = warm_show_store(a, &store, err);
-    if (ret < 0)
-        return ret;
-    complete(create);
-    ret = compare ? warm_show_match(a, invocation->runtime, create, &store, key, &slot, &match, err)
-                  : store_open_item(a, &store, key, false, &slot, err);
-    if (ret == 0) {
-        ret = print_snapshot(a, &store, &slot, compare ? &match : NULL, err);
-        store_release(&store, &slot);
-    }
-    store_close(&store);
-    return ret;
 }
 
 /* verify */
@@ -362,7 +103,7 @@ static int run_verify(struct invocation *invocation, void *values, struct error 
     const char *key = invocation->count > 0 ? invocation->args[0] : NULL;
     struct store store;
     bool there = false;
-    int ret = open_store(a, &store, &there, err);
+    int ret = warm_open_store(a, &store, &there, err);
     if (ret == 0 && !there && key != NULL)
         return err->code;
     if (ret < 0 || !there)
@@ -432,7 +173,7 @@ static int run_prune(struct invocation *invocation, void *values, struct error *
     bool there = false;
     int ret = limits_of(a, values, &limits, err);
     if (ret == 0)
-        ret = open_store(a, &store, &there, err);
+        ret = warm_open_store(a, &store, &there, err);
     if (ret < 0)
         return ret;
     if (invocation->count > 0) {
@@ -449,46 +190,46 @@ static int run_prune(struct invocation *invocation, void *values, struct error *
     return output_finish(err);
 }
 
-static const struct command commands[] = {
-    {.name = "warm build",
-     .arguments = "",
-     .summary = "make the snapshot for the program of a bundle, unless there is a fresh one",
-     .options = build_options,
-     .values_size = sizeof(struct create_options),
-     .run = run_build},
-    {.name = "warm save",
-     .arguments = "ID PID FILE",
-     .summary = "save a process that has parked itself, for 'run --snapshot FILE'",
-     .options = command_no_options,
-     .min_args = 3,
-     .max_args = 3,
-     .run = run_save},
-    {.name = "warm list",
-     .arguments = "",
-     .summary = "list the snapshots, the one used last first",
-     .options = list_options,
-     .values_size = sizeof(struct list_values),
-     .run = run_list},
-    {.name = "warm show",
-     .arguments = "[KEY]",
-     .summary = "show as JSON what is known of a snapshot, and whether it fits the program of a bundle",
-     .options = show_options,
-     .values_size = sizeof(struct create_options),
-     .max_args = 1,
-     .run = run_show},
-    {.name = "warm verify",
-     .arguments = "[KEY]",
-     .summary = "compare one snapshot, or all, with the checksums of their content",
-     .options = command_no_options,
-     .max_args = 1,
-     .run = run_verify},
-    {.name = "warm prune",
-     .arguments = "[KEY]",
-     .summary = "remove one snapshot, or all that are too old, used too often, damaged or more than fit",
-     .options = prune_options,
-     .values_size = sizeof(struct prune_values),
-     .max_args = 1,
-     .run = run_prune},
+static const struct command command_build = {
+    .name = "warm build",
+    .arguments = "",
+    .summary = "make the snapshot for the program of a bundle, unless there is a fresh one",
+    .options = build_options,
+    .values_size = sizeof(struct create_options),
+    .run = run_build,
+};
+
+static const struct command command_save = {
+    .name = "warm save",
+    .arguments = "ID PID FILE",
+    .summary = "save a process that has parked itself, for 'run --snapshot FILE'",
+    .options = command_no_options,
+    .min_args = 3,
+    .max_args = 3,
+    .run = run_save,
+};
+
+static const struct command command_verify = {
+    .name = "warm verify",
+    .arguments = "[KEY]",
+    .summary = "compare one snapshot, or all, with the checksums of their content",
+    .options = command_no_options,
+    .max_args = 1,
+    .run = run_verify,
+};
+
+static const struct command command_prune = {
+    .name = "warm prune",
+    .arguments = "[KEY]",
+    .summary = "remove one snapshot, or all that are too old, used too often, damaged or more than fit",
+    .options = prune_options,
+    .values_size = sizeof(struct prune_values),
+    .max_args = 1,
+    .run = run_prune,
+};
+
+static const struct command *const commands[] = {
+    &command_build, &command_save, &command_warm_list, &command_warm_show, &command_verify, &command_prune,
 };
 
 static int run(struct invocation *invocation, void *values, struct error *err)
@@ -496,11 +237,11 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     (void)values;
     const char *name = invocation->args[0];
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (!str_eq(str_after(commands[i].name, "warm "), name))
+        if (!str_eq(str_after(commands[i]->name, "warm "), name))
             continue;
         invocation->args++;
         invocation->count--;
-        return command_invoke(&commands[i], invocation, err);
+        return command_invoke(commands[i], invocation, err);
     }
     return error_text(err, -EINVAL, "unknown command 'warm %s': see 'pysbx-runtime warm --help'", name);
 }
