@@ -75,7 +75,8 @@ static int verify_one(struct arena *a, const struct store *store, const char *ke
     return ret;
 }
 
-/* Every snapshot is looked at; the damaged ones are listed, and counted in the error. */
+/* Every snapshot is looked at; the damaged ones are listed, and counted in the error. One that has gone since
+ * the list was made is no damage. */
 static int verify_all(struct arena *a, const struct store *store, struct error *err)
 {
     struct store_item *items;
@@ -83,7 +84,8 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
     int ret = store_list(a, store, &items, &count, err);
     for (size_t i = 0; ret == 0 && i < count; i++) {
         struct error reason = {0};
-        if (verify_one(a, store, items[i].name, &reason) == 0)
+        int found = verify_one(a, store, items[i].name, &reason);
+        if (found == 0 || found == -ENOENT)
             continue;
         damaged++;
         puts(reason.text);

@@ -61,23 +61,29 @@ struct shown {
     const char *python, *preload, *state;
 };
 
-static struct shown look_into(struct arena *a, const struct store *store, const struct store_item *item)
+/* False if the snapshot has gone since the list was made. */
+static bool look_into(struct arena *a, const struct store *store, const struct store_item *item,
+                      struct shown *shown)
 {
+    *shown = (struct shown){item, "", "",
+                            item->failed != NULL  ? "failed"
+                            : item->stale != NULL ? "stale"
+                                                  : "ready"};
     if (item->failed != NULL)
-        return (struct shown){item, "", "", "failed"};
-    struct shown shown = {item, "", "", item->stale != NULL ? "stale" : "ready"};
+        return true;
     struct store_slot slot;
     struct error ignored = {0};
     struct manifest_facts facts;
-    if (store_open_item(a, store, item->name, false, &slot, &ignored) < 0) {
-        shown.state = "damaged";
-        return shown;
+    int ret = store_open_item(a, store, item->name, false, &slot, &ignored);
+    if (ret < 0) {
+        shown->state = "damaged";
+        return ret != -ENOENT;
     }
     manifest_describe(slot.manifest, &facts);
-    shown.python = arena_strndup(a, facts.python, strcspn(facts.python, " "));
-    shown.preload = key_values(a, &facts.key, "preload");
+    shown->python = arena_strndup(a, facts.python, strcspn(facts.python, " "));
+    shown->preload = key_values(a, &facts.key, "preload");
     store_release(store, &slot);
-    return shown;
+    return true;
 }
 
 static void print_row(const struct shown *shown, struct arena *a)
@@ -113,7 +119,9 @@ static void print_items(struct arena *a, const struct store *store, const struct
                         size_t count, struct json_out *json)
 {
     for (size_t i = 0; i < count; i++) {
-        struct shown shown = look_into(a, store, &items[i]);
+        struct shown shown;
+        if (!look_into(a, store, &items[i], &shown))
+            continue;
         if (json != NULL)
             write_item(json, &shown);
         else

@@ -175,6 +175,21 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
+@test "warm verify, warm list: a snapshot that goes while they look is not a damaged one" {
+    local key
+    runtime warm build --bundle bundle
+    key=$(key)
+    set -- strace -q -o trace -P "$key" -e inject=openat:error=ENOENT "$RUNTIME" warm
+    expect 0 "$@" verify
+    output_is ""
+    grep -q INJECTED trace
+    expect 0 "$@" list
+    output_lacks damaged
+    expect 0 "$@" list --format json
+    output_is "[]"
+    expect 0 runtime warm verify
+}
+
 @test "warm prune: what verify finds goes, also where only a page of memory differs" {
     runtime warm build --bundle bundle
     local image
