@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# Vulnerabilities that container runtimes had, played against this one as their reports tell, where attacks.bats and
-# robustness.bats do not have them: capabilities that a program should not inherit, and a /proc or /sys that the image
-# leads elsewhere, so that what is mounted, masked or written there takes effect in another place.
+# Vulnerabilities that container runtimes had, played against this one as their reports tell, where the other
+# attacks-*.bats and robustness.bats do not have them: capabilities that a program should not inherit, and a /proc or /sys
+# that the image leads elsewhere, so that what is mounted, masked or written there takes effect in another place.
 
 load ../lib/bundle.bash
 

@@ -1,0 +1,335 @@
+#!/usr/bin/env bats
+# Somebody in a container traces what comes in from the runtime: a process of exec, one of another container of the pod,
+# the container's first before it is confined. He gets to see nothing of the host, and nobody believes what he forges.
+
+load ../lib/warm.bash
+
+ROUNDS=40
+
+# Starts a program in the container that lies in wait for what is born there: it traces that from its first instant on if
+# it may, and says what it then sees that is not the container's, besides "ready".
+start_attacker() {
+    cat >attacker.py <<'PYTHON'
+import ctypes, os
+SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+
+def rights(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return [line for line in status if line.startswith(("CapPrm", "CapEff", "CapBnd", "Seccomp:", "Uid"))]
+
+print("ready", flush=True)
+while True:
+    with open("/proc/sys/kernel/ns_last_pid") as file:
+        pid = int(file.read()) + 1
+    if not any(ptrace(SEIZE, pid, None, None) == 0 for _ in range(2000)):
+        continue
+    ptrace(INTERRUPT, pid, None, None)
+    os.waitpid(pid, WALL)
+    for name in "exe", "root", "cwd", *(f"fd/{fd}" for fd in range(3, 12)):
+        try:
+            path = os.readlink(f"/proc/{pid}/{name}")
+            if not os.path.samefile(f"/proc/{pid}/{name}", path):
+                print(name, path, flush=True)
+        except OSError:
+            pass
+    try:
+        for one, own in zip(rights(pid), rights("self")):
+            if one != own:
+                print(one, flush=True)
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for line in maps:
+                if "[stack]" in line:
+                    start, end = (int(address, 16) for address in line.split()[0].split("-"))
+                    memory.seek(start)
+                    if b"secret of the engine" in memory.read(end - start):
+                        print("environment", flush=True)
+    except OSError:
+        pass
+    ptrace(DETACH, pid, None, None)
+PYTHON
+    make_python_bundle python3 -c "$(<attacker.py)"
+    configure "${1:-}"
+    start_box
+    wait_for grep -q ready out
+}
+
+# A container with a user namespace of its own, whose root may trace in there.
+OWN_USERS='capabilities("CAP_SYS_PTRACE")
+if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
+
+enter_again_and_again() {
+    local round
+    for ((round = 0; round < ROUNDS; round++)); do
+        ENGINE="secret of the engine" timeout 20 "$RUNTIME" exec box /bin/true
+    done
+    runtime delete --force box
+    [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
+}
+
+@test "a process that enters a container: who lies in wait for it sees nothing of the host" {
+    # CVE-2019-5736, CVE-2024-21626
+    start_attacker
+    enter_again_and_again
+}
+
+@test "a process that enters a user namespace in which another may trace: that sees nothing of the host either" {
+    # CVE-2016-9962
+    start_attacker "$OWN_USERS"
+    enter_again_and_again
+}
+
+@test "a process that enters a container whose root may trace whatever it sees: that sees what it has itself" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    start_attacker 'capabilities("CAP_SYS_PTRACE", "CAP_KILL")
+process["noNewPrivileges"] = False
+seccomp("ALLOW", rule("ERRNO", "acct"))'
+    enter_again_and_again
+}
+
+# Starts a container whose program holds what exec gives birth to, and has it say what SAYS has: messages of
+# runtime/container/sync.h by number and text, in turn. Of its memory it searches for a word.
+start_forger() {
+    cat >forger.py <<'PYTHON'
+import ctypes, os, re, struct, time
+SEIZE, INTERRUPT, KILL, STEP, GETREGS, SETREGS, WALL = 0x4206, 0x4207, 8, 9, 12, 13, 0x40000000
+REGISTERS = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip".split()
+WRITE = 1
+ptrace = ctypes.CDLL(None).ptrace
+
+class Registers(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in (*REGISTERS, "cs", "eflags", "rsp", *"abcdefg")]
+
+def call(pid, code, number, *arguments):
+    registers = Registers()
+    ptrace(GETREGS, pid, None, ctypes.byref(registers))
+    registers.rax, registers.orig_rax, registers.rip = number, 2**64 - 1, code
+    registers.rdi, registers.rsi, registers.rdx = arguments
+    ptrace(SETREGS, pid, None, ctypes.byref(registers))
+    ptrace(STEP, pid, None, None)
+    os.waitpid(pid, WALL)
+
+def say(pid, message, text):
+    maps = open(f"/proc/{pid}/maps").read()
+    memory = open(f"/proc/{pid}/mem", "r+b", 0)
+    [start, end] = (int(word, 16) for word in re.search(r"^(.*)-(.*?) r-xp .*\[vdso\]$", maps, re.MULTILINE).groups())
+    memory.seek(start)
+    code = start + memory.read(end - start).index(b"\x0f\x05")
+    place = int(re.search(r"-(\S+) rw-p .*\[stack\]", maps)[1], 16) - 512
+    packet = struct.pack("ii", message, -116) + text.encode() + b"\0"
+    memory.seek(place)
+    memory.write(packet)
+    [channel] = (fd for fd in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket"))
+    call(pid, code, WRITE, int(channel), place, len(packet))
+
+def knows(pid, word):
+    for start, end in re.findall(r"^(.*)-(.*?) rw-p(?!.*\[v)", open(f"/proc/{pid}/maps").read(), re.MULTILINE):
+        size = int(end, 16) - int(start, 16)
+        if size > 1 << 26:  # that of a sanitizer
+            continue
+        memory = open(f"/proc/{pid}/mem", "rb", 0)
+        memory.seek(int(start, 16))
+        if word in memory.read(size):
+            return True
+
+def forge(pid):
+    if knows(pid, b"secret of " + b"the hook"):
+        print("secret", flush=True)
+    for line in open("/says"):
+        message, text = line.split(maxsplit=1)
+        say(pid, int(message), text)
+        time.sleep(0.1)
+    time.sleep(1)
+
+def catch():
+    while True:
+        with open("/proc/sys/kernel/ns_last_pid") as file:
+            pid = int(file.read()) + 1
+        if any(ptrace(SEIZE, pid, None, None) == 0 for _ in range(2000)):
+            ptrace(INTERRUPT, pid, None, None)
+            print("caught", flush=True)
+            return pid
+
+while True:
+    print("ready", flush=True)
+    pid = catch()
+    try:
+        os.waitpid(pid, WALL)
+        forge(pid)
+    except (OSError, TypeError, ValueError):  # it has ended, and there is nothing of it in /proc
+        pass
+    print("alive" if os.path.exists(f"/proc/{pid}/fd/0") else "gone", flush=True)
+    ptrace(KILL, pid, None, None)
+    try:
+        os.waitpid(pid, WALL)
+    except ChildProcessError:
+        pass
+PYTHON
+    make_python_bundle python3 -c "$(<forger.py)"
+    configure 'capabilities("CAP_SYS_PTRACE", "CAP_KILL"); process["noNewPrivileges"] = False
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/says", arguments[0])
+config["hooks"] = {"poststop": [{"path": "/bin/true", "env": ["X=secret of the hook"]}]}' "$PWD/says"
+    : >says
+    start_box
+    wait_for grep -q ready out
+}
+
+is_waiting() {
+    [[ $(grep -cx ready out) == $(($(grep -cx caught out) + 1)) ]]
+}
+
+@test "a process that enters is in the hands of another before it is the program: the runtime believes none of its words" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    # BORN and COLD of a snapshot that there is not; a message that nobody sends; an error before birth.
+    local born=10 cold=8 error=9 say caught attempt
+    start_forger
+    for say in "$born x;$cold forged" "$born x;5 x" "5 x" "$error forged"; do
+        tr ';' '\n' <<<"$say" >says
+        caught=
+        # On a busy machine he may come too late, the program may even run; not every time.
+        for ((attempt = 0; attempt < 20 && !caught; attempt++)); do
+            : >pid
+            wait_for is_waiting
+            expect '@(0|1|137)' timeout 20 "$RUNTIME" exec --pid-file pid box /bin/true
+            ((status != 1)) || caught=1
+        done
+        [[ ! -e pid && $stderr == "pysbx-runtime: "@(forged|unexpected message*) ]]
+        wait_for is_waiting
+        [[ $(grep -x "gone\|alive" out | tail -n 1) == gone ]]
+    done
+    [[ $(<out) != *secret* ]]
+    runtime delete --force box
+}
+
+@test "a container of a pod that another's processes can see and trace: they see nothing of the host" {
+    local round pid
+    start_attacker "$OWN_USERS"
+    pid=$(pid_of_box)
+    configure 'process["args"] = ["/bin/true"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
+for kind in "pid", "user": namespace(kind, f"/proc/{arguments[0]}/ns/{kind}")
+process["oomScoreAdj"] = 500' "$pid"
+    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" run --bundle bundle second </dev/null; done
+    configure 'process["args"] = ["cat", "/proc/self/oom_score_adj"]'
+    [[ $("$RUNTIME" run --bundle bundle second </dev/null) == 500 ]]
+    runtime delete --force box
+    [[ $(grep -v ' /proc/[0-9]*/oom_score_adj$' out) == ready ]] || { sort out | uniq -c; return 1; }
+}
+
+@test "a process that has ended and that another of the container does not let go: the runtime sleeps until it does" {
+    local pid round
+    make_python_bundle python3 -u -c 'import ctypes, os
+while True:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid() and ctypes.CDLL(None).ptrace(0x4206, int(name), None, None) == 0:
+            print("held")'
+    start_box
+    "$RUNTIME" exec box python3 -c 'import time; time.sleep(0.3); raise SystemExit(7)' </dev/null >output 2>&1 3>&- &
+    pid=$!
+    wait_for grep -q held out
+    sleep 1
+    for round in 1 2 3 4 5; do [[ $(cut -d ' ' -f 3 "/proc/$pid/stat") == S ]]; done
+    runtime delete --force box
+    status=0
+    wait "$pid" || status=$?
+    [[ $status == 7 ]]
+}
+
+# Traces a process of the container that waits for start, and says what in it leads to the host, or "nothing".
+REACH='
+import ctypes, os, sys
+SEIZE = 0x4206
+pid = int(sys.argv[1])
+if ctypes.CDLL(None).ptrace(SEIZE, pid, None, None) != 0:
+    sys.exit("not to be traced")
+found = []
+for name in "root", "cwd", *("fd/" + fd for fd in os.listdir(f"/proc/{pid}/fd") if int(fd) > 2):
+    place = f"/proc/{pid}/{name}"
+    if os.path.isdir(place) and not os.path.samestat(os.stat(place), os.stat("/")):
+        found.append(os.readlink(place))
+        for host in f"{place}/1/root/etc", f"{place}/../../../etc":
+            found += [host] if os.path.isdir(host) else []
+print(found or "nothing")'
+
+@test "a program of exec would trace the first process of a container that is not started: only once that is confined" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local forbids
+    for forbids in True False; do
+        make_python_bundle sleep 1000
+        configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
+seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
+        create_box
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could trace"
+        runtime start box
+        expect 0 runtime exec box python3 -c "$REACH" 1
+        output_is nothing
+        runtime delete --force box
+        # What gets the capability from exec alone is no other thing; what has it not is let in.
+        configure 'capabilities("CAP_KILL")'
+        create_box
+        expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        stderr_has "start the container first"
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "not to be traced"
+        runtime delete --force box
+    done
+    # There is no wall between CAP_SYS_ADMIN and the host.
+    configure 'capabilities("CAP_SYS_PTRACE", "CAP_SYS_ADMIN")'
+    create_box
+    expect 0 runtime exec box true
+    runtime delete --force box
+}
+
+@test "a program of exec in a user namespace would trace the first process before start: nobody may" {
+    make_python_bundle sleep 1000
+    configure "$OWN_USERS"
+    create_box
+    if is_rootless; then
+        expect 1 runtime exec box true
+        stderr_has "it is created, and until it is started only root may enter its user namespace"
+    else
+        expect 1 runtime exec box python3 -c "$REACH" 1
+        stderr_has "not to be traced"
+    fi
+    runtime start box
+    expect 0 runtime exec box python3 -c "$REACH" 1
+}
+
+@test "another container of a pod would reach the host through one that waits for start: nothing in that leads there" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local pid number
+    make_python_bundle sleep 1000
+    configure 'capabilities("CAP_SYS_PTRACE")'
+    start_box
+    pid=$(pid_of_box)
+    configure 'namespace("pid", f"/proc/{arguments[0]}/ns/pid"); hook("startContainer", "true")' "$pid"
+    runtime create --bundle bundle --pid-file pid second </dev/null >/dev/null 2>&1 3>&- 7<"$PWD"
+    number=$(awk '/^NSpid:/ { print $NF }' "/proc/$(<pid)/status")
+    expect 0 runtime exec box python3 -c "$REACH" "$number"
+    output_is nothing
+    runtime start second
+}
+
+@test "a hook that is a program of the image traces the process that has called it: that may do no more than the hook" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    cat >tracer.py <<'PYTHON'
+import ctypes, os
+if ctypes.CDLL(None).ptrace(0x4206, 1, None, None) == 0:
+    for pid in "self", "1":
+        lines = open(f"/proc/{pid}/status").read().splitlines()
+        print(*[line for line in lines if line.startswith(("Cap", "Seccomp:", "NoNewPrivs:", "Uid:"))], file=open("/hooked", "a"))
+PYTHON
+    touch hooked
+    local forbids
+    for forbids in True False; do
+        make_python_bundle true
+        configure 'capabilities("CAP_SYS_PTRACE"); process["noNewPrivileges"] = arguments[0] == "True"
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/hooked", arguments[1])
+config["hooks"] = {"startContainer": [{"path": "/usr/bin/python3", "args": ["python3", "-c", arguments[2]]}]}' \
+            "$forbids" "$PWD/hooked" "$(<tracer.py)"
+        : >hooked
+        expect 0 run_box
+        [[ $(wc -l <hooked) == 2 && $(<hooked) == *$'Seccomp:\t2'* ]]
+        [[ $(sort -u hooked | wc -l) == 1 ]] || { cat hooked; return 1; }
+    done
+}

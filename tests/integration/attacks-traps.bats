@@ -1,0 +1,190 @@
+#!/usr/bin/env bats
+# An image or a container has put something in the runtime's way: hooks, links, pipes that keep a reader waiting, a /proc
+# of its own, cgroups without end. The runtime does what it would do without, and the host is as it was.
+
+load ../lib/warm.bash
+
+@test "a container plays with its own cgroup while it is to go: it goes with all its processes, and so does the cgroup" {
+    needs_cgroups
+    local name
+    local -A plays=(
+        [frozen]='mkdir a a/b; sleep 1000 & echo $! >a/b/cgroup.procs; echo 1 >a/cgroup.freeze; echo made; sleep 1000'
+        [itself]='mkdir a; echo made; echo $$ >a/cgroup.procs; echo 1 >a/cgroup.freeze; sleep 1000'
+        [threads]='mkdir a; echo threaded >a/cgroup.type; echo $$ >a/cgroup.threads; echo made; sleep 1000'
+        [no_room]='mkdir a; echo $$ >a/cgroup.procs; echo 0 >cgroup.max.descendants; echo made; sleep 1000'
+        [deep]='for n in $(seq 300); do mkdir d && cd d; done; sleep 1000 & echo $! >cgroup.procs; echo made; sleep 1000'
+        [many]='mkdir $(seq 1000); echo made; sleep 1000'
+        [names]='mkdir "a b" ... -- -x; sleep 1000 & echo $! >"a b/cgroup.procs"; echo made; sleep 1000'
+        [more]='for n in 1 2 3; do while :; do mkdir -p $n/x; sleep 0 & echo $! >$n/x/cgroup.procs; n=$((n + 10)); done & done
+echo made; sleep 1000'
+    )
+    for name in "${!plays[@]}"; do
+        echo "# $name"
+        make_bundle sh -c "cd /sys/fs/cgroup; ${plays[$name]}"
+        configure 'for mount in config["mounts"]:
+    if mount["destination"] == "/sys/fs/cgroup": mount["options"].remove("ro")'
+        start_box
+        wait_for grep -q made out
+        [[ $(find /sys/fs/cgroup -name '*box*') ]]
+        expect 0 timeout 60 "$RUNTIME" delete --force box
+        check_untouched
+    done
+}
+
+# What a process says of its confinement, and of variables that are somebody's: CONFINEMENT for busybox' shell.
+CONFINEMENT='grep -E "^(NoNewPrivs|Seccomp|Cap...):" /proc/self/status; env | grep -E "^(IMAGE|ENGINE|LD_PRELOAD)="'
+
+@test "a hook that is a program of the image: it may do what the container's program may, and knows nothing of the engine" {
+    local forbids
+    touch hooked
+    for forbids in True False; do
+        make_bundle sh -c "$CONFINEMENT"
+        configure 'process["noNewPrivileges"] = arguments[0] == "True"; process["env"].append("IMAGE=own")
+seccomp("ALLOW", rule("ERRNO", "acct")); mount("/hooked", arguments[1])
+hook("startContainer", f"({arguments[2]}) >/hooked")' "$forbids" "$PWD/hooked" "$CONFINEMENT"
+        ENGINE="secret of the engine" expect 0 run_box
+        [[ $output == *$'Seccomp:\t2'*IMAGE=own && $output == *$'NoNewPrivs:\t'$((${#forbids} == 4))* ]]
+        [[ $(<hooked) == "$output" ]] || diff hooked - <<<"$output"
+    done
+}
+
+@test "a hook that is a program of the image is a link, and so is its log: neither leads through descriptors of the engine" {
+    local fd place
+    mkdir host
+    touch hooked
+    make_bundle true
+    cp bundle/rootfs/bin/busybox host/
+    configure 'config["hooks"] = {"startContainer": [
+    {"path": "/bin/hook", "args": ["sh", "-c", "echo escaped; echo escaped >/hooked"]}]}
+mount("/hooked", arguments[0] + "/hooked")
+config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
+    for fd in {3..15}; do
+        # The engine's own directory, and the root of the host, by the runtime's /proc.
+        for place in "/proc/self/fd/$fd" "/proc/self/fd/$fd/$$/root$PWD/host"; do
+            ln -sf "$place/busybox" bundle/rootfs/bin/hook
+            expect 1 run_box 7<host 14<host
+            stderr_has "it cannot be executed: "
+            ln -sf /bin/busybox bundle/rootfs/bin/hook
+            ln -sf "$place/log" bundle/rootfs/log
+            expect 0 run_box 7<host 14<host
+            [[ ! -e host/log && $(<hooked) == escaped ]]
+            rm bundle/rootfs/log
+            : >hooked
+        done
+    done
+}
+
+@test "a hook of the host runs in the container's namespaces: variables and directory of the image are not its own" {
+    # CVE-2025-23266
+    make_bundle true
+    configure 'process["env"].append("LD_PRELOAD=./hostile.so"); process["cwd"] = "/tmp"
+hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONFINEMENT" "$PWD"
+    expect 0 run_box
+    [[ $(<hooked) != *LD_PRELOAD* && $(tail -n 1 hooked) != "$PWD/bundle/rootfs"* && $(tail -n 1 hooked) == "$PWD" ]]
+}
+
+@test "/etc/passwd is a link through descriptors of the runtime: no file of the host is read" {
+    local fd
+    echo "root:x:0:0::/secret:/bin/sh" >host
+    make_bundle sleep 1000
+    configure 'process["env"] = ["PATH=/bin"]'
+    mkdir -p bundle/rootfs/etc
+    start_box
+    configure 'process["args"] = ["sh", "-c", "echo \"$HOME\""]'
+    for fd in {3..15}; do
+        ln -sf "/proc/self/fd/$fd/$$/root$PWD/host" bundle/rootfs/etc/passwd
+        expect 0 runtime run --bundle bundle second </dev/null
+        output_is /
+        expect 0 runtime exec box sh -c 'echo "$HOME"'
+        output_is /
+    done
+}
+
+@test "/etc/passwd is something that notices when it is opened: only a file is" {
+    make_bundle sh -c 'echo "$HOME"'
+    configure 'process["env"] = ["PATH=/bin"]'
+    mkdir -p bundle/rootfs/etc
+    rm -f bundle/rootfs/etc/passwd
+    mkfifo bundle/rootfs/etc/passwd
+    hold sh -c 'echo waiting >bundle/rootfs/etc/passwd'
+    wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
+    expect 0 run_box
+    output_is /
+    # Who waits until it is opened waits no more once it was.
+    [[ $(timeout 10 cat bundle/rootfs/etc/passwd) == waiting ]]
+}
+
+@test "the host's /sys in a user namespace, read-only: the host's cgroups are not to be written to either" {
+    # CVE-2023-25809
+    needs_root "a cgroup is given away"
+    needs_cgroups
+    local given=/sys/fs/cgroup/given
+    mkdir "$given"
+    chown -R 100000:100000 "$given"
+    make_bundle mkdir "$given/made"
+    configure 'user_namespace((0, 100000, 65536)); unmount("/sys", "/sys/fs/cgroup"); mount("/sys", "/sys", "rbind", "ro")'
+    expect 1 run_box
+    stderr_has "Read-only file system"
+    # The host's /sys takes the place of one that the network's owner alone may mount.
+    configure 'unmount("/sys"); mount("/sys", "sysfs", kind="sysfs"); share("network")'
+    expect 1 run_box
+    stderr_has "Read-only file system"
+    # Without that, nothing but the owner of a cgroup is in the way.
+    configure 'unmount("/sys"); mount("/sys", "/sys", "rbind")'
+    expect 0 run_box
+    rmdir "$given/made" "$given"
+}
+
+@test "/dev/pts/ptmx is something that notices when it is opened: only the multiplexer of a devpts is" {
+    make_bundle true
+    configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); process["terminal"] = True'
+    mkdir -p bundle/rootfs/dev/pts
+    mkfifo bundle/rootfs/dev/pts/ptmx
+    hold sh -c 'echo waiting >bundle/rootfs/dev/pts/ptmx'
+    wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
+    expect 1 run_box
+    stderr_has "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it"
+    [[ $(timeout 10 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
+}
+
+@test "/proc is a directory of the image's making: the runtime writes to its own" {
+    # CVE-2019-16884, CVE-2025-52881
+    local file
+    mkdir -p fake/{self,thread-self,1}/attr fake/sys/kernel
+    for file in fake/{self,thread-self,1}/{attr/exec,attr/current,attr/keycreate,oom_score_adj,setgroups,uid_map} \
+        fake/sys/kernel/domainname; do
+        echo untouched >"$file"
+    done
+    make_bundle sh -c 'cat /real/self/oom_score_adj /real/sys/kernel/domainname; ls /proc'
+    configure 'unmount("/proc"); mount("/real", "proc", kind="proc"); mount("/proc", arguments[0])
+process["oomScoreAdj"] = 700' "$PWD/fake"
+    if is_rootless; then
+        configure 'config["domainname"] = "set"' # the parameter belongs to the host's root
+    else
+        configure 'linux["sysctl"] = {"kernel.domainname": "set"}'
+    fi
+    expect 0 run_box
+    output_is $'700\nset\n1\nself\nsys\nthread-self'
+    # The image leads a volume to the real one.
+    ln -s /proc/self bundle/rootfs/volume
+    configure 'unmount("/proc", "/real"); mount("/proc", "proc", kind="proc"); mount("/volume", arguments[0] + "/self")
+mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' "$PWD/fake"
+    expect 0 run_box
+    output_has $'700\nset'
+    [[ $(find fake -type f -exec cat {} + | sort -u) == untouched ]]
+}
+
+@test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
+    make_bundle sh -c 'echo "$HOME"'
+    configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
+    rm -f bundle/rootfs/etc/passwd
+    mkdir -p bundle/rootfs/etc
+    mkfifo bundle/rootfs/etc/passwd
+    expect 0 timeout 10 "$RUNTIME" run --bundle bundle box
+    output_is /
+    mkfifo bundle/rootfs/bin/python3
+    chmod 0755 bundle/rootfs/bin/python3
+    configure 'process["args"] = ["python3"]'
+    expect 1 timeout 10 "$RUNTIME" run --bundle bundle box
+    stderr_has python3
+}
