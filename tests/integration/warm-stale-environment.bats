@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# A snapshot is true to what surrounded it when it was made: variables, options, limits, the user, kernel and runtime.
+# Whatever of that is another, the program sees what a fresh interpreter would see.
+# images: python
+
+load ../lib/warm-stale.bash
+
+@test "a variable that an import reads has another value, or none" {
+    module greeting.py <<<'import os; text = os.environ.get("GREETING", "unset")'
+    preload greeting
+    warm_says unset -c "$SAY"
+    environment GREETING=hello
+    now_says hello -c "$SAY"
+    environment GREETING=
+    now_says "" -c "$SAY"
+    environment OTHER=variable
+    now_says "" -c "$SAY"
+}
+
+@test "an import looks at all variables" {
+    module greeting.py <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
+    preload greeting
+    warm_says "[]" -c "$SAY"
+    environment SAY_A=1
+    now_says "['SAY_A']" -c "$SAY"
+}
+
+@test "flags and variables of the interpreter shape what is imported" {
+    module greeting.py <<<'import sys
+text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,
+    sys.flags.dont_write_bytecode, sys.flags.ignore_environment, sys.warnoptions, sys._xoptions, greet.__doc__) if (
+    greet := type("greet", (), {"__doc__": "a text"})) else None'
+    preload greeting
+    local flags
+    for flags in '' -O -OO -B -s '-W error' '-W ignore::DeprecationWarning' '-X utf8' '-X dev' '-b' '-bb' '-q' '-u' '-S'; do
+        # shellcheck disable=SC2086 # words
+        same $flags -c "$SAY"
+    done
+    for flags in PYTHONOPTIMIZE=1 PYTHONUTF8=1 PYTHONWARNINGS=error PYTHONDEVMODE=1 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1; do
+        environment "$flags"
+        same -c "$SAY"
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith(arguments[0])]' "${flags%%=*}"
+    done
+}
+
+@test "PYTHONHASHSEED: the seed asked for" {
+    environment PYTHONHASHSEED=42
+    same -c 'print(hash("text"), sorted({"a", "b", "c"}), list({"a", "b", "c", "d"}))'
+    environment PYTHONHASHSEED=43
+    same -c 'print(hash("text"))'
+    environment PYTHONHASHSEED=0
+    same -c 'print(hash("text"), __import__("sys").flags.hash_randomization)'
+}
+
+@test "a variable that is there twice: the first is in force, and so it is for the snapshot" {
+    local seed
+    for seed in 1 2; do
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith("PYTHONHASHSEED=")]
+process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 - int(arguments[0]))]' "$seed"
+        same -c 'print(hash("text"))'
+    done
+}
+
+@test "the locale is another one" {
+    local variable
+    for variable in LC_ALL=C LC_ALL=C.UTF-8 LC_ALL=POSIX LANG=C.UTF-8 LC_CTYPE=C PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=latin-1:replace; do
+        environment "$variable"
+        same -c 'import locale, sys
+print(sys.stdout.encoding, sys.stdout.errors, sys.stdin.encoding, sys.stderr.errors, sys.getfilesystemencoding(),
+    sys.getfilesystemencodeerrors(), locale.setlocale(locale.LC_CTYPE), locale.getpreferredencoding(), sys.flags.utf8_mode)
+print(ascii(sys.argv))' $'\xe4' 'ü'
+        configure 'process["env"] = [e for e in process["env"] if not e.startswith(arguments[0])]' "${variable%%=*}"
+    done
+}
+
+@test "the time zone is another one" {
+    local zone
+    for zone in '' UTC ABC-3 XYZ+5DEF; do
+        environment "TZ=$zone"
+        same -c 'import time; print(time.tzname, time.timezone, time.localtime(0).tm_hour)'
+    done
+}
+
+@test "limits: the stack of threads, descriptors" {
+    configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 1 << 20, "hard": 1 << 20}]'
+    same -c 'import resource; print(resource.getrlimit(resource.RLIMIT_STACK))'
+    module limits.py <<<'import os, resource; text = (os.sysconf("SC_OPEN_MAX"), resource.getrlimit(resource.RLIMIT_NOFILE))'
+    preload limits
+    same -c 'import limits; print(limits.text)'
+    configure 'process["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 33, "hard": 44}]'
+    same -c 'import limits, resource; print(limits.text, resource.getrlimit(resource.RLIMIT_NOFILE))'
+    output_is "(33, (33, 44)) (33, 44)"
+}
+
+@test "the share of processors, by which libraries choose how many threads they start: a snapshot of its own" {
+    local quota
+    needs_root # a user's plan wants the controller
+    program auto 'pass'
+    for quota in -1 50000 100000; do
+        configure 'config["linux"].setdefault("resources", {})["cpu"] = {"quota": int(arguments[0]), "period": 100000}' "$quota"
+        runtime plan --bundle bundle | python3 -c 'import json, sys; print(json.load(sys.stdin)["warm"]["key"])' >>keys
+    done
+    [[ $(sort -u keys | wc -l) == 3 ]]
+}
+
+@test "limits: an address space too small for an interpreter ends it as a fresh one, and nothing of it has run" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
+    expect '[1-9]*' cold -c 'print("ran")'
+    output_is ""
+    expect "$status" either -c 'print("ran")'
+    output_is ""
+}
+
+@test "limits: a container that is too small for a snapshot takes it from no other" {
+    grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
+    preload_a_clock
+    configure 'process["rlimits"] += [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
+    expect '[1-9]*' either -c "$SAY"
+    configure 'process["rlimits"].pop()'
+    warm_says "$before" -c "$SAY"
+}
+
+@test "another user's snapshot is not taken" {
+    needs_root "has other ids than its own"
+    module greeting.py <<<'import os; text = os.getuid()'
+    preload greeting
+    warm_says 0 -c "$SAY"
+    configure 'process["user"] = {"uid": 1000, "gid": 1000}'
+    now_says 1000 -c "$SAY"
+}
+
+@test "another kernel" {
+    module greeting.py <<<'import os; text = os.uname().release'
+    preload greeting
+    warm_says "$(uname -r)" -c "$SAY"
+    runtime() { setarch --uname-2.6 "$RUNTIME" "$@"; }
+    now_says "$(setarch --uname-2.6 uname -r)" -c "$SAY"
+}
+
+@test "after a reboot" {
+    needs_root "mounts over the kernel's file"
+    local before
+    preload_a_clock
+    echo another >boot_id
+    runtime() {
+        unshare --mount sh -c 'mount --bind boot_id /proc/sys/kernel/random/boot_id && exec "$@"' sh "$RUNTIME" "$@"
+    }
+    expect 0 warm -c "$SAY"
+    ((output > before))
+    now_says "$output" -c "$SAY"
+}
+
+@test "another build of the same version of the runtime: its agent is not the one that the snapshot has mapped" {
+    local before
+    preload_a_clock
+    use_other_build
+    expect 0 warm -c "$SAY"
+    ((output > before))
+    now_says "$output" -c "$SAY"
+}

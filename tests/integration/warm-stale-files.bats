@@ -1,0 +1,189 @@
+#!/usr/bin/env bats
+# A snapshot is true to the files besides modules that it was made from: libraries, the interpreter, what an import reads
+# or only looks at, what OpenSSL and SQLite open by themselves. Whatever of that has changed since, the program sees what
+# a fresh interpreter would see.
+# images: python
+
+load ../lib/warm-stale.bash
+
+@test "an extension module was replaced" {
+    own_root python
+    preload _bz2
+    local path show='import _bz2, os
+inode = os.stat(_bz2.__file__).st_ino
+print([line.split()[4] == str(inode) for line in open("/proc/self/maps") if "_bz2" in line][0], os.stat(_bz2.__file__).st_size)'
+    path=root$(cold -c 'import _bz2; print(_bz2.__file__)')
+    local size
+    size=$(stat -c %s "$path")
+    warm_says "True $size" -c "$show"
+    cp "$path" copy && printf x >>copy && mv copy "$path"
+    now_says "True $((size + 1))" -c "$show"
+}
+
+@test "a library was replaced" {
+    own_root python
+    preload _bz2
+    local path show='import _bz2, os, sys
+path = os.path.realpath(sys.argv[1])
+print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {str(os.stat(path).st_ino)}, os.stat(path).st_size)'
+    path=$(cold -c 'import _bz2; print([line.split()[5] for line in open("/proc/self/maps") if "libbz2" in line][0])')
+    local size
+    size=$(stat -c %s "root$path")
+    warm_says "True $size" -c "$show" "$path"
+    cp "root$path" copy && printf x >>copy && mv copy "root$path"
+    now_says "True $((size + 1))" -c "$show" "$path"
+}
+
+@test "the C library is another copy" {
+    own_root python
+    local path show='import os, sys
+path = os.path.realpath(sys.argv[1])
+print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {str(os.stat(path).st_ino)})'
+    path=$(cold -c 'print([line.split()[5] for line in open("/proc/self/maps") if "libc.so" in line][0])')
+    warm_says True -c "$show" "$path"
+    cp -p "root$path" copy && mv copy "root$path"
+    now_says True -c "$show" "$path"
+}
+
+@test "a file that an import only looks at: its status, whether it is there, where a link leads" {
+    mkdir -p data/there
+    touch -d @1 data/size
+    echo first >data/there/file
+    ln -s there data/link
+    configure 'mount("/data", arguments[0])' "$PWD/data"
+    module looks.py <<<'import os, pathlib
+size, link, new = os.path.getsize("/data/size"), os.readlink("/data/link"), os.access("/data/new", os.R_OK)
+there, directory = os.path.isfile("/data/there/file"), os.path.isdir("/data/there")
+absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists()'
+    preload looks
+    local show='import looks; print({n: v for n, v in vars(looks).items() if type(v) in (int, str, bool) and n[0] != "_"})' line
+    expect 0 warm -c "$show"
+    # Of what was only asked whether it is there, the content does not count.
+    echo second >data/there/file
+    touch data/there/beside
+    expect 0 warm -c "$show"
+    for line in "echo longer >data/size" "ln -sfn elsewhere data/link" "touch data/new" "touch data/absent" \
+        "touch data/path" "rm data/there/file" "rm -r data/there"; do
+        eval "$line"
+        expect 1 warm -c "$show"
+        stderr_has "'/data/"
+        same -c "$show"
+    done
+}
+
+@test "certificates and keys that an import loads, which OpenSSL reads by itself" {
+    local call
+    mkdir certificates
+    configure 'mount("/certificates", arguments[0])' "$PWD/certificates"
+    preload greeting
+    for call in 'load_verify_locations("/certificates/file")' 'load_verify_locations(cafile=pathlib.Path("/certificates/file"))' \
+        'load_cert_chain("/certificates/file", "/certificates/key")' 'load_cert_chain(certfile="/certificates/file")'; do
+        rm -f certificates/file
+        module greeting.py <<<"import importlib, pathlib
+ssl = importlib.import_module('ssl')
+try:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).$call
+except OSError as error:
+    text = type(error).__name__"
+        now_says FileNotFoundError -c "$SAY"
+        echo 'no certificate' >certificates/file
+        now_says SSLError -c "$SAY"
+    done
+}
+
+@test "the configuration of OpenSSL, and what it includes" {
+    own_root python
+    mkdir etc
+    printf '%s\n' 'openssl_conf = all' '.include = /openssl/more' >etc/openssl.cnf
+    mkdir etc/more
+    minimum() {
+        printf '%s\n' '[all]' 'ssl_conf = ssl' '[ssl]' 'system_default = default' '[default]' "MinProtocol = $1" >etc/more/a.cnf
+    }
+    minimum TLSv1.2
+    configure 'mount("/openssl", arguments[0])' "$PWD/etc"
+    environment OPENSSL_CONF=/openssl/openssl.cnf
+    preload ssl
+    local say='import ssl; print(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).minimum_version.name)'
+    warm_says TLSv1_2 -c "$say"
+    minimum TLSv1.3
+    now_says TLSv1_3 -c "$say"
+    echo >etc/openssl.cnf
+    now_says MINIMUM_SUPPORTED -c "$say"
+}
+
+@test "a database that an import reads, which SQLite opens by itself" {
+    local name number=1
+    mkdir data
+    configure 'mount("/data", arguments[0])' "$PWD/data"
+    preload greeting
+    write() {
+        python3 -c 'import sqlite3, sys
+with sqlite3.connect("data/db") as base:
+    base.executescript("create table if not exists words (word); delete from words")
+    base.execute("insert into words values (?)", sys.argv[1:])
+base.close()' "$1"
+    }
+    for name in '"/data/db"' 'pathlib.Path("/data/db")' '"file:/data/db?mode=ro", uri=True' '"file:///data/db?immutable=1#", uri=True'; do
+        module greeting.py <<<"import pathlib, sqlite3
+base = sqlite3.connect($name)
+[text], = base.execute('select word from words')
+base.close()"
+        write "word $number"
+        now_says "word $number" -c "$SAY"
+        write "other word $number"
+        now_says "other word $((number++))" -c "$SAY"
+    done
+}
+
+@test "the interpreter was replaced" {
+    own_root python
+    local path size
+    path=root$(cold -c 'import os, sys; print(os.path.realpath(sys.executable))')
+    size=$(stat -c %s "$path")
+    warm_says "$size" -c 'import os; print(os.stat("/proc/self/exe").st_size)'
+    cp -p "$path" copy && printf x >>copy && mv copy "$path"
+    now_says "$((size + 1))" -c 'import os; print(os.stat("/proc/self/exe").st_size)'
+}
+
+@test "pyvenv.cfg, .pth files and sitecustomize appeared" {
+    own_root python
+    local show='import builtins, sys; print("/added" in sys.path, getattr(builtins, "customized", False))' directory
+    warm_says "False False" -c "$show"
+    mkdir root/added
+    directory=root$(cold -c 'import site; print(site.getsitepackages()[-1])')
+    mkdir -p "$directory"
+    echo /added >"$directory/added.pth"
+    now_says "True False" -c "$show"
+    directory=root$(cold -c 'import os; print(os.path.dirname(os.__file__))')
+    rm -f "$directory/sitecustomize.py" # Debian has one, a link to /etc
+    echo 'import builtins; builtins.customized = True' >"$directory/sitecustomize.py"
+    now_says "True True" -c "$show"
+    show='import sys; print(getattr(sys, "_home", None))'
+    warm_says None -c "$show"
+    echo 'home = /usr/bin' >root/usr/bin/pyvenv.cfg
+    now_says /usr/bin -c "$show"
+}
+
+@test "two roots of the same content have snapshots of their own" {
+    own_root python
+    preload json
+    local show='import os; import json; print(os.stat(json.__file__).st_ino)'
+    warm_says "$(stat -c %i root/usr/lib/python3*/json/__init__.py)" -c "$show"
+    cp -a root second
+    configure 'config["root"]["path"] = arguments[0]' "$PWD/second"
+    now_says "$(stat -c %i second/usr/lib/python3*/json/__init__.py)" -c "$show"
+}
+
+@test "a library's link leads to another version" {
+    local version
+    module greeting.py <<<'import ctypes; text = ctypes.CDLL("/modules/lib/libgreeting.so").version()'
+    mkdir modules/lib # a directory that no import searches
+    for version in 1 2; do
+        gcc -shared -fPIC -nostdlib -o "modules/lib/libgreeting-$version.so" -x c - <<<"int version(void) { return $version; }"
+    done
+    ln -s libgreeting-1.so modules/lib/libgreeting.so
+    preload greeting
+    warm_says 1 -c "$SAY"
+    ln -sfn libgreeting-2.so modules/lib/libgreeting.so
+    now_says 2 -c "$SAY"
+}
