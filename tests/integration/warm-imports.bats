@@ -1,0 +1,315 @@
+#!/usr/bin/env bats
+# What an import has left behind is there after a warm start as after a cold one: files it keeps open, code it has made,
+# what it knows of its surroundings. Where that cannot be, there is no snapshot, and the reason is said.
+# images: python
+
+load ../lib/warm.bash
+
+setup() {
+    begin_test
+    use_image python
+}
+
+@test "an import finds the working directory of the program, and what lies there" {
+    mkdir work
+    echo first >work/settings
+    module place.py <<<'import os
+there, settings = os.getcwd(), open("settings").read()
+missing = os.path.abspath("missing")'
+    preload place
+    configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
+    same -c 'import place; print(place.there, place.settings, place.missing)'
+    output_is "/work first
+ /work/missing"
+    echo second >work/settings
+    expect 1 warm -c 'pass'
+    stderr_has "'/work/settings' has changed"
+}
+
+@test "an import that changes what a program finds: no snapshot, and what it is" {
+    local name
+    declare -A modules=(
+        [settrace]='import sys; sys.settrace(lambda *_: None)'
+        [collector]='import gc; gc.disable()'
+        [front]='import sys; sys.path.insert(0, "/first")'
+        [make]='import os; os.makedirs("/tmp/made", exist_ok=True)'
+    )
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    for name in "${!modules[@]}"; do
+        module "changes_$name.py" <<<"${modules[$name]}"
+        preload "changes_$name"
+        is_cold_because "$name"
+    done
+}
+
+@test "code that imports have made at run time runs: callbacks of ctypes, what a compiler has written" {
+    module compiles.py <<<'import ctypes, mmap
+callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)
+def compiled(number):
+    code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+    code[:6] = bytes((0xB8, number, 0, 0, 0, 0xC3)) # mov eax, number; ret
+    return code, ctypes.addressof(ctypes.c_char.from_buffer(code))
+def function(address): return ctypes.CFUNCTYPE(ctypes.c_int)(address)
+writable, place = compiled(42)
+fixed, fixed_place = compiled(43)
+ctypes.CDLL(None).mprotect(ctypes.c_void_p(fixed_place), 4096, 5)
+def areas(): return [line.split()[1] for line in open("/proc/self/maps") for at in (place, fixed_place) if line.startswith(f"{at:x}-")]'
+    preload compiles
+    same -c 'from compiles import *
+print(callback(1), function(place)(), function(fixed_place)(), *sorted(areas()))
+writable[1] = 44
+print(function(place)())'
+    output_is $'2 42 43 r-xp rwxp\n44'
+}
+
+@test "code that imports have made at run time: cold where such memory is forbidden, and only there" {
+    # PR_SET_MDWE (Linux 6.3): as SELinux does where a domain has no execmem.
+    local forbid='import ctypes, os, sys
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(99)
+os.execv(sys.argv[1], sys.argv[1:])'
+    local code=0
+    python3 -c "$forbid" "$(type -P true)" || code=$?
+    ((code != 99)) || skip "this kernel has no PR_SET_MDWE"
+    ((code == 0))
+    module compiles.py <<<'import mmap
+try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7); code[0] = 1
+except PermissionError: code = None'
+    preload compiles
+    cold -c 'import compiles' # makes __pycache__, which the key would notice
+    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
+    output_is True
+    configure 'process["args"][2] = "import compiles; print(compiles.code)"
+config["annotations"]["run.pysbx.warm"] = "auto"'
+    expect 0 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
+    output_is None
+    configure 'config["annotations"]["run.pysbx.warm"] = "require"'
+    expect 1 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
+    stderr_has "the snapshot has code that was made at run time, which is forbidden here"
+    expect 0 warm -c 'import compiles; print(compiles.code is not None)'
+    output_is True
+}
+
+@test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {
+    mkdir work
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    module holds.py <<<'import __main__, sys
+from sys import argv
+sys.stdout.reconfigure(line_buffering=True)'
+    echo 'import holds, sys; VALUE = 3
+print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is sys.argv, sys.stdout.line_buffering)' >work/script.py
+    preload holds
+    same /work/script.py one two
+    output_is "/work/script.py 3 ['/work/script.py', 'one', 'two'] True True"
+}
+
+@test "an import that leaves something open: no snapshot, and the thing is named" {
+    local name
+    declare -A modules=(
+        [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'
+        [descriptor]='import os; f = os.open("/dev/null", os.O_RDONLY)'
+        [socket]='import socket; s = socket.socket()'
+        [timer]='import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); signal.setitimer(signal.ITIMER_REAL, 1000)'
+        [shared]='import mmap; m = mmap.mmap(-1, 4096)'
+    )
+    for name in "${!modules[@]}"; do
+        [[ $name == thread || $name == timer ]] && continue
+        module "holds_$name.py" <<<"${modules[$name]}"
+        preload "holds_$name"
+        is_cold_because "$name"
+    done
+    # fork(2) leaves other threads and timers behind: what depends on them has to run cold.
+    local show='import signal, threading; print(threading.active_count(), signal.getitimer(signal.ITIMER_REAL)[0] > 1)'
+    for name in thread timer; do
+        module "holds_$name.py" <<<"${modules[$name]}"
+        preload "holds_$name"
+        expect 0 cold -c "import holds_$name; $show"
+        local fresh=$output
+        expect 0 either -c "import holds_$name; $show"
+        output_is "$fresh"
+    done
+}
+
+@test "an import may keep a file open for reading: position, flags and content are the same" {
+    module held.txt <<<'0123456789'
+    module holds.py <<<'import os
+one, two = (os.open("/modules/held.txt", os.O_RDONLY) for _ in range(2))
+os.lseek(one, 3, os.SEEK_SET); os.set_inheritable(two, True)
+text = open("/modules/held.txt"); first = text.read(1)'
+    preload holds
+    same -c 'import fcntl, holds, os
+for fd in holds.one, holds.two, holds.text.fileno():
+    print(fd, os.lseek(fd, 0, os.SEEK_CUR), fcntl.fcntl(fd, fcntl.F_GETFL), fcntl.fcntl(fd, fcntl.F_GETFD),
+          os.path.sameopenfile(fd, holds.one), os.readlink(f"/proc/self/fd/{fd}"))
+print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read(), os.listdir("/proc/self/fd"))'
+    output_has "b'3456' b'0123' 0 123456789"
+}
+
+@test "an import may keep a file open for reading: where it has changed, the program has the new one" {
+    module held.txt <<<old
+    # As libraries do it: Python knows nothing of it.
+    module holds.py <<<'import ctypes; fd = ctypes.CDLL(None).open(b"/modules/held.txt", 0)'
+    preload holds
+    local show='import holds, os; print(os.read(holds.fd, 9))' text
+    same -c "$show"
+    output_is "b'old\n'"
+    for text in new newer; do
+        if [[ $text == new ]]; then
+            echo "$text" >modules/held.txt
+        else
+            module held.txt <<<"$text" # another file
+        fi
+        for _ in 1 2 3; do
+            expect 0 either -c "$show"
+            output_is "b'$text\n'"
+        done
+        same -c "$show"
+        output_is "b'$text\n'"
+    done
+    rm modules/held.txt
+    expect 1 either -c "$show"
+    stderr_has "Bad file descriptor"
+}
+
+@test "the name of the machine: the container's, also where an import has asked platform for it" {
+    local name
+    module asks.py <<<'import platform; system = platform.system()'
+    preload asks
+    for name in one another; do
+        configure 'config["hostname"] = arguments[0]' "$name"
+        same -c 'import asks, os, platform, socket
+print(platform.node(), socket.gethostname(), os.uname().nodename, asks.system, platform.uname())'
+        output_has "$name $name $name Linux uname_result("
+    done
+}
+
+@test "an import that keeps a file open in a way that would be lost: no snapshot, and the file is named" {
+    local name
+    declare -A modules=(
+        [dup]='g = os.dup(f)'
+        [flock]='fcntl.flock(f, fcntl.LOCK_SH)'
+        [lock]='fcntl.lockf(f, fcntl.LOCK_SH)'
+        [status]='g = os.open("/modules/held.txt", os.O_RDONLY | os.O_NONBLOCK)'
+        [fifo]='g = os.open("/modules/fifo", os.O_RDONLY | os.O_NONBLOCK)'
+        [directory]='g = os.open("/modules", os.O_RDONLY)'
+        # A name of its own, for the imports happen twice, at the same time.
+        [removed]='name = f"/tmp/{os.getpid()}"; g = os.open(name, os.O_RDWR | os.O_CREAT); os.remove(name); os.close(f)
+f = os.open(f"/proc/self/fd/{g}", os.O_RDONLY); os.close(g)'
+    )
+    module held.txt <<<text
+    mkfifo modules/fifo
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    for name in "${!modules[@]}"; do
+        module "holds_$name.py" <<<"import fcntl, os; f = os.open('/modules/held.txt', os.O_RDONLY)
+${modules[$name]}"
+        preload "holds_$name"
+        is_cold_because "is open (/"
+    done
+}
+
+@test "an import that keeps the name of the machine, or reaches for the network: no snapshot, and what it does" {
+    local line
+    for line in "import socket; name = 'at ' + socket.gethostname()" "import os; name = os.uname()" \
+        "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
+        module asks.py <<<"$line"
+        preload asks
+        is_cold_because "the imports ask for the name of the machine, which each container has its own of"
+    done
+    for line in "socket.socket().connect(('127.0.0.1', 9))" "socket.getaddrinfo('localhost', 80)"; do
+        module asks.py <<<"import contextlib, socket
+with contextlib.suppress(OSError):
+    $line"
+        preload asks
+        is_cold_because "the imports reach for the network, which is not there when a snapshot is made"
+    done
+    module asks.py <<<'import os, platform, sysconfig
+system, architecture, place = platform.platform(), os.uname().machine, sysconfig.get_platform()'
+    preload asks
+    expect 0 warm -c 'pass'
+}
+
+@test "an import that asks whether a standard stream is a terminal: cold where one is, warm elsewhere" {
+    local line
+    for line in "import sys; color = sys.stdout.isatty()" "import os; color = os.isatty(2)" \
+        "import shutil; color = shutil.get_terminal_size().columns"; do
+        module asks.py <<<"$line"
+        preload asks
+        configure 'process["terminal"] = False'
+        same -c 'import asks; print(asks.color)'
+        program auto 'import asks; print("color is", asks.color)'
+        configure 'process["terminal"] = True'
+        expect 0 "$TESTS/lib/pty" --size 33x99 -- "$RUNTIME" run --bundle bundle box
+        output_has "color is $([[ $line == *shutil* ]] && echo 99 || echo True)"
+        program require 'import asks; print("ran")'
+        expect 1 "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
+        output_has "the imports ask whether a standard stream is a terminal, and one is"
+        configure 'process["terminal"] = False'
+        [[ $(snapshot uses) != 0 ]] # it is the same, and fits
+        same -c 'import asks; print(asks.color)'
+        runtime warm prune --all >/dev/null
+    done
+}
+
+# A root that is the test's own, writable, with a place for temporary files.
+writable_root() {
+    own_root python
+    chmod 1777 root/tmp
+    configure 'config["root"]["readonly"] = False'
+}
+
+@test "an import that looks for a place for temporary files finds the container's, as it would cold" {
+    writable_root
+    module temporary.py <<<'import tempfile; place = tempfile.gettempdir()
+with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
+    preload temporary
+    local show='import temporary; print(temporary.place)'
+    same -c "$show"
+    output_is /tmp
+    [[ -z $(ls root/tmp) ]]
+    mkdir tmp
+    configure 'mount("/tmp", arguments[0], "rw")' "$PWD/tmp"
+    same -c "$show"
+    output_is /tmp
+    # Where none is to be found any more, the snapshot that says /tmp is of no use.
+    configure 'unmount("/tmp"); config["root"]["readonly"] = True'
+    expect 1 cold -c "$show"
+    stderr_has "No usable temporary directory"
+    expect 1 either -c "$show"
+    stderr_has "No usable temporary directory"
+    is_cold_because "import temporary: FileNotFoundError: [Errno 2] No usable temporary directory"
+    configure 'config["root"]["readonly"] = False'
+    same -c "$show"
+}
+
+@test "an import that leaves a temporary file, or finds some: no snapshot, and the file is named" {
+    writable_root
+    module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
+    preload temporary
+    is_cold_because "the imports make '/tmp/left"
+    # What the image has there is not hidden.
+    echo text >root/tmp/found
+    module temporary.py <<<'import os; text = open("/tmp/found").read()'
+    same -c 'import temporary; print(temporary.text)'
+    output_is text
+}
+
+@test "an import may keep /dev/urandom open: it is the container's own again" {
+    module holds.py <<<'one, two = (open("/dev/urandom", "rb", 0) for _ in range(2)); one.read(1)'
+    preload holds
+    local show='import holds, os; print(holds.one.fileno(), holds.two.fileno(), os.fstat(3).st_rdev == os.makedev(1, 9),
+        os.fstat(4).st_dev == os.stat("/dev/urandom").st_dev, os.get_inheritable(3)); print(holds.one.read(16))'
+    expect 0 warm -c "$show"
+    [[ ${lines[0]} == "3 4 True True False" ]]
+    local first=${lines[1]}
+    expect 0 warm -c "$show"
+    [[ ${#lines[1]} -gt 16 && ${lines[1]} != "$first" ]]
+}
+
+@test "a Python that was built with an old C library: no memfd_create" {
+    module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
+    expect 0 warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
+    output_is False
+    module speaks.py <<<'print("a word")'
+    preload speaks
+    expect 1 warm -c pass
+    stderr_has "the imports write to standard output or error: 'a word"
+}
