@@ -39,7 +39,7 @@ SOURCES    := $(sort $(filter-out $(if $(WARM),runtime/warm/unavailable.c,$(WARM
               $(wildcard runtime/*.c runtime/*/*.c) $(WARM_FILES))) $(if $(SANITIZED),tests/sanitize/options.c)
 EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
-WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,image join restore writes)
+WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join restore writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 FUZZERS    := spec process resources seccomp
@@ -121,7 +121,11 @@ $(BUILD)/libruntime.a: $(filter-out $(BUILD)/runtime/main.o,$(OBJECTS)) $(BUILD)
 	$(call quiet,AR)$(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libruntime.a
-	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $< $(BUILD)/libruntime.a $(LDLIBS)
+	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/libruntime.a $(LDLIBS)
+
+# The process that is saved and restored.
+PARKED := $(BUILD)/tests/unit/parked.o $(BUILD)/tests/unit/parked_states.o
+$(BUILD)/tests/unit/test_warm_dump $(BUILD)/tests/unit/test_warm_restore: $(PARKED)
 
 # With libFuzzer, to be run by hand; what it finds becomes a seed, and seeds are tests.
 $(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/*.[ch] runtime/spec/*.[ch])
@@ -140,7 +144,7 @@ $(BUILD)/linked: FORCE
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 
--include $(OBJECTS:.o=.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+-include $(OBJECTS:.o=.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d)
 
 # source:mode:target, below DESTDIR
 INSTALLED := \

@@ -1,0 +1,84 @@
+/* warm/dump.h: what is not saved, and why. What is saved, test_warm_restore.c restores. */
+#include "warm/dump.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "parked.h"
+#include "unit.h"
+
+/* Whoever renews the sequence needs a processor between the stop of the other and the end of the dump, and
+ * does not get one every time. */
+#define MOST_TRIES 50
+
+static int try_to_dump(const struct parked_state *state, struct error *err)
+{
+    int ret = 0;
+    for (int tries = parked_is_sequence(state) ? MOST_TRIES : 1; ret == 0 && tries > 0; tries--) {
+        cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+        ret = parked_dump(state->name, image, err);
+    }
+    return ret;
+}
+
+static void test_refusals(void)
+{
+    for (size_t i = 0; i < parked_state_count; i++) {
+        if (parked_states[i].reason == NULL)
+            continue;
+        if (parked_is_sequence(&parked_states[i]) && !parked_has_sequences()) {
+            skip("%s: the C library has none", parked_states[i].name);
+            continue;
+        }
+        struct error err = {0};
+        char name[64];
+        parked_file_name(name, getpid());
+        is_int(try_to_dump(&parked_states[i], &err), -ENOTSUP, "not saved: a process with %s",
+               parked_states[i].name);
+        if (!ok(strstr(err.text, parked_states[i].reason) != NULL, "the reason is given"))
+            diag("%s", err.text);
+        unlink(name);
+    }
+}
+
+static void test_demands(void)
+{
+    cleanup_fd int refused = memfd_create("image", MFD_CLOEXEC);
+    struct error err = {0};
+    struct dump_request small = {.out = refused, .limit = 8192};
+    is_int(parked_dump_with("nothing", small, &err), -EFBIG,
+           "not saved: a process that is larger than allowed");
+    ok(strstr(err.text, "MiB, and 0 are allowed") != NULL, "the reason is given");
+    cleanup_fd int file = parked_open_self();
+    size_t size = (size_t)lseek(file, 0, SEEK_END);
+    char *agent = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    struct stat elsewhere;
+    stat("/", &elsewhere);
+    is_int(
+        parked_dump_with("nothing", (struct dump_request){.out = refused, .pid_namespace = &elsewhere}, &err),
+        -ESRCH, "not saved: a process that is not in the pid namespace of the one that was meant");
+    struct dump_request same = {.out = refused, .agent = agent, .agent_size = size};
+    is_int(parked_dump_with("nothing", same, &err), 0, "saved: a process with the agent that is expected");
+    memset(agent, 0, size);
+    is_int(parked_dump_with("nothing", same, &err), -ENOTSUP, "not saved: a process with another agent");
+    ok(strstr(err.text, "another version of the runtime") != NULL, "the reason is given");
+    munmap(agent, size);
+}
+
+int main(int argc, char **argv)
+{
+    int exit_code;
+    if (parked_is_wanted(argc, argv, &exit_code))
+        return exit_code;
+#ifdef __SANITIZE_ADDRESS__
+    skip("a process of AddressSanitizer has more memory than can be saved");
+    return done_testing();
+#endif
+    test_refusals();
+    test_demands();
+    return done_testing();
+}
