@@ -114,6 +114,7 @@ static int listen_for_start(const struct creation *c, struct error *err)
     return fd_steal(&fd);
 }
 
+/* In the order of delete_recorded. Whatever cannot be undone, the rest is. */
 static void undo_creation(struct creation *c, const struct create_options *options)
 {
     struct error ignored = {0};
@@ -121,22 +122,24 @@ static void undo_creation(struct creation *c, const struct create_options *optio
         sys_pidfd_send_signal(c->pidfd, SIGKILL, NULL, 0);
         siginfo_t info;
         RETRY(waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED));
-        /* The specification: what fails after the namespaces exist is followed by destruction and the
-         * poststop hooks. */
-        struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = c->plan.bundle};
-        hooks_run_all(&c->plan.spec->hooks.poststop, &run, &c->record);
         if (options->pid_file != NULL)
             unlink(options->pid_file);
     }
+    if (c->owns_cgroup && cgroup_destroy(&c->record.cgroup, &ignored) < 0)
+        log_warning("%s", ignored.text);
     if (c->record.rdt_made.group || c->record.rdt_made.monitor) {
         cleanup_fd int root = intelrdt_open(&ignored);
         if (root >= 0)
             intelrdt_destroy(c->record.rdt_group, c->record.rdt_monitor, &c->record.rdt_made, root, &ignored);
     }
-    if (c->owns_cgroup && cgroup_destroy(&c->record.cgroup, &ignored) < 0)
-        log_warning("%s", ignored.text);
     if (c->record.chrooted && rootfs_detach(c->plan.rootfs, c->record.mount_namespace, &ignored) < 0)
         log_warning("%s", ignored.text);
+    /* The specification: what fails after the namespaces exist is followed by destruction and the poststop
+     * hooks. */
+    if (c->pidfd >= 0) {
+        struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = c->plan.bundle};
+        hooks_run_all(&c->plan.spec->hooks.poststop, &run, &c->record);
+    }
     if (record_remove_dir(c->root, c->dir, c->plan.id, &ignored) < 0)
         log_warning("%s", ignored.text);
 }

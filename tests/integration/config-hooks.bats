@@ -178,6 +178,16 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     [[ $(<log/order) == poststop ]]
 }
 
+@test "hooks: poststop of a creation that failed: the container's processes and its cgroup are gone by then" {
+    needs_cgroups
+    make_bundle true
+    configure 'share("pid"); hook("createContainer", "sleep 1000 >/dev/null 2>&1 & echo $! >$0/left", arguments[0])
+hook("createContainer", "exit 7")
+hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgroup -name \"*box*\"; } >$0/seen", arguments[0])' "$PWD/log"
+    is_refused "hooks.createContainer[1]"
+    [[ -s log/left && -e log/seen && ! -s log/seen ]]
+}
+
 @test "hooks: poststop that fails is a warning, the next ones run and the container goes" {
     make_bundle true
     configure 'hook("poststop", "exit 7"); hook("poststop", "echo second >$0/order", arguments[0])' "$PWD/log"
