@@ -191,8 +191,11 @@ int container_list(struct arena *a, const struct runtime_options *rt, struct lis
     cleanup_fd int root = record_open_root(record_root(a, rt->root), false, err);
     if (root == -ENOENT)
         return 0;
-    if (root < 0)
-        return root;
+    return root < 0 ? root : container_list_in(a, root, items, count, err);
+}
+
+int container_list_in(struct arena *a, int root, struct listed **items, size_t *count, struct error *err)
+{
     struct dirent **names;
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", root);
@@ -200,6 +203,7 @@ int container_list(struct arena *a, const struct runtime_options *rt, struct lis
     if (found < 0)
         return error_set(err, -errno, "list the state directory");
     *items = ARENA_ARRAY(a, (size_t)found + 1, struct listed);
+    *count = 0;
     for (int i = 0; i < found; i++) {
         if (names[i]->d_name[0] != '.')
             list_one(a, root, names[i]->d_name, *items, count);

@@ -19,6 +19,7 @@
 #include "container/hooks.h"
 #include "container/spawn.h"
 #include "container/warm_start.h"
+#include "container/watched.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/seccomp_notify.h"
 #include "spec/annotations.h"
@@ -100,6 +101,23 @@ static int write_record(struct creation *c, struct error *err)
     return record_write(c->dir, &c->record, err);
 }
 
+/* Whose pid namespace is joined learns that there is one who may trace. */
+static int tell_watched(const struct creation *c, struct error *err)
+{
+    const struct namespaces_plan *namespaces = &c->plan.namespaces;
+    struct stat ns;
+    if (!c->record.watched || (namespaces->join & CLONE_NEWPID) == 0 || !process_may_trace(&c->plan.process))
+        return 0;
+    for (size_t i = 0; i < namespaces->join_count; i++) {
+        if (namespaces->joins[i].flag != CLONE_NEWPID)
+            continue;
+        if (fstat(namespaces->joins[i].fd, &ns) < 0)
+            return error_set(err, -errno, "stat the pid namespace '%s'", namespaces->joins[i].path);
+        return watched_tell(c->root, c->plan.id, &ns, err);
+    }
+    return 0;
+}
+
 /* The socket on which init waits for start; bound through the directory's descriptor, for a path may be
  * longer than sun_path. */
 static int listen_for_start(const struct creation *c, struct error *err)
@@ -153,6 +171,8 @@ static int act(struct creation *c, const struct create_options *options, struct 
     int ret = write_record(c, err);
     if (c->dir < 0)
         return ret;
+    if (ret == 0)
+        ret = tell_watched(c, err);
     if (ret == 0)
         ret = cgroup_create(c->plan.cgroup, &cgroup_fd, err);
     c->owns_cgroup = cgroup_fd >= 0;

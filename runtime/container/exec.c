@@ -42,6 +42,7 @@ static void execution_close(struct execution *x)
     fd_close(&x->sync);
     fd_close(&x->pidfd);
     fd_close(&x->init);
+    fd_close(&x->lock);
     fd_close(&x->dir);
     arena_free(&x->arena);
 }
@@ -347,6 +348,7 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     detach_fill(&x->copy);
     cleanup_fd int master = -1;
     ret = x->pid < 0 ? x->pid : follow(x, err);
+    fd_close(&x->lock); /* it is the program now, or nothing */
     if (ret == 0 && x->plan.terminal.relay_socket >= 0) {
         master = terminal_receive_master(x->plan.terminal.relay_socket, err);
         ret = master < 0 ? master : 0;
@@ -366,6 +368,7 @@ int container_exec(const struct runtime_options *rt, const struct exec_options *
                           .init = -1,
                           .pidfd = -1,
                           .sync = -1,
+                          .lock = -1,
                           .copy = -1,
                           .plan.terminal = TERMINAL_PLAN_NONE};
     struct wait_signals signals = WAIT_SIGNALS_NONE;

@@ -11,6 +11,7 @@
 #include "base/libraries.h"
 #include "container/saved.h"
 #include "container/warm_start.h"
+#include "container/watched.h"
 #include "sandbox/seccomp_notify.h"
 
 int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,
@@ -84,6 +85,8 @@ static int plan(struct execution *x, struct error *err)
     if (ret == 0)
         ret = check_reach(x, err);
     if (ret == 0)
+        ret = watched_enter(x->dir, &x->record, process_may_trace(&x->plan), &x->apart, &x->lock, err);
+    if (ret == 0)
         ret = saved_seccomp(&x->arena, x->dir, &x->record, &x->plan.seccomp, err);
     if (ret == 0)
         ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
@@ -139,7 +142,6 @@ int execution_plan(struct execution *x, const struct runtime_options *rt, struct
     int ret = container_open_record(&x->arena, rt, x->options->id, &x->dir, &x->record, err);
     if (ret == 0)
         ret = check_status(x, err);
-    x->apart = x->record.watched;
     if (ret == 0)
         ret = plan(x, err);
     return ret < 0 ? ret : plan_warm(x, rt, err);

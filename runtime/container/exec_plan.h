@@ -24,6 +24,7 @@ struct execution {
     struct seccomp_handover *handover;
     int copy; /* of the runtime's program, see detach.h */
     int dir;
+    int lock;  /* nobody in the container may trace yet, see watched.h; -1 where it makes no difference */
     int init;  /* pidfd of the container's init */
     int pidfd; /* the new process */
     int sync;
@@ -32,10 +33,10 @@ struct execution {
     bool created; /* the container is not started yet */
 };
 
-/* Open the container of x->options, refuse where the process would be one that cannot be or must not
- * be, and plan it: everything up to `handover`, and `dir`, `init`, `apart` and `created`. Nothing outside of
- * the execution is changed, but for a snapshot that may be made. What was opened belongs to the execution
- * also after a failure. 0 or a negative errno. */
+/* Open the container of x->options, refuse where the process would be one that cannot be or must not be, and
+ * plan it: everything up to `handover`, and `dir`, `lock`, `init`, `apart` and `created`. Nothing outside of the
+ * execution is changed but for a snapshot that may be made, and the mark of who may trace (watched.h). What was
+ * opened belongs to the execution also after a failure. 0 or a negative errno. */
 int execution_plan(struct execution *x, const struct runtime_options *rt, struct error *err);
 
 #endif

@@ -127,5 +127,7 @@ struct listed {
 /* All containers below the state root, by name; unreadable records are left out. *items in the arena. */
 int container_list(struct arena *a, const struct runtime_options *rt, struct listed **items, size_t *count,
                    struct error *err);
+/* The same below a state root that is open. */
+int container_list_in(struct arena *a, int root, struct listed **items, size_t *count, struct error *err);
 
 #endif

@@ -125,16 +125,23 @@ int record_open_dir(int rootfd, const char *id, struct error *err)
     return error_set(err, -errno, "open state directory of container '%s'", id);
 }
 
-int record_lock(int dirfd, const char *id, struct error *err)
+int record_wait_for_lock(int fd, int operation)
 {
-    for (int waited = 0; flock(dirfd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_INTERVAL_MS) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return error_set(err, -errno, "lock the state directory of container '%s'", id);
-        if (waited >= LOCK_TIMEOUT_MS)
-            return error_text(err, -EBUSY, "container '%s' is being created or deleted by another process",
-                              id);
+    for (int waited = 0; flock(fd, operation | LOCK_NB) < 0; waited += LOCK_INTERVAL_MS) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || waited >= LOCK_TIMEOUT_MS)
+            return -errno;
         nanosleep(&(struct timespec){.tv_nsec = LOCK_INTERVAL_MS * 1000000L}, NULL);
     }
+    return 0;
+}
+
+int record_lock(int dirfd, const char *id, struct error *err)
+{
+    int ret = record_wait_for_lock(dirfd, LOCK_EX);
+    if (ret == -EWOULDBLOCK)
+        return error_text(err, -EBUSY, "container '%s' is being created or deleted by another process", id);
+    if (ret < 0)
+        return error_set(err, ret, "lock the state directory of container '%s'", id);
     struct stat st;
     if (fstat(dirfd, &st) < 0)
         return error_set(err, -errno, "stat the state directory of container '%s'", id);
@@ -148,7 +155,8 @@ void record_unlock(int dirfd)
 
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err)
 {
-    static const char *const files[] = {RECORD_START_SOCKET, RECORD_SECCOMP, RECORD_CONFIG, RECORD_NAME};
+    static const char *const files[] = {RECORD_START_SOCKET, RECORD_WATCHED, RECORD_SECCOMP, RECORD_CONFIG,
+                                        RECORD_NAME};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (unlinkat(dirfd, files[i], 0) < 0 && errno != ENOENT)
             return error_set(err, -errno, "remove '%s' of container '%s'", files[i], id);

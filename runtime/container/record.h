@@ -4,6 +4,7 @@
  * <state root>/<id>/config.json  a copy of the configuration (changes after create must not matter)
  * <state root>/<id>/seccomp      the compiled filter, for exec
  * <state root>/<id>/start        the socket on which a created container waits for start; absent afterwards
+ * <state root>/<id>/watched      an empty file: watched.h
  */
 #ifndef PYSBX_CONTAINER_RECORD_H
 #define PYSBX_CONTAINER_RECORD_H
@@ -23,6 +24,7 @@ struct json_out;
 #define RECORD_START_SOCKET "start"
 #define RECORD_CONFIG       "config.json"
 #define RECORD_SECCOMP      "seccomp"
+#define RECORD_WATCHED      "watched"
 
 /* What a container is at a moment; derived from the record, the process and its cgroup, never stored. */
 enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
@@ -75,6 +77,8 @@ int record_open_dir(int rootfd, const char *id, struct error *err);
  * meanwhile and the name may be another container's. */
 int record_lock(int dirfd, const char *id, struct error *err);
 void record_unlock(int dirfd);
+/* flock(2) that waits as long as record_lock does. 0, -EWOULDBLOCK after that, or another negative errno. */
+int record_wait_for_lock(int fd, int operation);
 /* Remove the directory, open as dirfd, and the runtime's files in it. A missing one is success. */
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err);
 

@@ -6,9 +6,9 @@ load ../lib/warm.bash
 
 ROUNDS=40
 
-# Starts a program in the container that lies in wait for what is born there: it traces that from its first instant on if
-# it may, and says what it then sees that is not the container's, besides "ready".
-start_attacker() {
+# Makes ./attacker.py, a program that lies in wait for what is born in its container: it traces that from its first
+# instant on if it may, and says what it then sees that is not the container's, besides "ready".
+make_attacker() {
     cat >attacker.py <<'PYTHON'
 import ctypes, os
 SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
@@ -48,6 +48,11 @@ while True:
         pass
     ptrace(DETACH, pid, None, None)
 PYTHON
+}
+
+# Starts the container with that program.
+start_attacker() {
+    make_attacker
     make_python_bundle python3 -c "$(<attacker.py)"
     configure "${1:-}"
     start_box
@@ -85,6 +90,69 @@ enter_again_and_again() {
 process["noNewPrivileges"] = False
 seccomp("ALLOW", rule("ERRNO", "acct"))'
     enter_again_and_again
+}
+
+# What the attacker has seen but capabilities, for those who enter have not all that he has.
+seen() {
+    grep -v '^Cap' out
+}
+
+@test "a program of exec may trace what the container's own may not: it sees nothing of the host in those who enter later" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local round
+    make_attacker
+    make_python_bundle sleep 1000
+    configure 'seccomp("ALLOW", rule("ERRNO", "acct"))'
+    start_box
+    runtime exec --detach --cap CAP_SYS_PTRACE box python3 -c "$(<attacker.py)" >out 3>&-
+    wait_for grep -q ready out
+    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
+    runtime delete --force box
+    [[ $(seen) == ready ]] || { sort out | uniq -c; return 1; }
+}
+
+@test "a container that may trace joins a pid namespace: it sees nothing of the host in what enters the one that made it" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local round by
+    make_attacker
+    # The right comes with the container, or with a program of exec in it.
+    for by in create exec; do
+        make_python_bundle sleep 1000
+        configure 'seccomp("ALLOW", rule("ERRNO", "acct"))'
+        start_box
+        configure 'namespace("pid", f"/proc/{arguments[0]}/ns/pid")' "$(pid_of_box)"
+        if [[ $by == create ]]; then
+            configure 'capabilities("CAP_SYS_PTRACE"); process["args"] = ["python3", "-c", arguments[0]]' "$(<attacker.py)"
+            runtime run --detach --bundle bundle second </dev/null >out 3>&-
+        else
+            runtime run --detach --bundle bundle second </dev/null >/dev/null 3>&-
+            runtime exec --detach --cap CAP_SYS_PTRACE second python3 -c "$(<attacker.py)" >out 3>&-
+        fi
+        wait_for grep -q ready out
+        for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
+        runtime delete --force second
+        runtime delete --force box
+        [[ $(seen) == ready ]] || { echo "$by"; sort out | uniq -c; return 1; }
+    done
+}
+
+@test "a program of exec that may trace does not come while another is on its way: it waits, and gives up at last" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local entering
+    make_bundle sleep 1000
+    start_box
+    # The process of exec stops in the container's pid namespace, long before it is the program.
+    hold strace --follow-forks --output trace --trace setsid --inject setsid:signal=SIGSTOP \
+        "$RUNTIME" exec --pid-file pid box /bin/true
+    entering=$!
+    wait_for grep -q 'stopped by SIGSTOP' trace
+    expect 1 runtime exec --cap CAP_SYS_PTRACE box /bin/true
+    stderr_has "container 'box': another process is on its way into it"
+    expect 0 runtime exec box /bin/true
+    kill -CONT "$(awk '/stopped by SIGSTOP/ { print $1 }' trace)"
+    wait "$entering"
+    expect 0 runtime exec --cap CAP_SYS_PTRACE box /bin/true
+    expect 0 runtime exec box /bin/true
 }
 
 # Starts a container whose program holds what exec gives birth to, and has it say what SAYS has: messages of
