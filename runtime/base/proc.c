@@ -89,9 +89,10 @@ int proc_in_pid_namespace(int dir, const struct stat *ns)
     return own.st_dev == ns->st_dev && own.st_ino == ns->st_ino;
 }
 
-int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
+/* Field 3 and all after it, of /proc/PID/stat. */
+static int read_stat(pid_t pid, char *stat, size_t size, char **third)
 {
-    char path[32], stat[1024];
+    char path[32];
     snprintf(path, sizeof(path), "%d/stat", (int)pid);
     int root = proc_root(NULL);
     if (root < 0)
@@ -99,7 +100,7 @@ int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
     cleanup_fd int fd = path_open_beneath(root, path, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT ? -ESRCH : fd;
-    ssize_t n = io_read_full(fd, stat, sizeof(stat) - 1);
+    ssize_t n = io_read_full(fd, stat, size - 1);
     if (n <= 0)
         return n < 0 ? (int)n : -ESRCH;
     stat[n] = '\0';
@@ -108,7 +109,31 @@ int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
     char *p = strrchr(stat, ')');
     if (p == NULL || p[1] != ' ')
         return -EINVAL;
-    p += 2;
+    *third = p + 2;
+    return 0;
+}
+
+int proc_has_executed(pid_t pid)
+{
+    const unsigned long not_executed =
+        0x40; /* linux/sched.h; not in its uapi, proc_pid_stat(5) points there */
+    char stat[1024], *p;
+    int ret = read_stat(pid, stat, sizeof(stat), &p);
+    for (int field = 3; ret == 0 && field < 9; field++) {
+        p = strchr(p, ' ');
+        if (p == NULL)
+            return -EINVAL;
+        p++;
+    }
+    return ret < 0 ? ret : (strtoul(p, NULL, 10) & not_executed) == 0;
+}
+
+int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
+{
+    char stat[1024], *p;
+    int ret = read_stat(pid, stat, sizeof(stat), &p);
+    if (ret < 0)
+        return ret;
     if (state != NULL)
         *state = *p;
     for (int field = 3; field < 22; field++) {

@@ -42,4 +42,8 @@ int proc_in_pid_namespace(int dir, const struct stat *ns);
  * (-ESRCH when there is no such process). */
 int proc_start_time(pid_t pid, uint64_t *ticks, char *state);
 
+/* Has the process executed a program since it was cloned (PF_FORKNOEXEC of the flags, field 9)? 1, 0, or
+ * negative errno. */
+int proc_has_executed(pid_t pid);
+
 #endif

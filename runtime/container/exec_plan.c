@@ -47,18 +47,21 @@ static int check_status(struct execution *x, struct error *err)
     return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
 }
 
-/* Until start the first process holds what it takes to confine itself, and nothing stands between it and who
- * may trace it. In a user namespace of the container's own nobody may: unseen.h. */
+/* Until it is the program, the first process holds what it takes to confine itself, and nothing stands
+ * between it and who may trace it. In a user namespace of the container's own nobody may: unseen.h. */
 static int check_reach(const struct execution *x, struct error *err)
 {
-    if (!x->created || !process_may_trace(&x->plan) ||
+    if (!process_may_trace(&x->plan) ||
         (x->record.namespaces & (CLONE_NEWUSER | CLONE_NEWPID)) != CLONE_NEWPID)
         return 0;
-    return error_text(
-        err, -EBUSY,
-        "cannot exec in container '%s': it is created, and with CAP_SYS_PTRACE the process could "
-        "trace its first one, which is not confined yet: start the container first",
-        x->record.id);
+    enum record_beginning begun = record_beginning(x->dir, &x->record);
+    if (begun == RECORD_IS_PROGRAM)
+        return 0;
+    return error_text(err, -EBUSY,
+                      "cannot exec in container '%s': it is %s, and with CAP_SYS_PTRACE the process could "
+                      "trace its first one, which is not confined yet: %s",
+                      x->record.id, begun == RECORD_WAITS ? "created" : "being started",
+                      begun == RECORD_WAITS ? "start the container first" : "repeat it later");
 }
 
 static int plan(struct execution *x, struct error *err)

@@ -155,8 +155,8 @@ void record_unlock(int dirfd)
 
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err)
 {
-    static const char *const files[] = {RECORD_START_SOCKET, RECORD_WATCHED, RECORD_SECCOMP, RECORD_CONFIG,
-                                        RECORD_NAME};
+    static const char *const files[] = {RECORD_START_SOCKET, RECORD_STARTING, RECORD_WATCHED,
+                                        RECORD_SECCOMP,      RECORD_CONFIG,   RECORD_NAME};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (unlinkat(dirfd, files[i], 0) < 0 && errno != ENOENT)
             return error_set(err, -errno, "remove '%s' of container '%s'", files[i], id);
@@ -430,6 +430,16 @@ enum status record_status(int dirfd, const struct record *record)
     if (cgroup_frozen(&record->cgroup) > 0)
         return STATUS_PAUSED;
     return faccessat(dirfd, RECORD_START_SOCKET, F_OK, 0) == 0 ? STATUS_CREATED : STATUS_RUNNING;
+}
+
+enum record_beginning record_beginning(int dirfd, const struct record *record)
+{
+    if (faccessat(dirfd, RECORD_START_SOCKET, F_OK, 0) == 0)
+        return RECORD_WAITS;
+    if (faccessat(dirfd, RECORD_STARTING, F_OK, 0) < 0)
+        return RECORD_IS_PROGRAM;
+    /* A start that was killed leaves the name behind. */
+    return proc_has_executed(record->pid) == 1 ? RECORD_IS_PROGRAM : RECORD_IS_STARTED;
 }
 
 const char *status_name(enum status status)

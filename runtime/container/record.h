@@ -4,6 +4,7 @@
  * <state root>/<id>/config.json  a copy of the configuration (changes after create must not matter)
  * <state root>/<id>/seccomp      the compiled filter, for exec
  * <state root>/<id>/start        the socket on which a created container waits for start; absent afterwards
+ * <state root>/<id>/starting     that socket, until its first process is the program
  * <state root>/<id>/watched      an empty file: watched.h
  */
 #ifndef PYSBX_CONTAINER_RECORD_H
@@ -24,6 +25,7 @@ struct json_out;
 #define RECORD_START_SOCKET "start"
 #define RECORD_CONFIG       "config.json"
 #define RECORD_SECCOMP      "seccomp"
+#define RECORD_STARTING     "starting"
 #define RECORD_WATCHED      "watched"
 
 /* What a container is at a moment; derived from the record, the process and its cgroup, never stored. */
@@ -94,6 +96,11 @@ int record_read(struct arena *a, int dirfd, struct record *out, struct error *er
 int record_pidfd(const struct record *record);
 
 enum status record_status(int dirfd, const struct record *record);
+
+/* How far the first process is, whether it runs or is paused. One that waits can become the others later,
+ * never the other way round. */
+enum record_beginning { RECORD_WAITS, RECORD_IS_STARTED, RECORD_IS_PROGRAM };
+enum record_beginning record_beginning(int dirfd, const struct record *record);
 const char *status_name(enum status status);
 
 /* The state JSON of the specification with this pid and status: for `state` and the standard input of hooks.

@@ -81,11 +81,14 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
         cleanup_fd int channel = ret == 0 ? connect_init(dir, &record, err) : -1;
         if (ret == 0)
             ret = channel < 0 ? channel : 0;
-        /* The socket is what makes it "created": a second start is to find it gone. */
-        if (ret == 0 && unlinkat(dir, RECORD_START_SOCKET, 0) < 0)
+        /* The socket is what makes it "created": a second start is to find it gone. Until the first process
+         * is the program, its new name says to exec that it is not yet. */
+        if (ret == 0 && renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
             ret = error_text(err, -EINVAL, "cannot start container '%s': somebody else is starting it", id);
         if (ret == 0)
             ret = start_program(channel, err);
+        if (ret == 0)
+            (void)unlinkat(dir, RECORD_STARTING, 0);
         if (ret == 0)
             ret = start_run_hooks(dir, &record, err);
     }

@@ -348,6 +348,49 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
     runtime delete --force box
 }
 
+@test "a program of exec would trace the first process of a container that is being started: only once it is the program" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    local ends
+    for ends in itself killed; do
+        make_python_bundle sleep 1000
+        rm -f fifo hooked
+        mkfifo fifo
+        : >hooked
+        # The hook keeps the first process waiting.
+        configure 'seccomp("ALLOW", rule("ERRNO", "acct")); mount("/fifo", arguments[0] + "/fifo")
+mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >/hooked; cat /fifo")' "$PWD"
+        create_box
+        hold "$RUNTIME" start box
+        wait_for grep -q waits hooked
+        expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        stderr_has "cannot exec in container 'box': it is being started, and with CAP_SYS_PTRACE the process could"
+        expect 0 runtime exec box true
+        if [[ $ends == killed ]]; then
+            kill -KILL "$!"
+            wait "$!" || true
+            expect 1 runtime exec --cap CAP_SYS_PTRACE box true
+        fi
+        echo goes >fifo
+        wait_for runtime exec --cap CAP_SYS_PTRACE box true
+        expect 0 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
+        output_is nothing
+        runtime delete --force box
+    done
+}
+
+@test "a program of exec would trace the first process of a container that is paused before start: that changes nothing" {
+    needs_root "the runtime of a user gives each container a user namespace"
+    needs_cgroups
+    make_bundle sleep 1000
+    create_box
+    runtime pause box
+    # What is let in is paused as well, and its runtime waits for it.
+    "$RUNTIME" exec --ignore-paused --cap CAP_SYS_PTRACE box true 2>refused 3>&- &
+    HELPERS+=("$!")
+    wait_for grep -q "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could" refused
+    runtime resume box
+}
+
 @test "a program of exec in a user namespace would trace the first process before start: nobody may" {
     make_python_bundle sleep 1000
     configure "$OWN_USERS"
