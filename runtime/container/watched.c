@@ -30,10 +30,11 @@ static int lock_entry(int dir, const char *id, int operation, struct error *err)
     int ret = record_wait_for_lock(fd, operation);
     if (ret == 0)
         return fd_steal(&fd);
-    return error_text(err, ret,
-                      "container '%s': another process is on its way into it, and one of the two may trace the "
-                      "other (CAP_SYS_PTRACE): repeat it later",
-                      id);
+    return error_text(
+        err, ret,
+        "container '%s': another process is on its way into it, and one of the two may trace the "
+        "other (CAP_SYS_PTRACE): repeat it later",
+        id);
 }
 
 static bool is_marked(int dir)
