@@ -30,7 +30,8 @@ struct creation {
     enum creation_goal goal;
 };
 
-#define CREATION_NONE ((struct creation){.root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1})
+#define CREATION_NONE                                                                                        \
+    ((struct creation){.plan = PLAN_NONE, .root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1})
 
 /* Plan and make the container; returns when the goal is reached. On failure nothing is left behind and the
  * creation is released. */

@@ -85,7 +85,6 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
 {
     const struct spec *spec = out->spec;
     out->has_process = spec->process != NULL;
-    out->process.terminal = TERMINAL_PLAN_NONE;
     if (!out->has_process)
         return 0;
     const char *keep_groups = spec_annotation(spec, "run.oci.keep_original_groups");
@@ -122,11 +121,12 @@ static int check_sysctls(const struct plan *plan, struct error *err)
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err)
 {
-    *out = (struct plan){.id = options->id,
-                         .bundle = source->bundle,
-                         .config = source->config,
-                         .config_size = source->config_size,
-                         .spec = source->spec};
+    *out = PLAN_NONE;
+    out->id = options->id;
+    out->bundle = source->bundle;
+    out->config = source->config;
+    out->config_size = source->config_size;
+    out->spec = source->spec;
     const struct spec *spec = out->spec;
     int in_initial_user = namespaces_in_initial_user(err);
     if (in_initial_user < 0)

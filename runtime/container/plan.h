@@ -41,6 +41,9 @@ struct plan {
     struct warm_start *warm; /* whether the program is restored; NULL: not asked */
 };
 
+/* A plan that holds no descriptor. */
+#define PLAN_NONE ((struct plan){.process.terminal = TERMINAL_PLAN_NONE, .namespaces.runtime = -1})
+
 /* What a plan is made of. */
 struct plan_source {
     const char *bundle; /* absolute, links resolved */
@@ -54,7 +57,7 @@ int plan_read(struct arena *a, const struct create_options *options, struct plan
               struct error *err);
 
 /* Make the plan: reads the system, touches nothing. state_dir: descriptor of the state root, where the cache
- * of compiled filters lives, or -1. */
+ * of compiled filters lives, or -1. What the plan has opened is its own also after a failure. */
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err);
 

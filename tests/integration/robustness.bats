@@ -229,6 +229,21 @@ start_second_thread() {
     runtime delete box
 }
 
+@test "a container that cannot be planned: no descriptor is closed that was not opened, standard input neither" {
+    make_bundle true
+    configure 'namespace("ipc", "/nowhere")'
+    check_closes() {
+        expect 1 strace -q -o trace -e trace=close "$RUNTIME" "$@"
+        [[ -s trace ]]
+        ! grep -E '^close\([012]\)|EBADF' trace
+    }
+    check_closes create --bundle bundle box
+    stderr_has "/nowhere"
+    check_closes create --bundle nowhere box
+    check_closes plan --bundle nowhere
+    check_closes warm build --bundle nowhere
+}
+
 @test "start of a container that is paused: an error, at once, and it can be started later" {
     needs_cgroups
     make_bundle echo started
