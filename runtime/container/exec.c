@@ -302,15 +302,13 @@ static int follow(struct execution *x, struct error *err)
     if (ret == 0 && x->options->pid_file != NULL)
         ret = pid_file_write(x->options->pid_file, x->pid, err);
     if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
-        ret = error_text(err, -ECONNRESET, "the process ended before it was ready");
+        ret = unready(SYNC_END, err);
     if (ret == 0 && message == SYNC_LISTENER)
         ret = pass_listener(x, err);
     if (ret < 0)
         return ret;
     message = receive(x, err);
-    return message == SYNC_END     ? 0
-           : message == SYNC_ERROR ? err->code
-                                   : error_text(err, -EPROTO, "unexpected message");
+    return message == SYNC_END ? 0 : unready(message, err);
 }
 
 static void abandon(struct execution *x)

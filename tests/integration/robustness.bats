@@ -229,6 +229,14 @@ start_second_thread() {
     runtime delete box
 }
 
+@test "exec: what the process says cannot be received: the error is the kernel's, and the process has ended" {
+    make_bundle sleep 1000
+    start_box
+    expect 1 strace -q -o trace -e inject=recvfrom:error=EIO:when=2 "$RUNTIME" exec --pid-file pid box sleep 1000
+    stderr_has "receive from the container's process: " # the reason in the words of whichever C library
+    [[ $(grep -c recvfrom trace) == 2 && ! -e pid && $(pgrep -cxf 'sleep 1000') == 1 ]]
+}
+
 @test "a container that cannot be planned: no descriptor is closed that was not opened, standard input neither" {
     make_bundle true
     configure 'namespace("ipc", "/nowhere")'
