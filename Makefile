@@ -103,7 +103,7 @@ AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -f
 $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT)/resume.py $(AGENT)/scout.py $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
-	    -D'RESUME="$(AGENT)/resume.py"' -D'SCOUT="$(AGENT)/scout.py"' -o $@ $(AGENT)/agent.c $(AGENT)/ending.c $(AGENT)/loaded.c $(AGENT)/services.c $(AGENT)/threads.c $(AGENT)/unwind.c $(AGENT)/embed.S
+	    -D'RESUME="$(AGENT)/resume.py"' -D'SCOUT="$(AGENT)/scout.py"' -o $@ $(AGENT)/agent.c $(AGENT)/ending.c $(AGENT)/loaded.c $(AGENT)/services.c $(AGENT)/streams.c $(AGENT)/threads.c $(AGENT)/unwind.c $(AGENT)/embed.S
 
 # What a snapshot and the runtime that restores it must have in common.
 $(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(AGENT)/bootstrap.py

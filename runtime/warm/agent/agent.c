@@ -10,7 +10,6 @@
  * No C library: it must load into any. The frames beneath Py_RunMain here are those of the template's own
  * Py_RunMain, which never go on. */
 #include <asm/errno.h>
-#include <asm/stat.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
 #include <linux/prctl.h>
@@ -21,6 +20,7 @@
 #include "warm/agent/loaded.h"
 #include "warm/agent/python_abi.h"
 #include "warm/agent/services.h"
+#include "warm/agent/streams.h"
 #include "warm/agent/system.h"
 #include "warm/agent/threads.h"
 #include "warm/params.h"
@@ -290,52 +290,6 @@ static int configure(PyObject *line)
     if (config.orig_argv != NULL && set_list(config.orig_argv, PyTuple_GetItem(line, 4)) < 0)
         return -1;
     return 0;
-}
-
-/* All that a stream learns of a descriptor that is no terminal and has no position. */
-struct kind {
-    unsigned type; /* of file; 0: the descriptor is closed */
-    unsigned long device;
-    long block; /* bytes */
-};
-
-/* What the standard streams were made for. */
-static struct kind streams[3];
-
-static struct kind kind_of(int fd)
-{
-    struct stat st = {0};
-    if (system_call(__NR_fstat, fd, (long)&st, 0, 0) < 0)
-        return (struct kind){0};
-    return (struct kind){st.st_mode & 0170000, st.st_rdev, st.st_blksize};
-}
-
-/* note_streams(): the streams are made for what the descriptors are now. */
-static PyObject *note_streams(PyObject *self, PyObject *args)
-{
-    (void)self;
-    (void)args;
-    for (int fd = 0; fd < 3; fd++)
-        streams[fd] = kind_of(fd);
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
-}
-
-/* The standard descriptors that are something else now, or closed. */
-static PyObject *other_streams(void)
-{
-    PyObject *list = PyList_New(0);
-    for (int fd = 0; list != NULL && fd < 3; fd++) {
-        struct kind now = kind_of(fd), *noted = &streams[fd];
-        if (now.type != 0 && now.type == noted->type && now.device == noted->device &&
-            now.block == noted->block)
-            continue;
-        PyObject *number = Py_BuildValue("i", fd);
-        if (number == NULL || PyList_Append(list, number) < 0)
-            return NULL;
-        Py_DecRef(number);
-    }
-    return list;
 }
 
 /* Make this process what a cold start of the interpreter would have been just before it runs the program. */
