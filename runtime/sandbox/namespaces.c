@@ -178,12 +178,20 @@ static int join_one(struct namespace_join *join, struct error *err)
     return 0;
 }
 
+/* The owner of an ipc namespace's message queues (the root of mqueue_overview(7)'s file system) is who makes
+ * it: in a user namespace that has to be its root, which the child is not before it has mappings. */
+static bool ipc_is_late(const struct namespaces_plan *plan)
+{
+    return (plan->make & CLONE_NEWIPC) != 0 && ((plan->make | plan->join) & CLONE_NEWUSER) != 0;
+}
+
 /* Namespaces that clone makes at once. Time and cgroup come later. */
 #define AT_CLONE (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
 
 static int at_clone(const struct namespaces_plan *plan)
 {
-    return plan->make & AT_CLONE & ~(plan->network_aside ? CLONE_NEWNET : 0);
+    return plan->make & AT_CLONE & ~(plan->network_aside ? CLONE_NEWNET : 0) &
+           ~(ipc_is_late(plan) ? CLONE_NEWIPC : 0);
 }
 
 static pid_t clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
@@ -314,6 +322,8 @@ int namespaces_enter(struct namespaces_plan *plan, struct error *err)
         if (ret < 0)
             return ret;
     }
+    if (ipc_is_late(plan) && unshare(CLONE_NEWIPC) < 0)
+        return error_set(err, -errno, "make an ipc namespace%s", clone_hint(errno, CLONE_NEWIPC));
     return (plan->make & CLONE_NEWTIME) != 0 ? enter_new_time(plan, err) : 0;
 }
 

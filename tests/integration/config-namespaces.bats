@@ -142,6 +142,17 @@ del config["hostname"]' "$holder"
 allow"
 }
 
+@test "uidMappings: message queues belong to the container's root, in a user namespace that is new or joined" {
+    make_bundle sh -c 'stat -c %u:%g /dev/mqueue; sleep 1000'
+    configure 'if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
+    start_box
+    wait_for grep -qx 0:0 out
+    configure 'process["args"][2] = "stat -c %u:%g /dev/mqueue"; linux.pop("uidMappings"); linux.pop("gidMappings")
+namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
+    expect 0 runtime run --bundle bundle second </dev/null
+    output_is 0:0
+}
+
 @test "uidMappings: the program's user is the one that the host knows by the mapped id" {
     make_bundle sh -c 'id -u; id -g; id -G; sleep 1000'
     map_two_ranges
