@@ -4,7 +4,7 @@
  * <state root>/<id>/config.json  a copy of the configuration (changes after create must not matter)
  * <state root>/<id>/seccomp      the compiled filter, for exec
  * <state root>/<id>/start        the socket on which a created container waits for start; absent afterwards
- * <state root>/<id>/starting     that socket, until its first process is the program
+ * <state root>/<id>/starting     that socket, or a file of run's, until the first process is the program
  * <state root>/<id>/watched      an empty file: watched.h
  */
 #ifndef PYSBX_CONTAINER_RECORD_H

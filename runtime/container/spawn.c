@@ -271,7 +271,9 @@ static int follow_child(struct creation *c, const struct create_options *options
                 return ret < 0 ? ret : advance(c, &progress, err);
             }
             c->record.complete = true;
-            ret = record_write(c->dir, &c->record, err);
+            ret = write_state_file(c, RECORD_STARTING, "", 0, err);
+            if (ret == 0)
+                ret = record_write(c->dir, &c->record, err);
             break;
         case SYNC_COLD:
             warm_start_refused(c->plan.warm, err);
@@ -280,6 +282,7 @@ static int follow_child(struct creation *c, const struct create_options *options
         case SYNC_ERROR:
             return err->code;
         case SYNC_END:
+            (void)unlinkat(c->dir, RECORD_STARTING, 0);
             return ready ? 0 : explain_end(c, err);
         default:
             return message < 0 ? message : error_text(err, -EPROTO, "unexpected message %d", message);

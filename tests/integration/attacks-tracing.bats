@@ -351,7 +351,7 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
 @test "a program of exec would trace the first process of a container that is being started: only once it is the program" {
     needs_root "the runtime of a user gives each container a user namespace"
     local ends
-    for ends in itself killed; do
+    for ends in itself killed run; do
         make_python_bundle sleep 1000
         rm -f fifo hooked
         mkfifo fifo
@@ -359,8 +359,12 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         # The hook keeps the first process waiting.
         configure 'seccomp("ALLOW", rule("ERRNO", "acct")); mount("/fifo", arguments[0] + "/fifo")
 mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >/hooked; cat /fifo")' "$PWD"
-        create_box
-        hold "$RUNTIME" start box
+        if [[ $ends == run ]]; then
+            hold "$RUNTIME" run --bundle bundle box
+        else
+            create_box
+            hold "$RUNTIME" start box
+        fi
         wait_for grep -q waits hooked
         expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
         stderr_has "cannot exec in container 'box': it is being started, and with CAP_SYS_PTRACE the process could"
