@@ -81,7 +81,7 @@ mount("/shared", arguments[0])' "$PWD/shared"
     : >outcomes
     for ((round = 0; round < 60; round++)); do
         rc=0
-        timeout 20 "$RUNTIME" run --bundle bundle box </dev/null >out 2>>errors || rc=$?
+        timeout 60 "$RUNTIME" run --bundle bundle box </dev/null >out 2>>errors || rc=$?
         echo "$rc $(paste -sd, out)" >>outcomes
     done
     sort outcomes | uniq -c

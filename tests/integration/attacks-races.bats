@@ -20,7 +20,7 @@ run_rounds() {
     : >outcomes
     for ((round = 0; round < ROUNDS; round++)); do
         rc=0
-        timeout 20 "$RUNTIME" run --bundle bundle box </dev/null >out 2>>errors || rc=$?
+        timeout 60 "$RUNTIME" run --bundle bundle box </dev/null >out 2>>errors || rc=$?
         echo "$rc $(tr -d '\r' <out | paste -sd,)" >>outcomes
     done
     sort outcomes | uniq -c

@@ -66,7 +66,7 @@ if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 10
 enter_again_and_again() {
     local round
     for ((round = 0; round < ROUNDS; round++)); do
-        ENGINE="secret of the engine" timeout 20 "$RUNTIME" exec box /bin/true
+        ENGINE="secret of the engine" timeout 60 "$RUNTIME" exec box /bin/true
     done
     runtime delete --force box
     [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
@@ -106,7 +106,7 @@ seen() {
     start_box
     runtime exec --detach --cap CAP_SYS_PTRACE box python3 -c "$(<attacker.py)" >out 3>&-
     wait_for grep -q ready out
-    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
+    for ((round = 0; round < ROUNDS; round++)); do timeout 60 "$RUNTIME" exec box /bin/true; done
     runtime delete --force box
     [[ $(seen) == ready ]] || { sort out | uniq -c; return 1; }
 }
@@ -129,7 +129,7 @@ seen() {
             runtime exec --detach --cap CAP_SYS_PTRACE second python3 -c "$(<attacker.py)" >out 3>&-
         fi
         wait_for grep -q ready out
-        for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" exec box /bin/true; done
+        for ((round = 0; round < ROUNDS; round++)); do timeout 60 "$RUNTIME" exec box /bin/true; done
         runtime delete --force second
         runtime delete --force box
         [[ $(seen) == ready ]] || { echo "$by"; sort out | uniq -c; return 1; }
@@ -258,7 +258,7 @@ is_waiting() {
         for ((attempt = 0; attempt < 20 && !caught; attempt++)); do
             : >pid
             wait_for is_waiting
-            expect '@(0|1|137)' timeout 20 "$RUNTIME" exec --pid-file pid box /bin/true
+            expect '@(0|1|137)' timeout 60 "$RUNTIME" exec --pid-file pid box /bin/true
             ((status != 1)) || caught=1
         done
         [[ ! -e pid && $stderr == "pysbx-runtime: "@(forged|unexpected message*) ]]
@@ -276,7 +276,7 @@ is_waiting() {
     configure 'process["args"] = ["/bin/true"]; linux.pop("uidMappings", None); linux.pop("gidMappings", None)
 for kind in "pid", "user": namespace(kind, f"/proc/{arguments[0]}/ns/{kind}")
 process["oomScoreAdj"] = 500' "$pid"
-    for ((round = 0; round < ROUNDS; round++)); do timeout 20 "$RUNTIME" run --bundle bundle second </dev/null; done
+    for ((round = 0; round < ROUNDS; round++)); do timeout 60 "$RUNTIME" run --bundle bundle second </dev/null; done
     configure 'process["args"] = ["cat", "/proc/self/oom_score_adj"]'
     [[ $("$RUNTIME" run --bundle bundle second </dev/null) == 500 ]]
     runtime delete --force box

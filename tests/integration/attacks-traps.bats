@@ -111,7 +111,7 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     expect 0 run_box
     output_is /
     # Who waits until it is opened waits no more once it was.
-    [[ $(timeout 10 cat bundle/rootfs/etc/passwd) == waiting ]]
+    [[ $(timeout 60 cat bundle/rootfs/etc/passwd) == waiting ]]
 }
 
 @test "the host's /sys in a user namespace, read-only: the host's cgroups are not to be written to either" {
@@ -144,7 +144,7 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
     expect 1 run_box
     stderr_has "'/dev/pts/ptmx' is not the terminal multiplexer of a devpts: refusing to use it"
-    [[ $(timeout 10 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
+    [[ $(timeout 60 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
 }
 
 @test "/proc is a directory of the image's making: the runtime writes to its own" {
@@ -180,11 +180,11 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     rm -f bundle/rootfs/etc/passwd
     mkdir -p bundle/rootfs/etc
     mkfifo bundle/rootfs/etc/passwd
-    expect 0 timeout 10 "$RUNTIME" run --bundle bundle box
+    expect 0 timeout 60 "$RUNTIME" run --bundle bundle box
     output_is /
     mkfifo bundle/rootfs/bin/python3
     chmod 0755 bundle/rootfs/bin/python3
     configure 'process["args"] = ["python3"]'
-    expect 1 timeout 10 "$RUNTIME" run --bundle bundle box
+    expect 1 timeout 60 "$RUNTIME" run --bundle bundle box
     stderr_has python3
 }

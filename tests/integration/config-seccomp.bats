@@ -149,7 +149,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     runtime delete --force box
     configure 'seccomp("ALLOW", rule("KILL_PROCESS", "clone"))'
     start_box
-    expect 1 timeout 10 "$RUNTIME" exec box true
+    expect 1 timeout 60 "$RUNTIME" exec box true
     stderr_has "the process ended before it was ready"
     runtime delete --force box
     hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV

@@ -28,7 +28,7 @@ listen_for_ready() {
 import socket, sys
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 listener.bind(sys.argv[1])
-listener.settimeout(20)
+listener.settimeout(60)
 with open(sys.argv[2], "w", buffering=1) as log:
     while True:
         message = listener.recv(4096).decode()
@@ -50,7 +50,7 @@ PYTHON
 @test "podman run --sdnotify container: ready when the container says so" {
     import_python
     listen_for_ready "$PWD/notify" "$PWD/messages"
-    NOTIFY_SOCKET="$PWD/notify" timeout 20 podman run -d --name service --network none --sdnotify container "$PYTHON" python3 -c '
+    NOTIFY_SOCKET="$PWD/notify" timeout 60 podman run -d --name service --network none --sdnotify container "$PYTHON" python3 -c '
 import os, socket, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.connect(os.environ["NOTIFY_SOCKET"])

@@ -49,7 +49,7 @@ for step in range(60):
         pass
     run.kill()
     run.wait()
-    delete = subprocess.run([sys.argv[1], "delete", "--force", "box"], timeout=20, capture_output=True)
+    delete = subprocess.run([sys.argv[1], "delete", "--force", "box"], timeout=60, capture_output=True)
     assert (delete.returncode, delete.stderr) == (0, b""), (step, delete)
     assert not os.path.exists(os.environ["RUNTIME_STATE"] + "/box"), step
     assert not os.path.exists("/sys/fs/cgroup/box"), step
@@ -182,7 +182,7 @@ PYTHON
         start_box
         { sleep "0.00$((round % 10))"; runtime kill box KILL; } 3>&- &
         # 137: it was in when the container ended.
-        expect '@(0|1|137)' timeout 10 "$RUNTIME" exec box true
+        expect '@(0|1|137)' timeout 60 "$RUNTIME" exec box true
         [[ $status != 1 || $stderr =~ ^pysbx-runtime:\ [^$'\n']+$ ]]
         wait $!
         runtime delete --force box
@@ -257,7 +257,7 @@ start_second_thread() {
     make_bundle echo started
     create_box
     runtime pause box
-    expect 1 timeout 10 "$RUNTIME" start box
+    expect 1 timeout 60 "$RUNTIME" start box
     stderr_has "cannot start container 'box': it is paused"
     runtime resume box
     expect 0 runtime start box
@@ -270,7 +270,7 @@ start_second_thread() {
     create_box
     expect 0 runtime kill box KILL
     wait_for status_of_box stopped
-    expect 1 timeout 10 "$RUNTIME" start box
+    expect 1 timeout 60 "$RUNTIME" start box
     stderr_has "it is stopped, not created"
 }
 
@@ -359,7 +359,7 @@ start_second_thread() {
 @test "a caller that ignores SIGCHLD: exit codes and hooks all the same" {
     make_bundle sh -c 'exit 7'
     configure 'hook("createRuntime", "true")'
-    expect 7 timeout 10 python3 -c 'import os, signal, sys
+    expect 7 timeout 60 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execv(sys.argv[1], sys.argv[1:])' "$RUNTIME" run --bundle bundle box
 }
@@ -387,7 +387,7 @@ assert got == want'
 @test "a hook that does not read its standard input is not waited for" {
     make_bundle true
     configure 'config["annotations"] = {"long": "x" * 3000000}; hook("createRuntime", "exec <&-")'
-    expect 0 timeout 10 "$RUNTIME" run --bundle bundle box
+    expect 0 timeout 60 "$RUNTIME" run --bundle bundle box
 }
 
 @test "state root: is made with what is above it, for its owner alone, however long its path" {
@@ -417,5 +417,5 @@ assert got == want'
     expect 0 runtime delete box
     start_box
     runtime pause box
-    expect 0 timeout 10 "$RUNTIME" delete --force box
+    expect 0 timeout 60 "$RUNTIME" delete --force box
 }

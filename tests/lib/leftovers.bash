@@ -52,7 +52,7 @@ begin_test() {
 # Fails and lists what is there now and was not before, once the machine has had time to finish its work.
 check_leftovers() {
     local attempt extra
-    for attempt in {1..60}; do
+    for attempt in {1..300}; do
         extra=$(comm -13 "$BATS_TEST_TMPDIR/before" <(_list_everything))
         [[ -z $extra ]] && return 0
         sleep 0.1

@@ -53,10 +53,11 @@ start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >/dev/null
 }
 
-# Runs a command again and again until it succeeds, for at most ten seconds.
+# Runs a command again and again until it succeeds, for at least a minute: only what never comes fails, not what is late
+# on a busy machine.
 wait_for() {
     local attempt
-    for attempt in {1..200}; do
+    for attempt in {1..1200}; do
         "$@" && return 0
         sleep 0.05
     done
