@@ -257,7 +257,7 @@ JSON
 @test "exec --detach --pid-file: returns while the process runs" {
     start_sleeping box
     runtime exec --detach --pid-file pid box sleep 999 </dev/null >/dev/null 2>&1
-    [[ $(tr '\0' ' ' <"/proc/$(<pid)/cmdline") == "sleep 999 " ]]
+    wait_for command_line_is "$(<pid)" "sleep 999"
 }
 
 @test "kill: signals by name and number in every form" {
@@ -307,6 +307,7 @@ JSON
 @test "ps: the host's table, and numbers as JSON" {
     needs_cgroups
     start_sleeping box
+    wait_for command_line_is "$(pid_of_box)" "sleep 1000"
     expect 0 runtime ps box
     [[ ${#lines[@]} == 2 && ${lines[0]} == *PID* && ${lines[1]} == *"sleep 1000" ]]
     expect 0 runtime ps box -o pid,args

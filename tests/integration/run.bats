@@ -79,7 +79,7 @@ load ../lib/podman.bash
     start_sleeper --name sleeper --pidfile "$PWD/pid" --cidfile "$PWD/cid"
     [[ $(<pid) == "$(podman inspect --format '{{.State.Pid}}' sleeper)" ]]
     [[ $(<cid) == "$(podman inspect --format '{{.Id}}' sleeper)" ]]
-    [[ $(tr '\0' ' ' <"/proc/$(<pid)/cmdline") == "sleep 1000 " ]]
+    wait_for command_line_is "$(<pid)" "sleep 1000"
 }
 
 @test "podman run: an environment of one megabyte arrives whole" {

@@ -65,6 +65,12 @@ wait_for() {
     return 1
 }
 
+# The words of a process. To be waited for: execve(2) has closed descriptors, by which the runtime knows that it has
+# succeeded, a little before /proc has the new words.
+command_line_is() {
+    [[ $(tr '\0' ' ' <"/proc/$1/cmdline") == "$2 " ]]
+}
+
 state_is() {
     [[ $(podman inspect --format '{{.State.Status}}' "$1") == "$2" ]]
 }
