@@ -55,7 +55,7 @@ setup() {
 
 @test "podman run --health-startup-cmd: the container is starting until it succeeds" {
     start_sleeper --name box --health-cmd true --health-startup-cmd 'test -e /ok' --health-interval disable
-    podman healthcheck run box || true
+    expect 1 podman healthcheck run box
     expect 0 podman inspect --format '{{.State.Health.Status}}' box
     output_is starting
     podman exec box touch /ok
