@@ -135,7 +135,7 @@ status_is() {
 @test "docker run: the bridge gives an address, and leads to other containers" {
     docker run --detach --name server "$BUSYBOX" nc -l -p 80 -e echo hello >/dev/null
     address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' server)
-    expect 0 docker run --rm "$BUSYBOX" sh -c "for i in 1 2 3 4 5; do nc $address 80 && exit; sleep 1; done; exit 1"
+    expect 0 docker run --rm "$BUSYBOX" sh -c "for i in \$(seq 60); do nc $address 80 && exit; sleep 1; done; exit 1"
     output_is hello
 }
 
@@ -172,9 +172,7 @@ status_is() {
 @test "docker exec --detach, docker top, docker stats" {
     start_box --name box "$BUSYBOX" sleep 1000
     docker exec --detach box sleep 2000
-    expect 0 docker top box -o pid,args
-    output_has "sleep 1000"
-    output_has "sleep 2000"
+    wait_for eval '[[ $(docker top box -o pid,args) == *"sleep 1000"*"sleep 2000"* ]]'
     expect 0 docker stats --no-stream --format '{{.Name}}' box
     output_is box
 }
@@ -193,7 +191,7 @@ status_is() {
     start_box --name polite "$BUSYBOX" sh -c 'trap "exit 4" TERM; echo ready; while :; do sleep 0.1; done'
     start_box --name stubborn "$BUSYBOX" sleep 1000
     wait_for eval '[[ $(docker logs polite) == ready ]]'
-    docker stop polite
+    docker stop --time 60 polite
     docker stop --time 0 stubborn
     expect 0 docker inspect --format '{{.State.ExitCode}}' polite stubborn
     output_is $'4\n137'
