@@ -74,7 +74,8 @@ cgroup_of() {
     podman pause sleeper
     grep -q 'frozen 1' "$(cgroup_of sleeper)/cgroup.events"
     podman unpause sleeper
-    grep -q 'frozen 0' "$(cgroup_of sleeper)/cgroup.events"
+    # Its processes leave the freezer one by one, when they are run.
+    wait_for grep -q 'frozen 0' "$(cgroup_of sleeper)/cgroup.events"
 }
 
 @test "podman run --cgroup-conf: a file of cgroup v2 by name" {

@@ -17,7 +17,7 @@ logs_have() {
 
 @test "podman stop: sends SIGTERM, waits, and prints nothing but the name" {
     start_trapper
-    expect 0 podman stop trapper
+    expect 0 podman stop --time 60 trapper
     output_is trapper
     stderr_is_empty
     logs_have trapper "got TERM"
@@ -32,7 +32,7 @@ logs_have() {
 
 @test "podman run --stop-signal: podman stop sends this one" {
     start_trapper --stop-signal SIGUSR1
-    expect 0 podman stop trapper
+    expect 0 podman stop --time 60 trapper
     logs_have trapper "got USR1"
 }
 
@@ -86,19 +86,22 @@ logs_have() {
 
 @test "podman pause, unpause: processes stand still and go on" {
     needs_cgroups
-    podman run -d --name counter --network none "$BUSYBOX" sh -c 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done' >/dev/null
-    wait_for logs_have counter 5
+    # A file and not its output, which conmon may still be reading.
+    mkdir -m 0777 counted
+    podman run -d --name counter --network none -v "$PWD/counted:/counted" "$BUSYBOX" \
+        sh -c 'while :; do echo >>/counted/lines; sleep 0.02; done' >/dev/null
+    wait_for test -s counted/lines
     expect 0 podman pause counter
     stderr_is_empty
     state_is counter paused
     local before
-    before=$(podman logs counter | wc -l)
+    before=$(wc -l <counted/lines)
     sleep 0.3
-    [[ $(podman logs counter | wc -l) == "$before" ]]
+    [[ $(wc -l <counted/lines) == "$before" ]]
     expect 0 podman unpause counter
     stderr_is_empty
     state_is counter running
-    wait_for eval '(( $(podman logs counter | wc -l) > '"$before"' ))'
+    wait_for eval '(( $(wc -l <counted/lines) > '"$before"' ))'
 }
 
 @test "podman rm --force: a paused container goes too" {
@@ -158,14 +161,15 @@ logs_have() {
 }
 
 @test "podman run --init: process 1 reaps orphans and hands on signals" {
-    podman run -d --init --name initial --network none "$BUSYBOX" sh -c '(sleep 0.2 &) ; sleep 1000' >/dev/null
+    podman run -d --init --name initial --network none "$BUSYBOX" \
+        sh -c '(sleep 0.2 & echo $! >/tmp/orphan); sleep 1000' >/dev/null
     expect 0 podman exec initial sh -c 'tr "\0" " " </proc/1/cmdline'
     output_has init
-    sleep 0.5
-    expect 0 podman exec initial sh -c 'grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null | wc -l'
-    output_is 0
+    wait_for podman exec initial sh -c 'test -s /tmp/orphan && test ! -e /proc/$(cat /tmp/orphan)'
     podman run -d --init --name ending --network none "$BUSYBOX" sleep 1000 >/dev/null
-    expect 0 podman stop --time 5 ending
+    # It hands nothing on before it has started its program.
+    wait_for eval '[[ $(podman top ending args) == *"sleep 1000"* ]]'
+    expect 0 podman stop --time 60 ending
     [[ $(podman inspect --format '{{.State.ExitCode}}' ending) == 143 ]]
 }
 

@@ -13,6 +13,7 @@ serve_host() {
     echo "from the host" >www/index.html
     busybox httpd -f -p 127.0.0.1:8099 -h www 3>&- &
     host_server=$!
+    wait_for fetch http://127.0.0.1:8099/
 }
 
 teardown() {
@@ -24,7 +25,7 @@ teardown() {
 # A client; the wget of a static busybox cannot resolve names.
 readonly FETCH='
 import sys, urllib.request
-print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode(), end="")'
+print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode(), end="")'
 
 fetch() {
     python3 -c "$FETCH" "$1" 2>/dev/null
@@ -58,7 +59,7 @@ setup_file() {
     podman network create own >/dev/null
     serve --network own
     expect 0 podman run --rm --network own "$PYTHON" sh -c "
-        for i in 1 2 3 4 5 6 7 8 9 10; do python3 -c '$FETCH' http://server:8080/ && exit; sleep 0.3; done; exit 1"
+        for i in \$(seq 200); do python3 -c '$FETCH' http://server:8080/ && exit; sleep 0.3; done; exit 1"
     output_is served
 }
 
@@ -86,6 +87,7 @@ setup_file() {
 
 @test "podman run --network container:NAME: two containers, one network" {
     serve --network none
+    wait_for podman exec server wget -q -O /dev/null http://127.0.0.1:8080/
     expect 0 podman run --rm --network container:server "$PYTHON" python3 -c "$FETCH" http://127.0.0.1:8080/
     output_is served
 }

@@ -163,13 +163,14 @@ PYTHON
 @test "exec while the container is being made does not find the host's root" {
     make_bundle sleep 1000
     touch bundle/rootfs/inside
-    configure 'hook("createContainer", "sleep 0.4")'
+    configure 'hook("createContainer", f"until [ -e {arguments[0]}/go ]; do sleep 0.05; done")' "$PWD"
     local attempts=0
     runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
     wait_for test -e "$RUNTIME_STATE/box/state"
     until runtime exec box test -e /inside 2>error; do
         grep -q "container not running" error || { echo "entered too early: $(<error)"; return 1; }
         attempts=$((attempts + 1))
+        touch go
     done
     wait $!
     ((attempts > 0))

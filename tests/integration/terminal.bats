@@ -50,7 +50,9 @@ PTY=$TESTS/lib/pty
 
 @test "podman exec -it: a terminal of its own in a running container" {
     start_sleeper --name sleeper
-    expect 3 "$PTY" --size 20x60 --expect '/ # ' --send 'tty; sleep 0.3; stty size; exit 3\n' -- podman exec -it sleeper sh
+    # Podman sets the size when the process has started.
+    expect 3 "$PTY" --size 20x60 --expect '/ # ' --send 'tty; while stty size | grep "^0 0"; do sleep 0.1; done; stty size; exit 3\n' -- \
+        podman exec -it sleeper sh
     output_has /dev/pts/0
     output_has "20 60"
 }

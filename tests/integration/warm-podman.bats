@@ -99,7 +99,7 @@ time.sleep(1000)' >/dev/null
     wait_for sh -c "podman --runtime '$RUNTIME' logs box 2>&1 | grep -q up"
     expect 0 podman top box args
     output_has "python3 -c"
-    podman stop --time 5 box
+    podman stop --time 60 box
     expect 0 podman inspect --format '{{.State.ExitCode}}' box
     output_is 3
 }
