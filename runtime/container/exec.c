@@ -77,6 +77,9 @@ static int enter_container(const struct execution *x, struct error *err)
         root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
             return error_set(err, -errno, "open the root of container '%s'", x->record.id);
+        /* It was opened by number: of this process only if that is still there. */
+        if (sys_pidfd_send_signal(x->init, 0, NULL, 0) < 0 && errno == ESRCH)
+            return error_text(err, -ESRCH, "container not running: '%s'", x->record.id);
     }
     if (flags != 0 && setns(x->init, flags) < 0)
         return no_entry(x, "enter the namespaces", err);

@@ -230,6 +230,18 @@ start_second_thread() {
     runtime delete box
 }
 
+@test "exec in a container without a mount namespace: not into the root of whoever has its process' number now" {
+    needs_root "a user cannot do without a mount namespace"
+    make_bundle sleep 1000
+    configure 'share("mount"); linux["maskedPaths"] = linux["readonlyPaths"] = []'
+    start_box
+    # What kill(2) says of a process that has ended since the container was looked up.
+    expect 1 strace -f -q -o trace -e inject=pidfd_send_signal:error=ESRCH:when=1 "$RUNTIME" exec box true
+    stderr_has "container not running: 'box'"
+    grep -q INJECTED trace
+    expect 0 runtime exec box true
+}
+
 @test "exec: what the process says cannot be received: the error is the kernel's, and the process has ended" {
     make_bundle sleep 1000
     start_box
