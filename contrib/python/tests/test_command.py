@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -259,10 +260,8 @@ def test_a_shell_is_left_as_python_is(typed: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, ">>> ", "")
 
 
-def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [*PROGRAM, "shell"])
+def reader(terminal: int) -> Callable[[bytes], None]:
+    """Return what reads from a terminal up to a text, and behind it the next time."""
     said = b""
 
     def until(text: bytes) -> None:
@@ -271,6 +270,14 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
             said += os.read(terminal, 1 << 16)
         said = said.partition(text)[2]
 
+    return until
+
+
+def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [*PROGRAM, "shell"])
+    until = reader(terminal)
     until(b">>> ")
     os.write(terminal, b"x = 'kept'; import time; print('running'.upper()); time.sleep(60)\n")
     until(b"RUNNING")
@@ -434,14 +441,7 @@ def test_completion_in_a_shell_that_somebody_types_into(tmp_path: Path) -> None:
         os.chdir(tmp_path)
         os.execvpe("bash", ["bash", "--norc", "-i"], {**os.environ, "TERM": "dumb", "HOME": str(tmp_path)})
     os.write(terminal, b"source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
-    said = b""
-
-    def until(text: bytes) -> None:
-        nonlocal said
-        while text not in said:
-            said += os.read(terminal, 1 << 16)
-        said = said.partition(text)[2]
-
+    until = reader(terminal)
     for typed, got in (
         (b"pysbx ru\t--wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
         (b"pysbx dep\tins\t\n", b"got:deps;got:install;"),
