@@ -30,15 +30,56 @@ def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import sys; print(sys.argv)")
     assert pysbx("run", "-c", "print(6 * 7)").stdout == "42\n"
-    assert pysbx("run", str(script), "a", "--b").stdout == f"{[str(script), 'a', '--b']}\n"
+    assert pysbx("run", str(script), "a", "--b").stdout == "['/work/script.py', 'a', '--b']\n"
     assert pysbx("run", "-", "c", text="import sys; print(sys.argv[1:])").stdout == "['c']\n"
     assert pysbx("run", text="print(1)").stdout == "1\n"
     assert "--sort-keys" in pysbx("run", "-m", "json.tool", "--help").stdout
     assert pysbx("run", "-c", "import sys; print(sys.argv)", "--json", "-x").stdout == "['-c', '--json', '-x']\n"
     dashed = script.rename(tmp_path / "-c")
     done = pysbx("run", "--memory", "256", "--", "-c", "--", "a", directory=dashed.parent)
-    assert done.stdout == "['-c', '--', 'a']\n"
+    assert done.stdout == "['/work/-c', '--', 'a']\n"
     assert pysbx("run", "--", text="print(2)").stdout == "2\n"
+
+
+def test_a_script_is_a_file_in_the_sandbox(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    source = """# coding: latin-1
+import multiprocessing, os, sys
+
+def double(number):
+    return 2 * number, __file__
+
+if __name__ == "__main__":
+    os.chdir("/tmp")
+    print(ascii(open(__file__, encoding="latin-1").readline()), sys.path[0], sys.argv[0])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(double, [21]))
+    ä = 1 / 0
+"""
+    script.write_text(source, encoding="latin-1")
+    done = pysbx("run", "--raw", script.name, directory=tmp_path)
+    assert done.stdout == "'# coding: latin-1\\n' /work /work/script.py\n[(42, '/work/script.py')]\n"
+    assert '  File "/work/script.py", line 12, in <module>\n    ä = 1 / 0\n' in done.stderr
+    report = json.loads(pysbx("run", "--json", str(script)).stdout)
+    assert (report["error"]["line"], report["exit_code"]) == (12, 1)
+    # Neither what is mounted over /work is written to, nor one file taken for another.
+    assert pysbx("run", text="print('__file__' in vars())").stdout == "False\n"
+    other = tmp_path / "other" / "script.py"
+    other.parent.mkdir()
+    other.write_text("print('__file__' in vars())")
+    assert pysbx("run", "--mount", f"{tmp_path}:/work:rw", str(other)).stdout == "False\n"
+    assert script.read_text(encoding="latin-1") == source
+    assert "would both be /work/script.py" in pysbx("run", "--file", str(script), str(other)).stderr
+
+
+def test_a_script_may_come_through_a_pipe() -> None:
+    read, write = os.pipe()
+    os.write(write, b"print(6 * 7)")
+    os.close(write)
+    command = [*PROGRAM, "run", f"/dev/fd/{read}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, pass_fds=[read])
+    os.close(read)
+    assert (done.stdout, done.stderr) == ("42\n", "")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from pysbx.options import Options, make_options, prepare
 from pysbx.outcome import crash, exchange, names_of, text, violations_of
 
 NAME = "<sandbox>"
+WORK = PurePosixPath("/work")
 TIMED_OUT = 124  # as timeout(1) has it
 KILLED = 137
 MAX_NAME = 4096
@@ -171,9 +172,25 @@ def check_put(answer: Message) -> None:
 
 
 def run_request(
-    source: str, options: Options, *, last: bool, argv: list[str], module: str = "", stdin: bytes | str = b""
+    source: str,
+    options: Options,
+    *,
+    last: bool,
+    argv: list[str],
+    module: str = "",
+    stdin: bytes | str = b"",
+    file: str = "",
 ) -> Message:
     """Return the request for source text, or for a module to be run as a program.
+
+    Args:
+        source: the text.
+        options: the sandbox.
+        last: whether the sandbox ends with it.
+        argv: what it finds in sys.argv.
+        module: a module to run instead.
+        stdin: what it reads from standard input.
+        file: where the text lies in the sandbox, if it does.
 
     Raises:
         TypeError: the source is no text, or the input neither text nor bytes.
@@ -188,7 +205,7 @@ def run_request(
         "op": "run",
         "source": source,
         "analysis": json.loads(options.analysis or "{}"),
-        "name": NAME,
+        "name": file or NAME,
         "argv": argv,
         "stdin": content,
         "module": module,
@@ -310,7 +327,8 @@ def run_code(
         argv: its arguments.
         stdin: what it reads from standard input.
         module: the name of a module to run instead, as `python -m` does.
-        name: what it finds in sys.argv[0].
+        name: what it finds in sys.argv[0]. If `files` has one of this name, the program is run as that file: it has
+            a __file__, which is its name in tracebacks as well.
         on_stdout: called with text as it comes.
         on_stderr: the same.
         options: the sandbox; by default the default one.
@@ -326,8 +344,9 @@ def run_code(
     """
     chosen = make_options(options, **changes)
     named = checked_files(named_by_text(files) if files is not None else {})
-    arguments = [module or name, *as_texts(argv, "argv")]
-    request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin)
+    file = str(WORK / name) if name in named and not module else ""
+    arguments = [module or file or name, *as_texts(argv, "argv")]
+    request = run_request(source, chosen, last=True, argv=arguments, module=module, stdin=stdin, file=file)
     bundle = prepare(chosen)
     with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:

@@ -14,11 +14,11 @@ import signal
 import sys
 import tokenize
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 
 from pysbx.command.options import given
-from pysbx.execution import Execution, run_code
+from pysbx.execution import WORK, Execution, run_code
 from pysbx.places import write_whole
 from pysbx.session import Sandbox
 
@@ -44,13 +44,12 @@ def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
     return write
 
 
-def _source(name: str) -> str:
-    """Return the text of a script, or of standard input for "-", read as python3 does: see PEP 263.
+def _source(name: str, data: bytes) -> str:
+    """Return the text of a script, read as python3 does: see PEP 263.
 
     Raises:
         ValueError: it is not in the encoding that it says it has, or in UTF-8 if it says none.
     """
-    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return io.TextIOWrapper(io.BytesIO(data), encoding).read()
@@ -59,20 +58,40 @@ def _source(name: str) -> str:
         raise ValueError(f"'{name}': {error}: {advice}") from error
 
 
+def _has_room(arguments: argparse.Namespace, name: str) -> bool:
+    """Tell whether a file can be put into /work: what is mounted there may be read-only, or belongs to the host."""
+    path = WORK / name
+    return not any(PurePosixPath(mount.target) in (path, *path.parents) for mount in arguments.mounts or ())
+
+
+def _script(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return source, name and arguments of a script, and all files; the script is one of them if there is room."""
+    # What stands behind "--" is no option, whatever it begins with.
+    name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
+    files = _files(arguments.files or [])
+    if name == "-":
+        if arguments.stdin == "-":
+            raise ValueError("--stdin: the program itself comes from standard input: put one of the two into a file")
+        return {"source": _source(name, sys.stdin.buffer.read()), "name": name, "argv": rest, "files": files}
+    base = Path(name).name
+    with_script = _files([*(arguments.files or []), name])
+    source = _source(name, with_script[base])
+    if _has_room(arguments, base):
+        name, files = base, with_script
+    return {"source": source, "name": name, "argv": rest, "files": files}
+
+
 def _program(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return source, module, name and arguments of the program, as run_code takes them."""
+    """Return source, module, name, arguments and files of the program, as run_code takes them."""
     for option, rest in (("-c", arguments.code), ("-m", arguments.module)):
         if rest is not None and not rest:
             raise ValueError(f"{option}: an argument is expected")
+    if arguments.code is None and arguments.module is None:
+        return _script(arguments)
+    files = _files(arguments.files or [])
     if arguments.code is not None:
-        return {"source": arguments.code[0], "argv": tuple(arguments.code[1:])}
-    if arguments.module is not None:
-        return {"source": "", "module": arguments.module[0], "argv": tuple(arguments.module[1:])}
-    # What stands behind "--" is no option, whatever it begins with.
-    name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
-    if name == arguments.stdin == "-":
-        raise ValueError("--stdin: the program itself comes from standard input: put one of the two into a file")
-    return {"source": _source(name), "name": name, "argv": tuple(rest)}
+        return {"source": arguments.code[0], "argv": arguments.code[1:], "files": files}
+    return {"source": "", "module": arguments.module[0], "argv": arguments.module[1:], "files": files}
 
 
 def as_json(done: Execution) -> str:
@@ -141,12 +160,11 @@ def run(arguments: argparse.Namespace) -> int:
     program = _program(arguments)
     if arguments.output:
         check_writable(Path(arguments.output))
-    files = _files(arguments.files or [])
     callbacks: dict[str, Any] = {}
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    done = run_code(**program, files=files, stdin=_input(arguments.stdin), **callbacks, **given(arguments))
+    done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **given(arguments))
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)

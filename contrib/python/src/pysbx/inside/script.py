@@ -108,6 +108,9 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error, artifacts."""
     name = next_name(request["name"]) if request["source"] else request["name"]
     sys.argv[:] = request["argv"]
+    if os.path.isabs(name):  # it is a file's
+        sys.path[0] = os.path.dirname(name)
+        scope["__file__"] = name
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
         with standard_input(request.pop("stdin")), OnlyHere(name), KeptBack():
