@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +127,19 @@ def test_a_body_that_is_too_large_is_told_before_it_has_ended(service: Server, a
     part = b"100000\r\n" + bytes(1 << 20) + b"\r\n1\r\n"
     sent = HEAD + (b"Content-Length: 1048577\r\n\r\n" if announced else CHUNKED + b"\r\n" + part + b"x")
     assert talk(service, sent, to_the_end=False).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_without_an_end_is_not_read_for_ever(service: Server) -> None:
+    deadline = time.monotonic() + 60
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(30)
+        channel.connect(service.address.removeprefix("unix:"))
+        channel.sendall(HEAD + b"Content-Length: 1048577\r\n\r\n")
+        assert channel.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            while time.monotonic() < deadline:
+                channel.sendall(b" ")
+                time.sleep(0.02)
 
 
 def test_a_long_path_is_told_in_short(service: Server) -> None:
