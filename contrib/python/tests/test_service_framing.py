@@ -63,7 +63,8 @@ def talk(service: Server, sent: bytes, *, to_the_end: bool) -> bytes:
         (LENGTH + b"X: a\0b\r\n", BODY),
         (LENGTH + b"X: a\rb\r\n", BODY),
         (LENGTH + b"Host: y\r\n", BODY),
-        (LENGTH + b"X: " + b"a" * (1 << 20), BODY),
+        (LENGTH + b"X: " + b"a" * (1 << 20) + b"\r\n", BODY),
+        (LENGTH + b"X: " + b"a" * (20 << 10) + b"\r\n", BODY),
     ],
 )
 def test_a_request_whose_end_is_doubtful_is_refused_and_nothing_follows_it(

@@ -26,6 +26,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_SEC = 30.0
 SEND_SEC = 60.0
 RETRY_SEC = 2
+# Bytes of a request line with all headers. The server itself counts only those that have not come at once.
+MAX_HEAD = 16 * 1024
 # Tells nothing, and is asked by what has no token: whoever starts and watches servers.
 OPEN = ("/health",)
 
@@ -63,6 +65,14 @@ def check_framing(scope: Scope) -> None:
         raise Problem(MALFORMED, "it has a Transfer-Encoding, which HTTP/1.0 does not know")
 
 
+def check_head(scope: Scope) -> None:
+    """Refuse a head that is too large, however it has come."""
+    size = len(scope["path"]) + len(scope.get("query_string", b""))
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > MAX_HEAD:
+        raise Problem(MALFORMED, f"its head has more than {MAX_HEAD} bytes")
+
+
 class Gate:
     """The application in front of another."""
 
@@ -90,6 +100,7 @@ class Gate:
             return
         try:
             check_framing(scope)
+            check_head(scope)
             if scope["path"] in OPEN:
                 await self._application(scope, receive, send)
                 return
