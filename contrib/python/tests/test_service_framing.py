@@ -143,6 +143,12 @@ def test_a_body_without_an_end_is_not_read_for_ever(service: Server) -> None:
                 time.sleep(0.02)
 
 
+@pytest.mark.parametrize("origin", [b"http://pysbx", b"HTTPS://127.0.0.1:80"])
+def test_a_target_may_have_its_host(service: Server, origin: bytes) -> None:
+    sent = HEAD.replace(b" /v1", b" " + origin + b"/v1") + b"Connection: close\r\n" + LENGTH + b"\r\n" + BODY
+    assert b'"value":"42"' in talk(service, sent, to_the_end=True)
+
+
 def test_a_long_path_is_told_in_short(service: Server) -> None:
     found = service.client.get("/" + "a" * 10_000)
     assert found.status_code == 404

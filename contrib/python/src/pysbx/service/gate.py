@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextvars import ContextVar
 from typing import Any
@@ -28,6 +29,8 @@ SEND_SEC = 60.0
 RETRY_SEC = 2
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
+# What a client puts in front of a path that takes this server for a proxy: RFC 9112, section 3.2.2.
+ORIGIN = re.compile(r"https?://[^/]*", re.IGNORECASE)
 # Tells nothing, and is asked by what has no token: whoever starts and watches servers.
 OPEN = ("/health",)
 
@@ -73,6 +76,13 @@ def check_head(scope: Scope) -> None:
         raise Problem(MALFORMED, f"its head has more than {MAX_HEAD} bytes")
 
 
+def take_origin(scope: Scope) -> None:
+    """Take scheme and host off a target that has them."""
+    origin = ORIGIN.match(scope["path"])
+    if origin is not None:
+        scope["path"] = scope["path"][origin.end() :] or "/"
+
+
 class Gate:
     """The application in front of another."""
 
@@ -101,6 +111,7 @@ class Gate:
         try:
             check_framing(scope)
             check_head(scope)
+            take_origin(scope)
             if scope["path"] in OPEN:
                 await self._application(scope, receive, send)
                 return
