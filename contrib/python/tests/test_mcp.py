@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -242,24 +243,36 @@ def test_packages_that_are_allowed(large: Server) -> None:
     large.run(test)
 
 
-def test_a_client_hears_that_a_run_goes_on(small: Server) -> None:
-    async def test(client: Client) -> None:
-        started = await client.call_tool("start_session", {})
-        session = {"session_id": started.structured_content["session_id"]}
-        for tool, more in (("run_python", {}), ("run_in_session", session)):
-            heard: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
+async def hears_progress(client: Client) -> None:
+    started = await client.call_tool("start_session", {})
+    session = {"session_id": started.structured_content["session_id"]}
+    for tool, more in (("run_python", {}), ("run_in_session", session)):
+        heard: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
 
-            async def hear(progress: float, total: float | None, message: str | None, into: Any = heard) -> None:
-                into.put_nowait((progress, message))
+        async def hear(progress: float, total: float | None, message: str | None, into: Any = heard) -> None:
+            into.put_nowait((progress, message))
 
-            call = asyncio.ensure_future(client.call_tool(tool, {**more, "code": SLEEP}, progress_callback=hear))
-            first, second = await heard.get(), await heard.get()
-            assert 0 < first[0] < second[0]
-            assert "seconds" in (first[1] or "")
-            call.cancel()
-        await client.call_tool("end_session", session)
+        call = asyncio.ensure_future(client.call_tool(tool, {**more, "code": SLEEP}, progress_callback=hear))
+        first, second = [await asyncio.wait_for(heard.get(), 30) for _ in range(2)]
+        assert 0 < first[0] < second[0]
+        assert "seconds" in (first[1] or "")
+        call.cancel()
+    await client.call_tool("end_session", session)
 
-    small.run(test)
+
+def test_a_client_hears_that_a_run_goes_on(small: Server, tmp_path: Path) -> None:
+    small.run(hears_progress)
+
+    async def test(mode: Literal["legacy", "auto"]) -> None:
+        async with (
+            httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=f"{tmp_path}/s"), timeout=30) as way,
+            Client(streamable_http_client("http://pysbx/mcp", http_client=way), mode=mode) as client,
+        ):
+            await hears_progress(client)
+
+    with server(listen=f"unix:{tmp_path}/s", command="mcp"):
+        asyncio.run(test("legacy"))
+        asyncio.run(test("auto"))
 
 
 def test_twenty_calls_at_once(small: Server) -> None:
@@ -306,6 +319,15 @@ def test_a_signal_ends_a_server_and_what_runs() -> None:
     assert containers_of(process.pid) == []
     process.stdin.close()
     process.stdout.close()
+
+
+def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(tmp_path: Path) -> None:
+    accept = {"Accept": "application/json, text/event-stream"}
+    with ThreadPoolExecutor(1) as pool, server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
+        call = pool.submit(service.client.post, "/mcp", json=run_of(1, SLEEP), headers=accept)
+        wait_until(lambda: len(containers_of(service.process.pid)) == 1)
+        service.process.send_signal(signal.SIGTERM)
+        assert "the server is stopping" in call.result().text
 
 
 def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:

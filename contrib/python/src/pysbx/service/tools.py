@@ -11,7 +11,6 @@ import base64
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextvars import ContextVar
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -24,7 +23,7 @@ from pydantic import BaseModel, Field
 from pysbx import hints
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.service.answers import Outcome, file_of, result_of
-from pysbx.service.gate import Application, Message, Receive, Scope, Send, caller
+from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
 from pysbx.service.problems import FAULT, meant, problem_of
@@ -32,9 +31,6 @@ from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import Survey
 
 T = TypeVar("T")
-
-# Of a request over HTTP: set once its client has gone. Over standard input a client says so, and the call is cancelled.
-departed: ContextVar[asyncio.Event | None] = ContextVar("departed", default=None)
 
 # Many clients give up after a time without an answer, and begin it anew when they hear of progress.
 PROGRESS_SEC = 2.0
@@ -84,26 +80,6 @@ async def told(work: Awaitable[T]) -> T:
         raise ToolError(str(problem)) from error
 
 
-async def unless_departed(work: Awaitable[T]) -> T:
-    """Return what comes of work; it is cancelled once the client has gone.
-
-    Raises:
-        ToolError: the client has gone, so that nobody reads this.
-    """
-    event = departed.get()
-    if event is None:
-        return await work
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ToolError("the client has gone")
-        return task.result()
-    finally:
-        gone.cancel()
-        task.cancel()
-
-
 async def with_progress(context: Context, work: Awaitable[T]) -> T:
     """Return what comes of work; a client that has asked for progress is told meanwhile that it goes on."""
     task, began = asyncio.ensure_future(work), time.monotonic()
@@ -151,7 +127,7 @@ class Tools:
                 lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel)
             )
 
-        return result_of(await told(with_progress(context, unless_departed(work()))))
+        return result_of(await told(with_progress(context, work())))
 
     async def start_session(
         self,
@@ -310,38 +286,10 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
 
 def over_http(server: MCPServer[Any], size: int) -> Application:
     """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
-    application = server.streamable_http_app(
+    return server.streamable_http_app(
         # What lasts from one request to the next is in sessions of ours, and belongs to a token.
         stateless_http=True,
-        json_response=True,
         max_request_body_size=size,
         # Pages in a browser have no token, and do not reach Unix sockets.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-
-    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await application(scope, receive, send)
-            return
-        # The package looks for the end of a connection only where it sends events. The gate has read the body.
-        body, gone = [await receive()], asyncio.Event()
-
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            gone.set()
-
-        async def replay() -> Message:
-            if body:
-                return body.pop()
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        departed.set(gone)
-        watching = asyncio.ensure_future(watch())
-        try:
-            await application(scope, replay, send)
-        finally:
-            watching.cancel()
-
-    return watched
