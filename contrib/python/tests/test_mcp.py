@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -328,6 +329,24 @@ def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(tmp_path: Path
         wait_until(lambda: len(containers_of(service.process.pid)) == 1)
         service.process.send_signal(signal.SIGTERM)
         assert "the server is stopping" in call.result().text
+
+
+def test_half_a_character_is_replaced_and_the_call_answered() -> None:
+    # To the letter, that is: half of one, the other half, a whole one, and an escape of Python's.
+    code = r"print(ascii('\ud83d|\uDE00|\ud83d\ude00|\\ud83d'))"
+    message = json.dumps(run_of(1, "CODE")).replace("CODE", code)
+    process = begin()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    send(process, message, run_of(2, "2"))
+    impatient = threading.Timer(60, process.kill)
+    impatient.start()
+    answers = {answer["id"]: answer["result"] for answer in (json.loads(process.stdout.readline()) for _ in range(2))}
+    impatient.cancel()
+    assert answers[1]["structuredContent"]["stdout"] == r"'\ufffd|\ufffd|\U0001f600|\ud83d'" + "\n"
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
 
 
 def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import io
+import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
 from pydantic import BaseModel, Field
@@ -31,6 +36,9 @@ from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import Survey
 
 T = TypeVar("T")
+
+# An escape in JSON: of a character in two halves, of one half alone, or another.
+HALF = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>u[dD][89a-fA-F]..)|.)")
 
 # Many clients give up after a time without an answer, and begin it anew when they hear of progress.
 PROGRESS_SEC = 2.0
@@ -241,6 +249,20 @@ class Server(MCPServer[Any]):
                 advice = hints.closest(unknown, known) or "there are"
                 raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
         return await super().call_tool(name, arguments, context)
+
+    async def run_stdio_async(self) -> None:
+        """Serve by standard input and output."""
+        async with stdio_server(cast("anyio.AsyncFile[str]", whole_lines())) as (read, write):
+            await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
+
+
+async def whole_lines() -> AsyncIterator[str]:
+    """Yield the lines of standard input, with a replacement for each half of a character.
+
+    JavaScript writes such halves, of texts that were cut, and the package does not answer a message that has one.
+    """
+    async for line in anyio.wrap_file(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
+        yield HALF.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], line)
 
 
 def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
