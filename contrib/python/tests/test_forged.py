@@ -143,8 +143,6 @@ def test_an_answer_of_many_small_elements_is_refused_unread() -> None:
         forge()
 
 
-
-
 @pytest.mark.parametrize("hello", ["1", "['a', 'b']", "[float('inf'), 1]", "[1, float('nan')]", "None"])
 def test_a_greeting_that_is_none(hello: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
