@@ -40,13 +40,14 @@ session() {
     program require "from forking import fork, wait
 $1"
     start_box
-    local _
-    for _ in {1..500}; do
-        [[ ! -s shared/parked ]] || return 0
-        sleep 0.02
-    done
-    cat out err
-    return 1
+    wait_for test -s shared/parked || {
+        cat out err
+        return 1
+    }
+}
+
+status_is() {
+    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
 }
 
 # Prints the number of the fork, as the host has it.
@@ -69,12 +70,7 @@ continue_as_fork() {
 # Lets the first process go on, and waits for its end.
 release() {
     touch shared/release
-    local _
-    for _ in {1..500}; do
-        [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') != stopped ]] || return 0
-        sleep 0.02
-    done
-    return 1
+    wait_for status_is stopped
 }
 
 # Two continuations of one snapshot, and the process that it is of, in a container of this image.
@@ -149,10 +145,7 @@ print(steps)'
     save one
     rm shared/parked
     runtime run --detach --bundle bundle --snapshot one fork </dev/null >fork.out 2>&1
-    for _ in {1..500}; do
-        [[ ! -s shared/parked ]] || break
-        sleep 0.02
-    done
+    wait_for test -s shared/parked
     local init
     init=$(runtime state fork | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
     expect 0 runtime warm save fork "$(cut -d ' ' -f 1 "/proc/$init/task/$init/children")" two
@@ -169,10 +162,7 @@ else: print("continued", sys.argv)'
     save
     runtime create --bundle bundle --snapshot saved fork </dev/null >fork.out 2>&1
     runtime start fork
-    for _ in {1..500}; do
-        [[ ! -s fork.out ]] || break
-        sleep 0.02
-    done
+    wait_for test -s fork.out
     [[ $(<fork.out) == "continued ['-c']" ]]
 }
 
@@ -306,7 +296,7 @@ wait()'
     stderr_has "container 'none' does not exist"
     [[ ! -s saved ]]
     # All of them live.
-    [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == running ]]
+    status_is running
     local fork
     fork=$(parked)
     runtime kill box KILL

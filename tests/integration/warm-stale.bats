@@ -173,9 +173,11 @@ except ImportError:
 
 @test "a module that changes while the snapshot is made" {
     module a.py <<<'text = "old"'
-    module b.py <<<'import time; time.sleep(1)'
+    # It comes to its end when the other has changed, long after that was imported.
+    module b.py <<<'import time
+while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     preload a,b
-    { sleep 0.5 && echo 'text = "new"' >modules/a.py; } 3>&- &
+    { sleep 3 && echo 'text = "new"' >modules/a.py; } 3>&- &
     expect 1 warm -c 'import a; print(a.text)'
     stderr_has "'/modules/a.py' has changed while the snapshot was made"
     warm_says new -c 'import a; print(a.text)'
