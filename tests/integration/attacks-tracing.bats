@@ -207,7 +207,9 @@ def forge(pid):
         message, text = line.split(maxsplit=1)
         say(pid, int(message), text)
         time.sleep(0.1)
-    time.sleep(1)
+    for _ in range(2000):  # the runtime ends it, when it comes to that
+        os.stat(f"/proc/{pid}/fd/0")
+        time.sleep(0.01)
 
 def catch():
     while True:
@@ -283,8 +285,16 @@ process["oomScoreAdj"] = 500' "$pid"
     [[ $(grep -v ' /proc/[0-9]*/oom_score_adj$' out) == ready ]] || { sort out | uniq -c; return 1; }
 }
 
+# A process sleeps, and has for half a second: proc_pid_stat(5), state and times.
+is_asleep() {
+    local before
+    before=$(cut -d ' ' -f 3,14,15 "/proc/$1/stat")
+    sleep 0.5
+    [[ $before == S* && $(cut -d ' ' -f 3,14,15 "/proc/$1/stat") == "$before" ]]
+}
+
 @test "a process that has ended and that another of the container does not let go: the runtime sleeps until it does" {
-    local pid round
+    local pid child
     make_python_bundle python3 -u -c 'import ctypes, os
 while True:
     for name in os.listdir("/proc"):
@@ -294,8 +304,9 @@ while True:
     "$RUNTIME" exec box python3 -c 'import time; time.sleep(0.3); raise SystemExit(7)' </dev/null >output 2>&1 3>&- &
     pid=$!
     wait_for grep -q held out
-    sleep 1
-    for round in 1 2 3 4 5; do [[ $(cut -d ' ' -f 3 "/proc/$pid/stat") == S ]]; done
+    child=$(<"/proc/$pid/task/$pid/children")
+    wait_for grep -q '^State:.Z' "/proc/${child% }/status"
+    wait_for is_asleep "$pid"
     runtime delete --force box
     status=0
     wait "$pid" || status=$?
