@@ -96,7 +96,7 @@ def server(
         yield found
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         lines = process.stderr.readlines()
         complaints = "".join(line for line in lines if not (warnings and line.startswith("WARNING: ")))
         assert complaints == "", complaints

@@ -114,11 +114,13 @@ def test_sandbox_async_does_not_block_the_loop() -> None:
         return number
 
     async def several() -> list[int]:
-        return list(await asyncio.gather(*(nap(number) for number in range(3))))
+        naps = asyncio.gather(*(nap(number) for number in range(3)))
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+            assert not naps.done()
+        return list(await naps)
 
-    began = time.monotonic()
     assert asyncio.run(several()) == [0, 1, 2]
-    assert time.monotonic() - began < 3
 
 
 def test_a_cancelled_task_leaves_no_container() -> None:
@@ -135,7 +137,7 @@ def test_a_cancelled_task_leaves_no_container() -> None:
             await task
         return time.monotonic() - began
 
-    assert asyncio.run(cancelled()) < 5
+    assert asyncio.run(cancelled()) < 30
 
 
 class Calls:
@@ -147,7 +149,7 @@ class Calls:
     def __call__(self, *arguments: Any, cancel: int, **_: Any) -> None:
         """Begin, and wait."""
         self.begun.append(arguments[2][0])
-        if select.select([cancel], [], [], 5)[0]:
+        if select.select([cancel], [], [], 60)[0]:
             raise Cancelled
 
 
@@ -158,7 +160,8 @@ def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.Mon
 
     async def cancelled() -> float:
         before = [asyncio.ensure_future(work(number)) for number in range(100)]
-        await asyncio.sleep(0.5)
+        while len(calls.begun) < AT_ONCE:
+            await asyncio.sleep(0.01)
         began = time.monotonic()
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(work(100), 0.1)
@@ -170,7 +173,7 @@ def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.Mon
         assert all(task.cancelled() for task in before)
         return time.monotonic() - began
 
-    assert asyncio.run(cancelled()) < 3
+    assert asyncio.run(cancelled()) < 30
     assert 100 not in calls.begun
 
 
@@ -180,7 +183,7 @@ def test_a_task_that_is_cancelled_twice_does_not_wait_and_leaves_no_container(mo
 
     def slow_to_begin(*arguments: Any, cancel: int, **named: Any) -> None:
         begun.set()
-        proceed.wait(10)
+        proceed.wait(60)
         try:
             told.extend(select.select([cancel], [], [], 0)[0])  # fails if it is closed
             call(*arguments, cancel=cancel, **named)
@@ -195,13 +198,13 @@ def test_a_task_that_is_cancelled_twice_does_not_wait_and_leaves_no_container(mo
 
     async def cancelled() -> None:
         task = asyncio.ensure_future(nap())
-        assert await asyncio.to_thread(begun.wait, 10)
+        assert await asyncio.to_thread(begun.wait, 60)
         for _ in range(2):
             task.cancel()
             await asyncio.wait([task], timeout=0.2)
         assert task.cancelled()
         proceed.set()
-        assert await asyncio.to_thread(ended.wait, 5)
+        assert await asyncio.to_thread(ended.wait, 60)
 
     asyncio.run(cancelled())
     assert told

@@ -375,7 +375,7 @@ def test_a_program_that_is_killed_leaves_no_fork() -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while [found for found in containers() if name in found]:
         assert time.monotonic() < deadline, "a container is still there"
         time.sleep(0.1)

@@ -117,13 +117,13 @@ def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
 
 def test_timeout() -> None:
     began = time.monotonic()
-    done = run_code("print('before')\nwhile True: pass", timeout_sec=1)
+    done = run_code("print('before')\nwhile True: pass", timeout_sec=3)
     assert done.timed_out
     assert done.error is not None
     assert "timeout_sec" in (done.error.hint or "")
     assert done.exit_code == 124
     assert done.stdout == "before\n"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_output_is_cut_and_marked_and_the_program_goes_on() -> None:
@@ -183,14 +183,20 @@ def test_output_of_children_and_of_c_code_is_kept_in_order() -> None:
     assert done.stdout == "1\n2\n3\n4\n"
 
 
-def test_output_can_be_followed() -> None:
-    seen: list[tuple[float, str]] = []
-    run_code(
-        "import time\nprint('a')\ntime.sleep(0.5)\nprint('b')",
-        on_stdout=lambda text: seen.append((time.monotonic(), text)),
+def test_output_can_be_followed(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def follow(text: str) -> None:
+        seen.append(text)
+        (tmp_path / "seen").touch()
+
+    done = run_code(
+        "import os, time\nprint('a')\nwhile not os.path.exists('/data/seen'): time.sleep(0.01)\nprint('b')",
+        on_stdout=follow,
+        mounts=[Mount(tmp_path, "/data")],
     )
-    assert "".join(text for _, text in seen) == "a\nb\n"
-    assert seen[-1][0] - seen[0][0] > 0.3
+    assert done.error is None
+    assert seen == ["a\n", "b\n"]
 
 
 @pytest.mark.parametrize("offset", range(4))
@@ -255,8 +261,9 @@ def test_threads_and_executors_are_waited_for() -> None:
         "import atexit, concurrent.futures, threading, time\natexit.register(print, 'end')\n"
         "def late(name):\n    time.sleep(0.3)\n    print(name)\n    open(f'/output/{name}', 'w').close()\n"
         "threading.Thread(target=late, args=('thread',)).start()\n"
-        "threading.Thread(target=late, args=('daemon',), daemon=True).start(); time.sleep(0.1)\n"
-        "x = concurrent.futures.ThreadPoolExecutor(1).submit(lambda: (late('first'), late('executor')))\n1 / 0"
+        "daemon = threading.Thread(target=late, args=('daemon',), daemon=True); daemon.start(); time.sleep(0.1)\n"
+        "def last(): late('first'); daemon.join(); late('executor')\n"
+        "x = concurrent.futures.ThreadPoolExecutor(1).submit(last)\n1 / 0"
     )
     assert done.error is not None
     assert done.error.type == "ZeroDivisionError"
@@ -269,7 +276,7 @@ def test_threads_and_executors_are_waited_for() -> None:
     ).timed_out
     daemon = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
     assert run_code(daemon).exit_code == 0
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize("warm", ["off", "auto"])

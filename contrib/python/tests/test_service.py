@@ -200,7 +200,7 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any], float]]:
 
 
 def test_output_is_streamed(service: Server) -> None:
-    source = "import sys, time\nprint('a'); time.sleep(0.6); print('b', file=sys.stderr); 'c'"
+    source = "import sys, time\nprint('a'); time.sleep(4); print('b', file=sys.stderr); 'c'"
     with service.client.stream(
         "POST", "/v1/run", json={"code": source}, headers={"Accept": "text/event-stream"}
     ) as answer:
@@ -211,7 +211,7 @@ def test_output_is_streamed(service: Server) -> None:
         ("stderr", "b\n"),
         ("result", "'c'"),
     ]
-    assert found[1][2] - found[0][2] > 0.4
+    assert found[1][2] - found[0][2] > 0.4  # however late the first is noticed
 
 
 def test_a_stream_of_a_request_that_cannot_be_meant_is_none(service: Server) -> None:
@@ -290,12 +290,9 @@ def test_runs_of_one_session_take_turns_and_others_go_on(service: Server) -> Non
     place = start(service)
     with ThreadPoolExecutor(8) as pool:
         service.post(f"{place}/run", code="n = 0")
-        slow = [
-            pool.submit(service.post, f"{place}/run", code="import time; time.sleep(0.3); n += 1") for _ in range(6)
-        ]
-        began = time.monotonic()
+        slow = [pool.submit(service.post, f"{place}/run", code="import time; time.sleep(1); n += 1") for _ in range(6)]
         service.run("1")
-        assert time.monotonic() - began < 1.5
+        assert not all(answer.done() for answer in slow)
         assert [answer.result().status_code for answer in slow] == [200] * 6
     assert service.post(f"{place}/run", code="n").json()["value"] == "6"
     service.client.delete(place)
@@ -306,11 +303,11 @@ def test_a_session_can_be_ended_while_it_runs(service: Server) -> None:
     answers: list[httpx.Response] = []
     thread = threading.Thread(target=lambda: answers.append(service.post(f"{place}/run", code=SLEEP)))
     thread.start()
-    time.sleep(0.3)
+    time.sleep(2)
     began = time.monotonic()
     assert service.client.delete(place).status_code == 204
     thread.join()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert problem(answers[0])["detail"] == "its owner has ended it"
 
 
@@ -329,4 +326,4 @@ def test_who_goes_away_leaves_nothing_running(service: Server, accept: str) -> N
         client.stream("POST", "/v1/run", **request) as answer,
     ):
         answer.read()
-    wait_until(lambda: containers_of(service.process.pid) == [], 5)
+    wait_until(lambda: containers_of(service.process.pid) == [])

@@ -344,7 +344,7 @@ def test_the_child_dies_with_its_parent() -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while [found for found in containers() if name in found]:
         assert time.monotonic() < deadline, "the container is still there"
         time.sleep(0.1)
