@@ -215,6 +215,17 @@ libc = ctypes.CDLL(None); libc.printf(b"still in the buffer\n")'
     diff warm.err <(printf '%s\n' registered destroyed)
 }
 
+@test "finalizers of what a program has hung on a preloaded module run, also when it is frozen: gc.freeze" {
+    module hooks.py <<<'kept = []'
+    preload hooks
+    same -c 'import gc, hooks
+class Loud:
+    def __del__(self): print("gone")
+hooks.kept.append(Loud())
+gc.freeze()'
+    output_is gone
+}
+
 @test "exit handlers that a program calls by itself are not its end" {
     same -c 'import atexit, json, sys
 class Last:

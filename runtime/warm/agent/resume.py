@@ -43,6 +43,7 @@ def resume(
     for hook, code in HOOKS:
         hook.__code__ = code
     HOOKS.clear()
+    COLLECTED.append([])
     set_environment(variables, imported)
     for fd in streams:
         open_again(fd)
@@ -194,6 +195,15 @@ def harmless(gc: "Any") -> "list[Any] | None":
     return [thing for thing in things if type(thing) is not GENERATOR]
 
 
+# A list made when the template's things were frozen already: the collector lists it until the program freezes its own.
+COLLECTED: "list[list[object]]" = []
+
+
+def has_frozen(gc: "Any") -> bool:
+    """Tell whether the program has called gc.freeze(): gc.get_freeze_count() would read all of the snapshot."""
+    return not any(thing is COLLECTED[0] for thing in gc.get_objects())
+
+
 def give_up(*_: object) -> bool:
     """All goes, in an order that depends on what the collector can see."""
     import gc
@@ -212,7 +222,7 @@ def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") ->
     import gc
 
     try:
-        acts = idle is None or any(map(may_act, [*idle, *with_finalizers(gc)]))
+        acts = idle is None or has_frozen(gc) or any(map(may_act, [*idle, *with_finalizers(gc)]))
     except MemoryError:  # for a list of all there is
         acts = True
     if acts:
