@@ -49,17 +49,29 @@ static void execution_close(struct execution *x)
 
 /* In the child. */
 
-/* The kernel lets into namespaces by a process only who may look into it, and until start that is nobody who
- * has no more than the container's user namespace. */
-static int no_entry(const struct execution *x, const char *what, struct error *err)
+/* Enter namespaces of the container's first process; 0 or a negative errno. The kernel lets only those in who
+ * may look into that process, and until it executes its program this is nobody who has no more than the
+ * container's user namespace. */
+static int enter(const struct execution *x, int flags, const char *what, struct error *err)
 {
+    if (setns(x->init, flags) == 0)
+        return 0;
     int ret = -errno;
-    if (ret == -EPERM && x->created && (x->record.namespaces & CLONE_NEWUSER) != 0)
-        return error_text(err, ret,
-                          "cannot exec in container '%s': it is created, and until it is started only root "
-                          "may enter its user namespace: start the container first",
-                          x->record.id);
-    return error_set(err, ret, "%s of container '%s'", what, x->record.id);
+    enum record_beginning begun = RECORD_IS_PROGRAM;
+    if (ret == -EPERM && (x->record.namespaces & CLONE_NEWUSER) != 0) {
+        begun = record_beginning(x->dir, &x->record);
+        if (begun == RECORD_IS_PROGRAM && setns(x->init, flags) == 0)
+            return 0; /* it has just become that */
+    }
+    if (begun == RECORD_IS_PROGRAM)
+        return error_set(err, ret, "enter the %s of container '%s'", what, x->record.id);
+    bool waits = begun == RECORD_WAITS;
+    return error_text(err, ret,
+                      "cannot exec in container '%s': it is %s, and until it %s only root may enter its user "
+                      "namespace: %s",
+                      x->record.id, waits ? "created" : "being started",
+                      waits ? "is started" : "executes its program",
+                      waits ? "start the container first" : "repeat it later");
 }
 
 static int enter_container(const struct execution *x, struct error *err)
@@ -81,8 +93,9 @@ static int enter_container(const struct execution *x, struct error *err)
         if (sys_pidfd_send_signal(x->init, 0, NULL, 0) < 0 && errno == ESRCH)
             return error_text(err, -ESRCH, "container not running: '%s'", x->record.id);
     }
-    if (flags != 0 && setns(x->init, flags) < 0)
-        return no_entry(x, "enter the namespaces", err);
+    int ret = flags != 0 ? enter(x, flags, "namespaces", err) : 0;
+    if (ret < 0)
+        return ret;
     if (root >= 0 && (fchdir(root) < 0 || chroot(".") < 0))
         return error_set(err, -errno, "enter the root of container '%s'", x->record.id);
     if ((flags & CLONE_NEWUSER) != 0 && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
@@ -168,10 +181,10 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
         return 0;
     if (setns(x->init, CLONE_NEWPID) == 0)
         return 0;
-    if (errno == EPERM && (x->record.namespaces & CLONE_NEWUSER) != 0 &&
-        setns(x->init, CLONE_NEWUSER | CLONE_NEWPID) == 0)
-        return 1;
-    return no_entry(x, "enter the pid namespace", err);
+    if (errno != EPERM || (x->record.namespaces & CLONE_NEWUSER) == 0)
+        return error_set(err, -errno, "enter the pid namespace of container '%s'", x->record.id);
+    int ret = enter(x, CLONE_NEWUSER | CLONE_NEWPID, "pid namespace", err);
+    return ret < 0 ? ret : 1;
 }
 
 /* Clone into the container's cgroup, cgroup_fd, or where that cannot be; 0 in the child. */

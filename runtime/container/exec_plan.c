@@ -42,7 +42,6 @@ static int check_status(struct execution *x, struct error *err)
     if (status == STATUS_STOPPED || status == STATUS_CREATING)
         return error_text(err, -ESRCH, "cannot exec in container '%s': it is %s: container not running",
                           x->record.id, status_name(status));
-    x->created = status == STATUS_CREATED;
     x->init = record_pidfd(&x->record);
     return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
 }

@@ -30,13 +30,12 @@ struct execution {
     int sync;
     pid_t pid;
     bool apart;
-    bool created; /* the container is not started yet */
 };
 
 /* Open the container of x->options, refuse where the process would be one that cannot be or must not be, and
- * plan it: everything up to `handover`, and `dir`, `lock`, `init`, `apart` and `created`. Nothing outside of
- * the execution is changed but for a snapshot that may be made, and the mark of who may trace (watched.h).
- * What was opened belongs to the execution also after a failure. 0 or a negative errno. */
+ * plan it: everything up to `handover`, and `dir`, `lock`, `init` and `apart`. Nothing outside of the
+ * execution is changed but for a snapshot that may be made, and the mark of who may trace (watched.h). What
+ * was opened belongs to the execution also after a failure. 0 or a negative errno. */
 int execution_plan(struct execution *x, const struct runtime_options *rt, struct error *err);
 
 #endif

@@ -168,12 +168,29 @@ PYTHON
     runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
     wait_for test -e "$RUNTIME_STATE/box/state"
     until runtime exec box test -e /inside 2>error; do
-        grep -q "container not running" error || { echo "entered too early: $(<error)"; return 1; }
+        grep -q -e "container not running" -e "it is being started" error ||
+            { echo "entered too early: $(<error)"; return 1; }
         attempts=$((attempts + 1))
         touch go
     done
     wait $!
     ((attempts > 0))
+}
+
+@test "exec while the container is being started: says so where only root may enter already" {
+    make_bundle sleep 1000
+    configure 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")'
+    runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
+    wait_for eval '[[ $("$RUNTIME" state box 2>/dev/null) == *running* ]]'
+    if is_rootless; then
+        expect 1 runtime exec box true
+        stderr_has "cannot exec in container 'box': it is being started, and until it executes its program only root may enter its user namespace: repeat it later"
+    else
+        expect 0 runtime exec box test ! -e /go
+    fi
+    touch bundle/rootfs/go
+    wait $!
+    expect 0 runtime exec box true
 }
 
 @test "exec and the container's end: an exit code or an error, and no waiting" {
