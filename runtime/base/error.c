@@ -38,7 +38,8 @@ const char *error_engine_reason(int code)
     }
 }
 
-static int set_text(struct error *err, int code, const char *reason, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static int set_text(struct error *err, int code, const char *reason,
+                                                          const char *fmt, va_list ap)
 {
     if (code == 0)
         code = -EINVAL;
