@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,9 +66,8 @@ def test_a_set_is_installed_once_and_kept(wheels: Path) -> None:
     (known,) = dependencies.installed()
     assert known.requirements == ("thing>=2",)
     assert known.size > 0
-    began = time.monotonic()
+    (wheels / "thing-2.0-py3-none-any.whl").unlink()  # what it would be installed from again
     assert version_of(wheels, " Thing >= 2 ") == "2\n"
-    assert time.monotonic() - began < 3
     assert len(dependencies.installed()) == 1
 
 
