@@ -276,9 +276,16 @@ def test_names_of_files_with_newlines(service: Server) -> None:
     service.client.delete(place)
 
 
+def test_a_session_that_is_not_there_in_time_is_none(service: Server) -> None:
+    answer = service.post("/v1/sessions", timeout_sec=0.001)
+    assert answer.status_code == 422
+    assert problem(answer)["detail"] == "not done after 0.001 seconds: killed"
+    assert containers_of(service.process.pid) == []
+
+
 def test_a_session_that_ends_by_itself_says_why(service: Server) -> None:
-    for code, why in (("while True: pass", "not done after 0.5 seconds"), ("import os; os._exit(5)", "code 5")):
-        place = start(service, timeout_sec=0.5)
+    for code, why in (("while True: pass", "not done after 2 seconds"), ("import os; os._exit(5)", "code 5")):
+        place = start(service, timeout_sec=2)
         assert why in service.post(f"{place}/run", code=code).json()["session_ended"]
         answer = service.post(f"{place}/run", code="1")
         assert answer.status_code == 410
