@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
 from pysbx.command import main
+from pysbx.runtime import find_runtime
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
 from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
@@ -322,7 +323,14 @@ def test_a_signal_ends_a_server_and_what_runs() -> None:
     process.stdout.close()
 
 
-def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(tmp_path: Path) -> None:
+def test_over_http_a_signal_ends_what_runs_and_its_caller_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A machine on which it takes a while to end a sandbox.
+    slow = tmp_path / "slow"
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *" delete "*) /bin/sleep 2 ;; esac\nexec {find_runtime()} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PYSBX_RUNTIME", str(slow))
     accept = {"Accept": "application/json, text/event-stream"}
     with ThreadPoolExecutor(1) as pool, server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
         call = pool.submit(service.client.post, "/mcp", json=run_of(1, SLEEP), headers=accept)

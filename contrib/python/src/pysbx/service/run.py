@@ -7,7 +7,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,9 +103,14 @@ class _Server(uvicorn.Server):
         self._greeting = greeting
         self._stop = stop
 
-    def leave(self, *_: object) -> None:
-        """Stop, at once or as soon as it has started; uvicorn itself listens to signals only in between."""
-        self.should_exit = True
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals as _serve has set them.
+
+        uvicorn's own handlers raise a signal again afterwards, before the program is done. And sse-starlette, by which
+        mcp answers, finds the server by them: it cuts streams off whose sandboxes are still being ended.
+        """
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -128,9 +134,12 @@ def _serve(application: Application, what: str, address: Address, listener: sock
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
     server = _Server(config, f"pysbx: {what} at {address}", parts.stop)
-    # uvicorn raises the signals again that it was stopped by: they must not end the program before it is done.
+
+    def leave(*_: object) -> None:
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, server.leave)
+        signal.signal(number, leave)
     try:
         server.run(sockets=[listener])
     finally:
