@@ -33,7 +33,7 @@ machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
 MACHINE    := $(call machine_of,$(CC))
 # Snapshots are made of a machine's registers and instructions: for another one, a file that says so stands for these.
 WARM       := $(filter x86_64,$(MACHINE))
-WARM_FILES := $(wildcard runtime/warm/dump*.c runtime/warm/image_host.c runtime/warm/restore*.c runtime/warm/restorer/*.c)
+WARM_FILES := $(wildcard runtime/warm/dump*.c runtime/warm/observe*.c runtime/warm/image_host.c runtime/warm/restore*.c runtime/warm/restorer/*.c)
 AGENT      := runtime/warm/agent
 SOURCES    := $(sort $(filter-out $(if $(WARM),runtime/warm/unavailable.c,$(WARM_FILES)),\
               $(wildcard runtime/*.c runtime/*/*.c) $(WARM_FILES))) $(if $(SANITIZED),tests/sanitize/options.c)
@@ -103,7 +103,7 @@ AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -f
 $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT)/resume.py $(AGENT)/scout.py $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
-	    -D'RESUME="$(AGENT)/resume.py"' -D'SCOUT="$(AGENT)/scout.py"' -o $@ $(AGENT)/agent.c $(AGENT)/ending.c $(AGENT)/loaded.c $(AGENT)/services.c $(AGENT)/streams.c $(AGENT)/threads.c $(AGENT)/unwind.c $(AGENT)/embed.S
+	    -D'RESUME="$(AGENT)/resume.py"' -D'SCOUT="$(AGENT)/scout.py"' -o $@ $(AGENT)/agent.c $(AGENT)/ending.c $(AGENT)/loaded.c $(AGENT)/lookups.c $(AGENT)/services.c $(AGENT)/streams.c $(AGENT)/threads.c $(AGENT)/unwind.c $(AGENT)/embed.S
 
 # What a snapshot and the runtime that restores it must have in common.
 $(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(AGENT)/bootstrap.py

@@ -23,6 +23,7 @@
 #include "sandbox/rootfs.h"
 #include "sandbox/seccomp_notify.h"
 #include "spec/annotations.h"
+#include "warm/observe.h"
 
 void creation_release(struct creation *c)
 {
@@ -31,6 +32,7 @@ void creation_release(struct creation *c)
     warm_start_release(c->plan.warm);
     namespaces_close(&c->plan.namespaces);
     terminal_release(&c->plan.process.terminal);
+    fd_close(&c->listener);
     fd_close(&c->devices);
     fd_close(&c->sync);
     fd_close(&c->pidfd);
@@ -181,7 +183,8 @@ static int act(struct creation *c, const struct create_options *options, struct 
     if (ret >= 0)
         ret = rootfs_prepare(c->plan.rootfs_plan, err);
     if (ret == 0 && c->plan.has_process)
-        ret = seccomp_handover_new(&c->plan.process.seccomp, &handover, err);
+        ret = seccomp_handover_new(options->observe ? &c->plan.process.observer : &c->plan.process.seccomp,
+                                   &handover, err);
     if (ret == 0 && c->plan.has_process && c->plan.other_user_namespace)
         ret = rlimits_raise(&c->plan.process.rlimits, err);
     if (ret == 0)
@@ -213,6 +216,11 @@ static int carry_out(struct creation *c, const struct create_options *options, i
 {
     if (ret == 0) {
         c->plan.process.die_with_runtime = options->die_with_runtime;
+        if (options->observe) {
+            struct seccomp_plan *filter = &c->plan.process.observer;
+            *filter = (struct seccomp_plan){.notify = true, .origin = "observer"};
+            observe_filter(&c->arena, &filter->filter, &filter->count);
+        }
         fill_record(c, options);
         ret = act(c, options, err);
     }

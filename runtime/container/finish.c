@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,6 +43,26 @@ static void let_go_of_host(const struct init_context *c)
     process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
 }
 
+/* Of a probe: from here on the runtime hears of system calls that look at something; this process makes none
+ * of them before execve. */
+static int be_observed(const struct init_context *c, struct error *err)
+{
+    const struct seccomp_plan *observer = &c->plan->process.observer;
+    /* Else the runtime of a user could not take the listener. There is no other process in this container. */
+    if (prctl(PR_SET_DUMPABLE, 1) < 0)
+        return error_set(err, -errno, "let the runtime look at the probe");
+    int ret = sync_send(c->sync, SYNC_LISTENER);
+    if (ret < 0)
+        return ret;
+    ret = seccomp_load(observer, c->handover, err);
+    if (ret != -EACCES)
+        return ret;
+    /* It has no capability that stands for it. A probe executes no program that would gain one. */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return error_set(err, -errno, "set no_new_privs");
+    return seccomp_load(observer, c->handover, err);
+}
+
 /* The end of create. */
 static int become(const struct init_context *c, struct process_program *program, struct error *err)
 {
@@ -50,6 +71,8 @@ static int become(const struct init_context *c, struct process_program *program,
     if (ret == 0 && process->warm != NULL)
         ret = warm_start_check(process, program->path, c->sync, err);
     let_go_of_host(c);
+    if (ret == 0 && process->observer.filter != NULL)
+        return be_observed(c, err);
     if (ret < 0 || !c->plan->has_process || !process_loads_early(process))
         return ret;
     ret = sync_send(c->sync, SYNC_LISTENER);

@@ -39,6 +39,7 @@ struct create_options {
     bool no_subreaper;          /* run only */
     bool die_with_runtime;      /* the program is killed when the process that made it ends */
     const char *landlock_allow; /* a file that Landlock's rules leave readable; or NULL */
+    bool observe;               /* the runtime is told what the program looks at: warm/observe.h */
 };
 
 struct exec_options {

@@ -48,6 +48,7 @@ struct process_plan {
     struct personality_plan personality;
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
+    struct seccomp_plan observer; /* of a probe, loaded before the container's filter (warm/observe.h) */
     struct terminal_plan terminal;
     bool die_with_runtime;    /* SIGKILL when the process that cloned this one ends */
     struct warm_start *warm;  /* the program is not executed but restored; NULL: executed */

@@ -24,6 +24,7 @@
 #include "sandbox/loopback.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp_notify.h"
+#include "warm/observe.h"
 
 /* A child that is gone is no error here: why it went is still to be read from the socket. */
 static int tell_child(const struct creation *c, enum sync_message message, struct error *err)
@@ -175,6 +176,28 @@ static int pass_listener(struct creation *c, struct seccomp_handover *handover, 
     return seccomp_notify_send(&c->plan.process.seccomp, handover, c->pidfd, &receiver, err);
 }
 
+static int begin_to_observe(struct creation *c, struct seccomp_handover *handover, struct error *err)
+{
+    c->listener = seccomp_notify_take(handover, c->pidfd, err);
+    return c->listener < 0 ? c->listener : observer_new(&c->arena, c->listener, &c->observer, err);
+}
+
+/* The program of a probe is executed, and its first system calls are answered, before the end of the channel
+ * says so. */
+static int observe_until_message(struct creation *c, struct error *err)
+{
+    struct pollfd p[] = {{.fd = c->sync, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
+    int ret = 0;
+    while (ret == 0 && c->observer != NULL) {
+        if (RETRY(poll(p, 2, -1)) < 0)
+            return error_set(err, -errno, "wait for the container's first process");
+        if (p[0].revents != 0)
+            return 0;
+        ret = observer_serve(c->observer, err);
+    }
+    return ret;
+}
+
 /* A child that ends without a word was killed: by the kernel for want of memory, most likely. */
 static int explain_end(const struct creation *c, struct error *err)
 {
@@ -243,6 +266,9 @@ static int follow_child(struct creation *c, const struct create_options *options
     if (runs && progress.hooks_ran && c->devices < 0)
         ret = put_on_record(c, options, &progress, err);
     while (ret == 0 && (ret = advance(c, &progress, err)) == 0) {
+        ret = observe_until_message(c, err);
+        if (ret < 0)
+            return ret;
         int message = sync_receive(c->sync, err);
         switch (message) {
         case SYNC_DEVICES:
@@ -262,7 +288,7 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = put_on_record(c, options, &progress, err);
             break;
         case SYNC_LISTENER:
-            ret = pass_listener(c, handover, err);
+            ret = options->observe ? begin_to_observe(c, handover, err) : pass_listener(c, handover, err);
             break;
         case SYNC_READY:
             ready = true;

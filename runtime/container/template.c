@@ -1,5 +1,5 @@
-/* The template: its life, its report. A process of its own makes it, for whoever makes a
- * container changes its standard streams, its signals and its network namespace. */
+/* Probe and template: their life, their report. A process of its own makes them, for making a container
+ * changes the standard streams, the signals and the network namespace of its maker. */
 #include "container/template.h"
 
 #include <errno.h>
@@ -25,8 +25,11 @@
 #include "container/create.h"
 #include "container/delete.h"
 #include "container/sync.h"
+#include "container/template_needs.h"
 #include "container/template_spec.h"
 #include "container/template_state.h"
+#include "warm/observe.h"
+#include "warm/params.h"
 
 /* A report names every file of every module; pandas needs 200 KiB. */
 #define REPORT_MAX ((size_t)8 * 1024 * 1024)
@@ -95,9 +98,8 @@ static const char *last_record(const char *data, size_t size)
 #define MODULE_MAX 256
 
 /* The interpreter says which module it is about to import, "i" and the name, and nothing else before it has
- * imported all. Takes such records from the front of a piece that it sent, for the kernel never glues what
- * two processes have written (unix(7), SO_PASSCRED); the last one stays in `module`. What is left of the
- * piece, in bytes. */
+ * imported all. Takes such records from the front of a piece; the last one stays in `module`. What is left of
+ * the piece, in bytes. */
 static size_t take_progress(char *piece, size_t size, char module[static MODULE_MAX])
 {
     size_t taken = 0;
@@ -153,44 +155,104 @@ static void await_rehearsal(int fd, struct template_report *report)
         report->rehearsal = pid;
 }
 
-/* Read until the interpreter is ready or has failed. */
-static int read_report(struct creation *c, int fd, unsigned timeout, struct template_report *out, pid_t *pid,
-                       struct error *err)
+/* A process that makes a report. */
+struct speaker {
+    struct creation *creation;
+    int report; /* our end of its standard input */
+    uint64_t end;
+    unsigned timeout; /* seconds, of which `end` is the end */
+    char module[MODULE_MAX];
+    const char *trace; /* what the observer has noted, once the process has asked */
+    size_t trace_size;
+};
+
+static int too_late(struct speaker *s, struct error *err)
 {
-    char *data = arena_alloc(&c->arena, REPORT_MAX), module[MODULE_MAX] = "";
-    pid_t rehearsal = 0;
-    size_t size = 0;
-    uint64_t end = now_ms() + (uint64_t)timeout * 1000;
+    return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
+                      stage(&s->creation->arena, s->module), s->timeout);
+}
+
+/* Wait until there is something to read; meanwhile the system calls of a probe are let go on. */
+static int await_piece(struct speaker *s, struct error *err)
+{
+    struct creation *c = s->creation;
     for (;;) {
         uint64_t now = now_ms();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = now >= end ? 0 : RETRY(poll(&p, 1, (int)(end - now)));
+        struct pollfd p[] = {{.fd = s->report, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
+        int ready = now >= s->end ? 0 : poll(p, 2, (int)(s->end - now));
+        if (ready < 0 && errno != EINTR)
+            return error_set(err, -errno, "wait for the template's report");
         if (ready == 0)
-            return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
-                              stage(&c->arena, module), timeout);
-        ssize_t n = size == REPORT_MAX ? -EFBIG : receive_piece(fd, data + size, REPORT_MAX - size, pid);
-        /* The end too: of one that has not read what it was sent (attend). */
+            return too_late(s, err);
+        if (ready > 0 && p[0].revents != 0)
+            return 0;
+        int ret = ready > 0 && (p[1].revents & POLLIN) != 0 ? observer_serve(c->observer, err) : 0;
+        if (ret < 0)
+            return ret;
+        if (ready > 0 && (p[1].revents & (POLLHUP | POLLERR)) != 0)
+            fd_close(&c->listener); /* all its processes have ended: the report ends as well */
+    }
+}
+
+/* The answer to "q": eight hexadecimal digits, so many bytes of the observer's records. */
+static int send_trace(struct speaker *s, struct error *err)
+{
+    char size[9];
+    if (s->creation->observer != NULL)
+        observer_stop(s->creation->observer, &s->trace, &s->trace_size);
+    snprintf(size, sizeof(size), "%08zx", s->trace_size);
+    const struct {
+        const char *data;
+        size_t size;
+    } parts[] = {{size, 8}, {s->trace, s->trace_size}};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (size_t sent = 0; sent < parts[i].size;) {
+            ssize_t n = RETRY(send(s->report, parts[i].data + sent, parts[i].size - sent, MSG_NOSIGNAL));
+            if (n < 0)
+                return errno == EAGAIN ? too_late(s, err) : error_set(err, -errno, "send to the probe");
+            sent += (size_t)n;
+        }
+    return 0;
+}
+
+/* Read until the interpreter is ready or has failed. */
+static int read_report(struct speaker *s, struct template_report *out, pid_t *pid, struct error *err)
+{
+    struct creation *c = s->creation;
+    char *data = arena_alloc(&c->arena, REPORT_MAX);
+    pid_t rehearsal = 0;
+    size_t size = 0;
+    for (;;) {
+        int ret = await_piece(s, err);
+        if (ret < 0)
+            return ret;
+        ssize_t n =
+            size == REPORT_MAX ? -EFBIG : receive_piece(s->report, data + size, REPORT_MAX - size, pid);
+        /* The end too: of one that has not read what it was sent. */
         if (n == 0 || n == -ECONNRESET)
-            return explain_end(c, module, err);
+            return explain_end(c, s->module, err);
         if (n < 0)
             return error_set(err, (int)n, "read the template's report");
         if (is_rehearsal(data + size, (size_t)n)) {
             rehearsal = *pid;
             continue;
         }
-        size += *pid == c->record.pid ? take_progress(data + size, (size_t)n, module) : (size_t)n;
+        size += size == 0 ? take_progress(data, (size_t)n, s->module) : (size_t)n;
         const char *last = last_record(data, size);
-        if (last != NULL && *last == 'x')
+        if (last == data && *last == 'q' && s->trace == NULL) {
+            size = 0;
+            if ((ret = send_trace(s, err)) < 0)
+                return ret;
+        } else if (last != NULL && *last == 'x') {
             return error_text(err, -ENOEXEC, "%s", str_printable(&c->arena, last + 1));
-        if (last != NULL && *last == 'r') {
+        } else if (last != NULL && *last == 'r') {
             *out = (struct template_report){.data = data, .size = size, .rehearsal = rehearsal};
-            await_rehearsal(fd, out);
             return 0;
         }
     }
 }
 
-/* The builder: a process that makes the template and takes it away. */
+/* The builder: a process that makes the two containers and removes them. */
 
 /* The process that has reported may be of another pid namespace, or have ended, and its number be another's
  * by now: of whom nothing may be looked at. `init` is the directory of the template's first process, which is
@@ -205,34 +267,30 @@ static int check_place(int init, int dir, pid_t pid, struct stat *pid_namespace,
     return inside ? 0 : error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
 }
 
-/* `state` is that of the first process, `init` its directory, from before the imports. */
-static int take_template(struct creation *c, const struct template_request *r, int report, int init,
-                         const char *state, template_taker *take, void *arg, struct error *err)
+/* Open the process that has reported and its root. */
+static int open_speaker(int init, pid_t pid, struct template_report *said, int *dir, int *root,
+                        struct error *err)
 {
-    struct template_report said;
-    pid_t pid = 0;
-    int ret = read_report(c, report, r->timeout, &said, &pid, err);
+    *dir = proc_open_process(pid, err);
+    if (*dir < 0)
+        return *dir;
+    int ret = check_place(init, *dir, pid, &said->pid_namespace, err);
     if (ret < 0)
         return ret;
-    cleanup_fd int dir = proc_open_process(pid, err);
-    if (dir < 0)
-        return dir;
-    ret = check_place(init, dir, pid, &said.pid_namespace, err);
-    if (ret == 0)
-        ret = template_state_compare(&c->arena, state, dir, pid, err);
-    if (ret < 0)
-        return ret;
-    cleanup_fd int root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
-        return error_set(err, -errno, "open the template's root");
-    return take(arg, pid, root, &said, err);
+    *root = openat(*dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return *root < 0 ? error_set(err, -errno, "open the template's root") : 0;
 }
 
-/* The template is made and runs: until it has reported. */
-static int attend(struct creation *c, const struct template_request *r, int report, template_taker *take,
-                  void *arg, struct error *err)
+/* The container is made and its interpreter runs: give it the order (agent/bootstrap.py), wait until it has
+ * reported, and let the taker have it. The imports wait for the order, for they may change the process. */
+static int attend(struct speaker *s, const char *order, const struct template_taker *taker,
+                  struct template_report *said, struct error *err)
 {
+    struct creation *c = s->creation;
     const char *state = NULL;
+    pid_t pid = 0;
+    bool probe = c->observer != NULL;
+    cleanup_fd int dir = -1, root = -1;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : template_state_read(&c->arena, init, c->record.pid, &state, err);
     /* A process that has ended already is in no directory. */
@@ -240,78 +298,117 @@ static int attend(struct creation *c, const struct template_request *r, int repo
         return explain_end(c, "", err);
     if (ret < 0)
         return ret;
-    /* The imports wait for this, for they may change the process. An end of it is explained by take_template.
-     */
-    (void)!send(report, "g", 1, MSG_NOSIGNAL);
-    return take_template(c, r, report, init, state, take, arg, err);
+    /* An end of it is explained by what follows. */
+    (void)!send(s->report, order, strlen(order), MSG_NOSIGNAL);
+    ret = read_report(s, said, &pid, err);
+    if (ret == 0 && !probe)
+        await_rehearsal(s->report, said);
+    if (ret == 0)
+        ret = open_speaker(init, pid, said, &dir, &root, err);
+    if (ret == 0 && probe)
+        return taker->probed(taker->arg, root, said, err);
+    if (ret == 0)
+        ret = template_state_compare(&c->arena, state, dir, pid, err);
+    return ret < 0 ? ret : taker->take(taker->arg, pid, root, said, err);
 }
 
-static int build(const struct template_request *r, int report, template_taker *take, void *arg,
-                 struct error *err)
+/* The standard streams of the container that is made next: it speaks on the first, the others say nothing;
+ * the second is what the agent makes standard input for (prepare_streams of resume.py). *report is our end; a
+ * process that does not read what it asked for is waited for as long as for its report. */
+static int put_streams(int *report, unsigned timeout, struct error *err)
 {
-    struct arena a = {0};
+    int sockets[2], on = 1;
+    const struct timeval patience = {.tv_sec = timeout};
+    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+        return error_set(err, -errno, "make a socket for the template's report");
+    *report = sockets[0];
+    cleanup_fd int theirs = sockets[1];
+    if (setsockopt(*report, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+        setsockopt(*report, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 || null < 0 ||
+        dup2(theirs, TEMPLATE_REPORT_FD) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(null, STDERR_FILENO) < 0)
+        return error_set(err, -errno, "prepare the template's standard streams");
+    return 0;
+}
+
+/* One of the two containers, from its making to its removal. *said and what it points to live in `a`, for the
+ * container's own arena ends with it. */
+static int run_container(struct arena *a, const struct template_request *r,
+                         const struct template_needs *needs, const struct template_taker *taker,
+                         struct template_report *said, struct error *err)
+{
     struct creation c;
     struct error later = {0};
     const struct plan *plan = r->plan;
     struct plan_source source = {.bundle = plan->bundle,
                                  .config = plan->config,
                                  .config_size = plan->config_size,
-                                 .spec = template_spec(&a, r)};
-    struct create_options options = {.id = template_id(&a, r->options->id),
+                                 .spec = template_spec(a, r, needs)};
+    struct create_options options = {.id = template_id(a, r->options->id),
                                      .no_pivot = r->options->no_pivot,
-                                     .no_new_keyring = r->options->no_new_keyring,
+                                     .no_new_keyring = false,
                                      .detach = true,
                                      .die_with_runtime = true,
-                                     .landlock_allow = TEMPLATE_AGENT_PATH};
-    /* What a killed runtime left under this name. */
-    template_delete(r->rt, options.id);
-    int ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
+                                     .landlock_allow = WARM_AGENT_PATH,
+                                     .observe = needs == NULL};
+    const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
+    cleanup_fd int report = -1;
+    int ret = put_streams(&report, r->timeout, err);
+    if (ret == 0)
+        ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
+    if (ret < 0)
+        return ret;
+    /* The interpreter has its end now; its end is to be noticed. */
+    dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
+    struct speaker speaker = {.creation = &c,
+                              .report = report,
+                              .timeout = r->timeout,
+                              .end = now_ms() + (uint64_t)r->timeout * 1000};
+    ret = attend(&speaker, order, taker, said, err);
     if (ret == 0) {
-        /* The template has it now; its end is to be noticed. */
-        dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
-        ret = attend(&c, r, report, take, arg, err);
-        if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
-            *err = later;
-            ret = later.code;
-        }
-        creation_release(&c);
+        char *copy = arena_alloc(a, said->size);
+        memcpy(copy, said->data, said->size);
+        said->data = copy;
+    }
+    if (delete_recorded(c.root, c.dir, &c.record, &later) < 0 && ret == 0) {
+        *err = later;
+        ret = later.code;
+    }
+    creation_release(&c);
+    return ret;
+}
+
+static int build(const struct template_request *r, const struct template_taker *taker, struct error *err)
+{
+    struct arena a = {0};
+    struct template_report said = {0};
+    struct template_needs needs;
+    /* What a killed runtime left under this name. */
+    template_delete(r->rt, template_id(&a, r->options->id));
+    int ret = run_container(&a, r, NULL, taker, &said, err);
+    if (ret == 0) {
+        template_needs_read(&a, said.data, said.size, &needs);
+        ret = run_container(&a, r, &needs, taker, &said, err);
     }
     arena_free(&a);
     return ret;
 }
 
-/* The template's standard streams: it speaks on the first, the others say nothing; the second is what the
- * agent makes standard input for (prepare_streams of resume.py). */
-static int put_streams(int report, struct error *err)
-{
-    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0 || dup2(report, TEMPLATE_REPORT_FD) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-        dup2(null, STDERR_FILENO) < 0)
-        return error_set(err, -errno, "prepare the template's standard streams");
-    return 0;
-}
-
-static _Noreturn void builder_main(const struct template_request *r, int channel, template_taker *take,
-                                   void *arg)
+static _Noreturn void builder_main(const struct template_request *r, int channel,
+                                   const struct template_taker *taker)
 {
     struct error err = {0};
-    int sockets[2] = {-1, -1}, on = 1, ret = 0;
     libraries_settle();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
-        setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
-        ret = error_set(&err, -errno, "make a socket for the template's report");
-    if (ret == 0)
-        ret = put_streams(sockets[1], &err);
-    fd_close(&sockets[1]);
-    if (ret == 0)
-        ret = build(r, sockets[0], take, arg, &err);
+    int ret = build(r, taker, &err);
     if (ret < 0)
         sync_send_error(channel, &err);
     _exit(ret < 0);
 }
 
-int template_run(const struct template_request *request, template_taker *take, void *arg, struct error *err)
+int template_run(const struct template_request *request, const struct template_taker *taker,
+                 struct error *err)
 {
     int channel[2];
     int ret = sync_pair(channel, err);
@@ -324,7 +421,7 @@ int template_run(const struct template_request *request, template_taker *take, v
         return error_set(err, -errno, "fork the builder of the template");
     if (pid == 0) {
         fd_close(&ours);
-        builder_main(request, theirs, take, arg);
+        builder_main(request, theirs, taker);
     }
     fd_close(&theirs);
     int message = sync_receive(ours, err), status = 0;

@@ -1,5 +1,7 @@
-/* The template: a container like the one that is wanted, in which an interpreter imports its modules and is
- * then written down by the runtime as a snapshot. */
+/* The probe and the template: two containers like the one that is wanted, one after the other. In the probe
+ * an interpreter imports the modules with all that the container has, and the runtime observes what it looks
+ * at. The template has nothing of the container but that (template_needs.h); its interpreter imports the
+ * modules again, and is then written down by the runtime as a snapshot. */
 #ifndef PYSBX_CONTAINER_TEMPLATE_H
 #define PYSBX_CONTAINER_TEMPLATE_H
 
@@ -13,9 +15,6 @@
 
 struct error;
 
-/* Where the template finds the agent: beneath a /dev that is the container's own. */
-#define TEMPLATE_AGENT_PATH "/dev/.pysbx-agent.so"
-
 /* The descriptor on which the template's interpreter reports: its standard input. */
 #define TEMPLATE_REPORT_FD 0
 
@@ -25,13 +24,13 @@ struct template_request {
     const struct plan *plan;              /* its plan */
     const char *agent;                    /* the agent as a file of the host */
     const char *const *argv;              /* interpreter, flags, bootstrap, its arguments; NULL last */
-    unsigned timeout;                     /* seconds from the start of the interpreter to its last word */
+    unsigned timeout;                     /* seconds that each of the two interpreters may take */
     uint64_t memory;                      /* bytes of address space at most, 0: what the container may have */
 };
 
-/* What the template said when it was ready: records as in warm/manifest.h, not to be trusted. What it said of
- * its progress is taken out: "i" and the name of a module that it is about to import, for a template that
- * ends on the way. */
+/* What a probe or template said: records as in warm/manifest.h, not to be trusted. What it said of its
+ * progress is taken out: "i" and the name of a module that it is about to import, for one that ends on the
+ * way. */
 struct template_report {
     struct stat pid_namespace; /* that the template is in */
     const char *data;
@@ -40,16 +39,22 @@ struct template_report {
                       */
 };
 
-/* Called when the interpreter is parked; pid is in the caller's pid namespace, root the template's root
- * directory. Runs in a process of its own. */
-typedef int template_taker(void *arg, pid_t pid, int root, const struct template_report *report,
-                           struct error *err);
+/* What is done with the two, in a process of its own. `root` is the root directory of the interpreter, `pid`
+ * its number in the caller's pid namespace. */
+struct template_taker {
+    /* The probe has reported, and waits. */
+    int (*probed)(void *arg, int root, const struct template_report *report, struct error *err);
+    /* The template's interpreter is parked. */
+    int (*take)(void *arg, pid_t pid, int root, const struct template_report *report, struct error *err);
+    void *arg;
+};
 
-/* Make the template, let `take` have the parked interpreter, take the template away again. Nothing is left
- * behind, whatever happens: the template dies with the runtime, and delete --force of the container that is
- * wanted removes what a killed runtime left. -ETIMEDOUT, what the template reported as its failure
- * (-ENOEXEC), what `take` returned. */
-int template_run(const struct template_request *request, template_taker *take, void *arg, struct error *err);
+/* Make the probe and the template, let the taker have them, remove them again. Nothing is left behind,
+ * whatever happens: both die with the runtime, and delete --force of the container that is wanted removes
+ * what a killed runtime left. -ETIMEDOUT, what they reported as their failure (-ENOEXEC), what the taker
+ * returned. */
+int template_run(const struct template_request *request, const struct template_taker *taker,
+                 struct error *err);
 
 /* The id of the template of a container, in the arena: its own, no container can have it, and for any id that
  * a container can have it is short enough to be the name of a directory. */

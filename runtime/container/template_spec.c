@@ -12,7 +12,10 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "container/template.h"
+#include "container/template_needs.h"
+#include "container/warm_start.h"
 #include "spec/spec.h"
+#include "warm/params.h"
 
 static void append_option(struct arena *a, struct str_list *options, const char *option)
 {
@@ -79,7 +82,26 @@ static void add_mount(struct arena *a, struct spec_mounts *mounts, struct spec_m
     mounts->items[mounts->count++] = mount;
 }
 
-static void make_mounts(struct arena *a, const struct plan *plan, const char *agent, struct spec *out)
+/* A mount that no import has looked at stays away from the template: a volume, a secret, a file that the
+ * engine has made for the container. The program, the directory that it begins in, and what the kernel makes
+ * anew are needed in any case. */
+static bool is_needed(struct arena *a, const struct plan *plan, const struct template_needs *needs,
+                      const struct spec_mount *mount)
+{
+    if (needs == NULL || !is_bind(mount))
+        return true;
+    const char *destination = path_clean(a, mount->destination);
+    const char *always[] = {plan->process.cwd, plan->warm->decision.program};
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+        const char *rest = str_after(path_clean(a, always[i]), destination);
+        if (rest != NULL && (*rest == '/' || *rest == '\0' || str_eq(destination, "/")))
+            return true;
+    }
+    return template_needs_path(needs, destination);
+}
+
+static void make_mounts(struct arena *a, const struct plan *plan, const char *agent,
+                        const struct template_needs *needs, struct spec *out)
 {
     /* The last is of what is mounted beneath; "rw" stands before it. */
     static const char *const as_it_is[] = {NULL}, *const read_only[] = {"ro", "rro", NULL};
@@ -90,11 +112,13 @@ static void make_mounts(struct arena *a, const struct plan *plan, const char *ag
                   (const char *const[]){"nosuid", "nodev", "mode=1777", "size=64m", NULL});
     for (size_t i = 0; i < from.count; i++) {
         const struct spec_mount *mount = &from.items[i];
+        if (!is_needed(a, plan, needs, mount))
+            continue;
         const bool anew = !is_bind(mount) && is_made_anew(mount);
         add_mount(a, &mounts, *mount, anew ? as_it_is : read_only);
     }
     add_mount(a, &mounts,
-              (struct spec_mount){.destination = TEMPLATE_AGENT_PATH, .type = "bind", .source = agent},
+              (struct spec_mount){.destination = WARM_AGENT_PATH, .type = "bind", .source = agent},
               (const char *const[]){"bind", "ro", NULL});
     out->mounts = mounts;
 }
@@ -115,6 +139,26 @@ static void make_namespaces(struct arena *a, const struct spec *from, struct spe
             list.items[list.count++] = *ns;
     }
     out->namespaces = list;
+}
+
+/* The agent is the first library of a probe, before those that the container's environment names
+ * (agent/lookups.c). */
+static struct str_list preload_agent(struct arena *a, const struct str_list *environment)
+{
+    static const char variable[] = "LD_PRELOAD=";
+    struct str_list out = {ARENA_ARRAY(a, environment->count + 1, const char *), 0};
+    const char *own = NULL;
+    for (size_t i = 0; i < environment->count; i++) {
+        const char *value = str_after(environment->items[i], variable);
+        if (value != NULL)
+            own = value; /* the last one counts */
+        else
+            out.items[out.count++] = environment->items[i];
+    }
+    out.items[out.count++] = own != NULL && own[0] != '\0'
+                                 ? arena_printf(a, "%s%s:%s", variable, WARM_AGENT_PATH, own)
+                                 : arena_printf(a, "%s%s", variable, WARM_AGENT_PATH);
+    return out;
 }
 
 /* A bound that holds without a cgroup controller; where the container has one of its own, that is the bound.
@@ -143,7 +187,12 @@ static const char *make_cgroups_path(struct arena *a, const struct template_requ
                         r->rt->cgroup_manager == CGROUP_MANAGER_SYSTEMD ? path : path_clean(a, path));
 }
 
-const struct spec *template_spec(struct arena *a, const struct template_request *r)
+/* The same in all templates; those who ask for the container's make no snapshot. */
+#define HOST_NAME   "localhost"
+#define DOMAIN_NAME "localdomain"
+
+const struct spec *template_spec(struct arena *a, const struct template_request *r,
+                                 const struct template_needs *needs)
 {
     const struct spec *from = r->plan->spec;
     struct spec *out = ARENA_NEW(a, struct spec);
@@ -151,7 +200,9 @@ const struct spec *template_spec(struct arena *a, const struct template_request 
     out->hooks = (struct spec_hooks){0};
     out->root = ARENA_NEW(a, struct spec_root);
     *out->root = (struct spec_root){.path = from->root->path, .readonly = true};
-    make_mounts(a, r->plan, r->agent, out);
+    out->hostname = HOST_NAME;
+    out->domainname = DOMAIN_NAME;
+    make_mounts(a, r->plan, r->agent, needs, out);
 
     out->process = ARENA_NEW(a, struct spec_process);
     *out->process = *from->process;
@@ -161,6 +212,8 @@ const struct spec *template_spec(struct arena *a, const struct template_request 
         count++;
     if (r->memory > 0)
         bound_memory(a, r->memory, out->process);
+    out->process->env = needs != NULL ? template_needs_environment(a, needs, &from->process->env)
+                                      : preload_agent(a, &from->process->env);
     out->process->args = (struct str_list){(const char **)(uintptr_t)r->argv, count};
 
     out->linux_ = ARENA_NEW(a, struct spec_linux);

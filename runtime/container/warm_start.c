@@ -27,6 +27,7 @@
 #include "warm/dump.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
+#include "warm/params.h"
 #include "warm/session.h"
 
 #ifndef MFD_EXEC
@@ -245,7 +246,7 @@ static const char *const *template_argv(struct arena *a, const struct plan *plan
         argv[n++] = d->command_line.options[i];
     argv[n++] = "-c";
     argv[n++] = agent_bootstrap;
-    argv[n++] = TEMPLATE_AGENT_PATH;
+    argv[n++] = WARM_AGENT_PATH;
     argv[n++] = arena_printf(a, "%d", TEMPLATE_REPORT_FD);
     for (size_t i = 0; i < d->preload.count; i++)
         argv[n++] = d->preload.items[i];
@@ -256,13 +257,16 @@ struct taking {
     const struct runtime_options *rt;
     const struct plan *plan;
     int64_t began;
+    struct arena arena;
+    void *meta; /* the manifest, in the arena */
+    size_t meta_size;
 };
 
-static int take(void *arg, pid_t pid, int root, const struct template_report *report, struct error *err)
+/* The manifest says what the files were that the probe has looked at, before the template reads them. */
+static int take_probe(void *arg, int root, const struct template_report *report, struct error *err)
 {
-    const struct taking *t = arg;
+    struct taking *t = arg;
     const struct warm_start *warm = t->plan->warm;
-    struct arena a = {0};
     struct look look = {.root = root};
     struct manifest_source source = {.report = report->data,
                                      .report_size = report->size,
@@ -272,28 +276,37 @@ static int take(void *arg, pid_t pid, int root, const struct template_report *re
                                      .builder = t->rt->version,
                                      .built = (int64_t)time(NULL),
                                      .began = t->began};
-    void *meta;
-    size_t size;
-    int ret = warm_label_check(&a, t->plan, root, report, err);
+    int ret = warm_label_check(&t->arena, t->plan, root, report, err);
+    return ret < 0 ? ret : manifest_build(&t->arena, &source, &t->meta, &t->meta_size, err);
+}
+
+/* Its imports are to have read what the manifest says. */
+static int take_template(void *arg, pid_t pid, int root, const struct template_report *report,
+                         struct error *err)
+{
+    struct taking *t = arg;
+    const struct warm_start *warm = t->plan->warm;
+    struct look look = {.root = root};
+    struct manifest *manifest;
+    int ret = manifest_open(&t->arena, t->meta, t->meta_size, &manifest, err);
     if (ret == 0)
-        ret = manifest_build(&a, &source, &meta, &size, err);
-    if (ret == 0) {
-        struct dump_request dump = {.pid = pid,
-                                    .pid_namespace = &report->pid_namespace,
-                                    .limit = warm->decision.config.max_size,
-                                    .root = root,
-                                    .began = t->began,
-                                    .agent_path = TEMPLATE_AGENT_PATH,
-                                    .park = AGENT_PARK,
-                                    .rehearsal = report->rehearsal,
-                                    .meta = meta,
-                                    .meta_size = size,
-                                    .out = warm->slot.out};
-        ret = warm_dump(&dump, err);
-        if (ret < 0)
-            store_advise(warm->store, err);
-    }
-    arena_free(&a);
+        ret = manifest_verify(manifest, &look, NULL, err);
+    if (ret < 0)
+        return error_wrap(err, "while the snapshot was made");
+    const struct dump_request dump = {.pid = pid,
+                                      .pid_namespace = &report->pid_namespace,
+                                      .limit = warm->decision.config.max_size,
+                                      .root = root,
+                                      .began = t->began,
+                                      .agent_path = WARM_AGENT_PATH,
+                                      .park = AGENT_PARK,
+                                      .rehearsal = report->rehearsal,
+                                      .meta = t->meta,
+                                      .meta_size = t->meta_size,
+                                      .out = warm->slot.out};
+    ret = warm_dump(&dump, err);
+    if (ret < 0)
+        store_advise(warm->store, err);
     return ret;
 }
 
@@ -323,11 +336,12 @@ static int build(struct arena *a, const struct runtime_options *rt, const struct
                                        .timeout = warm->decision.config.template_.timeout,
                                        .memory = warm->decision.config.template_.memory};
     struct taking taking = {.rt = rt, .plan = plan, .began = next_tick()};
+    const struct template_taker taker = {.probed = take_probe, .take = take_template, .arg = &taking};
     int ret = agent_file(a, warm, &request.agent, err);
     if (ret == 0)
         ret = warm_label_agent(a, plan, warm->decision.program, request.agent, err);
     if (ret == 0)
-        ret = template_run(&request, take, &taking, err);
+        ret = template_run(&request, &taker, err);
     struct error later = {0};
     if (store_open(warm->store, true, &store, &later) < 0)
         return ret < 0 ? ret : (*err = later, later.code);

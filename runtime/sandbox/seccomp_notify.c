@@ -152,11 +152,9 @@ static int send_listener(int agent, int listener, const char *text, size_t size)
     return 0;
 }
 
-int seccomp_notify_send(const struct seccomp_plan *plan, struct seccomp_handover *handover, int pidfd,
-                        const struct seccomp_receiver *receiver, struct error *err)
+/* A copy of the process' listener, which waits on. */
+static int copy_listener(struct seccomp_handover *handover, int pidfd, struct error *err)
 {
-    if (!plan->notify)
-        return 0;
     int number = wait_for_listener(handover, pidfd, err);
     if (number < 0)
         return number;
@@ -168,6 +166,25 @@ int seccomp_notify_send(const struct seccomp_plan *plan, struct seccomp_handover
     uint64_t id = 0;
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0 || errno != ENOENT)
         return error_text(err, -EPROTO, "descriptor %d of the process is not its seccomp listener", number);
+    return fd_steal(&listener);
+}
+
+int seccomp_notify_take(struct seccomp_handover *handover, int pidfd, struct error *err)
+{
+    int listener = copy_listener(handover, pidfd, err);
+    if (listener >= 0)
+        atomic_store(&handover->taken, 1);
+    return listener;
+}
+
+int seccomp_notify_send(const struct seccomp_plan *plan, struct seccomp_handover *handover, int pidfd,
+                        const struct seccomp_receiver *receiver, struct error *err)
+{
+    if (!plan->notify)
+        return 0;
+    cleanup_fd int listener = copy_listener(handover, pidfd, err);
+    if (listener < 0)
+        return listener;
     cleanup_json_out struct json_out *state = json_out_new(false);
     if (state == NULL)
         return error_set(err, -ENOMEM, "container process state");

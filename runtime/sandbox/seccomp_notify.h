@@ -29,6 +29,10 @@ struct seccomp_handover;
 int seccomp_handover_new(const struct seccomp_plan *plan, struct seccomp_handover **out, struct error *err);
 void seccomp_handover_free(struct seccomp_handover *handover);
 
+/* Runtime: wait until the process has loaded its filter, take the listener and let the process go on, for a
+ * listener that the runtime keeps. Descriptor or negative errno: the process (pidfd) has ended before. */
+int seccomp_notify_take(struct seccomp_handover *handover, int pidfd, struct error *err);
+
 /* Process (seccomp_load calls it): publish the listener and wait until the runtime has it. Makes no system
  * call where the clock is in the vDSO. A runtime that does not answer in 30 seconds has died: the process
  * then ends by a trap, since it could not even be sure to be allowed to exit. */

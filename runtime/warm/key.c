@@ -32,9 +32,11 @@ _Static_assert(KEY_NAME_SIZE == HASH_NAME_SIZE, "a key's name is a hash");
 /* Variables that the loader, the C library, the interpreter or common extension modules read when they start,
  * without asking os.environ. A final '*' stands for the rest of the name. */
 static const char *const variables[] = {
-    "BLIS_*",  "GLIBC_TUNABLES", "GOMP_*", "GOTO_*", "HOME",      "KMP_*", "LANG",       "LANGUAGE",  "LC_*",
-    "LD_*",    "MALLOC_*",       "MKL_*",  "NPY_*",  "NUMEXPR_*", "OMP_*", "OPENBLAS_*", "OPENSSL_*", "PATH",
-    "PYTHON*", "RUST_*",         "SSL_*",  "TMPDIR", "TZ",        "TZDIR", NULL,
+    "BLIS_*",      "GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES",  "GOMP_*",  "GOTO_*",      "HOME",
+    "HOSTALIASES", "KMP_*",      "LANG",        "LANGUAGE",        "LC_*",    "LD_*",        "LOCALDOMAIN",
+    "LOCPATH",     "MALLOC_*",   "MKL_*",       "NLSPATH",         "NPY_*",   "NUMEXPR_*",   "OMP_*",
+    "OPENBLAS_*",  "OPENSSL_*",  "PATH",        "POSIXLY_CORRECT", "PYTHON*", "RES_OPTIONS", "RUST_*",
+    "SSL_*",       "TMPDIR",     "TZ",          "TZDIR",           NULL,
 };
 
 static bool matches(const char *variable, const char *pattern)
@@ -45,7 +47,7 @@ static bool matches(const char *variable, const char *pattern)
     return strncmp(variable, pattern, length) == 0 && variable[length] == '=';
 }
 
-static bool is_key_variable(const char *variable)
+bool key_has_variable(const char *variable)
 {
     for (size_t i = 0; variables[i] != NULL; i++)
         if (matches(variable, variables[i]))
@@ -103,7 +105,7 @@ static void put_environment(struct arena *a, FILE *out, char *const *envp)
         all++;
     char *const **chosen = ARENA_ARRAY(a, all + 1, char *const *);
     for (size_t i = 0; i < all; i++)
-        if (is_key_variable(envp[i]))
+        if (key_has_variable(envp[i]))
             chosen[count++] = &envp[i];
     qsort(chosen, count, sizeof(*chosen), by_name);
     for (size_t i = 0; i < count; i++)

@@ -47,6 +47,10 @@ struct key_facts {
 /* 0 or negative errno: /proc cannot be read. */
 int key_make(struct arena *a, const struct key_facts *facts, struct warm_key *out, struct error *err);
 
+/* Is a variable ("NAME=value") part of the key, because the loader, the C library, the interpreter or common
+ * libraries read it in a way that is not observed? */
+bool key_has_variable(const char *variable);
+
 /* The name that belongs to a text. */
 void key_name(const char *text, size_t size, char name[static KEY_NAME_SIZE]);
 

@@ -19,7 +19,8 @@ struct look;
  * that it is there and of what kind, D the same of a directory, a a path that must be absent, l a symbolic
  * link on the way to one of these, w a directory in which the imports have made a file that is gone, m a
  * top-level module, e a variable, E the whole environment, t that the imports ask whether a standard stream
- * is a terminal, x failure, with its reason, r ready, the last record. */
+ * is a terminal, o a file that is mapped, g the digest of a random generator's state (both for the template
+ * alone), x failure, with its reason, r ready, the last record. */
 struct manifest_source {
     const char *report;
     size_t report_size;

@@ -64,7 +64,7 @@ static void add_path(struct builder *b, const char *path, bool link, bool kind_o
 static int take_record(struct builder *b, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("fpdDalw", record[0]) != NULL;
+    bool is_path = strchr("fpdDalow", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
                           text);
@@ -90,6 +90,9 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         return 0;
     case 'E':
         b->whole_environment = true;
+        return 0;
+    case 'o': /* for the template alone: what is mapped is known by the image */
+    case 'g':
         return 0;
     case 't':
         b->asks_terminal = true;

@@ -7,6 +7,13 @@
 
 #include <stdint.h>
 
+/* Where a template finds the agent: beneath a /dev that is the container's own. */
+#define WARM_AGENT_PATH "/dev/.pysbx-agent.so"
+
+/* The directory below which the agent of a probe looks up each variable that getenv(3) is called for: no such
+ * file exists, the look-up is the message (observe.h). */
+#define WARM_VARIABLES "/dev/.pysbx-variable/"
+
 #define WARM_PARAMS_MAGIC 0x5059534257524d31ULL
 
 /* What the command line of the interpreter asks for; see warm/command_line.h. */

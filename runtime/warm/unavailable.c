@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "warm/agent/agent.h"
 #include "warm/dump.h"
+#include "warm/observe.h"
 #include "warm/restore.h"
 
 static const char reason[] = "this runtime is built for a machine whose registers no snapshot can hold yet";
@@ -55,4 +56,32 @@ _Noreturn void restore_go(struct restore *restore, int error_fd)
     (void)restore;
     (void)error_fd;
     abort();
+}
+
+void observe_filter(struct arena *a, const struct sock_filter **filter, size_t *count)
+{
+    (void)a;
+    *filter = NULL;
+    *count = 0;
+}
+
+int observer_new(struct arena *a, int listener, struct observer **out, struct error *err)
+{
+    (void)a;
+    (void)listener;
+    *out = NULL;
+    return error_text(err, -ENOTSUP, "%s", reason);
+}
+
+int observer_serve(struct observer *observer, struct error *err)
+{
+    (void)observer;
+    return error_text(err, -ENOTSUP, "%s", reason);
+}
+
+void observer_stop(struct observer *observer, const char **data, size_t *size)
+{
+    (void)observer;
+    *data = NULL;
+    *size = 0;
 }

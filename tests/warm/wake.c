@@ -75,14 +75,29 @@ static _Noreturn void execute_template(char **argv, int report)
     die(argv[0]);
 }
 
-/* Wait for the end of the report; the pid of the process that is ready. */
+/* What the probe has said of random generators, for the template: " DIGEST" each. */
+static char digests[1 << 16];
+
+static void hear(const char *record)
+{
+    if (getenv("WAKE_REPORT") != NULL)
+        fprintf(stderr, "%s\n", record);
+    if (*record == 'x') {
+        fprintf(stderr, "wake: %s\n", record + 1);
+        exit(125);
+    }
+    if (*record == 'g' && strlen(digests) + strlen(record) < sizeof(digests))
+        strcat(strcat(digests, " "), record + 1);
+}
+
+/* Wait for the end of the report; the pid of the process that is ready. A record may come in two pieces. */
 static pid_t read_report(int fd)
 {
-    static char data[1 << 20];
-    pid_t pid = 0;
+    static char data[1 << 22];
+    size_t size = 0, heard = 0;
     for (;;) {
         char control[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(8)));
-        struct iovec iov = {data, sizeof(data)};
+        struct iovec iov = {data + size, sizeof(data) - size};
         struct msghdr message = {
             .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
         ssize_t n = recvmsg(fd, &message, 0);
@@ -90,29 +105,54 @@ static pid_t read_report(int fd)
             die("read the report");
         if (n == 0)
             break;
-        const char *last = data;
-        for (const char *p = data; p < data + n; p += strlen(p) + 1) {
-            last = p;
-            if (getenv("WAKE_REPORT") != NULL)
-                fprintf(stderr, "%s\n", p);
+        size += (size_t)n;
+        for (const char *end; (end = memchr(data + heard, '\0', size - heard)) != NULL;) {
+            const char *record = data + heard;
+            heard = (size_t)(end - data) + 1;
+            hear(record);
+            /* Nothing traces here: no record of system calls. */
+            if (*record == 'q' && write(fd, "00000000", 8) != 8)
+                die("answer the probe");
+            const struct cmsghdr *from = CMSG_FIRSTHDR(&message);
+            if (*record == 'r' && from != NULL) {
+                struct ucred sender;
+                memcpy(&sender, CMSG_DATA(from), sizeof(sender));
+                return sender.pid;
+            }
         }
-        if (*last == 'w')
-            continue; /* the rehearsal, which nobody looks at here */
-        if (*last == 'x') {
-            fprintf(stderr, "wake: %s\n", last + 1);
-            exit(125);
-        }
-        struct ucred sender = {0};
-        const struct cmsghdr *from = CMSG_FIRSTHDR(&message);
-        if (from != NULL)
-            memcpy(&sender, CMSG_DATA(from), sizeof(sender));
-        pid = *last == 'r' ? sender.pid : 0;
     }
-    if (pid == 0) {
-        errno = ECONNRESET;
-        die("the template ended");
-    }
-    return pid;
+    errno = ECONNRESET;
+    die("the template ended");
+}
+
+/* Start the interpreter with the order (runtime/warm/agent/bootstrap.py) and wait for its report. *parent is
+ * the first process. */
+static pid_t run_template(char **template, const char *order, pid_t *parent)
+{
+    int sockets[2], on = 1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
+        setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+        die("prepare");
+    /* Out of the way of the streams, one of which may be closed. */
+    int ours = fcntl(sockets[0], F_DUPFD_CLOEXEC, 50), theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, 50);
+    close(sockets[0]);
+    close(sockets[1]);
+    *parent = fork();
+    if (*parent == 0)
+        execute_template(template, theirs);
+    close(theirs);
+    if (write(ours, order, strlen(order)) != (ssize_t)strlen(order))
+        die("let the imports begin");
+    return read_report(ours);
+}
+
+/* What the process leaves running becomes ours. */
+static void end_process(pid_t pid)
+{
+    int status;
+    kill(pid, SIGKILL);
+    if (waitpid(pid, &status, 0) != pid)
+        die("wait for the template");
 }
 
 /* One system call of the stopped process, whose program counter is behind a syscall instruction. */
@@ -271,26 +311,14 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < modules; i++)
         template[n++] = argv[1 + i] + 9;
 
-    int sockets[2], on = 1;
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
-        setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         die("prepare");
-    /* Out of the way of the streams, one of which may be closed. */
-    int ours = fcntl(sockets[0], F_DUPFD_CLOEXEC, 50), theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, 50);
-    close(sockets[0]);
-    close(sockets[1]);
-    pid_t parent = fork();
-    if (parent == 0)
-        execute_template(template, theirs);
-    close(theirs);
-    if (write(ours, "g", 1) != 1)
-        die("let the imports begin");
-    pid_t pid = read_report(ours);
-    int status;
-    kill(parent, SIGKILL); /* the child becomes ours */
-    if (waitpid(parent, &status, 0) != parent)
-        die("wait for the template");
+    pid_t parent;
+    run_template(template, "s\n", &parent);
+    end_process(parent);
+    char *order = arena_printf(&a, "t%s\n", digests);
+    pid_t pid = run_template(template, order, &parent);
+    end_process(parent);
     wake(pid, python, &line);
     pass_on(follow(pid));
 }

@@ -25,8 +25,6 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-#define EXPORTED __attribute__((visibility("default")))
-
 /* resume.py, see embed.S. */
 extern const char resume_source[];
 

@@ -1,10 +1,11 @@
-"""Make this interpreter a template: python3 FLAGS -c TEXT AGENT REPORT MODULE...
+"""Make this interpreter a probe or a template: python3 FLAGS -c TEXT AGENT REPORT MODULE...
 
-Imports the modules, reports on the descriptor REPORT what they depend on (runtime/warm/manifest.h has the records),
-and ends by an exception that the agent handles: it goes on when no frame is left. Imports happen twice.
-In a scout, a child that watches itself and then ends, since what watching needs cannot be taken back (audit hooks):
-scout.py, which runs in a copy of the names here.
-And at the same time in this process, where nothing may remain but the modules: it imports only what is built in.
+Imports happen twice, in two containers, and the runtime says on the descriptor REPORT which one this is (read_order).
+The probe has the environment and the mounts of the container that is wanted. It watches what the imports look at,
+reports it (runtime/warm/manifest.h has the records) and ends: scout.py, which runs in a copy of the names here.
+The template has only what the probe was seen to need. It imports the modules and ends by an exception that the agent
+handles: it goes on when no frame is left, and the runtime saves it. Nothing may remain here but the modules, so this
+text imports only what is built in.
 """
 
 START = dict(globals())
@@ -22,10 +23,8 @@ TYPE_CHECKING = False  # typing is not to be imported
 if TYPE_CHECKING:
     from typing import Any
 
-# The descriptor of what the scout notes for the template: no number that an import would get.
-NOTES = min(posix.sysconf("SC_OPEN_MAX"), 64) - 1
 DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
-DONE, FAILED = 93, 94  # exit codes of the scout, unlikely for anything that an import does
+FAILED = 94  # exit code of a process that has reported a failure
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
 
@@ -58,6 +57,15 @@ def send(report: int, data: bytes) -> None:
         data = data[posix.write(report, data) :]
 
 
+def receive(report: int) -> bytes:
+    """Return what the runtime has sent. By readv(2): the observer takes read(2) for an import that reads its input."""
+    data = bytearray(1 << 16)
+    size = posix.readv(report, [data])
+    if not size:
+        posix._exit(FAILED)
+    return bytes(data[:size])
+
+
 def end(report: int, error: BaseException) -> None:
     """The last word of a process that has failed."""
     send(report, put("x", str(error) if isinstance(error, Failed) else repr(error)))
@@ -75,65 +83,47 @@ def import_modules(modules: list[str], report: "int | None" = None) -> None:
             raise Failed(f"import {module}: {type(error).__name__}: {error}") from None
 
 
-def scout(agent, modules: list[str], report: int, end_threads) -> int:  # type: ignore[no-untyped-def]
-    """In a child, whose pid is returned: import, watch, report, end."""
-    file = agent.memory_file()
-    began = posix.fstat(file).st_ctime_ns
-    posix.dup2(file, NOTES, False)
-    posix.close(file)
-    child = posix.fork()
-    if not child:
-        try:
-            names = dict(globals())
-            exec(compile(agent.scout_text(), "<scout>", "exec"), names)
-            names["explore"](agent, modules, report, began, end_threads)
-        except BaseException as error:
-            end(report, error)
-    return child
+def read_order(report: int) -> "tuple[bool, set[bytes]]":
+    """Wait for the runtime's order; by then it has seen what the process was before (template_state.h).
+
+    A line: "s" for a probe; "t" for a template, and the digests that the probe has reported (random_states).
+    Returns whether this is the probe, and the digests.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
+        line += receive(report)
+    kind, *digests = line.split()
+    return kind == b"s", set(digests)
 
 
-def hear(child: int) -> None:
-    """Wait for the scout. If it has reported a failure, this process ends as well."""
-    _, status = posix.waitpid(child, 0)
-    if posix.WIFSIGNALED(status):
-        raise Failed(f"the imports end in signal {posix.WTERMSIG(status)}")
-    if posix.WEXITSTATUS(status) == FAILED:
-        posix._exit(FAILED)
-    if posix.WEXITSTATUS(status) != DONE:
-        raise Failed("the imports end the process")
+def probe(agent, modules: list[str], report: int, end_threads) -> None:  # type: ignore[no-untyped-def]
+    """Import, watch, report; the runtime ends this process."""
+    names = dict(globals())
+    exec(compile(agent.scout_text(), "<scout>", "exec"), names)
+    names["explore"](agent, modules, report, end_threads)
+    receive(report)
+    posix._exit(FAILED)
 
 
-def import_beside(  # type: ignore[no-untyped-def]
-    scouting: int, modules: list[str], report: int, harmless
+def import_for_good(  # type: ignore[no-untyped-def]
+    modules: list[str], report: int, digests: set[bytes], harmless
 ) -> "tuple[list[object], list[object] | None]":
-    """Import while the scout does; the scout is believed first. What ends a process ends this one as well.
+    """Import in the template.
 
     Returns the generators that the imports have made without a seed, and what harmless() of resume.py returns.
     """
-    failure = None
-    generators: list[object] = []
-    states: "list[tuple[bytes, Any, str | None]]" = []
-    idle: "list[object] | None" = None
     gc.disable()
-    try:
-        import_modules(modules, report)
-        # What takes time is done now, for the scout still writes its report; garbage would make it three times as much.
-        gc.collect()
-        generators = unseeded_generators()
-        states = random_states()
-        idle = harmless(gc)
-        gc.freeze()
-    except BaseException as error:
-        failure = error
-    hear(scouting)
-    if failure is not None:
-        raise failure
+    import_modules(modules, report)
+    gc.collect()
+    generators = unseeded_generators()
+    states = random_states()
+    idle = harmless(gc)
+    gc.freeze()
     leave_place()
-    noted = heard_states()
     for digest, generator, module in states:
-        if module is None and digest not in noted:
+        if module is None and digest not in digests:
             generators.append(generator)
-        elif module is not None and digest in noted:
+        elif module is not None and digest in digests:
             raise Failed(f"the imports seed the global generator of {module}")
     return generators, idle
 
@@ -216,9 +206,9 @@ def random_states() -> "list[tuple[bytes, Any, str | None]]":
 
     Each with a digest of its state, and with the name of its module if it is the global one.
 
-    What an import has seeded with a number of its own is in the same state in scout and template, which import the same
-    independently, and nothing else is. Of the heirs of random.Random only those that use its state: SystemRandom has
-    one and does not.
+    A generator that an import has seeded with a number of its own is in the same state in probe and template, which
+    import independently of each other; all others differ. So the digest must not depend on the seed of hash(): that of
+    numbers does not. Subclasses of random.Random count only if they use its state: SystemRandom has one and does not.
     """
     out: "list[tuple[bytes, Any, str | None]]" = []
     if "random" in sys.modules:
@@ -230,19 +220,13 @@ def random_states() -> "list[tuple[bytes, Any, str | None]]":
         for thing in things:
             if type(thing) in kinds:
                 state = sys.modules["_random"].Random.getstate(thing)
-                out.append((b"%d\n" % hash(state), thing, "random" if thing is inst else None))
+                out.append((b"%d" % hash(state), thing, "random" if thing is inst else None))
     rand: Any = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
     if type(getattr(rand, "_bit_generator", None)).__name__ == "MT19937":
         words = rand.get_state(legacy=False)["state"]
-        out.append((b"%d\n" % hash((bytes(words["key"]), words["pos"])), rand, "numpy.random"))
+        number = int.from_bytes(bytes(words["key"]), "little")
+        out.append((b"%d" % hash((number, words["pos"])), rand, "numpy.random"))
     return out
-
-
-def heard_states() -> set[bytes]:
-    """The digests that the scout has noted."""
-    data = posix.pread(NOTES, posix.fstat(NOTES).st_size, 0)
-    posix.close(NOTES)
-    return set(data.splitlines(keepends=True))
 
 
 def comes_from(generator, sequence: object) -> bool:  # type: ignore[no-untyped-def]
@@ -286,7 +270,7 @@ def settle(  # type: ignore[no-untyped-def]
 ) -> "tuple[tuple[dict[bytes, bytes | None], object], tuple[object, object, object]]":
     """Become an interpreter that has just started.
 
-    `found`: what import_beside() has returned. Returns what a process that wakes up needs (what the imports have
+    `found`: what import_for_good() has returned. Returns what a process that wakes up needs (what the imports have
     changed in the environment, and generators to seed), and what all have anyway (modules, and the directories that
     were searched for them; things with a finalizer that does nothing as they are, None if there are others).
     """
@@ -368,9 +352,10 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         del sys.argv[1:]  # modules may look at them
         if orig_argv is not None:
             del orig_argv[1:]
-        posix.read(report, 1)  # the runtime has seen what the process was before: template_state.h
-        scouting = scout(agent, modules, report, resume["end_threads"])
-        found += import_beside(scouting, modules, report, resume["harmless"])
+        probing, digests = read_order(report)
+        if probing:
+            probe(agent, modules, report, resume["end_threads"])
+        found += import_for_good(modules, report, digests, resume["harmless"])
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)

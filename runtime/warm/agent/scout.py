@@ -1,4 +1,4 @@
-"""What the scout does, in the names of bootstrap.py: import, see what the imports look at, report it, end.
+"""The probe, in the names of bootstrap.py: import, watch what the imports look at, report it.
 
 Every path is reported as this process sees it; the runtime looks at it again, with rights of its own.
 """
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import sys
     from typing import Any
 
-    from bootstrap import DONE, LOADED, NOTES, Failed, end, import_modules, leave_place, put, random_states, send
+    from bootstrap import LOADED, Failed, end, import_modules, leave_place, put, random_states, receive, send
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ASK_NAME = "ask for the name of the machine, which each container has its own of"
@@ -21,6 +21,17 @@ REFUSED = {  # events, and what the imports do then
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), ASK_NETWORK),
 }
 ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
+# Files of the kernel that are the same in all containers until the next boot (the key holds its id), or that describe
+# the address space and the descriptors of the process, which the snapshot brings along. "*" stands for the rest.
+COMMON = (
+    *("/proc", "/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/filesystems", "/proc/modules", "/proc/version"),
+    *("/proc/self", "/proc/self/auxv", "/proc/self/comm", "/proc/self/exe", "/proc/self/fd*", "/proc/self/maps"),
+    *("/proc/self/smaps", "/proc/self/task", "/proc/thread-self", "/proc/sys/kernel/*", "/proc/sys/vm/*"),
+    *("/sys/bus/*", "/sys/class/*", "/sys/devices/*", "/sys/kernel/*", "/sys/module/*", "/sys/firmware/*"),
+)
+STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
+ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
+AGENT_FILES = "/dev/.pysbx"  # the agent, and what observe.h takes for other things
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 
 
@@ -29,18 +40,91 @@ class Variables(dict[bytes, bytes]):
 
     looked_at: set[bytes] = set()
     all_looked_at = False
+    ONE = "__contains__", "__getitem__", "get", "pop", "setdefault"  # methods that look at one, and at all
+    ALL = (
+        *("__eq__", "__iter__", "__len__", "__ne__", "__or__", "__reduce_ex__", "__repr__", "__reversed__", "__ror__"),
+        *("copy", "items", "keys", "popitem", "values"),
+    )
 
-    def __getitem__(self, name: bytes) -> bytes:
-        self.looked_at.add(name)
-        return super().__getitem__(name)
+    @classmethod
+    def watch(cls) -> None:
+        """Have each method of a dictionary note what it looks at."""
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        Variables.all_looked_at = True
-        return super().__iter__()
+        def noting_one(method):  # type: ignore[no-untyped-def]
+            def look(self, name, *default):  # type: ignore[no-untyped-def]
+                cls.looked_at.add(name)
+                return method(self, name, *default)
 
-    def items(self):  # type: ignore[no-untyped-def]
-        Variables.all_looked_at = True
-        return super().items()
+            return look
+
+        def noting_all(method):  # type: ignore[no-untyped-def]
+            def look(self, *given):  # type: ignore[no-untyped-def]
+                cls.all_looked_at = True
+                return method(self, *given)
+
+            return look
+
+        for name in cls.ONE:
+            setattr(cls, name, noting_one(getattr(dict, name)))  # type: ignore[no-untyped-call]
+        for name in filter(lambda name: hasattr(dict, name), cls.ALL):  # | is of 3.9
+            setattr(cls, name, noting_all(getattr(dict, name)))  # type: ignore[no-untyped-call]
+
+
+class Trace:
+    """What the runtime has seen of the system calls of this process and its children (runtime/warm/observe.h)."""
+
+    def __init__(self, records: bytes) -> None:
+        self.files: set[str] = set()  # what was opened
+        self.status: set[str] = set()  # whose status was asked for
+        self.presence: set[str] = set()
+        self.variables: set[bytes] = set()  # that the C library was asked for
+        self.names_asked = 0  # how often for the name of the machine
+        self.starts_process = False
+        self.refused: "list[str]" = []
+        self.kernel: set[str] = set()  # files that the kernel makes
+        self.sockets: set[str] = set()  # that were connected to
+        paths = {b"c": self.sockets, b"o": self.files, b"s": self.status, b"p": self.presence}
+        for record in records.split(b"\0")[:-1]:
+            kind, text = record[:1], record[1:]
+            if kind in paths:
+                self.add_path(paths[kind], text.decode(sys.getfilesystemencoding(), "surrogateescape"))
+            elif kind == b"e":
+                self.variables.add(text)
+            elif kind == b"u":
+                self.names_asked += 1
+            elif kind == b"F":
+                self.starts_process = True
+            elif kind == b"N":
+                self.refused.append(ASK_NETWORK)
+            else:
+                self.refused.append(text.decode())
+        # A path that leads nowhere is a file that is absent, as for others.
+        self.presence |= self.sockets
+        self.refused += [f"connect to '{path}'" for path in self.sockets if kind_of(path) != "a"]
+
+    def add_path(self, paths: set[str], path: str) -> None:
+        (self.kernel if f"{path}/".startswith(("/proc/", "/sys/")) else paths).add(path)
+
+    def check(self) -> "tuple[bool, str | None]":
+        """Look at the kernel's files: has one of them the environment, and why is there no snapshot (None: it may be).
+
+        A file that differs from container to container, or from one moment to the next, is a reason.
+        """
+        reads_environment = False
+        for path in sorted(self.kernel):
+            parts = path.split("/")
+            if len(parts) > 2 and parts[1] == "proc" and parts[2].isdigit():
+                parts[2] = "self"
+            if parts[2:5] == ["self", "task"] and len(parts) > 5:
+                parts[2:5] = ["self"]
+            name = "/".join(parts)
+            if name == "/proc/self/environ":
+                reads_environment = True
+            elif name in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname"):
+                return reads_environment, ASK_NAME
+            elif not any(name.startswith(c[:-1]) if c.endswith("*") else name == c for c in COMMON):
+                return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
+        return reads_environment, None
 
 
 class Heard:
@@ -78,11 +162,13 @@ class Watch:
         self.asks_terminal = False
         self.refused: "list[str]" = []  # what they must not do
         self.hosts: "list[object]" = []  # names of the machine, and what they were told in
+        self.names_asked = 0
         self.hears_ssl = False
         self.output = output
         self.began = began
         posix.dup2(output, 1)
         posix.dup2(output, 2)
+        Variables.watch()
         posix.environ = Variables(posix.environ)
         if "os" in sys.modules:
             environments = sys.modules["os"]
@@ -108,6 +194,7 @@ class Watch:
 
         def uname() -> "Any":
             found = posix.uname()
+            self.names_asked += 1
             self.hosts += found, found.nodename
             return found
 
@@ -144,6 +231,8 @@ class Watch:
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
         elif event == "sqlite3.connect":
             self.add_database(arguments[0])
+        elif event == "ctypes.dlsym" and arguments[1] in ENVIRON or event.startswith("gc.get_"):
+            Variables.all_looked_at |= self.listens
         elif event in REFUSED and not (event == "socket.connect" and isinstance(arguments[1], (str, bytes))):  # Unix
             self.refused.append(REFUSED[event])
         if event in MADE:
@@ -277,7 +366,16 @@ def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
         raise Failed(f"the imports start a thread, '{name}' of {whose}, which {reason}")
 
 
-def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
+def ask_trace(report: int) -> Trace:
+    """Have the runtime stop the trace, and say what it has seen: the size of its records, and these."""
+    send(report, put("q"))
+    data = b""
+    while len(data) < 8 or len(data) < 8 + int(data[:8], 16):
+        data += receive(report)
+    return Trace(data[8:])
+
+
+def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped-def]
     """Raise Failed if the imports have done what a snapshot cannot hold or repeat."""
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
@@ -285,7 +383,8 @@ def check(agent, watch: Watch) -> None:  # type: ignore[no-untyped-def]
     if posix.fstat(watch.output).st_size:
         text = posix.pread(watch.output, 100, 0).decode(errors="replace")
         raise Failed(f"the imports write to standard output or error: {text!r}")
-    for reason in watch.refused + [ASK_NAME] * watch.keeps_host():
+    asks_name = trace.names_asked > watch.names_asked or watch.keeps_host()
+    for reason in watch.refused + trace.refused + [ASK_NAME] * asks_name:
         raise Failed(f"the imports {reason}")
     check_threads(agent)
     try:
@@ -410,7 +509,7 @@ def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
     return real_path(os.path.join(folders[folder], posix.readlink(path)), folders, links)
 
 
-def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
+def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[bytes]:
     """Which of the paths are files, directories, or absent; and links, for they may lead elsewhere the next time.
 
     So they are of libraries, of which the snapshot knows the files.
@@ -420,13 +519,15 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
     folders: dict[str, str] = {}
     links: set[str] = set()
     here = posix.getcwd()
-    looked_at = watch.files | watch.files_written() | watch.directories
+    looked_at = watch.files | watch.files_written() | watch.directories | trace.files
     paths = {real_path(os.path.join(here, path), folders, links) for path in looked_at}
-    for library in libraries:
-        if "/" in library:  # the kernel's, and the program itself, have no path
-            real_path(os.path.join(here, library), folders, links)
+    mapped = {
+        real_path(os.path.join(here, library), folders, links)
+        for library in (*libraries, sys.executable)
+        if "/" in library  # the kernel's, and the program itself, have no path
+    }
     kinds = {path: kind_of(path) for path in paths}
-    for looked_at, of_file in (watch.status, "f"), (watch.presence, "p"):
+    for looked_at, of_file in (watch.status | trace.status, "f"), (watch.presence | trace.presence, "p"):
         for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
             kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]
     for path in [path for path, kind in kinds.items() if kind == "a"]:
@@ -434,8 +535,21 @@ def path_records(watch: Watch, libraries: "list[str]") -> set[bytes]:
         if closed := closed_by(path):
             del kinds[path]
             kinds[closed] = "d"
+    # A file that is made there changes the directory that is listed.
+    listed = {path for path, kind in kinds.items() if kind == "d"}
+    kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
-    return {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
+    check_devices(kinds)
+    records = {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
+    return records | {put("o", path) for path in mapped}
+
+
+def check_devices(kinds: "dict[str, str]") -> None:
+    """Raise Failed for a device that not every container has."""
+    for path, kind in kinds.items():
+        name = path.split("/")[2] if path.startswith("/dev/") else ""
+        if name and kind != "a" and name not in STANDARD_DEVICES and not path.startswith(AGENT_FILES):
+            raise Failed(f"the imports look at '{path}', which not every container has")
 
 
 def top_level() -> set[str]:
@@ -469,33 +583,44 @@ def customize_again() -> None:
     sys.path[:] = directories
 
 
-def explore(  # type: ignore[no-untyped-def]
-    agent, modules: list[str], report: int, began: int, end_threads
-) -> None:
+def explore(agent, modules: list[str], report: int, end_threads) -> None:  # type: ignore[no-untyped-def]
     try:
         for _, generator, _ in random_states():  # of the start: what .pth files have seeded they will seed again
             generator.seed()
         bare = top_level()
         interpreter = look_at_interpreter()
-        watch = Watch(agent.memory_file(), began)
+        output = agent.memory_file()
+        watch = Watch(output, posix.fstat(output).st_ctime_ns)
         customize_again()
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
-        import_modules(modules)
+        import_modules(modules, report)
         watch.listens = False
+        trace = ask_trace(report)
         end_threads()
-        check(agent, watch)
+        check(agent, watch, trace)
         check_interpreter(interpreter)
         leave_place()
-        send(NOTES, b"".join(digest for digest, _, _ in random_states()))
-        out = {put("v", sys.version)}
+        out = {put("g", digest) for digest, _, _ in random_states()}
+        out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
-        out |= {put("e", variable) for variable in Variables.looked_at}
+        out |= variable_records(trace)
         out |= {put("t")} if watch.asks_terminal else set()
-        out |= {put("E")} if Variables.all_looked_at else set()
         out |= {put("w", place) for place in places(watch)}
         look_around(watch)
-        send(report, b"".join(sorted(out | path_records(watch, agent.libraries()))))
-        posix._exit(DONE)
+        send(report, b"".join(sorted(out | path_records(watch, trace, agent.libraries()))) + put("r"))
     except BaseException as error:
         end(report, error)
+
+
+def variable_records(trace: Trace) -> set[bytes]:
+    """Return the variables that the imports may have read; all, by name, where it cannot be seen which."""
+    reads_environment, reason = trace.check()
+    if reason is not None:
+        raise Failed(f"the imports {reason}")
+    out = {put("e", name) for name in Variables.looked_at | trace.variables}
+    if Variables.all_looked_at or reads_environment or trace.starts_process:
+        out.add(put("E"))
+    if reads_environment or trace.starts_process:
+        out.add(put("e", "HOSTNAME"))  # manifest_build.c: else it is left out, as each container has its own
+    return out

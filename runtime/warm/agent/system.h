@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#define EXPORTED __attribute__((visibility("default")))
+
 /* The kernel's answer: a result, or a negative errno. */
 static inline long system_call(long number, long a, long b, long c, long d)
 {
