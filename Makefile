@@ -39,7 +39,7 @@ SOURCES    := $(sort $(filter-out $(if $(WARM),runtime/warm/unavailable.c,$(WARM
               $(wildcard runtime/*.c runtime/*/*.c) $(WARM_FILES))) $(if $(SANITIZED),tests/sanitize/options.c)
 EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
-WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join restore writes)
+WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 FUZZERS    := spec process resources seccomp

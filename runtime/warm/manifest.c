@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "warm/content.h"
 #include "warm/look.h"
 #include "warm/manifest_format.h"
 
@@ -40,8 +41,14 @@ static bool is_sound(const struct manifest *m)
             g->count > h->entry_count - g->first)
             return false;
     }
+    for (uint32_t i = 0; i < h->group_count; i++)
+        if (m->groups[i].content > h->content_count)
+            return false;
     for (uint32_t i = 0; i < h->entry_count; i++)
-        if (!is_string(m, m->entries[i].name))
+        if (!is_string(m, m->entries[i].name) || m->entries[i].content > h->content_count)
+            return false;
+    for (uint32_t i = 0; i < h->content_count; i++)
+        if (m->contents[i].rule > CONTENT_TRUSTED)
             return false;
     for (uint32_t i = 0; i < h->module_count; i++)
         if (!is_string(m, m->modules[i]))
@@ -63,17 +70,19 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
         return damaged(err);
     uint64_t groups = (uint64_t)h->group_count * sizeof(struct manifest_group);
     uint64_t entries = (uint64_t)h->entry_count * sizeof(struct manifest_entry);
+    uint64_t contents = (uint64_t)h->content_count * sizeof(struct manifest_content);
     uint64_t modules = (uint64_t)h->module_count * sizeof(uint32_t);
     uint64_t variables = (uint64_t)h->variable_count * sizeof(uint32_t);
     uint64_t places = (uint64_t)h->place_count * sizeof(uint32_t);
-    if (sizeof(*h) + groups + entries + modules + variables + places + h->strings_size != size)
+    if (sizeof(*h) + groups + entries + contents + modules + variables + places + h->strings_size != size)
         return damaged(err);
     const char *p = (const char *)data + sizeof(*h);
     struct manifest *m = ARENA_NEW(a, struct manifest);
     m->header = h;
     m->groups = (const struct manifest_group *)(const void *)p;
     m->entries = (const struct manifest_entry *)(const void *)(p += groups);
-    m->modules = (const uint32_t *)(const void *)(p += entries);
+    m->contents = (const struct manifest_content *)(const void *)(p += entries);
+    m->modules = (const uint32_t *)(const void *)(p += contents);
     m->variables = (const uint32_t *)(const void *)(p += modules);
     m->places = (const uint32_t *)(const void *)(p += variables);
     m->strings = p + places;
@@ -89,8 +98,45 @@ static int differs(const char *what, const char *directory, const char *name, st
     return error_text(err, -ESTALE, "'%s%s%s' %s", directory, slash ? "/" : "", name, what);
 }
 
-static int verify_entry(int dir, const char *directory, const char *name, const struct manifest_entry *entry,
-                        struct error *err)
+/* What two identities say of a file: 1 the same, 0 another, -EAGAIN its content has to be read. */
+static int judge(const struct file_identity *expected, const struct file_identity *now,
+                 const struct manifest_content *content)
+{
+    bool equal = identity_equal(now, expected);
+    if (content == NULL || (equal && content->rule == CONTENT_TRUSTED))
+        return equal;
+    if (content->rule == CONTENT_AS_WELL)
+        return equal ? -EAGAIN : 0;
+    return now->mode == expected->mode && now->size == expected->size ? -EAGAIN : 0;
+}
+
+static const struct manifest_content *content_of(const struct manifest *m, uint32_t number)
+{
+    return number > 0 ? &m->contents[number - 1] : NULL;
+}
+
+/* Does an open file have the content? 1, 0, or negative errno; `fd` may be one itself. */
+static int has_content(const struct manifest *m, const struct manifest_content *content, int fd)
+{
+    struct siphash now;
+    int ret = fd < 0 ? fd : content_hash(fd, &m->header->salt, &now);
+    return ret < 0 ? ret : memcmp(&now, &content->hash, sizeof(now)) == 0;
+}
+
+/* Is a file in a directory what it was? 1, 0, or negative errno. */
+static int is_same_file(const struct manifest *m, const struct manifest_entry *entry,
+                        const struct file_identity *now, int dir, const char *name)
+{
+    const struct manifest_content *content = content_of(m, entry->content);
+    int ret = judge(&entry->identity, now, content);
+    if (ret != -EAGAIN)
+        return ret;
+    cleanup_fd int fd = openat(dir, name, CONTENT_OPEN | O_NOFOLLOW);
+    return has_content(m, content, fd < 0 ? -errno : fd);
+}
+
+static int verify_entry(const struct manifest *m, int dir, const char *directory, const char *name,
+                        const struct manifest_entry *entry, struct error *err)
 {
     const struct file_identity *expected = &entry->identity;
     struct file_identity now;
@@ -102,9 +148,26 @@ static int verify_entry(int dir, const char *directory, const char *name, const 
         return error_set(err, ret, "look at '%s/%s'", directory, name);
     if (!was)
         return differs("did not exist", directory, name, err);
-    bool same = entry->kind_only != 0 ? (now.mode & S_IFMT) == (expected->mode & S_IFMT)
-                                      : identity_equal(&now, expected);
+    int same = entry->kind_only != 0 ? (now.mode & S_IFMT) == (expected->mode & S_IFMT)
+                                     : is_same_file(m, entry, &now, dir, name);
+    if (same < 0)
+        return error_set(err, same, "read '%s/%s'", directory, name);
     return same ? 0 : differs("has changed", directory, name, err);
+}
+
+/* The same for what the path of a group leads to. */
+static int is_same_place(const struct manifest *m, const struct manifest_group *g, const struct look *look,
+                         int fd)
+{
+    struct file_identity now;
+    const struct manifest_content *content = content_of(m, g->content);
+    int ret = identity_of(fd, &now);
+    if (ret == 0)
+        ret = judge(&g->identity, &now, content);
+    if (ret != -EAGAIN)
+        return ret;
+    cleanup_fd int file = look_open(look, m->strings + g->path, CONTENT_OPEN);
+    return has_content(m, content, file);
 }
 
 static int verify_group(const struct manifest *m, const struct manifest_group *g, const struct look *look,
@@ -123,16 +186,17 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
         return error_text(err, fd, "'%s' lies in a mount that cannot be seen from outside", path);
     if (fd < 0)
         return error_set(err, fd, "look at '%s'", path);
-    struct file_identity now;
-    if ((g->flags & GROUP_IDENTITY) != 0 &&
-        (identity_of(fd, &now) < 0 || !identity_equal(&now, &g->identity)))
+    int same = (g->flags & GROUP_IDENTITY) != 0 ? is_same_place(m, g, look, fd) : 1;
+    if (same < 0)
+        return error_set(err, same, "read '%s'", path);
+    if (same == 0)
         return differs("has changed", path, "", err);
     bool mounts = look_has_mounts(look, path);
     for (uint32_t i = g->first; i < g->first + g->count; i++) {
         const char *name = m->strings + m->entries[i].name;
         if (mounts && look_is_mounted(look, path, name))
             return error_text(err, -EXDEV, "something is mounted on '%s' in '%s'", name, path);
-        int ret = verify_entry(fd, path, name, &m->entries[i], err);
+        int ret = verify_entry(m, fd, path, name, &m->entries[i], err);
         if (ret < 0)
             return ret;
     }

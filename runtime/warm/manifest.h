@@ -15,7 +15,8 @@ struct error;
 struct look;
 
 /* The report of a template, and what the runtime adds. A report is a sequence of NUL-terminated records, of
- * which the first byte is the kind: v sys.version, f a file, d a directory, p a file of which it counts only
+ * which the first byte is the kind: v sys.version, f a file, c a file of which only the content was
+ * read, d a directory, p a file of which it counts only
  * that it is there and of what kind, D the same of a directory, a a path that must be absent, l a symbolic
  * link on the way to one of these, w a directory in which the imports have made a file that is gone, m a
  * top-level module, e a variable, E the whole environment, t that the imports ask whether a standard stream

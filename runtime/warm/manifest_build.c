@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "warm/content.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
 #include "warm/manifest_format.h"
@@ -24,6 +26,7 @@ struct item {
     const char *directory, *name;
     bool link;      /* it counts itself, not what it leads to */
     bool kind_only; /* that it is there, and of what type */
+    bool status;    /* its identity was asked for, not only its content */
 };
 
 struct names {
@@ -37,6 +40,10 @@ struct builder {
     struct item *items;
     size_t item_count;
     struct names modules, variables, places;
+    struct manifest_content *contents;
+    size_t content_count;
+    uint64_t content_size; /* bytes of those that are read at each start */
+    struct siphash_key salt;
     const char *python;
     bool whole_environment, asks_terminal;
     char *strings;
@@ -51,29 +58,30 @@ static size_t count_records(const char *report, size_t size)
     return count;
 }
 
-static void add_path(struct builder *b, const char *path, bool link, bool kind_only)
+static void add_path(struct builder *b, const char *path, bool link, bool kind_only, bool status)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash + 1;
     const char *directory = slash == path ? "/" : arena_strndup(b->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
     b->items[b->item_count++] =
-        whole ? (struct item){path, NULL, false, false} : (struct item){directory, name, link, kind_only};
+        whole ? (struct item){.directory = path} : (struct item){directory, name, link, kind_only, status};
 }
 
 static int take_record(struct builder *b, const char *record, struct error *err)
 {
     const char *text = record + 1;
-    bool is_path = strchr("fpdDalow", record[0]) != NULL;
+    bool is_path = strchr("cfpdDalow", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
                           text);
     switch (record[0]) {
+    case 'c':
     case 'f':
     case 'p':
     case 'a':
     case 'l':
-        add_path(b, text, record[0] == 'l', record[0] == 'p');
+        add_path(b, text, record[0] == 'l', record[0] == 'p', record[0] != 'c');
         return 0;
     case 'd':
     case 'D':
@@ -138,7 +146,9 @@ static int by_place(const void *a, const void *b)
     if (x->name == NULL || y->name == NULL)
         return x->name == NULL ? -1 : 1;
     order = strcmp(x->name, y->name);
-    return order != 0 ? order : x->kind_only - y->kind_only;
+    if (order == 0)
+        order = x->kind_only - y->kind_only; /* the first of a name counts, which asks for the most */
+    return order != 0 ? order : y->status - x->status;
 }
 
 static int by_text(const void *a, const void *b)
@@ -210,7 +220,7 @@ static struct names named_variables(struct builder *b)
 static void resolve_variables(struct builder *b)
 {
     if (str_eq(variable_of(b->source->envp, "HOME"), "HOME"))
-        add_path(b, "/etc/passwd", false, false);
+        add_path(b, "/etc/passwd", false, false, false);
     b->variables = b->whole_environment ? whole_environment(b) : named_variables(b);
     sort_names(&b->variables);
 }
@@ -252,9 +262,38 @@ static int changed(const char *directory, const char *name, struct error *err)
                       slash ? "/" : "", name);
 }
 
+/* Bytes that a start may have to read, because their times cannot be trusted. */
+#define UNTRUSTED_MAX ((uint64_t)64 * 1024 * 1024)
+
+/* What is to be compared of a regular file: `fd` is one of it that can be read, or a negative errno. *number
+ * is that of its content in the table. */
+static int put_content(struct builder *b, int fd, const char *path, uint64_t size, bool status,
+                       uint32_t *number, struct error *err)
+{
+    if (fd < 0) /* the imports could not read it either, or it is not theirs to be read any more */
+        return fd == -EACCES ? 0 : error_set(err, fd, "open '%s'", path);
+    bool trusted = content_settle(fd);
+    bool alone = !status && content_is_mounted(b->source->look->root, fd);
+    if (trusted && !alone)
+        return 0;
+    struct manifest_content *content = &b->contents[b->content_count];
+    content->rule = !alone ? CONTENT_AS_WELL : trusted ? CONTENT_TRUSTED : CONTENT_ALONE;
+    if (!trusted && (b->content_size += size) > UNTRUSTED_MAX)
+        return error_text(
+            err, -ENOTSUP,
+            "the imports read more than %u MiB of a file system that does not note every change "
+            "(tmpfs, FUSE, NFS and others), '%s' among them",
+            (unsigned)(UNTRUSTED_MAX >> 20), path);
+    int ret = content_hash(fd, &b->salt, &content->hash);
+    if (ret < 0)
+        return error_set(err, ret, "read '%s'", path);
+    *number = (uint32_t)++b->content_count;
+    return 0;
+}
+
 /* A path that is no directory: the file itself; of a name within an archive, the archive; of a path that
  * leads nowhere, its first part that is missing. */
-static int put_path(struct builder *b, struct output *out, const char *path, struct error *err)
+static int put_path(struct builder *b, struct output *out, const char *path, bool status, struct error *err)
 {
     size_t missing = 0; /* length of the first part that is missing */
     char *part = arena_strdup(b->arena, path);
@@ -269,7 +308,11 @@ static int put_path(struct builder *b, struct output *out, const char *path, str
         if (ret == 0) {
             bool found = missing == 0 || !S_ISDIR(id.mode);
             put_group(b, out, found ? part : arena_strndup(b->arena, path, missing), found ? &id : NULL);
-            return 0;
+            if (!found || !S_ISREG(id.mode))
+                return 0;
+            cleanup_fd int file = look_open(b->source->look, part, CONTENT_OPEN);
+            return put_content(b, file, part, id.size, status, &out->groups[out->group_count - 1].content,
+                               err);
         }
         missing = strlen(part);
         char *slash = strrchr(part, '/');
@@ -290,9 +333,13 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
         out->links[out->link_count++] = arena_printf(b->arena, "%s/%s", item->directory, item->name);
         return 0;
     }
-    out->entries[out->entry_count++] = (struct manifest_entry){
+    struct manifest_entry *entry = &out->entries[out->entry_count++];
+    *entry = (struct manifest_entry){
         .identity = id, .name = put_text(b, item->name), .kind_only = item->kind_only};
-    return 0;
+    if (!S_ISREG(id.mode) || item->kind_only)
+        return 0;
+    cleanup_fd int file = openat(dir, item->name, CONTENT_OPEN | O_NOFOLLOW);
+    return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, &entry->content, err);
 }
 
 /* All items of one directory, from *next on. */
@@ -307,7 +354,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     struct file_identity id;
     cleanup_fd int dir = look_open(b->source->look, path, O_PATH);
     if (dir < 0 || identity_of(dir, &id) < 0 || !S_ISDIR(id.mode))
-        return put_path(b, out, path, err);
+        return put_path(b, out, path, true, err);
     if (first->name == NULL && id.changed >= b->source->began)
         return changed(path, "", err);
     put_group(b, out, path, &id);
@@ -334,7 +381,7 @@ static int put_items(struct builder *b, struct output *out, struct error *err)
         ret = put_directory(b, out, &next, err);
     /* A link counts by what it leads to, which only its whole path tells. */
     for (size_t i = 0; ret == 0 && i < out->link_count; i++)
-        ret = put_path(b, out, out->links[i], err);
+        ret = put_path(b, out, out->links[i], true, err);
     return ret;
 }
 
@@ -386,19 +433,23 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
         .whole_environment = b->whole_environment,
         .place_count = (uint32_t)b->places.count,
         .asks_terminal = b->asks_terminal,
+        .salt = b->salt,
+        .content_count = (uint32_t)b->content_count,
     };
     const uint32_t *modules = put_names(b, &b->modules), *variables = put_names(b, &b->variables),
                    *places = put_names(b, &b->places);
     header.strings_size = (uint32_t)b->strings_size;
-    header.size =
-        sizeof(header) + out->group_count * sizeof(*out->groups) + out->entry_count * sizeof(*out->entries) +
-        (b->modules.count + b->variables.count + b->places.count) * sizeof(uint32_t) + b->strings_size;
+    header.size = sizeof(header) + out->group_count * sizeof(*out->groups) +
+                  out->entry_count * sizeof(*out->entries) + b->content_count * sizeof(*b->contents) +
+                  (b->modules.count + b->variables.count + b->places.count) * sizeof(uint32_t) +
+                  b->strings_size;
     char *p = arena_alloc(b->arena, header.size);
     *data = p;
     *size = header.size;
     p = append(p, &header, sizeof(header));
     p = append(p, out->groups, out->group_count * sizeof(*out->groups));
     p = append(p, out->entries, out->entry_count * sizeof(*out->entries));
+    p = append(p, b->contents, b->content_count * sizeof(*b->contents));
     p = append(p, modules, b->modules.count * sizeof(*modules));
     p = append(p, variables, b->variables.count * sizeof(*variables));
     p = append(p, places, b->places.count * sizeof(*places));
@@ -410,8 +461,11 @@ int manifest_build(struct arena *a, const struct manifest_source *source, void *
 {
     struct builder b = {.arena = a, .source = source, .python = ""};
     int ret = take_report(&b, err);
+    if (ret == 0 && getrandom(&b.salt, sizeof(b.salt), 0) != sizeof(b.salt))
+        ret = error_set(err, -errno, "draw a salt for the contents of files");
     if (ret < 0)
         return ret;
+    b.contents = ARENA_ARRAY(a, 2 * b.item_count + 1, struct manifest_content);
     sort_names(&b.modules);
     sort_names(&b.places);
     resolve_variables(&b);

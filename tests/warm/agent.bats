@@ -172,7 +172,7 @@ connection = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=
 }
 
 @test "template: reports files, directories, absent files, modules and variables" {
-    mkdir there
+    mkdir there other
     echo data >there/data
     local here
     here=$(realpath .)
@@ -182,7 +182,7 @@ os.environ.get("READ_ME")
 open("$here/there/data").close()
 os.listdir("$here/there")
 try:
-    open("$here/not-there")
+    open("$here/other/not-there")
 except OSError:
     pass
 try:
@@ -192,7 +192,7 @@ except ImportError:
 PYTHON
     WAKE_REPORT=1 run "$wake" --import=subject python3 -c 1
     echo "$output"
-    for record in "f$here/subject.py" "f$here/there/data" "d$here/there" "d$here" "a$here/not-there" msubject \
+    for record in "f$here/subject.py" "f$here/there/data" "d$here/there" "d$here" "a$here/other/not-there" msubject \
         mnot_installed eREAD_ME; do
         grep -qFx -- "$record" <<<"$output"
     done

@@ -526,7 +526,13 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
         for library in (*libraries, sys.executable)
         if "/" in library  # the kernel's, and the program itself, have no path
     }
-    kinds = {path: kind_of(path) for path in paths}
+    asked = {
+        real_path(os.path.join(here, path), folders, links)
+        for path in watch.status | trace.status | watch.files
+    }
+    opened = {real_path(os.path.join(here, path), folders, links) for path in trace.files}
+    kinds = {path: kind_of(path) for path in paths - (mapped - asked)}
+    kinds.update((path, "c") for path in opened - asked if kinds.get(path) == "f")
     for looked_at, of_file in (watch.status | trace.status, "f"), (watch.presence | trace.presence, "p"):
         for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
             kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]

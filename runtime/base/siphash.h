@@ -1,0 +1,28 @@
+/* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key nobody
+ * can make two contents with one hash, nor try out which content a hash belongs to. Aumasson and Bernstein,
+ * "SipHash: a fast short-input PRF", 2012; the variant with 128 bits is the authors' own. */
+#ifndef PYSBX_BASE_SIPHASH_H
+#define PYSBX_BASE_SIPHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct siphash_key {
+    uint64_t words[2]; /* of 8 bytes, the lowest first */
+};
+
+struct siphash {
+    uint64_t words[2];
+};
+
+struct siphash_state {
+    uint64_t v[4];
+    uint64_t size;         /* bytes so far */
+    unsigned char tail[8]; /* those of the last word that is not complete */
+};
+
+void siphash_begin(struct siphash_state *s, const struct siphash_key *key);
+void siphash_add(struct siphash_state *s, const void *data, size_t size);
+struct siphash siphash_end(struct siphash_state *s);
+
+#endif

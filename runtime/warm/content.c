@@ -1,0 +1,95 @@
+/* Times that can be trusted, and content where they cannot: mmap(2), sync_file_range(2), statfs(2), and
+ * Documentation/filesystems/locking.rst, page_mkwrite. */
+#include "warm/content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#ifndef EROFS_SUPER_MAGIC_V1
+#define EROFS_SUPER_MAGIC_V1 0xe0f5e1e2
+#endif
+#ifndef STATX_MNT_ID
+#define STATX_MNT_ID 0x1000U
+#endif
+
+/* Of stx_mnt_id, which struct statx of older C libraries has not. */
+#define MNT_ID_OFFSET 0x90
+
+/* How the pages of a file are written: on a file system that can be read only there are no dirty ones. */
+enum settling { SETTLE_PAGES, SETTLE_FILE, SETTLE_NOTHING };
+
+static const struct {
+    uint32_t magic;
+    enum settling settling;
+} known[] = {
+    {EXT4_SUPER_MAGIC, SETTLE_PAGES},
+    {XFS_SUPER_MAGIC, SETTLE_PAGES},
+    {BTRFS_SUPER_MAGIC, SETTLE_PAGES},
+    {F2FS_SUPER_MAGIC, SETTLE_PAGES},
+    /* The pages are those of the file beneath, which only fsync(2) passes on to. Who writes to it there is
+     * the engine: a container has an upper layer of its own. */
+    {OVERLAYFS_SUPER_MAGIC, SETTLE_FILE},
+    {SQUASHFS_MAGIC, SETTLE_NOTHING},
+    {EROFS_SUPER_MAGIC_V1, SETTLE_NOTHING},
+    {ISOFS_SUPER_MAGIC, SETTLE_NOTHING},
+};
+
+bool content_settle(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (known[i].magic != (uint32_t)fs.f_type)
+            continue;
+        const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+        if (known[i].settling == SETTLE_PAGES)
+            return sync_file_range(fd, 0, 0, all) == 0;
+        return known[i].settling == SETTLE_NOTHING || fsync(fd) == 0 || errno == EROFS;
+    }
+    return false;
+}
+
+int content_hash(int fd, const struct siphash_key *key, struct siphash *out)
+{
+    static unsigned char buffer[64 * 1024];
+    struct siphash_state state;
+    siphash_begin(&state, key);
+    for (off_t at = 0;;) {
+        ssize_t n = RETRY(pread(fd, buffer, sizeof(buffer), at));
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        siphash_add(&state, buffer, (size_t)n);
+        at += n;
+    }
+    *out = siphash_end(&state);
+    return 0;
+}
+
+bool content_is_mounted(int root, int fd)
+{
+    struct statx of_root, of_file;
+    const int flags = AT_EMPTY_PATH | AT_NO_AUTOMOUNT;
+    if (statx(root, "", flags, STATX_MNT_ID, &of_root) < 0 ||
+        statx(fd, "", flags, STATX_MNT_ID, &of_file) < 0)
+        return true;
+    /* Before Linux 5.8 the kernel says no number. */
+    if ((of_root.stx_mask & of_file.stx_mask & STATX_MNT_ID) == 0)
+        return true;
+    uint64_t numbers[2];
+    memcpy(&numbers[0], (const char *)&of_root + MNT_ID_OFFSET, sizeof(numbers[0]));
+    memcpy(&numbers[1], (const char *)&of_file + MNT_ID_OFFSET, sizeof(numbers[1]));
+    return numbers[0] != numbers[1];
+}

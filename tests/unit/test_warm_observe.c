@@ -1,0 +1,264 @@
+/* The observer of a probe: each kind of system call is noted with what it names, and goes on. A child loads
+ * the filter and makes the calls; this process serves them. */
+#include "warm/observe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/sys.h"
+#include "unit.h"
+#include "warm/params.h"
+
+static char directory[] = "/tmp/pysbx-unit.XXXXXX";
+
+/* Hand the listener over by a socket that the filter does not look at: with no address. */
+static void send_listener(int channel, int listener)
+{
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
+    struct iovec iov = {"l", 1};
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    *c = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(c), &listener, sizeof(listener));
+    if (sendmsg(channel, &message, 0) != 1)
+        _exit(2);
+}
+
+static int receive_listener(int channel)
+{
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))), byte;
+    struct iovec iov = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    int fd = -1;
+    if (recvmsg(channel, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message) != NULL)
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    return fd;
+}
+
+/* The first process loads the filter, passes the listener on by pidfd_getfd's way: the number is known. */
+struct run {
+    const char *records;
+    size_t size;
+    int status; /* of the child */
+    int served; /* what observer_serve said last */
+};
+
+static bool has_record(const struct run *run, const char *record)
+{
+    for (const char *p = run->records; p < run->records + run->size; p += strlen(p) + 1)
+        if (strcmp(p, record) == 0)
+            return true;
+    return false;
+}
+
+static void child_main(void (*calls)(void), int channel)
+{
+    struct arena a = {0};
+    const struct sock_filter *filter;
+    size_t count;
+    observe_filter(&a, &filter, &count);
+    const struct sock_fprog program = {(unsigned short)count, (struct sock_filter *)(uintptr_t)filter};
+    /* The helper that sends the listener was cloned before the filter, and shares the descriptors. */
+    int pipes[2], number = -1;
+    if (pipe(pipes) < 0)
+        _exit(2);
+    pid_t helper = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0L);
+    if (helper == 0) {
+        if (read(pipes[0], &number, sizeof(number)) == sizeof(number))
+            send_listener(channel, number);
+        _exit(0);
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    number = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    if (number < 0 || write(pipes[1], &number, sizeof(number)) != sizeof(number))
+        _exit(2);
+    waitpid(helper, NULL, 0);
+    syscall(SYS_close_range, 3, ~0U, 0);
+    calls();
+    _exit(0);
+}
+
+static struct run observe(struct arena *a, void (*calls)(void))
+{
+    struct run run = {.status = -1};
+    struct error err = {0};
+    struct observer *o;
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        bail_out("socketpair");
+    pid_t pid = fork();
+    if (pid == 0)
+        child_main(calls, sockets[1]);
+    close(sockets[1]);
+    cleanup_fd int listener = receive_listener(sockets[0]);
+    close(sockets[0]);
+    if (listener < 0)
+        bail_out("no listener");
+    if (observer_new(a, listener, &o, &err) < 0)
+        bail_out("%s", err.text);
+    for (struct pollfd p = {.fd = listener, .events = POLLIN}; poll(&p, 1, 10000) > 0;) {
+        if ((p.revents & POLLIN) == 0)
+            break;
+        if ((run.served = observer_serve(o, &err)) < 0) {
+            kill(pid, SIGKILL);
+            break;
+        }
+    }
+    waitpid(pid, &run.status, 0);
+    observer_stop(o, &run.records, &run.size);
+    return run;
+}
+
+static void look_at_files(void)
+{
+    struct stat st;
+    char target[64];
+    struct open_how how = {.flags = O_RDONLY};
+    (void)!chdir(directory);
+    int dir = open(".", O_PATH | O_DIRECTORY);
+    close(open("absolute", O_RDONLY));
+    close(openat(dir, "relative", O_RDONLY));
+    close(sys_openat2(dir, "how", &how, sizeof(how)));
+    close(open("path", O_PATH));
+    close(open("written", O_WRONLY));
+    close(open("/proc/self/cwd/magic", O_RDONLY));
+    close(open("/proc/self/root/etc//./none", O_RDONLY));
+    (void)stat("status", &st);
+    (void)fstatat(dir, "", &st, AT_EMPTY_PATH);
+    (void)access("present", R_OK);
+    (void)!readlink("link", target, sizeof(target));
+    (void)mkdir("/proc/made", 0700);
+    (void)access(WARM_VARIABLES "VARIABLE", 0);
+    (void)stat((const char *)8, &st);
+    close(open("absolute", O_RDONLY));
+}
+
+static void test_files(struct arena *a)
+{
+    struct run run = observe(a, look_at_files);
+    ok(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "the calls go on");
+    static const struct {
+        char kind;
+        const char *name;
+    } expected[] = {{'o', "absolute"}, {'o', "relative"}, {'o', "how"},     {'s', "path"}, {'p', "written"},
+                    {'o', "magic"},    {'s', "status"},   {'p', "present"}, {'p', "link"}};
+    char record[128];
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        snprintf(record, sizeof(record), "%c%s/%s", expected[i].kind, directory, expected[i].name);
+        ok(has_record(&run, record), "noted: %s", record);
+    }
+    ok(has_record(&run, "o/etc/none"), "a path through /proc/self/root, tidied");
+    ok(has_record(&run, "p/proc/made"), "a directory that was to be made");
+    ok(has_record(&run, "eVARIABLE"), "a variable");
+    size_t times = 0;
+    snprintf(record, sizeof(record), "o%s/absolute", directory);
+    for (const char *p = run.records; p < run.records + run.size; p += strlen(p) + 1)
+        times += strcmp(p, record) == 0;
+    is_int(times, 1, "once");
+}
+
+static void look_at_host(void)
+{
+    struct utsname name;
+    uname(&name);
+    uname(&name);
+    syscall(SYS_io_uring_setup, 0, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        close(open("/in-child", O_RDONLY));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+static void test_host(struct arena *a)
+{
+    struct run run = observe(a, look_at_host);
+    int names = 0;
+    for (const char *p = run.records; p < run.records + run.size; p += strlen(p) + 1)
+        names += p[0] == 'u';
+    is_int(names, 2, "each look at the name of the machine");
+    ok(has_record(&run, "Huse io_uring, which hides what they read"), "io_uring");
+    ok(has_record(&run, "F"), "a fork");
+    ok(has_record(&run, "o/in-child"), "what the child opens");
+}
+
+static void reach_out(void)
+{
+    struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/run/socket"};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    (void)connect(fd, (struct sockaddr *)&local, sizeof(local));
+}
+
+static void reach_far(void)
+{
+    struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9)};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    (void)sendto(fd, "x", 1, 0, (struct sockaddr *)&far, sizeof(far));
+}
+
+static void look_at_interfaces(void)
+{
+    close(socket(AF_NETLINK, SOCK_RAW, 0));
+}
+
+static void send_plainly(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
+        (void)send(pair[0], "x", 1, 0);
+}
+
+static void test_network(struct arena *a)
+{
+    struct run run = observe(a, reach_out);
+    ok(has_record(&run, "c/run/socket") && !has_record(&run, "N"), "a socket with a path");
+    run = observe(a, reach_far);
+    ok(has_record(&run, "N"), "another machine");
+    run = observe(a, look_at_interfaces);
+    ok(has_record(&run, "N"), "network interfaces");
+    run = observe(a, send_plainly);
+    is_int(run.size, 0, "a socket pair says nothing");
+}
+
+static void read_input(void)
+{
+    char byte;
+    (void)!read(STDIN_FILENO, &byte, 1);
+}
+
+static void test_input(struct arena *a)
+{
+    struct run run = observe(a, read_input);
+    is_int(run.served, -ENOTSUP, "standard input is not read");
+}
+
+int main(void)
+{
+    struct arena a = {0};
+    if (mkdtemp(directory) == NULL)
+        bail_out("mkdtemp");
+    test_files(&a);
+    test_host(&a);
+    test_network(&a);
+    test_input(&a);
+    rmdir(directory);
+    arena_free(&a);
+    return done_testing();
+}
