@@ -23,7 +23,6 @@
 #include "sandbox/rootfs.h"
 #include "sandbox/seccomp_notify.h"
 #include "spec/annotations.h"
-#include "warm/observe.h"
 
 void creation_release(struct creation *c)
 {
@@ -183,7 +182,8 @@ static int act(struct creation *c, const struct create_options *options, struct 
     if (ret >= 0)
         ret = rootfs_prepare(c->plan.rootfs_plan, err);
     if (ret == 0 && c->plan.has_process)
-        ret = seccomp_handover_new(options->observe ? &c->plan.process.observer : &c->plan.process.seccomp,
+        ret = seccomp_handover_new(options->observe != OBSERVE_NOT ? &c->plan.process.observer
+                                                                   : &c->plan.process.seccomp,
                                    &handover, err);
     if (ret == 0 && c->plan.has_process && c->plan.other_user_namespace)
         ret = rlimits_raise(&c->plan.process.rlimits, err);
@@ -216,10 +216,10 @@ static int carry_out(struct creation *c, const struct create_options *options, i
 {
     if (ret == 0) {
         c->plan.process.die_with_runtime = options->die_with_runtime;
-        if (options->observe) {
+        if (options->observe != OBSERVE_NOT) {
             struct seccomp_plan *filter = &c->plan.process.observer;
             *filter = (struct seccomp_plan){.notify = true, .origin = "observer"};
-            observe_filter(&c->arena, &filter->filter, &filter->count);
+            observe_filter(&c->arena, options->observe, &filter->filter, &filter->count);
         }
         fill_record(c, options);
         ret = act(c, options, err);

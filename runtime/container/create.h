@@ -22,18 +22,19 @@ struct creation {
     struct arena arena;
     struct plan plan;
     struct record record;
-    int root, dir;    /* state root, the container's directory */
-    int pidfd;        /* its init: a child of the calling process */
-    int sync;         /* to the init, until it executes its program */
-    int devices;      /* the loaded device program, -1 for none */
-    int listener;     /* of the observer's filter, -1 for none */
+    int root, dir; /* state root, the container's directory */
+    int pidfd;     /* its init: a child of the calling process */
+    int sync;      /* to the init, until it executes its program */
+    int devices;   /* the loaded device program, -1 for none */
+    int listener;  /* of the observer's filter, -1 for none */
     struct observer *observer;
     bool owns_cgroup; /* it was made; before that the name on record may be another container's */
     enum creation_goal goal;
 };
 
 #define CREATION_NONE                                                                                        \
-    ((struct creation){.plan = PLAN_NONE, .root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1, .listener = -1})
+    ((struct creation){                                                                                      \
+        .plan = PLAN_NONE, .root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1, .listener = -1})
 
 /* Plan and make the container; returns when the goal is reached. On failure nothing is left behind and the
  * creation is released. */

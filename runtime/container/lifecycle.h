@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "cgroup/cgroup.h"
 #include "container/record.h"
+#include "warm/observe.h"
 
 struct error;
 struct json_out;
@@ -39,7 +40,7 @@ struct create_options {
     bool no_subreaper;          /* run only */
     bool die_with_runtime;      /* the program is killed when the process that made it ends */
     const char *landlock_allow; /* a file that Landlock's rules leave readable; or NULL */
-    bool observe;               /* the runtime is told what the program looks at: warm/observe.h */
+    enum observe_mode observe;  /* the program, of a probe or template */
 };
 
 struct exec_options {

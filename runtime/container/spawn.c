@@ -24,7 +24,6 @@
 #include "sandbox/loopback.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp_notify.h"
-#include "warm/observe.h"
 
 /* A child that is gone is no error here: why it went is still to be read from the socket. */
 static int tell_child(const struct creation *c, enum sync_message message, struct error *err)
@@ -176,10 +175,11 @@ static int pass_listener(struct creation *c, struct seccomp_handover *handover, 
     return seccomp_notify_send(&c->plan.process.seccomp, handover, c->pidfd, &receiver, err);
 }
 
-static int begin_to_observe(struct creation *c, struct seccomp_handover *handover, struct error *err)
+static int begin_to_observe(struct creation *c, enum observe_mode mode, struct seccomp_handover *handover,
+                            struct error *err)
 {
     c->listener = seccomp_notify_take(handover, c->pidfd, err);
-    return c->listener < 0 ? c->listener : observer_new(&c->arena, c->listener, &c->observer, err);
+    return c->listener < 0 ? c->listener : observer_new(&c->arena, c->listener, mode, &c->observer, err);
 }
 
 /* The program of a probe is executed, and its first system calls are answered, before the end of the channel
@@ -288,7 +288,8 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = put_on_record(c, options, &progress, err);
             break;
         case SYNC_LISTENER:
-            ret = options->observe ? begin_to_observe(c, handover, err) : pass_listener(c, handover, err);
+            ret = options->observe != OBSERVE_NOT ? begin_to_observe(c, options->observe, handover, err)
+                                                  : pass_listener(c, handover, err);
             break;
         case SYNC_READY:
             ready = true;

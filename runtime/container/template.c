@@ -162,7 +162,8 @@ struct speaker {
     uint64_t end;
     unsigned timeout; /* seconds, of which `end` is the end */
     char module[MODULE_MAX];
-    const char *trace; /* what the observer has noted, once the process has asked */
+    bool asked; /* the process has asked what the observer has noted: */
+    const char *trace;
     size_t trace_size;
 };
 
@@ -239,8 +240,9 @@ static int read_report(struct speaker *s, struct template_report *out, pid_t *pi
         }
         size += size == 0 ? take_progress(data, (size_t)n, s->module) : (size_t)n;
         const char *last = last_record(data, size);
-        if (last == data && *last == 'q' && s->trace == NULL) {
-            size = 0;
+        if (last != NULL && str_eq(last, "q") && !s->asked) {
+            s->asked = true;
+            size = (size_t)(last - data);
             if ((ret = send_trace(s, err)) < 0)
                 return ret;
         } else if (last != NULL && *last == 'x') {
@@ -289,7 +291,7 @@ static int attend(struct speaker *s, const char *order, const struct template_ta
     struct creation *c = s->creation;
     const char *state = NULL;
     pid_t pid = 0;
-    bool probe = c->observer != NULL;
+    bool probe = order[0] == 's';
     cleanup_fd int dir = -1, root = -1;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : template_state_read(&c->arena, init, c->record.pid, &state, err);
@@ -351,7 +353,9 @@ static int run_container(struct arena *a, const struct template_request *r,
                                      .detach = true,
                                      .die_with_runtime = true,
                                      .landlock_allow = WARM_AGENT_PATH,
-                                     .observe = needs == NULL};
+                                     .observe = needs == NULL         ? OBSERVE_PROBE
+                                                : needs->reads_mounts ? OBSERVE_TEMPLATE
+                                                                      : OBSERVE_NOT};
     const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
     cleanup_fd int report = -1;
     int ret = put_streams(&report, r->timeout, err);

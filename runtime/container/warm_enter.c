@@ -119,6 +119,8 @@ static int check(const struct process_plan *plan, const char *program, int chann
         return 0;
     ret = manifest_check_environment(warm->slot.manifest, plan->envp, err);
     if (ret == 0)
+        ret = manifest_check_values(warm->slot.manifest, err);
+    if (ret == 0)
         ret = manifest_check_places(warm->slot.manifest, err);
     if (ret == 0)
         ret = manifest_check_streams(warm->slot.manifest, err);

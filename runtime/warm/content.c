@@ -78,6 +78,30 @@ int content_hash(int fd, const struct siphash_key *key, struct siphash *out)
     return 0;
 }
 
+ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX])
+{
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        out[0] = errno == ENOENT || errno == ENOTDIR ? 'a' : 'x';
+        return 1;
+    }
+    out[0] = S_ISDIR(st.st_mode) ? 'd' : 'f';
+    if (out[0] == 'd')
+        return 1;
+    size_t size = 1;
+    cleanup_fd int fd = open(path, CONTENT_OPEN);
+    ssize_t n = fd < 0 ? -1 : 1;
+    while (n > 0 && size < CONTENT_VALUE_MAX) {
+        n = RETRY(read(fd, out + size, CONTENT_VALUE_MAX - size));
+        size += n > 0 ? (size_t)n : 0;
+    }
+    if (n < 0) {
+        out[0] = 'x';
+        return 1;
+    }
+    return (ssize_t)size;
+}
+
 bool content_is_mounted(int root, int fd)
 {
     struct statx of_root, of_file;

@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/siphash.h"
 
@@ -19,6 +21,12 @@ bool content_settle(int fd);
 
 /* The hash of all that is in a regular file, from its beginning. System calls only. 0 or negative errno. */
 int content_hash(int fd, const struct siphash_key *key, struct siphash *out);
+
+/* What a file of /proc or /sys says to this process: a letter (a absent, d directory, x it cannot be opened
+ * or read, f anything else) and, behind "f", what can be read of it. Its size in bytes, at most
+ * CONTENT_VALUE_MAX; more is cut off. */
+#define CONTENT_VALUE_MAX ((size_t)16 * 1024)
+ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX]);
 
 /* Is a file part of another mount than the directory `root`? True when that cannot be found out. */
 bool content_is_mounted(int root, int fd);

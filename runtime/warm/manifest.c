@@ -47,6 +47,9 @@ static bool is_sound(const struct manifest *m)
     for (uint32_t i = 0; i < h->entry_count; i++)
         if (!is_string(m, m->entries[i].name) || m->entries[i].content > h->content_count)
             return false;
+    for (uint32_t i = 0; i < h->value_count; i++)
+        if (!is_string(m, m->values[i].path) || m->strings[m->values[i].path] != '/')
+            return false;
     for (uint32_t i = 0; i < h->content_count; i++)
         if (m->contents[i].rule > CONTENT_TRUSTED)
             return false;
@@ -71,10 +74,12 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
     uint64_t groups = (uint64_t)h->group_count * sizeof(struct manifest_group);
     uint64_t entries = (uint64_t)h->entry_count * sizeof(struct manifest_entry);
     uint64_t contents = (uint64_t)h->content_count * sizeof(struct manifest_content);
+    uint64_t values = (uint64_t)h->value_count * sizeof(struct manifest_value);
     uint64_t modules = (uint64_t)h->module_count * sizeof(uint32_t);
     uint64_t variables = (uint64_t)h->variable_count * sizeof(uint32_t);
     uint64_t places = (uint64_t)h->place_count * sizeof(uint32_t);
-    if (sizeof(*h) + groups + entries + contents + modules + variables + places + h->strings_size != size)
+    if (sizeof(*h) + groups + entries + contents + values + modules + variables + places + h->strings_size !=
+        size)
         return damaged(err);
     const char *p = (const char *)data + sizeof(*h);
     struct manifest *m = ARENA_NEW(a, struct manifest);
@@ -82,7 +87,8 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
     m->groups = (const struct manifest_group *)(const void *)p;
     m->entries = (const struct manifest_entry *)(const void *)(p += groups);
     m->contents = (const struct manifest_content *)(const void *)(p += entries);
-    m->modules = (const uint32_t *)(const void *)(p += contents);
+    m->values = (const struct manifest_value *)(const void *)(p += contents);
+    m->modules = (const uint32_t *)(const void *)(p += values);
     m->variables = (const uint32_t *)(const void *)(p += modules);
     m->places = (const uint32_t *)(const void *)(p += variables);
     m->strings = p + places;
@@ -255,6 +261,22 @@ int manifest_check_environment(const struct manifest *m, char *const *envp, stru
             return error_text(err, -ESTALE, "variable '%.*s' has another value", (int)length, expected);
     }
     return m->header->whole_environment != 0 ? check_additions(m, envp, err) : 0;
+}
+
+int manifest_check_values(const struct manifest *m, struct error *err)
+{
+    static char value[CONTENT_VALUE_MAX];
+    for (uint32_t i = 0; i < m->header->value_count; i++) {
+        const char *path = m->strings + m->values[i].path;
+        ssize_t size = content_kernel_value(path, value);
+        struct siphash_state state;
+        siphash_begin(&state, &m->header->salt);
+        siphash_add(&state, value, size > 0 ? (size_t)size : 0);
+        struct siphash now = siphash_end(&state);
+        if (size < 0 || memcmp(&now, &m->values[i].hash, sizeof(now)) != 0)
+            return error_text(err, -ESTALE, "'%s' says something else", path);
+    }
+    return 0;
 }
 
 int manifest_check_places(const struct manifest *m, struct error *err)

@@ -20,7 +20,8 @@ struct look;
  * that it is there and of what kind, D the same of a directory, a a path that must be absent, l a symbolic
  * link on the way to one of these, w a directory in which the imports have made a file that is gone, m a
  * top-level module, e a variable, E the whole environment, t that the imports ask whether a standard stream
- * is a terminal, o a file that is mapped, g the digest of a random generator's state (both for the template
+ * is a terminal, o a file that is mapped, g the digest of a random generator's state, V "HEX:PATH" what a
+ * file of the kernel says (content.h), M that a library reads /proc/self/mounts (these three for the template
  * alone), x failure, with its reason, r ready, the last record. */
 struct manifest_source {
     const char *report;
@@ -71,6 +72,10 @@ int manifest_check_shadow(const struct manifest *manifest, const struct look *lo
 
 /* Do the variables that the imports read have the values they had? -ESTALE names one. */
 int manifest_check_environment(const struct manifest *manifest, char *const *envp, struct error *err);
+
+/* Do the files of /proc and /sys that the imports read say what they said? -ESTALE names one. By a process of
+ * the container; system calls only. */
+int manifest_check_values(const struct manifest *manifest, struct error *err);
 
 /* May this process make files where the imports made some? Who looks for a place for temporary ones does
  * (tempfile.gettempdir). -ESTALE names a directory. System calls only. */

@@ -39,7 +39,7 @@ struct builder {
     const struct manifest_source *source;
     struct item *items;
     size_t item_count;
-    struct names modules, variables, places;
+    struct names modules, variables, places, values;
     struct manifest_content *contents;
     size_t content_count;
     uint64_t content_size; /* bytes of those that are read at each start */
@@ -99,7 +99,11 @@ static int take_record(struct builder *b, const char *record, struct error *err)
     case 'E':
         b->whole_environment = true;
         return 0;
-    case 'o': /* for the template alone: what is mapped is known by the image */
+    case 'V':
+        b->values.items[b->values.count++] = text;
+        return 0;
+    case 'M': /* for the template alone, as the two that follow: what is mapped is known by the image */
+    case 'o':
     case 'g':
         return 0;
     case 't':
@@ -125,6 +129,7 @@ static int take_report(struct builder *b, struct error *err)
     b->modules.items = ARENA_ARRAY(b->arena, count, const char *);
     b->variables.items = ARENA_ARRAY(b->arena, count, const char *);
     b->places.items = ARENA_ARRAY(b->arena, count, const char *);
+    b->values.items = ARENA_ARRAY(b->arena, count, const char *);
     for (const char *record = report; record < end; record += strlen(record) + 1) {
         if (record[0] == 'r' && b->python[0] == '\0')
             return error_text(err, -EPROTO, "the template does not say which Python it is");
@@ -406,7 +411,35 @@ static size_t strings_room(const struct builder *b)
         room += strlen(b->variables.items[i]) + 1;
     for (size_t i = 0; i < b->places.count; i++)
         room += strlen(b->places.items[i]) + 1;
+    for (size_t i = 0; i < b->values.count; i++)
+        room += strlen(b->values.items[i]) + 1;
     return room;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "HEX:PATH" of each record. */
+static int put_values(struct builder *b, struct manifest_value **out, struct error *err)
+{
+    struct manifest_value *values = ARENA_ARRAY(b->arena, b->values.count + 1, struct manifest_value);
+    for (size_t i = 0; i < b->values.count; i++) {
+        const char *text = b->values.items[i];
+        struct siphash_state state;
+        siphash_begin(&state, &b->salt);
+        for (; digit(text[0]) >= 0 && digit(text[1]) >= 0; text += 2) {
+            unsigned char byte = (unsigned char)(digit(text[0]) << 4 | digit(text[1]));
+            siphash_add(&state, &byte, 1);
+        }
+        if (text[0] != ':' || text[1] != '/' || strlen(text + 1) >= PATH_MAX)
+            return error_text(err, -EPROTO, "the template reports the value '%.32s', which has no meaning",
+                              b->values.items[i]);
+        values[i] = (struct manifest_value){.hash = siphash_end(&state), .path = put_text(b, text + 1)};
+    }
+    *out = values;
+    return 0;
 }
 
 static char *append(char *p, const void *data, size_t size)
@@ -416,7 +449,8 @@ static char *append(char *p, const void *data, size_t size)
     return p + size;
 }
 
-static void assemble(struct builder *b, const struct output *out, void **data, size_t *size)
+static void assemble(struct builder *b, const struct output *out, const struct manifest_value *values,
+                     void **data, size_t *size)
 {
     const struct manifest_source *source = b->source;
     struct manifest_header header = {
@@ -435,14 +469,15 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
         .asks_terminal = b->asks_terminal,
         .salt = b->salt,
         .content_count = (uint32_t)b->content_count,
+        .value_count = (uint32_t)b->values.count,
     };
     const uint32_t *modules = put_names(b, &b->modules), *variables = put_names(b, &b->variables),
                    *places = put_names(b, &b->places);
     header.strings_size = (uint32_t)b->strings_size;
-    header.size = sizeof(header) + out->group_count * sizeof(*out->groups) +
-                  out->entry_count * sizeof(*out->entries) + b->content_count * sizeof(*b->contents) +
-                  (b->modules.count + b->variables.count + b->places.count) * sizeof(uint32_t) +
-                  b->strings_size;
+    header.size =
+        sizeof(header) + out->group_count * sizeof(*out->groups) + out->entry_count * sizeof(*out->entries) +
+        b->content_count * sizeof(*b->contents) + b->values.count * sizeof(*values) +
+        (b->modules.count + b->variables.count + b->places.count) * sizeof(uint32_t) + b->strings_size;
     char *p = arena_alloc(b->arena, header.size);
     *data = p;
     *size = header.size;
@@ -450,6 +485,7 @@ static void assemble(struct builder *b, const struct output *out, void **data, s
     p = append(p, out->groups, out->group_count * sizeof(*out->groups));
     p = append(p, out->entries, out->entry_count * sizeof(*out->entries));
     p = append(p, b->contents, b->content_count * sizeof(*b->contents));
+    p = append(p, values, b->values.count * sizeof(*values));
     p = append(p, modules, b->modules.count * sizeof(*modules));
     p = append(p, variables, b->variables.count * sizeof(*variables));
     p = append(p, places, b->places.count * sizeof(*places));
@@ -476,7 +512,10 @@ int manifest_build(struct arena *a, const struct manifest_source *source, void *
         .links = ARENA_ARRAY(a, b.item_count + 1, const char *),
     };
     ret = put_items(&b, &out, err);
+    struct manifest_value *values = NULL;
     if (ret == 0)
-        assemble(&b, &out, data, size);
+        ret = put_values(&b, &values, err);
+    if (ret == 0)
+        assemble(&b, &out, values, data, size);
     return ret;
 }

@@ -1,6 +1,6 @@
-/* How a manifest lies in memory and in the image: header, groups, entries, contents, modules, variables,
- * places, strings. Offsets of strings count from the first string. Numbers are those of the machine that
- * wrote it. */
+/* How a manifest lies in memory and in the image: header, groups, entries, contents, values,
+ * modules, variables, places, strings. Offsets of strings count from the first string. Numbers are those of
+ * the machine that wrote it. */
 #ifndef PYSBX_WARM_MANIFEST_FORMAT_H
 #define PYSBX_WARM_MANIFEST_FORMAT_H
 
@@ -48,6 +48,12 @@ struct manifest_entry {
     uint32_t reserved;
 };
 
+/* A file of the kernel, which each container has its own of: what it says. */
+struct manifest_value {
+    struct siphash hash; /* of kernel_value() */
+    uint32_t path, reserved;
+};
+
 struct manifest_header {
     uint64_t magic, size;
     int64_t built;
@@ -60,6 +66,8 @@ struct manifest_header {
     uint32_t place_count;
     uint32_t asks_terminal; /* the imports asked whether a standard stream is one */
     uint32_t content_count;
+    uint32_t value_count;
+    uint32_t reserved;
 };
 
 /* Points into the data. */
@@ -68,6 +76,7 @@ struct manifest {
     const struct manifest_group *groups;
     const struct manifest_entry *entries;
     const struct manifest_content *contents;
+    const struct manifest_value *values;
     const uint32_t *modules;   /* names, sorted */
     const uint32_t *variables; /* "NAME=value", or "NAME" for one that was not set; sorted */
     const uint32_t *places;    /* directories, sorted */

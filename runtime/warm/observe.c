@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -23,6 +24,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "warm/observe_filter.h"
@@ -33,15 +35,22 @@
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
+#ifndef SECCOMP_ADDFD_FLAG_SEND
+#define SECCOMP_ADDFD_FLAG_SEND (1UL << 1) /* Linux 5.14 */
+#endif
+
 /* What one template may make the runtime remember: a report has as many records at most. */
 #define RECORDS_MAX 200000
 #define RECORD_MAX  (PATH_MAX + 2)
-#define SLOTS       (1U << 19) /* of the set: a power of two, and never full */
+#define MOUNTS_MAX  ((size_t)4 * 1024 * 1024) /* bytes of /proc/PID/mounts */
+#define SLOTS       (1U << 19)                /* of the set: a power of two, and never full */
 
 struct observer {
     struct arena *arena;
     int listener;
+    enum observe_mode mode;
     bool stopped;
+    pid_t quiet;                   /* the thread that asks whether something is there, or 0 */
     struct seccomp_notif *request; /* of the size that the kernel has */
     struct seccomp_notif_resp *response;
     size_t request_size, response_size;
@@ -50,13 +59,14 @@ struct observer {
     size_t size, room, count;
 };
 
-int observer_new(struct arena *a, int listener, struct observer **out, struct error *err)
+int observer_new(struct arena *a, int listener, enum observe_mode mode, struct observer **out,
+                 struct error *err)
 {
     struct seccomp_notif_sizes sizes;
     if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
         return error_set(err, -errno, "ask for the sizes of seccomp notifications");
     struct observer *o = ARENA_NEW(a, struct observer);
-    *o = (struct observer){.arena = a, .listener = listener};
+    *o = (struct observer){.arena = a, .listener = listener, .mode = mode};
     o->request_size = sizes.seccomp_notif > sizeof(*o->request) ? sizes.seccomp_notif : sizeof(*o->request);
     o->response_size =
         sizes.seccomp_notif_resp > sizeof(*o->response) ? sizes.seccomp_notif_resp : sizeof(*o->response);
@@ -276,10 +286,11 @@ static void note_path(struct observer *o, const struct observed_call *call)
 {
     char path[PATH_MAX];
     const __u64 *args = o->request->data.args;
+    pid_t pid = (pid_t)o->request->pid;
     struct open_how how = {0};
     int ret = read_path(o, call, path);
     if (ret == 0 && call->kind == OBSERVED_OPEN2)
-        ret = read_memory((pid_t)o->request->pid, args[call->detail], &how, sizeof(how));
+        ret = read_memory(pid, args[call->detail], &how, sizeof(how));
     /* The call fails as well, or its process has ended; before its first program the runtime's child may be
      * closed to others, and executes what the runtime has found. */
     if (ret == -EFAULT || ret == -ENOENT || ret == -ENAMETOOLONG || ret == -ESRCH ||
@@ -289,9 +300,13 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note(o, 'H', "do something that cannot be observed");
         return;
     }
-    const char *variable = str_after(path, WARM_VARIABLES);
-    if (variable != NULL)
+    const char *variable = str_after(path, WARM_VARIABLES), *quiet = str_after(path, WARM_QUIET);
+    if (quiet != NULL)
+        o->quiet = *quiet == '1' ? pid : 0;
+    else if (variable != NULL)
         note(o, 'e', variable);
+    else if (o->quiet == pid)
+        note(o, 'p', path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)
         note_open(o, call->kind == OBSERVED_OPEN ? args[call->detail] : how.flags, path);
     else
@@ -342,6 +357,53 @@ static void note_call(struct observer *o)
     }
 }
 
+/* The path that a template opens, if it is that of its mounts. */
+static bool is_mounts(const struct observer *o)
+{
+    char path[PATH_MAX];
+    const struct observed_call *call = observed_call(o->request->data.nr);
+    if (o->request->data.arch != AUDIT_ARCH_X86_64 || call == NULL || read_path(o, call, path) < 0)
+        return false;
+    const char *in = in_process(path);
+    return str_eq(path, "/proc/mounts") || (in != NULL && str_eq(in, "mounts"));
+}
+
+/* Lines as in fstab(5), of which only what is mounted where is left. Negative errno, or a file in memory. */
+static int make_mounts(const struct observer *o)
+{
+    struct error ignored = {0};
+    char *text, *save = NULL;
+    cleanup_fd int dir = proc_open_process((pid_t)o->request->pid, &ignored);
+    int ret = dir < 0 ? dir : io_read_file_at(o->arena, dir, "mounts", MOUNTS_MAX, &text, NULL);
+    if (ret < 0)
+        return ret;
+    cleanup_fd int fd = memfd_create("mounts", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        char *fields = NULL;
+        strtok_r(line, " ", &fields);
+        const char *place = strtok_r(NULL, " ", &fields), *type = strtok_r(NULL, " ", &fields);
+        if (place == NULL || type == NULL)
+            return -EBADMSG;
+        dprintf(fd, "none %s %s rw 0 0\n", place, type);
+    }
+    return lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd_steal(&fd);
+}
+
+/* Answer the call that opens its mounts by another file. */
+static int give_mounts(const struct observer *o, struct error *err)
+{
+    cleanup_fd int fd = make_mounts(o);
+    struct seccomp_notif_addfd answer = {
+        .id = o->request->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (__u32)fd, .newfd_flags = O_CLOEXEC};
+    if (fd < 0)
+        return error_set(err, fd, "write down the template's mounts");
+    if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &answer) < 0 && errno != ENOENT)
+        return error_set(err, -errno, "answer a seccomp notification with a file");
+    return 0;
+}
+
 static bool is_input(const struct observer *o)
 {
     return o->request->data.arch == AUDIT_ARCH_X86_64 && o->request->data.nr == SYS_read;
@@ -353,9 +415,12 @@ int observer_serve(struct observer *o, struct error *err)
     if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_RECV, o->request) < 0)
         return errno == EINTR || errno == ENOENT ? 0
                                                  : error_set(err, -errno, "receive a seccomp notification");
-    if (!o->stopped && is_input(o))
+    if (o->mode == OBSERVE_TEMPLATE && is_mounts(o))
+        return give_mounts(o, err);
+    bool notes = o->mode == OBSERVE_PROBE && !o->stopped;
+    if (notes && is_input(o))
         return error_text(err, -ENOTSUP, "the imports read standard input");
-    if (!o->stopped)
+    if (notes)
         note_call(o);
     memset(o->response, 0, o->response_size);
     o->response->id = o->request->id;

@@ -23,14 +23,24 @@
 struct arena;
 struct error;
 
+enum observe_mode {
+    OBSERVE_NOT,
+    OBSERVE_PROBE,    /* note what the imports look at */
+    OBSERVE_TEMPLATE, /* note nothing, but let /proc/PID/mounts say only what is mounted where: what libffi
+                         reads there when it makes a callback, and what is in memory from then on, has paths
+                         of the host in it, and names of the container that makes the snapshot */
+};
+
 /* The filter, to be loaded with a listener (SECCOMP_FILTER_FLAG_NEW_LISTENER). Instructions in the arena. */
-void observe_filter(struct arena *a, const struct sock_filter **filter, size_t *count);
+void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter,
+                    size_t *count);
 
 struct observer; /* in the arena it was made in */
 
 /* An observer for the listener, which stays the caller's. 0 or negative errno: the kernel knows no such
  * listener. */
-int observer_new(struct arena *a, int listener, struct observer **out, struct error *err);
+int observer_new(struct arena *a, int listener, enum observe_mode mode, struct observer **out,
+                 struct error *err);
 
 /* Serve one system call that waits; to be called when poll(2) says that the listener can be read. 0, also
  * when its process has ended meanwhile, or negative errno: -ENOTSUP for an import that would wait for ever.

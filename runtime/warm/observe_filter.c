@@ -181,13 +181,15 @@ static void add_exceptions(struct program *p, const struct observed_call *call)
 #define LENGTH_OF_CALL  10
 #define LENGTH_OF_FRAME 6
 
-void observe_filter(struct arena *a, const struct sock_filter **filter, size_t *count)
+void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter, size_t *count)
 {
     struct program p = {ARENA_ARRAY(a, CALLS * LENGTH_OF_CALL + LENGTH_OF_FRAME, struct sock_filter), 0};
     add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
     add_jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
     add_return(&p, SECCOMP_RET_USER_NOTIF); /* calls of 32-bit programs are not in the table */
     for (size_t i = 0; i < CALLS; i++) {
+        if (mode == OBSERVE_TEMPLATE && calls[i].kind != OBSERVED_OPEN && calls[i].kind != OBSERVED_OPEN2)
+            continue;
         add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
         size_t test = p.count;
         add_jump(&p, BPF_JEQ, (uint32_t)calls[i].number, 0, 0);

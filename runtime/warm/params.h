@@ -14,6 +14,10 @@
  * file exists, the look-up is the message (observe.h). */
 #define WARM_VARIABLES "/dev/.pysbx-variable/"
 
+/* The same way a probe says that it is about to ask whether a path is there, by a call that asks for more,
+ * and that it has done so: "1" and "0" below this directory. */
+#define WARM_QUIET "/dev/.pysbx-quiet/"
+
 #define WARM_PARAMS_MAGIC 0x5059534257524d31ULL
 
 /* What the command line of the interpreter asks for; see warm/command_line.h. */

@@ -58,16 +58,19 @@ _Noreturn void restore_go(struct restore *restore, int error_fd)
     abort();
 }
 
-void observe_filter(struct arena *a, const struct sock_filter **filter, size_t *count)
+void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter, size_t *count)
 {
     (void)a;
+    (void)mode;
     *filter = NULL;
     *count = 0;
 }
 
-int observer_new(struct arena *a, int listener, struct observer **out, struct error *err)
+int observer_new(struct arena *a, int listener, enum observe_mode mode, struct observer **out,
+                 struct error *err)
 {
     (void)a;
+    (void)mode;
     (void)listener;
     *out = NULL;
     return error_text(err, -ENOTSUP, "%s", reason);

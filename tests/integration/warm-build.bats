@@ -194,9 +194,10 @@ names = [name for _, name in socket.if_nameindex()]
 if names != ["lo"]: os._exit(8)'
     configure 'config["root"]["readonly"] = False; share("network")'
     own_root python
-    program require 'print("ran")'
-    expect 0 run_box
+    program auto 'print("ran")'
+    expect 0 runtime --debug run --bundle bundle box
     output_is ran
+    stderr_has "the imports reach for the network" # and have seen nothing but "lo" there
     [[ ! -e modules/written && ! -e root/written ]]
 }
 

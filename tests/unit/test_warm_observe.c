@@ -72,7 +72,7 @@ static void child_main(void (*calls)(void), int channel)
     struct arena a = {0};
     const struct sock_filter *filter;
     size_t count;
-    observe_filter(&a, &filter, &count);
+    observe_filter(&a, OBSERVE_PROBE, &filter, &count);
     const struct sock_fprog program = {(unsigned short)count, (struct sock_filter *)(uintptr_t)filter};
     /* The helper that sends the listener was cloned before the filter, and shares the descriptors. */
     int pipes[2], number = -1;
@@ -110,7 +110,7 @@ static struct run observe(struct arena *a, void (*calls)(void))
     close(sockets[0]);
     if (listener < 0)
         bail_out("no listener");
-    if (observer_new(a, listener, &o, &err) < 0)
+    if (observer_new(a, listener, OBSERVE_PROBE, &o, &err) < 0)
         bail_out("%s", err.text);
     for (struct pollfd p = {.fd = listener, .events = POLLIN}; poll(&p, 1, 10000) > 0;) {
         if ((p.revents & POLLIN) == 0)

@@ -26,9 +26,21 @@ ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of 
 COMMON = (
     *("/proc", "/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/filesystems", "/proc/modules", "/proc/version"),
     *("/proc/self", "/proc/self/auxv", "/proc/self/comm", "/proc/self/exe", "/proc/self/fd*", "/proc/self/maps"),
-    *("/proc/self/smaps", "/proc/self/task", "/proc/thread-self", "/proc/sys/kernel/*", "/proc/sys/vm/*"),
-    *("/sys/bus/*", "/sys/class/*", "/sys/devices/*", "/sys/kernel/*", "/sys/module/*", "/sys/firmware/*"),
+    *("/proc/self/smaps", "/proc/self/task", "/proc/thread-self", "/sys", "/sys/bus/*", "/sys/devices/*"),
+    # What this says of ids, groups, capabilities and CPUs is part of the key.
+    "/proc/self/status",
 )
+# Files that say something else at each look, or in each container; of any other file the content is compared.
+VARYING = (
+    *("/proc/diskstats", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/schedstat", "/proc/softirqs"),
+    *("/proc/stat", "/proc/swaps", "/proc/uptime", "/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/*"),
+    *("/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo", "/proc/self/mountstats", "/proc/self/cmdline"),
+    *("/proc/self/io", "/proc/self/sched*", "/proc/self/stat", "/proc/self/statm", "/proc/self/timers"),
+)
+NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
+VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
+MOUNTS = "/proc/mounts", "/proc/self/mounts"
+QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
 ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
 AGENT_FILES = "/dev/.pysbx"  # the agent, and what observe.h takes for other things
@@ -83,6 +95,8 @@ class Trace:
         self.refused: "list[str]" = []
         self.kernel: set[str] = set()  # files that the kernel makes
         self.sockets: set[str] = set()  # that were connected to
+        self.reads_mounts = False
+        self.values: set[str] = set()  # files of the kernel that are compared
         paths = {b"c": self.sockets, b"o": self.files, b"s": self.status, b"p": self.presence}
         for record in records.split(b"\0")[:-1]:
             kind, text = record[:1], record[1:]
@@ -105,10 +119,11 @@ class Trace:
     def add_path(self, paths: set[str], path: str) -> None:
         (self.kernel if f"{path}/".startswith(("/proc/", "/sys/")) else paths).add(path)
 
-    def check(self) -> "tuple[bool, str | None]":
+    def check(self, heard: set[str]) -> "tuple[bool, str | None]":
         """Look at the kernel's files: has one of them the environment, and why is there no snapshot (None: it may be).
 
-        A file that differs from container to container, or from one moment to the next, is a reason.
+        A file that differs from container to container, or from one moment to the next, is a reason. libffi looks for
+        the name of a file system among the mounts: those that Python has not opened (`heard`) may be read.
         """
         reads_environment = False
         for path in sorted(self.kernel):
@@ -118,26 +133,72 @@ class Trace:
             if parts[2:5] == ["self", "task"] and len(parts) > 5:
                 parts[2:5] = ["self"]
             name = "/".join(parts)
-            if name == "/proc/self/environ":
+            if name in MOUNTS and path not in heard:
+                self.reads_mounts = True
+            elif name == "/proc/self/environ":
                 reads_environment = True
             elif name in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname"):
                 return reads_environment, ASK_NAME
-            elif not any(name.startswith(c[:-1]) if c.endswith("*") else name == c for c in COMMON):
+            elif is_one_of(name, NETWORK):
+                return reads_environment, ASK_NETWORK
+            elif is_one_of(name, VARYING):
                 return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
+            elif not is_one_of(name, COMMON):
+                self.values.add(name)
         return reads_environment, None
 
 
-class Heard:
-    """A function of os that notes its first argument; in a class it is no method, as it is none itself."""
+def is_one_of(path: str, patterns: "tuple[str, ...]") -> bool:
+    return any(path.startswith(p[:-1]) if p.endswith("*") else path == p for p in patterns)
 
-    def __init__(self, function: "Any", note: "Any") -> None:
+
+def kernel_value(path: str) -> bytes:
+    """Return what a file of the kernel says, as content_kernel_value() of runtime/warm/content.h."""
+    try:
+        kind = posix.stat(path).st_mode & 0o170000
+    except (FileNotFoundError, NotADirectoryError):
+        return b"a"
+    except OSError:
+        return b"x"
+    if kind == 0o040000:
+        return b"d"
+    value = b"f"
+    try:
+        file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC)
+    except OSError:
+        return b"x"
+    try:
+        while len(value) < VALUE_MAX and (piece := posix.read(file, VALUE_MAX - len(value))):
+            value += piece
+    except OSError:
+        return b"x"
+    finally:
+        posix.close(file)
+    return value
+
+
+class Heard:
+    """A function of os that notes its first argument; in a class it is no method, as it is none itself.
+
+    One that asks only whether something is there, by a system call that asks for more, is `quiet`: the runtime takes
+    what it sees meanwhile for no more than that (WARM_QUIET in runtime/warm/params.h).
+    """
+
+    def __init__(self, function: "Any", note: "Any", quiet: bool = False) -> None:
         self.function = function
         self.note = note
+        self.quiet = quiet
 
     def __call__(self, *given: object, **named: object) -> object:
         if named.get("dir_fd") is None:
             self.note(given[0] if given else named.get("path"))
-        return self.function(*given, **named)
+        if not self.quiet:
+            return self.function(*given, **named)
+        posix.access(f"{QUIET}1", 0)
+        try:
+            return self.function(*given, **named)
+        finally:
+            posix.access(f"{QUIET}0", 0)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.function, name)
@@ -187,7 +248,7 @@ class Watch:
             if getattr(function, "__globals__", {}).get("os") is system and function.__closure__ is None:
                 # A copy that asks by the functions of posix, which nobody hears.
                 function = type(function)(function.__code__, {**function.__globals__, "os": posix}, name)
-            setattr(system.path, name, Heard(function, note(self.presence)))
+            setattr(system.path, name, Heard(function, note(self.presence), quiet=True))
         for name in "access", "lstat", "stat":
             setattr(system, name, Heard(getattr(system, name), note(self.status)))
         system.readlink = Heard(system.readlink, note(self.presence))
@@ -610,7 +671,7 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         out = {put("g", digest) for digest, _, _ in random_states()}
         out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
-        out |= variable_records(trace)
+        out |= variable_records(watch, trace)
         out |= {put("t")} if watch.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}
         look_around(watch)
@@ -619,12 +680,15 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         end(report, error)
 
 
-def variable_records(trace: Trace) -> set[bytes]:
+def variable_records(watch: Watch, trace: Trace) -> set[bytes]:
     """Return the variables that the imports may have read; all, by name, where it cannot be seen which."""
-    reads_environment, reason = trace.check()
+    reads_environment, reason = trace.check(watch.files)
     if reason is not None:
         raise Failed(f"the imports {reason}")
     out = {put("e", name) for name in Variables.looked_at | trace.variables}
+    out |= {put("V", f"{kernel_value(path).hex()}:{path}") for path in trace.values}
+    if trace.reads_mounts:
+        out.add(put("M"))
     if Variables.all_looked_at or reads_environment or trace.starts_process:
         out.add(put("E"))
     if reads_environment or trace.starts_process:
