@@ -119,6 +119,12 @@ static void note(struct observer *o, char kind, const char *text)
     o->size += size;
 }
 
+static void begin_imports(struct observer *o)
+{
+    memset(o->slots, 0, SLOTS * sizeof(*o->slots));
+    note(o, 'B', "");
+}
+
 /* Memory of the process that waits. 0 or negative errno. */
 static int read_memory(pid_t pid, uint64_t address, void *out, size_t size)
 {
@@ -301,7 +307,9 @@ static void note_path(struct observer *o, const struct observed_call *call)
         return;
     }
     const char *variable = str_after(path, WARM_VARIABLES), *quiet = str_after(path, WARM_QUIET);
-    if (quiet != NULL)
+    if (quiet != NULL && *quiet == 'B')
+        begin_imports(o);
+    else if (quiet != NULL)
         o->quiet = *quiet == '1' ? pid : 0;
     else if (variable != NULL)
         note(o, 'e', variable);

@@ -13,6 +13,7 @@
  *   u  the name of the machine was asked for
  *   F  a process was started
  *   N  another machine was to be reached, or the network interfaces were asked for
+ *   B  the imports begin: what was noted before is noted again, if it happens again
  *   H  what else makes no snapshot: a phrase that follows "the imports" */
 #ifndef PYSBX_WARM_OBSERVE_H
 #define PYSBX_WARM_OBSERVE_H

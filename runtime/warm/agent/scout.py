@@ -108,6 +108,9 @@ class Trace:
                 self.names_asked += 1
             elif kind == b"F":
                 self.starts_process = True
+            elif kind == b"B":
+                # Python 3.13 looks for a module in the directory of the program, which is another one later.
+                self.files.discard(posix.getcwd())
             elif kind == b"N":
                 self.refused.append(ASK_NETWORK)
             else:
@@ -661,6 +664,7 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         customize_again()
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
+        posix.access(f"{QUIET}B", 0)
         import_modules(modules, report)
         watch.listens = False
         trace = ask_trace(report)
