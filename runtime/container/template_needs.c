@@ -23,7 +23,7 @@ static void sort(struct str_list *list)
  * mount that it is looked for in. */
 static bool is_path(char kind)
 {
-    return strchr("adDflopw", kind) != NULL;
+    return strchr("acdDflopw", kind) != NULL;
 }
 
 void template_needs_read(struct arena *a, const char *report, size_t size, struct template_needs *out)

@@ -213,11 +213,17 @@ static struct names whole_environment(struct builder *b)
     return names;
 }
 
+/* The C library and the interpreter ask for dozens of these, and the key has them all. */
+static bool is_in_key(struct builder *b, const char *name)
+{
+    return key_has_variable(arena_printf(b->arena, "%s=", name));
+}
+
 static struct names named_variables(struct builder *b)
 {
     struct names names = {b->variables.items, 0};
     for (size_t i = 0; i < b->variables.count; i++)
-        if (!is_home(b->variables.items[i]))
+        if (!is_home(b->variables.items[i]) && !is_in_key(b, b->variables.items[i]))
             names.items[names.count++] = variable_of(b->source->envp, b->variables.items[i]);
     return names;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +44,27 @@ static int make_directory(const char *path, struct error *err)
     return dir < 0 ? error_set(err, dir, "make the directory of snapshots '%s'", path) : 0;
 }
 
+/* Snapshots of earlier versions hold the environment of the container that made them. Without that file there
+ * may be some. */
+static int remove_earlier(const struct store *store, struct error *err)
+{
+    struct arena a = {0};
+    const struct store_limits everything = {.all = true};
+    if (faccessat(store->dir, STORE_FORMAT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if (RETRY(flock(store->dir, LOCK_EX)) < 0)
+        return error_set(err, -errno, "lock the directory of snapshots '%s'", store->path);
+    int ret = 0;
+    if (faccessat(store->dir, STORE_FORMAT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+        ret = store_prune(&a, store, &everything, NULL, NULL, err);
+        if (ret == 0 && (ret = io_create_file_at(store->dir, STORE_FORMAT_FILE, "", 0, 0600)) < 0)
+            error_set(err, ret, "make '%s/" STORE_FORMAT_FILE "'", store->path);
+    }
+    flock(store->dir, LOCK_UN);
+    arena_free(&a);
+    return ret;
+}
+
 int store_open(const char *path, bool create, struct store *out, struct error *err)
 {
     struct stat st;
@@ -62,6 +84,10 @@ int store_open(const char *path, bool create, struct store *out, struct error *e
         return error_text(err, -EPERM,
                           "the directory of snapshots '%s' is open to others: its mode is %04o (chmod 0700)",
                           path, st.st_mode & 07777);
+    struct store store = {path, dir};
+    int ret = create ? remove_earlier(&store, err) : 0;
+    if (ret < 0)
+        return ret;
     *out = (struct store){path, fd_steal(&dir)};
     return 0;
 }

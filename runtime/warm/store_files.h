@@ -25,6 +25,9 @@ enum store_file {
     STORE_FILES,
 };
 
+/* Is there when no snapshot of a version before 0.2.0 is, all of which are removed: SECURITY.md. */
+#define STORE_FORMAT_FILE "format-2"
+
 #define STORE_FILE_NAME_SIZE (KEY_NAME_SIZE + 8)
 
 /* The file's name, in a buffer of the caller. */

@@ -136,17 +136,18 @@ int store_remove(const struct store *store, const char *name, struct error *err)
     return ret < 0 ? error_set(err, ret, "remove snapshot '%s' from '%s'", name, store->path) : 0;
 }
 
-/* By the checksum too, for 'warm verify' says that what it finds goes. */
-static bool is_damaged(const struct store *store, const char *name)
+/* Damaged, or of another version. By the checksum too (`pages`) when 'warm verify' has said that what it
+ * finds goes. */
+static bool is_damaged(const struct store *store, const char *name, bool pages)
 {
     struct arena a = {0};
     struct store_slot slot;
     struct error reason = {0};
-    int ret = store_open_item(&a, store, name, true, &slot, &reason);
+    int ret = store_open_item(&a, store, name, pages, &slot, &reason);
     if (ret == 0)
         store_release(store, &slot);
     arena_free(&a);
-    return ret < 0 && ret != -ENOENT;
+    return ret == -EUCLEAN || (pages && ret < 0 && ret != -ENOENT);
 }
 
 static bool must_go(const struct store *store, const struct store_limits *limits,
@@ -154,7 +155,7 @@ static bool must_go(const struct store *store, const struct store_limits *limits
 {
     int64_t old = (int64_t)time(NULL) - item->built;
     return limits->all || old < 0 || old > limits->max_age || item->uses >= limits->max_uses ||
-           (limits->damaged && is_damaged(store, item->name));
+           is_damaged(store, item->name, limits->damaged);
 }
 
 /* Notes of keys that have no snapshot, and files of killed builders and other versions, once they are too
@@ -171,6 +172,8 @@ static void remove_leftovers(struct arena *a, const struct store *store, const s
         enum store_file file;
         struct stat st;
         bool ours = store_file_parse(names[i], key, &file);
+        if (str_eq(names[i], STORE_FORMAT_FILE))
+            continue;
         if (fstatat(store->dir, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode) ||
             (!limits->all && time(NULL) - st.st_mtim.tv_sec <= (time_t)limits->max_age))
             continue;

@@ -20,6 +20,7 @@
 #include "warm/look.h"
 #include "warm/manifest.h"
 #include "warm/store.h"
+#include "warm/store_files.h"
 
 #define PAGE     4096
 #define BUILDERS 8
@@ -172,7 +173,27 @@ static size_t count_files(void)
     while (readdir(dir) != NULL)
         count++;
     closedir(dir);
-    return count - 2;
+    return count - 2 - (faccessat(store.dir, STORE_FORMAT_FILE, F_OK, 0) == 0);
+}
+
+static void test_earlier_versions(void)
+{
+    static const char *const earlier[] = {"0123456789abcdef0123456789abcdef",
+                                          "0123456789abcdef0123456789abcdef.sum",
+                                          "0123456789abcdef0123456789abcdef.seen"};
+    struct error err;
+    struct store again;
+    for (size_t i = 0; i < sizeof(earlier) / sizeof(earlier[0]); i++)
+        if (io_create_file_at(store.dir, earlier[i], "SECRET", 6, 0600) < 0)
+            bail_out("cannot make '%s'", earlier[i]);
+    unlinkat(store.dir, STORE_FORMAT_FILE, 0);
+    ok(store_open(store.path, false, &again, &err) == 0 && count_files() == 3,
+       "a look removes nothing");
+    store_close(&again);
+    ok(store_open(store.path, true, &again, &err) == 0, "a store of an earlier version is opened");
+    is_int(count_files(), 0, "its snapshots are removed");
+    ok(faccessat(store.dir, STORE_FORMAT_FILE, F_OK, 0) == 0, "and it says so");
+    store_close(&again);
 }
 
 static void test_directory(void)
@@ -539,6 +560,7 @@ int main(void)
     umask(022);
     open_store();
     test_directory();
+    test_earlier_versions();
     test_life();
     test_bare();
     test_failure();

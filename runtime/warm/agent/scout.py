@@ -610,6 +610,9 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
     check_devices(kinds)
+    # What a link has led to, of which the trace does not know that it is the kernel's.
+    watch.files |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
+    trace.kernel |= {path for path in watch.files if f"{path}/".startswith(("/proc/", "/sys/"))}
     records = {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
     return records | {put("o", path) for path in mapped}
 
@@ -675,25 +678,27 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         out = {put("g", digest) for digest, _, _ in random_states()}
         out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
-        out |= variable_records(watch, trace)
         out |= {put("t")} if watch.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}
+        variables = Variables.looked_at | trace.variables, Variables.all_looked_at
         look_around(watch)
-        send(report, b"".join(sorted(out | path_records(watch, trace, agent.libraries()))) + put("r"))
+        out |= path_records(watch, trace, agent.libraries())
+        out |= variable_records(watch, trace, *variables)
+        send(report, b"".join(sorted(out)) + put("r"))
     except BaseException as error:
         end(report, error)
 
 
-def variable_records(watch: Watch, trace: Trace) -> set[bytes]:
-    """Return the variables that the imports may have read; all, by name, where it cannot be seen which."""
+def variable_records(watch: Watch, trace: Trace, looked_at: set[bytes], at_all: bool) -> set[bytes]:
+    """Return the variables that the imports may have read (all, where it cannot be seen which), and kernel files."""
     reads_environment, reason = trace.check(watch.files)
     if reason is not None:
         raise Failed(f"the imports {reason}")
-    out = {put("e", name) for name in Variables.looked_at | trace.variables}
+    out = {put("e", name) for name in looked_at}
     out |= {put("V", f"{kernel_value(path).hex()}:{path}") for path in trace.values}
     if trace.reads_mounts:
         out.add(put("M"))
-    if Variables.all_looked_at or reads_environment or trace.starts_process:
+    if at_all or reads_environment or trace.starts_process:
         out.add(put("E"))
     if reads_environment or trace.starts_process:
         out.add(put("e", "HOSTNAME"))  # manifest_build.c: else it is left out, as each container has its own
