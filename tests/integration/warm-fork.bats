@@ -19,19 +19,7 @@ use_container() {
     mkdir shared
     chmod 0777 shared
     configure 'mount("/shared", arguments[0], "rw"); mount("/tmp", "tmpfs", kind="tmpfs")' "$PWD/shared"
-    module forking.py <<'PYTHON'
-import os, time
-__pysbx_fork__ = None
-def fork(word=b"parked"):
-    report = os.open("/shared/parked", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    pid = __pysbx_fork__(report, word)
-    if pid:
-        os.close(report)
-    return pid
-def wait():
-    while not os.path.exists("/shared/release"):
-        time.sleep(0.01)
-PYTHON
+    module forking.py <"$TESTS/lib/forking.py"
     preload forking
 }
 
