@@ -228,3 +228,26 @@ import time; time.sleep(1000)' >/dev/null
     output_is ran
     stderr_is_empty
 }
+
+@test "podman run --secret, -e: what an import reads of them is that of its own container" {
+    mkdir mods
+    cat >mods/app.py <<'PYTHON'
+import ctypes, subprocess
+secret = subprocess.run(["cat", "/run/secrets/key"], capture_output=True, text=True).stdout
+environ = [word for word in open("/proc/self/environ").read().split("\0") if word.startswith("API_KEY=")]
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+variable = libc.getenv(b"API_KEY")
+PYTHON
+    local name mode
+    for name in alpha bravo; do podman secret create "$name" - <<<"key of $name" >&2; done
+    for name in alpha bravo; do
+        for mode in auto auto off; do
+            expect 0 podman run --rm --network none -v "$PWD/mods:/mods:ro" -e PYTHONPATH=/mods -e "API_KEY=$name" \
+                --secret "$name,target=key" --annotation run.pysbx.preload=app --annotation "run.pysbx.warm=$mode" \
+                "$PYTHON" python3 -c 'import app; print([app.secret, app.environ, app.variable])'
+            output_is "['key of $name\\n', ['API_KEY=$name'], b'$name']"
+        done
+    done
+    podman secret rm alpha bravo >&2
+}
