@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class Server:
     process: subprocess.Popen[str]
     client: httpx.Client
     address: str
+    log: list[str] = field(default_factory=list)  # once it has ended
 
     def post(self, path: str, **content: Any) -> httpx.Response:
         """Send a JSON object."""
@@ -97,8 +98,8 @@ def server(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        lines = process.stderr.readlines()
-        complaints = "".join(line for line in lines if not (warnings and line.startswith("WARNING: ")))
+        found.log = process.stderr.readlines()
+        complaints = "".join(line for line in found.log if not (warnings and line.startswith("WARNING: ")))
         assert complaints == "", complaints
     finally:
         process.kill()

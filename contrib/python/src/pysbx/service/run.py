@@ -16,7 +16,7 @@ import uvicorn
 
 from pysbx.options import Options
 from pysbx.policy import MIB
-from pysbx.service import access
+from pysbx.service import access, log
 from pysbx.service.access import Access, Address
 from pysbx.service.gate import Application, Gate
 from pysbx.service.jobs import Jobs
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Connections besides those that are answered: idle ones, and those that are told to come again.
 SPARE_CONNECTIONS = 256
+TICK_SEC = 1.0
 # What is running is told to end first, so that answers are there.
 SHUTDOWN_SEC = 5
 
@@ -82,6 +83,7 @@ class _Parts:
         self.jobs = Jobs(settings.at_once)
         self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec)
         self.places = settings.at_once + settings.waiting
+        self.log = log.install()
         self.all_ended = True
 
     async def stop(self) -> None:
@@ -98,10 +100,11 @@ class _Parts:
 class _Server(uvicorn.Server):
     """A server that says when it is there, and ends its sandboxes before it waits for its requests."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str, stop: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, config: uvicorn.Config, greeting: str, parts: _Parts) -> None:
         super().__init__(config)
         self._greeting = greeting
-        self._stop = stop
+        self._stop = parts.stop
+        self._log = parts.log
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -114,7 +117,12 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._tick()
         print(self._greeting, file=sys.stderr, flush=True)
+
+    def _tick(self) -> None:
+        self._log.report()
+        asyncio.get_running_loop().call_later(TICK_SEC, self._tick)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._stop()
@@ -126,6 +134,7 @@ def _serve(application: Application, what: str, address: Address, listener: sock
     config = uvicorn.Config(
         application,
         access_log=False,  # a session is known by what stands in a path
+        log_config=None,
         log_level="warning",
         server_header=False,
         http=Protocol,
@@ -133,7 +142,7 @@ def _serve(application: Application, what: str, address: Address, listener: sock
         limit_concurrency=parts.places + SPARE_CONNECTIONS,
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
-    server = _Server(config, f"pysbx: {what} at {address}", parts.stop)
+    server = _Server(config, f"pysbx: {what} at {address}", parts)
 
     def leave(*_: object) -> None:
         server.should_exit = True
@@ -143,6 +152,7 @@ def _serve(application: Application, what: str, address: Address, listener: sock
     try:
         server.run(sockets=[listener])
     finally:
+        parts.log.close()
         access.unlisten(address, listener)
 
 
@@ -211,4 +221,5 @@ def serve_mcp(settings: Settings) -> int:
         return _by_http(settings, "MCP server", lambda parts: over_http(tools(parts), size), methods="POST")
     parts = _Parts(settings)
     asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
+    parts.log.close()
     return parts.leave(0)

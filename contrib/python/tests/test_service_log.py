@@ -1,0 +1,66 @@
+"""The log of `pysbx serve` and `pysbx mcp`: what callers cause again and again is written a few times, and counted."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from pysbx.service import log
+from tests.servers import server
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_an_error_that_is_repeated_is_counted(command: str, tmp_path: Path) -> None:
+    with server(listen=f"unix:{tmp_path}/s", command=command, warnings=True) as service:
+        for _ in range(300):
+            with socket.socket(socket.AF_UNIX) as channel:
+                channel.connect(f"{tmp_path}/s")
+                channel.sendall(b"NONSENSE\r\n\r\n")
+                channel.recv(1 << 16)
+    assert service.log == [
+        *["WARNING: Invalid HTTP request received.\n"] * log.EACH,
+        f"WARNING: {300 - log.EACH} more like this were not logged: Invalid HTTP request received.\n",
+    ]
+
+
+def fail(number: int) -> None:
+    if number % 2:
+        raise ValueError(f"odd: {number}")
+    raise ValueError(f"even: {number}")
+
+
+def test_kinds_are_places_and_not_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    kept = log.Log()
+    logger = logging.Logger("test")
+    logger.addHandler(kept)
+    for number in range(100):
+        logger.warning("text %s", number)
+        try:
+            fail(number)
+        except ValueError:
+            logger.exception("failed\nCRITICAL: forged \u202e")
+    said = capsys.readouterr().err
+    assert said.count("WARNING: text") == log.EACH
+    assert said.count("ValueError: odd") == said.count("ValueError: even") == log.EACH
+    assert said.count(r"ERROR: failed\nCRITICAL: forged \u202e") == 2 * log.EACH
+    clock[0] = log.PERIOD_SEC + 1
+    kept.report()
+    said = capsys.readouterr().err
+    assert said.count(f"{50 - log.EACH} more like this were not logged: failed") == 2
+    assert f"{100 - log.EACH} more like this were not logged: text 0\n" in said
+    kept.report()
+    logger.warning("x" * 100_000)
+    assert 0 < len(capsys.readouterr().err) < 2 * log.MAX_LENGTH
+
+
+def test_what_cannot_be_formatted_is_written_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = log.Log()
+    for _ in range(100):
+        kept.handle(logging.LogRecord("x", logging.ERROR, __file__, 1, "%d pieces", ("no number",), None))
+    assert capsys.readouterr().err.count("ERROR: '%d pieces'") == log.EACH
