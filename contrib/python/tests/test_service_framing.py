@@ -84,6 +84,33 @@ def test_chunks_of_http_1_0_are_refused(service: Server) -> None:
     assert b"HTTP/1.0" in found.partition(b"\r\n\r\n")[2]
 
 
+def test_what_takes_long_to_read_is_refused(service: Server) -> None:
+    body = b"1\r\n \r\n" * 20_000
+    began = time.monotonic()
+    found = talk(service, HEAD + CHUNKED + b"\r\n" + body, to_the_end=True)
+    assert found.startswith(b"HTTP/1.1 400 ")
+    found = talk(service, HEAD + b"a:b\r\n" * 20_000 + LENGTH + b"\r\n" + BODY, to_the_end=True)
+    assert found.startswith(b"HTTP/1.1 400 ")
+    # As many again, behind a request that is answered first.
+    found = talk(service, NEXT + HEAD + b"a:b\r\n" * 20_000 + LENGTH + b"\r\n" + BODY, to_the_end=True)
+    assert found.startswith(b"HTTP/1.1 200 ")
+    assert found.count(b"HTTP/1.1 400 ") == 1
+    assert time.monotonic() - began < 1
+
+
+def test_after_an_answer_no_other_is_sent_for_what_cannot_be_read(service: Server) -> None:
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(30)
+        channel.connect(service.address.removeprefix("unix:"))
+        channel.sendall(HEAD + CHUNKED + b"\r\n100001\r\n" + bytes((1 << 20) + 1))
+        found = b""
+        while not found.endswith(b"}"):
+            found += channel.recv(1 << 16)
+        assert found.startswith(b"HTTP/1.1 413 ")
+        channel.sendall(b"\r\nNONSENSE\r\n")
+        assert channel.recv(1 << 16) == b""
+
+
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\0\x01\0\r\n\r\n", b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
 def test_what_is_no_request_is_told(service: Server, sent: bytes) -> None:
     content = talk(service, sent, to_the_end=True).partition(b"\r\n\r\n")[2]

@@ -17,6 +17,11 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--waiting", "waiting", int, "N", "requests that may wait for that (32)"),
     ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
     ("--idle", "idle_sec", float, "SECONDS", "after which an unused session ends (600)"),
+    ("--connections", "connections", int, "N", "connections at the same time (places for requests and 256)"),
+    (
+        *("--connections-per-peer", "connections_per_peer", int, "N"),
+        "of them, from one IPv4 address or IPv6 /64 (places and 64; as many as --connections if a proxy is in front)",
+    ),
     ("--request-size", "request_mb", int, "MIB", "of a request (8)"),
     ("--artifact-size", "artifact_mb", int, "MIB", "of what a run leaves in /output, of a file of a session (8)"),
 )

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from pysbx.service.access import Access
+from pysbx.service.pace import PATIENCE_SEC, RATE, Pace
 from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem
 
 Scope = MutableMapping[str, Any]
@@ -23,9 +24,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# A client that sends slowly, or does not take its answer, must not keep a place for ever.
-BODY_SEC = 30.0
-SEND_SEC = 60.0
+# A client that sends slowly, or does not take its answer, must not keep a place for ever. A body may stand still for so
+# long: see Pace. Answers are watched by the connection, where it is known how much of them has gone; this is for what
+# comes in parts, and is far more than any part takes.
+BODY_SEC = PATIENCE_SEC
+SEND_SEC = 900.0
 RETRY_SEC = 2
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
@@ -133,9 +136,10 @@ class Gate:
 
     async def _let_through(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await asyncio.wait_for(self._body(scope, receive), BODY_SEC)
+            body = await self._body(scope, receive)
         except asyncio.TimeoutError:
-            await send_problem(Problem(SLOW, f"it was not whole after {BODY_SEC:g} seconds"), send)
+            detail = f"its body stood still for {BODY_SEC:g} seconds, or came with less than {RATE} bytes a second"
+            await send_problem(Problem(SLOW, detail), send)
             return
         except Problem as problem:
             await send_problem(problem, send)
@@ -161,17 +165,19 @@ class Gate:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         announced = _header(scope, b"content-length")
-        size, parts, more = 0, [], True
+        size, parts, more, clock = 0, [], True, asyncio.get_running_loop().time
+        pace = Pace(clock(), BODY_SEC)
         if announced.isdecimal() and int(announced) > self._size:
             raise self._too_large()
         while more:
-            message = await receive()
+            message = await asyncio.wait_for(receive(), pace.until - clock())
             if message["type"] == "http.disconnect":
                 raise Gone
             part: bytes = message.get("body", b"")
             more = message.get("more_body", False)
             parts.append(part)
             size += len(part)
+            pace.moved(len(part), clock())
             if size > self._size:
                 raise self._too_large()
         return b"".join(parts)

@@ -40,6 +40,8 @@ class Kind:
 BUSY = Kind("busy", 503, "all places are taken", "try again after the seconds that Retry-After names")
 STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
 SESSIONS = Kind("too-many-sessions", 503, "no further session is allowed", "end one, or try again later")
+CONNECTIONS = Kind("too-many-connections", 503, "no further connection is allowed", "close one, or try again later")
+EXHAUSTED = Kind("exhausted", 503, "the server's machine is short of something", "try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
 LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
 MALFORMED = Kind("malformed", 400, "this is no request of HTTP", "send one as RFC 9112 has it")

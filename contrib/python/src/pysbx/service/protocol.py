@@ -1,31 +1,193 @@
 """HTTP itself, by h11 wherever uvicorn would find another library as well: what is refused is to be the same.
 
-What is no request of HTTP gets its problem as everything else does.
+What is no request of HTTP gets its problem as everything else does. A connection that keeps the server waiting is
+closed: one that sends nothing, half a head, or does not take its answer. Bodies are the gate's business.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from http import HTTPStatus
+from typing import Any, cast
 
 import h11
+from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
-from pysbx.service.problems import MALFORMED, Problem
+from pysbx.service.door import Door, Guest
+from pysbx.service.gate import MAX_HEAD, Message, Receive, Scope, Send
+from pysbx.service.pace import Pace
+from pysbx.service.problems import MALFORMED, SLOW, Problem
 
+# Seconds until a connection has to have sent the head of its first request, or, once it has begun it, of another.
+# Between two requests uvicorn waits for as long.
+HEAD_SEC = 5.0
 # A client that is answered before all of its body has come gets so long to find that out. Closed at once, TCP may lose
 # the answer; read for ever, the connection is there for ever.
 LINGER_SEC = 5.0
+# h11 reads all that it is given: a head, or thousands of chunks, at once. Between two slices of this size it is asked
+# whether that has gone too far.
+SLICE = 4096
+MAX_LINES = 200  # of a head
+# Chunks of a body that may be of any size; all that follow have this size on average.
+FREE_CHUNKS, LEAST_CHUNK = 1000, 64
 
 
-class Protocol(H11Protocol):
+class Connection(h11.Connection):
+    """h11's side of a connection. A chunk costs the same time whatever its size: small ones are limited in number."""
+
+    chunks = size = 0
+
+    def next_event(self) -> Any:
+        """Return the next event.
+
+        Raises:
+            h11.RemoteProtocolError: what has come is no HTTP, or a body of very many small chunks.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.chunks = self.size = 0
+        elif isinstance(event, h11.Data):
+            self.chunks += 1
+            self.size += len(event.data)
+            if self.chunks > FREE_CHUNKS + self.size // LEAST_CHUNK:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
+
+
+class Counted:
+    """A transport that counts what is written to it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """Stand before a transport."""
+        self._transport = transport
+        self._written = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the transport has."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep until it can be written."""
+        self._written += len(data)
+        self._transport.write(data)
+
+    def taken(self) -> tuple[int, int]:
+        """Return how many bytes the kernel has taken, and how many wait for that."""
+        waiting = self._transport.get_write_buffer_size()
+        return self._written - waiting, waiting
+
+
+class Protocol(H11Protocol, Guest):
     """A connection."""
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], door: Door) -> None:
+        """Make it, for uvicorn's configuration and state."""
+        super().__init__(config, server_state, app_state)
+        self.conn = Connection(h11.SERVER, MAX_HEAD)
+        self.app = self._answer
+        self._application = config.loaded_app
+        self._door = door
+        self._since = self.loop.time()
+        self._held = bytearray()  # what has come and h11 has not been given
+        self._lines = 0
+        self._has_begun = self._has_left = False
+        self._sending: Pace | None = None
+        self._taken = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._counted = Counted(self.transport)
+        self.transport = cast("asyncio.Transport", self._counted)
+        if self._has_left:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take notice of the end."""
+        self._door.left(self)
+        super().connection_lost(exc)
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when it has been without a request, or None while there is one."""
+        idle = self.cycle is None or self.cycle.response_complete
+        return self._since if idle and not self._sending else None
+
+    def leave(self) -> None:
+        """Close it at once, also if it has not begun."""
+        self._has_left = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def check(self, now: float) -> None:
+        """Close it if it has kept the server waiting for too long."""
+        if self.transport is None:
+            return
+        taken, waiting = self._counted.taken()
+        if waiting:
+            self._sending = self._sending or Pace(now)
+            self._sending.moved(taken - self._taken, now)
+            self._taken = taken
+            if now > self._sending.until:
+                self.transport.abort()
+            return
+        if self._sending:
+            self._sending, self._since = None, now
+        self._taken = taken
+        since = self.waiting_since
+        if since is not None and now - since > HEAD_SEC and not self.transport.is_closing():
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        if self._has_begun:
+            self._refuse(Problem(SLOW, f"its head was not whole after {HEAD_SEC:g} seconds"))
+        self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; h11 is given no more at once than may be read at once."""
+        self._held += data
+        self._read_on()
+
+    def _read_on(self) -> None:
+        while self._held and not self.transport.is_closing():
+            if self.conn.their_state is h11.DONE:  # what follows is for after the answer
+                self.flow.pause_reading()
+                return
+            if not self._has_begun:
+                self._has_begun, self._since = True, self.loop.time()
+            part = bytes(self._held[:SLICE])
+            del self._held[:SLICE]
+            super().data_received(part)
+            if self.conn.their_state is not h11.IDLE:
+                self._lines = 0
+                continue
+            self._lines += part.count(b"\n")
+            if self._lines > MAX_LINES:
+                self._refuse(Problem(MALFORMED, f"its head has more than {MAX_LINES} lines"))
+                self.transport.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer. It has not done so, and keeps its place, until its answer is on its way."""
+
+        async def send_whole(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                await self.flow.drain()
+
+        await self._application(scope, receive, send_whole)
 
     def on_response_complete(self) -> None:
         """Go on to the next request; what is left of the body of this one is waited for a short while."""
+        self._since = self.loop.time()
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
             self.loop.call_later(LINGER_SEC, self._close_unread, self.cycle)
+        elif self.cycle.response_complete:
+            self._has_begun = bool(self.conn.trailing_data[0])
+            self._read_on()
 
     def _close_unread(self, cycle: Any) -> None:
         if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
@@ -38,13 +200,22 @@ class Protocol(H11Protocol):
             msg: what uvicorn says of it, always the same.
         """
         del msg
-        problem = Problem(MALFORMED, "it cannot be read")
+        self._refuse(Problem(MALFORMED, "it cannot be read"))
+        self.transport.close()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer with a problem, if no other answer has begun."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
         content = json.dumps(problem.content()).encode()
-        headers = [*problem.headers().items(), ("Content-Length", str(len(content)))]
+        found = {**problem.headers(), "Content-Length": str(len(content)), "Connection": "close"}
+        phrase = HTTPStatus(problem.kind.status).phrase.encode()
         for event in (
-            h11.Response(status_code=problem.kind.status, headers=headers, reason=b"Bad Request"),
+            h11.Response(status_code=problem.kind.status, headers=list(found.items()), reason=phrase),
             h11.Data(data=content),
             h11.EndOfMessage(),
         ):
-            self.transport.write(self.conn.send(event))
-        self.transport.close()
+            self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:  # the application is told that it is over
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()

@@ -18,18 +18,20 @@ from pysbx.options import Options
 from pysbx.policy import MIB
 from pysbx.service import access, log
 from pysbx.service.access import Access, Address
+from pysbx.service.bounds import Bounds, make_bounds, reserved
+from pysbx.service.door import Door
 from pysbx.service.gate import Application, Gate
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
-from pysbx.service.protocol import Protocol
+from pysbx.service.protocol import HEAD_SEC, Protocol
 from pysbx.service.sessions import Sessions
 from pysbx.service.survey import survey
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-# Connections besides those that are answered: idle ones, and those that are told to come again.
-SPARE_CONNECTIONS = 256
+# Of Settings, what may be left to the server.
+BOUNDS = ("connections", "connections_per_peer")
 TICK_SEC = 1.0
 # What is running is told to end first, so that answers are there.
 SHUTDOWN_SEC = 5
@@ -47,6 +49,8 @@ class Settings:
         waiting: requests that may wait for that.
         sessions: the most there may be.
         idle_sec: seconds after which an unused session ends.
+        connections: the most there may be, or None: see bounds.
+        connections_per_peer: the same, of one address.
         request_mb: MiB that a request may have.
         artifact_mb: MiB that artifacts of a run may have, and a file of a session.
         listen: the address, as it is written; "" for the default, which is standard input and output for MCP.
@@ -60,6 +64,8 @@ class Settings:
     waiting: int = 32
     sessions: int = 16
     idle_sec: float = 600.0
+    connections: int | None = None
+    connections_per_peer: int | None = None
     request_mb: int = 8
     artifact_mb: int = 8
     listen: str = ""
@@ -67,9 +73,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name in ("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is not a positive number")
+        for name in (*("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"), *BOUNDS):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}: {value} is not a positive number")
         if self.waiting < 0:
             raise ValueError(f"waiting: {self.waiting} is negative")
 
@@ -98,13 +105,15 @@ class _Parts:
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is there, and ends its sandboxes before it waits for its requests."""
+    """A server with a door of its own, which says when it is there, and ends its sandboxes before its requests."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str, parts: _Parts) -> None:
+    def __init__(self, config: uvicorn.Config, greeting: str, parts: _Parts, bounds: Bounds) -> None:
         super().__init__(config)
         self._greeting = greeting
         self._stop = parts.stop
         self._log = parts.log
+        self._bounds = bounds
+        self._doors: list[Door] = []
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -116,9 +125,15 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup(sockets=[])  # uvicorn itself listens nowhere
+        self._doors = [Door(listener, self._bounds, self._welcome) for listener in sockets or ()]
+        for door in self._doors:
+            door.open()
         self._tick()
         print(self._greeting, file=sys.stderr, flush=True)
+
+    def _welcome(self, door: Door) -> Protocol:
+        return Protocol(self.config, self.server_state, self.lifespan.state, door)
 
     def _tick(self) -> None:
         self._log.report()
@@ -126,23 +141,25 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._stop()
+        for door in self._doors:
+            door.close()
         await super().shutdown(sockets)
 
 
-def _serve(application: Application, what: str, address: Address, listener: socket.socket, parts: _Parts) -> None:
+def _serve(greeting: str, application: Application, listener: socket.socket, parts: _Parts, bounds: Bounds) -> None:
     """Answer requests until a signal says to stop."""
     config = uvicorn.Config(
         application,
         access_log=False,  # a session is known by what stands in a path
-        log_config=None,
         log_level="warning",
         server_header=False,
         http=Protocol,
         ws="none",
-        limit_concurrency=parts.places + SPARE_CONNECTIONS,
+        log_config=None,
+        timeout_keep_alive=int(HEAD_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
-    server = _Server(config, f"pysbx: {what} at {address}", parts)
+    server = _Server(config, greeting, parts, bounds)
 
     def leave(*_: object) -> None:
         server.should_exit = True
@@ -153,7 +170,6 @@ def _serve(application: Application, what: str, address: Address, listener: sock
         server.run(sockets=[listener])
     finally:
         parts.log.close()
-        access.unlisten(address, listener)
 
 
 def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
@@ -165,15 +181,22 @@ def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
     return address, tokens, listener
 
 
+def _bounds(settings: Settings, address: Address) -> Bounds:
+    named = not isinstance(settings.options.policy.network, str)
+    kept = reserved(settings.at_once, settings.sessions, network=named)
+    wanted, places = (settings.connections, settings.connections_per_peer), settings.at_once + settings.waiting
+    return make_bounds(*wanted, places, kept, shared=not address.path)
+
+
 def _by_http(settings: Settings, what: str, application: Callable[[_Parts], Application], methods: str = "") -> int:
     address, tokens, listener = _listen(settings)
     try:
+        bounds = _bounds(settings, address)
         parts = _Parts(settings)
         gate = Gate(application(parts), tokens, parts.places, settings.request_mb * MIB, methods)
-    except BaseException:
+        _serve(f"pysbx: {what} at {address}", gate, listener, parts, bounds)
+    finally:
         access.unlisten(address, listener)
-        raise
-    _serve(gate, what, address, listener, parts)
     return parts.leave(0)
 
 

@@ -1,0 +1,301 @@
+"""`pysbx serve` and `pysbx mcp`: connections that keep a server waiting, too many of them, and no descriptors left."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pysbx.service.bounds import make_bounds
+from pysbx.service.door import peer_of
+from pysbx.service.pace import PATIENCE_SEC, RATE
+from pysbx.service.protocol import HEAD_SEC
+from tests.servers import TOKEN, Server, containers_of, server, wait_until
+from tests.test_mcp import run_of
+from tests.test_service import SLEEP
+
+USUAL_FILES = 1024
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+# The HTTP service has a place for health; the other server answers all the same.
+ALIVE = {"serve": b"HTTP/1.1 200 ", "mcp": b"HTTP/1.1 404 "}
+
+
+@pytest.fixture
+def files() -> Iterator[int]:
+    """More descriptors for the tests than a server gets, which they have started first."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 2 * USUAL_FILES:
+        pytest.skip(f"this process may have {before[1]} descriptors, and as many as a server's are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_FILES, before[1]))
+    yield 2 * USUAL_FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@contextmanager
+def at_port(tmp_path: Path, command: str, *arguments: str, warnings: bool = True) -> Iterator[Server]:
+    """Start a server at a port."""
+    (tmp_path / "token").write_text(TOKEN)
+    options = ("--token-file", str(tmp_path / "token"), *arguments)
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, command=command, warnings=warnings) as found:
+        yield found
+
+
+def connect(service: Server, source: str = "") -> socket.socket:
+    """Open a connection, from another address if one is named."""
+    if service.address.startswith("unix:"):
+        made = socket.socket(socket.AF_UNIX)
+        made.settimeout(30)
+        made.connect(service.address.removeprefix("unix:"))
+        return made
+    host, _, port = service.address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=30, source_address=(source, 0) if source else None)
+
+
+def ask(service: Server, sent: bytes = HEALTH, source: str = "") -> tuple[bytes, float]:
+    """Send a request on a connection of its own; return the beginning of the answer, and how long it took."""
+    began = time.monotonic()
+    with connect(service, source) as channel:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            channel.sendall(sent)
+        return channel.recv(1 << 16), time.monotonic() - began
+
+
+def head_of(path: str, length: int, *more: str) -> bytes:
+    """Return the head of a POST."""
+    lines = [f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {length}", *more]
+    return "\r\n".join([*lines, f"Authorization: Bearer {TOKEN}", "", ""]).encode()
+
+
+def lifetime(channel: socket.socket, send: Callable[[], object] = lambda: None, pause: float = 0.5) -> float:
+    """Return the seconds until a connection is closed by the server, while something is sent now and then."""
+    began = time.monotonic()
+    channel.settimeout(pause)
+    while time.monotonic() < began + 60:
+        try:
+            send()
+            if not channel.recv(1 << 16):
+                break
+        except TimeoutError:
+            continue
+        except (BrokenPipeError, ConnectionResetError):
+            break
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_silent_connections_do_not_keep_others_out(command: str, tmp_path: Path, files: int) -> None:
+    with at_port(tmp_path, command, warnings=False) as service, ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        silent = []
+        for number in range(1150):
+            silent.append(held.enter_context(connect(service)))
+            if number % 2:
+                silent[-1].sendall(b"GET / HTTP/1.1\r\nX: ")
+            if number % 230 == 229:
+                found, took = ask(service)
+                assert found.startswith(ALIVE[command])
+                assert took < 1
+        assert service.process.poll() is None
+        assert len(os.listdir(f"/proc/{service.process.pid}/fd")) < USUAL_FILES // 2
+        time.sleep(HEAD_SEC + 2)
+        poll = select.poll()
+        for channel in silent:
+            poll.register(channel, select.POLLRDHUP)
+        assert len(poll.poll(0)) == len(silent)
+        assert ask(service)[0].startswith(ALIVE[command])
+
+
+def upload(service: Server, size: int, part: int, pause: float) -> bytes:
+    """Send a program of some size slowly, and return the beginning of the answer."""
+    body = b'{"code": "print(7) #' + b"x" * (size - 22) + b'"}'
+    with connect(service) as channel:
+        channel.sendall(head_of("/v1/run", len(body)))
+        for start in range(0, len(body), part):
+            channel.sendall(body[start : start + part])
+            time.sleep(pause)
+        return channel.recv(1 << 16)
+
+
+def download(service: Server, pause: float) -> int:
+    """Take a large answer slowly, and return how much of it came."""
+    body = json.dumps({"code": "open('/output/x', 'wb').write(bytes(4 << 20))"}).encode()
+    got = 0
+    with connect(service) as channel:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        channel.sendall(head_of("/v1/run", len(body), "Connection: close") + body)
+        with suppress(ConnectionResetError):
+            while part := channel.recv(1 << 16):
+                got += len(part)
+                time.sleep(pause)
+    return got
+
+
+def test_slow_clients_are_cut_off_and_slow_but_steady_ones_served(tmp_path: Path) -> None:
+    options = ("--at-once", "1", "--waiting", "9")
+    with (
+        at_port(tmp_path, "serve", *options, warnings=False) as service,
+        ThreadPoolExecutor(9) as pool,
+        ExitStack() as held,
+    ):
+        channels = [held.enter_context(connect(service)) for _ in range(5)]
+        silent, half, trickled_head, stuck, trickled = channels
+        half.sendall(HEALTH[:20])
+        stuck.sendall(head_of("/v1/run", 100) + b"{")
+        trickled.sendall(head_of("/v1/run", 100_000))
+        first = ask(service, HEALTH)[0]
+        assert first.startswith(b"HTTP/1.1 200 ")
+        silent_for = pool.submit(lifetime, silent)
+        half_for = pool.submit(lifetime, half)
+        trickled_head_for = pool.submit(lifetime, trickled_head, lambda: trickled_head.sendall(b"G"))
+        stuck_for = pool.submit(lifetime, stuck)
+        trickled_for = pool.submit(lifetime, trickled, lambda: trickled.sendall(b" "))
+        # Longer than any pause may be, and faster than the slowest that is served.
+        steady = pool.submit(upload, service, 16 * RATE, RATE, 0.8)
+        taken = pool.submit(download, service, 0.18)
+        for found in (silent_for, half_for, trickled_head_for):
+            assert HEAD_SEC - 1 < found.result() < HEAD_SEC + 3
+        # And time for the client to find out.
+        for found in (stuck_for, trickled_for):
+            assert PATIENCE_SEC - 1 < found.result() < PATIENCE_SEC + 8
+        assert steady.result().startswith(b"HTTP/1.1 200 ")
+        assert taken.result() > 4 << 20
+
+
+def test_an_answer_that_is_not_taken_frees_its_place_and_memory(tmp_path: Path) -> None:
+    body = json.dumps({"code": "open('/output/x', 'wb').write(bytes(4 << 20))"}).encode()
+    options = ("--at-once", "1", "--waiting", "0")
+    with server(*options, listen=f"unix:{tmp_path}/s") as service, connect(service) as channel:
+        channel.sendall(head_of("/v1/run", len(body)) + body)
+        wait_until(lambda: select.select([channel], [], [], 0)[0])
+        assert service.post("/v1/run", code="1").status_code == 503  # it keeps its place until it is taken
+        wait_until(lambda: service.post("/v1/run", code="1").status_code == 200, PATIENCE_SEC + 5)
+        got = 0
+        with suppress(ConnectionResetError):
+            while part := channel.recv(1 << 20):
+                got += len(part)
+        assert got < 4 << 20
+
+
+def test_a_stream_of_mcp_lasts_as_long_as_its_run(tmp_path: Path) -> None:
+    code = f"import time; time.sleep({PATIENCE_SEC + HEAD_SEC}); print('done')"
+    accept = {"Accept": "application/json, text/event-stream"}
+    with at_port(tmp_path, "mcp", warnings=False) as service:
+        answer = service.client.post("/mcp", json=run_of(1, code), headers=accept)
+        assert "done" in answer.text
+
+
+def test_a_peer_that_has_all_its_connections_does_not_take_those_of_others(tmp_path: Path) -> None:
+    options = ("--at-once", "2", "--waiting", "20", "--connections", "30", "--connections-per-peer", "8")
+    body = json.dumps({"code": SLEEP}).encode()
+    with at_port(tmp_path, "serve", *options) as service, ExitStack() as held:
+        for _ in range(8):  # idle connections make room for those that are used
+            held.enter_context(connect(service))
+        for _ in range(8):
+            channel = held.enter_context(connect(service))
+            channel.sendall(head_of("/v1/run", len(body)) + body)
+        wait_until(lambda: len(containers_of(service.process.pid)) == 2)
+        for _ in range(3):
+            found, _ = ask(service)
+            assert found.startswith(b"HTTP/1.1 503 ")
+            assert b"127.0.0.1 has 8, which is the most of one peer" in found
+            assert json.loads(found.partition(b"\r\n\r\n")[2])["type"] == "urn:pysbx:problem:too-many-connections"
+            assert b"\r\nRetry-After: " in found
+        assert ask(service, source="127.0.0.2")[0].startswith(b"HTTP/1.1 200 ")
+        held.close()
+        wait_until(lambda: ask(service)[0].startswith(b"HTTP/1.1 200 "))
+
+
+def test_more_connections_than_there_may_be(tmp_path: Path) -> None:
+    options = ("--at-once", "1", "--waiting", "20", "--connections", "8")
+    body = json.dumps({"code": SLEEP}).encode()
+    with server(*options, listen=f"unix:{tmp_path}/s", warnings=True) as service, ExitStack() as held:
+        for _ in range(8):
+            channel = held.enter_context(connect(service))
+            channel.sendall(head_of("/v1/run", len(body)) + body)
+        wait_until(lambda: len(containers_of(service.process.pid)) == 1)
+        time.sleep(0.5)
+        found, _ = ask(service)
+        assert found.startswith(b"HTTP/1.1 503 ")
+        assert b"8, which is the most" in found
+
+
+def cpu_of(pid: int) -> float:
+    """Return the seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_without_descriptors_a_server_waits_until_there_are_some(command: str, tmp_path: Path) -> None:
+    with at_port(tmp_path, command) as service, ExitStack() as held:
+        pid = service.process.pid
+        assert ask(service)[0].startswith(ALIVE[command])
+        time.sleep(1)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        least = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (least, before[1]))
+        channels = [held.enter_context(connect(service)) for _ in range(20)]
+        for channel in channels:
+            channel.sendall(HEALTH)
+        used = cpu_of(pid)
+        time.sleep(3)
+        assert service.process.poll() is None
+        assert cpu_of(pid) - used < 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        for channel in channels:
+            assert channel.recv(1 << 16).startswith(ALIVE[command])
+
+
+def test_a_server_keeps_descriptors_for_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(soft: int) -> Callable[[int], tuple[int, int]]:
+        return lambda _: (soft, soft)
+
+    monkeypatch.setattr(resource, "getrlimit", limits(1024))
+    found = make_bounds(None, None, 36, 300, shared=True)
+    assert (found.connections, found.per_peer) == (292, 100)
+    assert make_bounds(None, None, 36, 300, shared=False).per_peer == 292
+    assert make_bounds(700, 800, 36, 300, shared=True).per_peer == 700
+    with pytest.raises(ValueError, match=r"need 1025 descriptors, and the limit is 1024: .*LimitNOFILE="):
+        make_bounds(725, None, 36, 300, shared=True)
+    monkeypatch.setattr(resource, "getrlimit", limits(400))
+    assert make_bounds(None, None, 36, 300, shared=True).connections == 100
+    monkeypatch.setattr(resource, "getrlimit", limits(304))
+    with pytest.raises(ValueError, match="308 descriptors"):
+        make_bounds(None, None, 36, 300, shared=True)
+    monkeypatch.setattr(resource, "getrlimit", limits(resource.RLIM_INFINITY))
+    assert make_bounds(5000, None, 36, 300, shared=True).connections == 5000
+
+
+@pytest.mark.parametrize(
+    ("family", "host", "source", "peer"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.3", "127.0.0.3"),
+        (socket.AF_INET6, "::1", "::1", "::/64"),
+        (socket.AF_INET6, "::", "127.0.0.4", "127.0.0.4"),
+    ],
+)
+def test_peers_are_addresses_networks_and_users(family: int, host: str, source: str, peer: str) -> None:
+    with socket.socket(family) as listener:
+        try:
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind((host, 0))
+        except OSError as error:
+            pytest.skip(f"there is no IPv6 here: {error}")
+        listener.listen()
+        port = listener.getsockname()[1]
+        target = source if ":" in source else "127.0.0.1"
+        with socket.create_connection((target, port), source_address=(source, 0)), listener.accept()[0] as accepted:
+            assert peer_of(accepted) == peer
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert peer_of(ours) == f"user {os.getuid()}"
