@@ -30,6 +30,7 @@ from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
+from tests.test_service_bounds import quickest
 
 # The client hands on only some variables of its own accord.
 VARIABLES = {name: os.environ[name] for name in ("PYSBX_RUNTIME", "XDG_RUNTIME_DIR", "HOME") if name in os.environ}
@@ -447,6 +448,28 @@ def test_over_http_a_client_that_goes_ends_what_it_runs(tmp_path: Path) -> None:
             accept = {"Accept": "application/json, text/event-stream"}
             service.client.post("/mcp", json=run_of(1, SLEEP), headers=accept, timeout=1)
         wait_until(lambda: containers_of(pid) == [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ({"code": "1", "files": {str(number): "" for number in range(300_000)}}, 413, "1000 files are the most"),
+        # A string is read as JSON where something else is wanted.
+        ({"code": "1", "files": "[" + "[]," * 2_000_000 + "[]]"}, 200, "more than 4000 parts"),
+        ({"code": "1", "files": {str(number): "" for number in range(1001)}}, 200, "1001 of them are more than 1000"),
+        ({"code": "import os; len(os.listdir())", "files": {str(n): "x" * 4000 for n in range(1000)}}, 200, '"1000"'),
+        ({"code": "for i in range(3000): open(f'/output/{i}', 'w')"}, 200, '"truncated":true'),
+    ],
+)
+def test_over_http_a_call_of_many_parts_keeps_nothing_else_waiting(
+    arguments: dict[str, Any], status: int, said: str, tmp_path: Path
+) -> None:
+    message = run_of(1, "") | {"params": {"name": "run_python", "arguments": arguments}}
+    with server(listen=f"unix:{tmp_path}/s", command="mcp") as service:
+        longest, answer = quickest(service, "/mcp", json.dumps(message).encode(), status)
+        assert longest < 0.1
+        assert said in answer.text
+        assert len(answer.content) < 200_000
 
 
 def test_over_http_without_a_token(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
         *("--connections-per-peer", "connections_per_peer", int, "N"),
         "of them, from one IPv4 address or IPv6 /64 (places and 64; as many as --connections if a proxy is in front)",
     ),
-    ("--request-size", "request_mb", int, "MIB", "of a request (8)"),
+    ("--request-size", "request_mb", int, "MIB", "of a request (8); besides, it may have 1000 files"),
     ("--artifact-size", "artifact_mb", int, "MIB", "of what a run leaves in /output, of a file of a session (8)"),
 )
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from pysbx.execution import Execution
 from pysbx.service.problems import clean
-from pysbx.service.report import Ended, ended
+from pysbx.service.report import Ended, ended, within_bounds
 
 # By their first bytes, whatever the code has called them.
 IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -82,6 +82,7 @@ def image_of(data: bytes) -> ImageContent | None:
 
 def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
     """Return the result of a tool that has run code."""
+    done = within_bounds(done)
     outcome = outcome_of(done, session_ended)
     shown: list[ContentBlock] = []
     for name, data in done.artifacts.items():

@@ -8,12 +8,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
@@ -24,10 +24,13 @@ from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, PROBLEM, De
 from pysbx.service.gate import caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
-from pysbx.service.problems import JSON, NO_FILE, PLAIN, REQUEST, Kind, Problem, clean, meant, problem_of
+from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
+from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind, Problem, clean, meant, problem_of
 from pysbx.service.report import Report, report_of
 from pysbx.service.sessions import OnOutput, Session, Sessions
 from pysbx.service.survey import Survey
+
+T = TypeVar("T")
 
 EVENT_STREAM = "text/event-stream"
 # Something is sent that often, so that either side notices when the other is gone.
@@ -62,6 +65,18 @@ class Binary(Strict):
     base64: str
 
 
+def few_files(given: object) -> object:
+    """Return what is given as files, if it can be; pydantic would describe each one that cannot, which takes long."""
+    if isinstance(given, dict):
+        check_files(len(given))
+        for name, content in given.items():
+            if not isinstance(content, str) and not (
+                isinstance(content, dict) and content.keys() == {"base64"} and isinstance(content["base64"], str)
+            ):
+                raise Problem(REQUEST, f"files: '{name}': neither a string nor an object with the string base64")
+    return given
+
+
 class Wish(Strict):
     """What a caller wants of a sandbox; what is not named is as the server has it."""
 
@@ -80,14 +95,16 @@ class Program(Strict):
     """Source text, its arguments and its input."""
 
     code: str
-    argv: list[str] = []
+    argv: list[str] = Field([], max_length=MAX_ARGUMENTS)
     stdin: str | Binary = Field("", description="what it reads from standard input")
 
 
 class RunRequest(Wish, Program):
     """A program, and the sandbox for it."""
 
-    files: dict[str, str | Binary] = Field({}, description="content by path relative to /work")
+    files: Annotated[dict[str, str | Binary], BeforeValidator(few_files)] = Field(
+        {}, description="content by path relative to /work", json_schema_extra={"maxProperties": MAX_FILES}
+    )
 
 
 class Started(BaseModel):
@@ -161,6 +178,7 @@ def input_of(program: Program) -> bytes:
 
 def files_of(request: RunRequest) -> dict[str, bytes]:
     """Return the files of a request."""
+    check_files(len(request.files))
     found = {}
     for name, content in request.files.items():
         with meant(f"file '{name}': "):
@@ -174,7 +192,7 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def unless_gone(request: Request, work: Awaitable[Execution]) -> Execution | None:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
     """Return what comes of work, or, once the client is gone, None: then the work is cancelled."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
     try:
@@ -189,12 +207,22 @@ def _event(kind: str, data: dict[str, Any]) -> str:
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
+def reported(done: Execution, session_ended: str = "") -> Response:
+    """Return the answer to a request for a run; it takes longer the more files there are."""
+    return Response(report_of(done, session_ended).model_dump_json(), media_type="application/json")
+
+
 async def stream(
-    start: Callable[[OnOutput], Awaitable[Execution]], ended: Callable[[], str] = lambda: "", *, abandon: bool
+    jobs: Jobs,
+    start: Callable[[OnOutput], Awaitable[Execution]],
+    ended: Callable[[], str] = lambda: "",
+    *,
+    abandon: bool,
 ) -> AsyncIterator[str]:
     """Yield a run as server-sent events: stdout and stderr as they come, then result or problem.
 
     Args:
+        jobs: the threads.
         start: begins the run; is given what is to be called with output.
         ended: returns why the session has ended, or "".
         abandon: cancel the run when the client goes.
@@ -222,7 +250,8 @@ async def stream(
                 break
             yield _event(item[0], {"text": clean(item[1])})
         try:
-            yield _event("result", report_of(task.result(), ended()).model_dump())
+            done, why = task.result(), ended()
+            yield await jobs.aside(lambda: f"event: result\ndata: {report_of(done, why).model_dump_json()}\n\n")
         except Exception as error:
             yield _event("problem", problem_of(error).content())
     finally:
@@ -266,9 +295,11 @@ def _add_problems(app: FastAPI) -> None:
 
 def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
     @app.post("/v1/run", response_model=Report, responses=EVENTS)
-    async def run(request: Request, wanted: RunRequest) -> Response | Report:
+    async def run(request: Request, wanted: RunRequest) -> Response:
         """Run a program in a fresh sandbox; with Accept: text/event-stream, its output is sent as it comes."""
-        options, files, stdin = options_of(offer, wanted), files_of(wanted), input_of(wanted)
+        options, files, stdin = await jobs.aside(
+            lambda: (options_of(offer, wanted), files_of(wanted), input_of(wanted))
+        )
 
         def work(cancel: int, on_output: OnOutput | None) -> Execution:
             given: dict[str, Any] = {"argv": tuple(wanted.argv), "stdin": stdin}
@@ -281,31 +312,34 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
 
         if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
-                stream(lambda on_output: jobs.run(lambda cancel: work(cancel, on_output)), abandon=True),
+                stream(jobs, lambda on_output: jobs.run(lambda cancel: work(cancel, on_output)), abandon=True),
                 media_type=EVENT_STREAM,
             )
         done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None)))
-        return Response(status_code=499) if done is None else report_of(done)
+        return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
 
 
-def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
+def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
     def find(identifier: str) -> Session:
         return sessions.find(caller.get(), identifier)
 
     @app.post("/v1/sessions", status_code=201, name="start_session")
     async def start(response: Response, wanted: Wish) -> Started:
         """Start a session: names, modules and files of one run are there in the next."""
-        session = await sessions.start(caller.get(), options_of(offer, wanted))
+        options = await jobs.aside(lambda: options_of(offer, wanted))
+        session = await sessions.start(caller.get(), options)
         response.headers["Location"] = f"/v1/sessions/{session.id}"
         return Started(id=session.id, idle_sec=sessions.idle_sec)
 
     @app.post("/v1/sessions/{identifier}/run", response_model=Report, responses=EVENTS, name="run_in_session")
-    async def run(request: Request, identifier: str, program: Program) -> Response | Report:
+    async def run(request: Request, identifier: str, program: Program) -> Response:
         """Run source text in a session; it goes on to its end when the client does not wait for it."""
-        session, argv, stdin = find(identifier), tuple(program.argv), input_of(program)
+        session, argv = find(identifier), tuple(program.argv)
+        stdin = await jobs.aside(lambda: input_of(program))
         if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
                 stream(
+                    jobs,
                     lambda on_output: sessions.run(session, program.code, argv, stdin, on_output),
                     lambda: session.sandbox.ended,
                     abandon=False,
@@ -313,12 +347,14 @@ def _add_sessions(app: FastAPI, offer: Offer, sessions: Sessions) -> None:
                 media_type=EVENT_STREAM,
             )
         done = await sessions.run(session, program.code, argv, stdin)
-        return report_of(done, session.sandbox.ended)
+        return await jobs.aside(lambda: reported(done, session.sandbox.ended))
 
     @app.get("/v1/sessions/{identifier}/files", name="list_files")
     async def files(identifier: str) -> Listing:
         """List the files of a session."""
         found = await sessions.use(find(identifier), lambda sandbox: sandbox.files())
+        if len(found) > LISTED:
+            raise Problem(REFUSED, f"the session has {len(found)} files, and {LISTED} are listed at most: list by code")
         return Listing(files={clean(name): size for name, size in found.items()})
 
     @app.put(
@@ -394,5 +430,5 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
 
     _add_problems(app)
     _add_runs(app, offer, jobs)
-    _add_sessions(app, offer, sessions)
+    _add_sessions(app, offer, jobs, sessions)
     return app

@@ -23,6 +23,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Check = Callable[[bytes], Awaitable[None]]
 
 # A client that sends slowly, or does not take its answer, must not keep a place for ever. A body may stand still for so
 # long: see Pace. Answers are watched by the connection, where it is known how much of them has gone; this is for what
@@ -89,7 +90,16 @@ def take_origin(scope: Scope) -> None:
 class Gate:
     """The application in front of another."""
 
-    def __init__(self, application: Application, access: Access, places: int, size: int, methods: str = "") -> None:
+    def __init__(
+        self,
+        application: Application,
+        access: Access,
+        places: int,
+        size: int,
+        *,
+        methods: str = "",
+        check: Check | None = None,
+    ) -> None:
         """Put a gate before an application.
 
         Args:
@@ -98,12 +108,14 @@ class Gate:
             places: requests at a time.
             size: bytes of a body.
             methods: those that are answered, with blanks between them; "" for all.
+            check: raises the problem with the body of a POST, which is JSON.
         """
         self._application = application
         self._access = access
         self._places = places
         self._size = size
         self._methods = methods.split()
+        self._check = check
         self._taken = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,6 +149,8 @@ class Gate:
     async def _let_through(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await self._body(scope, receive)
+            if self._check is not None and scope["method"] == "POST":
+                await self._check(body)
         except asyncio.TimeoutError:
             detail = f"its body stood still for {BODY_SEC:g} seconds, or came with less than {RATE} bytes a second"
             await send_problem(Problem(SLOW, detail), send)

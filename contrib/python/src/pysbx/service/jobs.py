@@ -26,6 +26,8 @@ class Jobs:
     def __init__(self, at_once: int) -> None:
         """Make them, up to a number of calls at once."""
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
+        # One: with each further thread that computes, the event loop waits longer for its turn.
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")
         self._running: dict[Future[Any], Cancel] = {}
         self._stopping = False
 
@@ -57,6 +59,14 @@ class Jobs:
             if self._stopping:
                 raise Problem(STOPPING, "the sandbox was ended") from None
             raise
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do what takes the longer the more a caller has sent, or has made a sandbox send, beside the event loop.
+
+        Raises:
+            Exception: what the work raises.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
 
     def _done(self, future: Future[Any]) -> None:
         self._running.pop(future).close()

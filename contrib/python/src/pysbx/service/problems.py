@@ -20,11 +20,18 @@ from pysbx.errors import (
 
 # The end of what pip has said: its reason is there.
 MAX_OUTPUT = 2000
+# A detail may quote what was sent: so much of its beginning and of its end is told.
+MAX_DETAIL = 1000
 
 
 def clean(text: str) -> str:
     """Return a text of the sandbox that is Unicode: halves of pairs are put together, or replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def shortened(text: str) -> str:
+    """Return a text without its middle, if it is long."""
+    return text if len(text) <= 2 * MAX_DETAIL else f"{text[:MAX_DETAIL]} … {text[-MAX_DETAIL:]}"
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ CONNECTIONS = Kind("too-many-connections", 503, "no further connection is allowe
 EXHAUSTED = Kind("exhausted", 503, "the server's machine is short of something", "try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
 LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
+MANY = Kind("too-many", 413, "the request has too many parts", "send an archive, and unpack it by code")
 MALFORMED = Kind("malformed", 400, "this is no request of HTTP", "send one as RFC 9112 has it")
 SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
 REQUEST = Kind("request", 422, "the request cannot be meant", "change what the detail names")
@@ -89,7 +97,7 @@ class Problem(Exception):
 
     def __str__(self) -> str:
         """Return the problem as a sentence for a person, or a model."""
-        return f"{self.kind.title}: {clean(self.detail)} (what to do: {self.kind.remedy})"
+        return f"{self.kind.title}: {clean(shortened(self.detail))} (what to do: {self.kind.remedy})"
 
     def content(self) -> dict[str, Any]:
         """Return the members of the JSON object."""
@@ -97,7 +105,7 @@ class Problem(Exception):
             "type": f"urn:pysbx:problem:{self.kind.name}",
             "title": self.kind.title,
             "status": self.kind.status,
-            "detail": clean(self.detail),
+            "detail": clean(shortened(self.detail)),
             "remedy": self.kind.remedy,
             **self.more,
         }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from pysbx.errors import Violation
 from pysbx.execution import Execution
+from pysbx.service.parts import MAX_FILES
 from pysbx.service.problems import clean
 
 
@@ -104,8 +107,16 @@ def ended(done: Execution, session_ended: str) -> dict[str, Any]:
     )
 
 
+def within_bounds(done: Execution) -> Execution:
+    """Return a run with as many files as are handed on."""
+    if len(done.artifacts) <= MAX_FILES:
+        return done
+    return replace(done, artifacts=dict(islice(done.artifacts.items(), MAX_FILES)), truncated=True)
+
+
 def report_of(done: Execution, session_ended: str = "") -> Report:
     """Return the report on a run."""
+    done = within_bounds(done)
     return Report(
         **ended(done, session_ended),
         artifacts=[

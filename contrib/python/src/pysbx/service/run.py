@@ -23,6 +23,7 @@ from pysbx.service.door import Door
 from pysbx.service.gate import Application, Gate
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
+from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.protocol import HEAD_SEC, Protocol
 from pysbx.service.sessions import Sessions
 from pysbx.service.survey import survey
@@ -92,6 +93,11 @@ class _Parts:
         self.places = settings.at_once + settings.waiting
         self.log = log.install()
         self.all_ended = True
+
+    async def check(self, body: bytes) -> None:
+        """Raise the problem with a body that is JSON of too many parts."""
+        if may_have_too_many(body):
+            await self.jobs.aside(lambda: check_parts(body))
 
     async def stop(self) -> None:
         """End all that runs; requests that wait for it are answered."""
@@ -193,7 +199,8 @@ def _by_http(settings: Settings, what: str, application: Callable[[_Parts], Appl
     try:
         bounds = _bounds(settings, address)
         parts = _Parts(settings)
-        gate = Gate(application(parts), tokens, parts.places, settings.request_mb * MIB, methods)
+        size = settings.request_mb * MIB
+        gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check)
         _serve(f"pysbx: {what} at {address}", gate, listener, parts, bounds)
     finally:
         access.unlisten(address, listener)

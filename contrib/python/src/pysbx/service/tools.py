@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import io
 import re
 import sys
@@ -26,11 +27,13 @@ from mcp_types import CallToolResult, ContentBlock, Tool, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from pysbx import hints
-from pysbx.execution import Execution, checked_files, run_code
+from pysbx.execution import checked_files, run_code
+from pysbx.options import Options
 from pysbx.service.answers import Outcome, file_of, result_of
 from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
+from pysbx.service.parts import MAX_FILES, check_files, check_parts, may_have_too_many
 from pysbx.service.problems import FAULT, meant, problem_of
 from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import Survey
@@ -46,7 +49,9 @@ PROGRESS_SEC = 2.0
 Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
 SessionId = Annotated[str, Field(description="as start_session has returned it")]
 Stdin = Annotated[str, Field(description="what the program reads from standard input, as by input()")]
-Files = Annotated[dict[str, str] | None, Field(description="text by file name, put into the working directory")]
+Files = Annotated[
+    dict[str, str] | None, Field(description=f"text by file name, put into the working directory; {MAX_FILES} at most")
+]
 Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
 Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
 Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
@@ -126,16 +131,20 @@ class Tools:
     ) -> Annotated[CallToolResult, Outcome]:
         """Run a Python program in a fresh sandbox that is gone afterwards."""
 
-        async def work() -> Execution:
+        def prepare() -> tuple[Options, dict[str, bytes], bytes]:
+            check_files(len(files or {}))
             with meant():
                 named = checked_files(files or {})
-            given = input_of(stdin)
-            options = self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec})
-            return await self._jobs.run(
+            return self._offer.options(profile, packages or (), {"timeout_sec": timeout_sec}), named, input_of(stdin)
+
+        async def work() -> CallToolResult:
+            options, named, given = await self._jobs.aside(prepare)
+            done = await self._jobs.run(
                 lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel)
             )
+            return await self._jobs.aside(lambda: result_of(done))
 
-        return result_of(await told(with_progress(context, work())))
+        return await told(with_progress(context, work()))
 
     async def start_session(
         self,
@@ -145,7 +154,8 @@ class Tools:
         """Start a session: names, modules and files of one run are there in the next."""
 
         async def work() -> Session:
-            return await self._sessions.start(caller.get(), self._offer.options(profile, packages or ()))
+            options = await self._jobs.aside(lambda: self._offer.options(profile, packages or ()))
+            return await self._sessions.start(caller.get(), options)
 
         session = await told(work())
         return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
@@ -157,8 +167,9 @@ class Tools:
 
         async def work() -> CallToolResult:
             session = await self._find(session_id)
-            done = await self._sessions.run(session, code, stdin=input_of(stdin))
-            return result_of(done, session.sandbox.ended)
+            given = await self._jobs.aside(lambda: input_of(stdin))
+            done = await self._sessions.run(session, code, stdin=given)
+            return await self._jobs.aside(lambda: result_of(done, session.sandbox.ended))
 
         return await told(with_progress(context, work()))
 
@@ -171,24 +182,28 @@ class Tools:
     ) -> str:
         """Write a file into a session."""
 
-        async def work() -> str:
+        def prepare() -> dict[str, bytes]:
             with meant("content: "):
                 data = content.encode() if encoding == "text" else base64.b64decode(content, validate=True)
             with meant():
-                named = checked_files({path: data})
+                return checked_files({path: data})
+
+        async def work() -> str:
+            named = await self._jobs.aside(prepare)
             await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.put(named))
-            return f"{path}: {len(data)} bytes"
+            return f"{path}: {sum(map(len, named.values()))} bytes"
 
         return await told(work())
 
     async def get_file(self, session_id: SessionId, path: Path) -> list[ContentBlock]:
         """Read a file of a session: text as text, images as images, everything else as base64."""
 
-        async def work() -> bytes:
+        async def work() -> list[ContentBlock]:
             session = await self._find(session_id)
-            return await self._sessions.use(session, lambda sandbox: sandbox.get(path))
+            data = await self._sessions.use(session, lambda sandbox: sandbox.get(path))
+            return [await self._jobs.aside(lambda: file_of(path, data))]
 
-        return [file_of(path, await told(work()))]
+        return await told(work())
 
     async def end_session(self, session_id: SessionId) -> str:
         """End a session, and what is running in it."""
@@ -230,6 +245,8 @@ def describe(offer: Offer, found: Survey) -> str:
 class Server(MCPServer[Any]):
     """A server that refuses arguments which a tool has not got: of a limit that is misspelt, a model is to know."""
 
+    jobs: Jobs
+
     async def list_tools(self) -> list[Tool]:
         """Return the tools."""
         tools = await super().list_tools()
@@ -248,6 +265,10 @@ class Server(MCPServer[Any]):
             for unknown in arguments.keys() - known if tool.name == name else ():
                 advice = hints.closest(unknown, known) or "there are"
                 raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
+        for given in arguments.values():
+            # The package reads a string as JSON where something else is wanted.
+            if isinstance(given, str) and may_have_too_many(given) and given.lstrip()[:1] in ("[", "{"):
+                await told(self.jobs.aside(functools.partial(check_parts, given)))
         return await super().call_tool(name, arguments, context)
 
     async def run_stdio_async(self) -> None:
@@ -285,6 +306,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         lifespan=life,
         log_level="WARNING",
     )
+    server.jobs = jobs
     tools = Tools(offer, jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
