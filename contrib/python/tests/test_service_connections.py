@@ -255,6 +255,26 @@ def test_without_descriptors_a_server_waits_until_there_are_some(command: str, t
             assert channel.recv(1 << 16).startswith(ALIVE[command])
 
 
+def test_a_run_without_descriptors_is_told_and_leaves_none_open(tmp_path: Path) -> None:
+    with server(listen=f"unix:{tmp_path}/s", warnings=True) as service:
+        pid = service.process.pid
+        assert service.run("1")["exit_code"] == 0
+        open_before = set(os.listdir(f"/proc/{pid}/fd"))
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        statuses = set()
+        for spare in range(12):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(map(int, open_before)) + 1 + spare, before[1]))
+            answer = service.post("/v1/run", code="1")
+            statuses.add(answer.status_code)
+            if answer.status_code != 200:
+                assert answer.json()["type"] in ("urn:pysbx:problem:exhausted", "urn:pysbx:problem:no-sandbox")
+        assert 503 in statuses
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert service.run("6 * 7")["value"] == "42"
+        assert containers_of(pid) == []
+        wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= len(open_before), 10)
+
+
 def test_a_server_keeps_descriptors_for_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def limits(soft: int) -> Callable[[int], tuple[int, int]]:
         return lambda _: (soft, soft)

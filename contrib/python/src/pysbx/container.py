@@ -179,46 +179,60 @@ class Container:
     def _start(self, bundle: Bundle, snapshot: int) -> None:
         run = ["run", "--bundle", str(bundle.path), *(("--snapshot", "/proc/self/fd/3") if snapshot >= 0 else ())]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
-        ours, theirs = socket.socketpair()
-        pipes = {1: os.pipe(), 2: os.pipe()}
-        ends = {0: theirs.fileno(), 1: pipes[1][1], 2: pipes[2][1]}
-        # The copies get no close-on-exec flag; everything else the child would inherit has it (PEP 446). A number
-        # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
-        safe = {number: os.dup(end) if end < 3 else end for number, end in ends.items()}
-        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
-        if snapshot >= 0:
-            actions.append((os.POSIX_SPAWN_DUP2, snapshot, 3))  # the last: one of those before may be number 3
-        try:
-            self._pid = os.posix_spawn(
-                arguments[0],
-                arguments,
-                runtime.environment(),
-                file_actions=actions,
-                setpgroup=0,
-                setsigmask=(),
-                setsigdef=IGNORED,
-            )
-        except OSError as error:
-            for descriptor in (*pipes[1], *pipes[2]):
-                os.close(descriptor)
-            ours.close()
-            raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
-        finally:
-            for number, end in safe.items():
-                if end != ends[number]:
-                    os.close(end)
-            theirs.close()
-        for _, end in pipes.values():
-            os.close(end)
+        # What is open here is closed again if something fails half-way: a server lives on, and would run out of it.
+        with contextlib.ExitStack() as failed:
+            ours = self._spawn(arguments, snapshot, failed)
+            try:
+                self._pidfd = open_process(self._pid)
+            except OSError:
+                # Without its socket the interpreter ends, and has not been given any code.
+                failed.close()
+                os.waitpid(self._pid, 0)
+                raise
+            failed.pop_all()
         ours.setblocking(False)
         self._socket: socket.socket | None = ours
-        self._streams = {pipe[0]: number for number, pipe in pipes.items()}
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
-        self._pidfd = open_process(self._pid)
         self._poll = select.poll()
         for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
             self._poll.register(descriptor, READABLE)
+
+    def _spawn(self, arguments: list[str], snapshot: int, failed: contextlib.ExitStack) -> socket.socket:
+        """Start the runtime's process and return the socket to it; `failed` gets what closes its streams."""
+        self._streams: dict[int, int] = {}
+        with contextlib.ExitStack() as given:
+            ours, theirs = socket.socketpair()
+            failed.callback(ours.close)
+            ends = {0: given.enter_context(theirs).fileno()}
+            for number in NAMES:
+                reading, ends[number] = os.pipe()
+                self._streams[reading] = number
+                failed.callback(os.close, reading)
+                given.callback(os.close, ends[number])
+            # The copies get no close-on-exec flag; everything else the child would inherit has it (PEP 446). A number
+            # below 3 among ours, in a program that closed its own streams, must not be overwritten before it is used.
+            safe = dict(ends)
+            for number, end in ends.items():
+                if end < 3:
+                    safe[number] = os.dup(end)
+                    given.callback(os.close, safe[number])
+            actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
+            if snapshot >= 0:
+                actions.append((os.POSIX_SPAWN_DUP2, snapshot, 3))  # the last: one of those before may be number 3
+            try:
+                self._pid = os.posix_spawn(
+                    arguments[0],
+                    arguments,
+                    runtime.environment(),
+                    file_actions=actions,
+                    setpgroup=0,
+                    setsigmask=(),
+                    setsigdef=IGNORED,
+                )
+            except OSError as error:
+                raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
+        return ours
 
     def exchange(self, request: Message, timeout: float, *, last: bool) -> Message:
         """Send a request and return the answer.

@@ -289,7 +289,7 @@ def _add_problems(app: FastAPI) -> None:
         return _answer(problem_of(error))
 
     # The last is for what nobody has thought of: it is answered, and then logged by the server as it is.
-    for kind in (Problem, SandboxError, Exception):
+    for kind in (Problem, SandboxError, OSError, Exception):
         app.add_exception_handler(kind, known)
 
 

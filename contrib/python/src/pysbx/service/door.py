@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import ipaddress
 import json
 import logging
@@ -18,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pysbx.service.bounds import Bounds
-from pysbx.service.problems import CONNECTIONS, Problem
+from pysbx.service.problems import CONNECTIONS, SHORT_OF, Problem
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,6 @@ BATCH = 16
 REST_SEC = 0.5
 SWEEP_SEC = 0.5
 RETRY_SEC = 2
-EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # Networks of this size are given to one customer: RFC 6177.
 IPV6_PREFIX = 64
@@ -134,7 +132,7 @@ class Door:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in EXHAUSTED:
+                if error.errno in SHORT_OF:
                     self._rest(error)
                     return
                 continue  # it was closed before it was accepted

@@ -5,6 +5,7 @@ Over HTTP a problem is an application/problem+json (RFC 9457); to a model it is 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,6 +70,9 @@ PLAIN: Mapping[int, Kind] = {
     404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
     405: Kind("method", 405, "this method is not for this place", "GET /openapi.json names the methods"),
 }
+# What a call fails with when the process or the machine has no descriptors or memory left: see errno(3).
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+SHORT_RETRY_SEC = 2
 # The first that fits; derived classes stand before their bases.
 OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (
     (PlatformNotSupportedError, NO_SANDBOX),
@@ -139,6 +143,9 @@ def problem_of(error: Exception) -> Problem:
     """Return the problem for an exception of the package; any other is a mistake of ours, and its text stays here."""
     if isinstance(error, Problem):
         return error
+    found = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(found, OSError) and found.errno in SHORT_OF:
+        return Problem(EXHAUSTED, found.strerror or type(found).__name__, retry_sec=SHORT_RETRY_SEC)
     for kind_of_error, kind in OF_EXCEPTIONS:
         if isinstance(error, kind_of_error):
             more = {"output": clean(error.output[-MAX_OUTPUT:])} if isinstance(error, DependencyInstallError) else {}
