@@ -362,7 +362,7 @@ static int read_field(struct record *out, size_t i, const char *value)
 static size_t count_annotations(const char *text)
 {
     size_t count = 0;
-    for (const char *p = text; p != NULL && *p != '\0'; p = strchr(p, '\n'), p += p != NULL)
+    for (const char *p = text; *p != '\0'; p = strchrnul(p, '\n'), p += *p != '\0')
         count += str_after(p, "annotation ") != NULL;
     return count;
 }
