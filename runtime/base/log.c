@@ -134,18 +134,22 @@ static void write_journal(enum log_level level, const char *text)
 
 static void write_stderr(const char *text)
 {
-    char line[ERROR_TEXT_MAX + 32];
-    int n = snprintf(line, sizeof(line), "pysbx-runtime: %s\n", text);
+    char escaped[ERROR_TEXT_MAX], line[ERROR_TEXT_MAX + 32];
+    str_escape_hidden(escaped, sizeof(escaped), text);
+    int n = snprintf(line, sizeof(line), "pysbx-runtime: %s\n", escaped);
     if (n > 0)
         (void)io_write_full(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
-static void write_target(enum log_level level, const char *text)
+static void write_target(enum log_level level, const char *message)
 {
+    /* Escaped before a format is applied: an engine decodes JSON and prints the message on a terminal. */
+    char text[ERROR_TEXT_MAX];
+    str_escape_hidden(text, sizeof(text), message);
     char record[7 * ERROR_TEXT_MAX];
     switch (log_state.target) {
     case TARGET_STDERR:
-        write_stderr(text);
+        write_stderr(message);
         break;
     case TARGET_FILE:
         (void)io_write_full(log_state.fd, record, format_record(record, sizeof(record), level, text));

@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 
@@ -45,11 +46,51 @@ int str_to_id(const char *s, uint32_t *out)
     return ret;
 }
 
+size_t str_hidden(const char *s, unsigned *code)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    /* A string that ends within a character is not read beyond its end: '\0' is no continuation byte. */
+    if (u[0] == 0xc2 && u[1] >= 0x80 && u[1] <= 0x9f)
+        *code = u[1];
+    else if (u[0] == 0xd8 && u[1] == 0x9c)
+        *code = 0x061c;
+    else if (u[0] == 0xe2 && (u[1] & 0xfe) == 0x80 && (u[2] & 0xc0) == 0x80)
+        *code = 0x2000U | (u[1] & 0x3fU) << 6 | (u[2] & 0x3fU);
+    else
+        return 0;
+    if (u[0] != 0xe2)
+        return 2;
+    bool bidirectional = *code == 0x200e || *code == 0x200f || (*code >= 0x202a && *code <= 0x202e) ||
+                         (*code >= 0x2066 && *code <= 0x2069);
+    return bidirectional ? 3 : 0;
+}
+
+void str_escape_hidden(char *out, size_t size, const char *s)
+{
+    size_t used = 0;
+    while (*s != '\0') {
+        unsigned code;
+        size_t length = str_hidden(s, &code), needed = length > 0 ? 6 : 1;
+        if (used + needed >= size)
+            break;
+        if (length > 0)
+            snprintf(out + used, size - used, "\\u%04x", code);
+        else
+            out[used] = *s;
+        used += needed;
+        s += length > 0 ? length : 1;
+    }
+    out[used] = '\0';
+}
+
 const char *str_printable(struct arena *a, const char *text)
 {
     char *copy = arena_strndup(a, text, strnlen(text, 500));
     for (char *p = copy; *p != '\0'; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = ' ';
-    return copy;
+    size_t size = STR_ESCAPED_MAX(strlen(copy));
+    char *out = ARENA_ARRAY(a, size, char);
+    str_escape_hidden(out, size, copy);
+    return out;
 }

@@ -28,8 +28,21 @@ static inline const char *str_after(const char *s, const char *prefix)
     return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
-/* A text that a container has chosen, fit for an error message: 500 bytes of it at most, control characters
- * as spaces; in the arena. */
+/* Return the length of the UTF-8 character at `s` and set *code if it is one that a terminal shows in another
+ * order or position than it has in the string: the bidirectional controls U+061C, U+200E, U+200F, U+202A to
+ * U+202E, U+2066 to U+2069 (Unicode Standard Annex 9), and the C1 controls. Return 0 for any other. */
+size_t str_hidden(const char *s, unsigned *code);
+
+/* Copy a string to `out`, of `size` bytes, with each such character as "\uXXXX". What does not fit is cut
+ * off.
+ */
+void str_escape_hidden(char *out, size_t size, const char *s);
+
+/* Bytes that str_escape_hidden needs for a string of `n` bytes: the shortest such character has two. */
+#define STR_ESCAPED_MAX(n) (3 * (n) + 1)
+
+/* Return a string that a container has chosen, fit for an error message: 500 bytes of it at most, control
+ * characters as spaces, those of str_hidden as escapes; in the arena. */
 const char *str_printable(struct arena *a, const char *text);
 
 #endif
