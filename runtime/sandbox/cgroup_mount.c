@@ -23,7 +23,7 @@ static int bind_host(const struct mount_plan *mount, const struct rootfs_context
     int n = snprintf(path, sizeof(path), "%s/%s", context->cgroup_mount, context->new_cgroup ? own : "");
     if (n < 0 || (size_t)n >= sizeof(path))
         return -ENAMETOOLONG;
-    cleanup_fd int fd = mount_clone(AT_FDCWD, path, true, true);
+    cleanup_fd int fd = mount_clone(AT_FDCWD, path, true, true, MOUNT_PEERS_SLAVE);
     if (fd < 0)
         return fd;
     uint64_t attrs = mount->fs.attrs & ~(uint64_t)MOUNT_ATTR__ATIME;

@@ -156,7 +156,7 @@ static int open_host_node(const struct device_plan *d, struct error *err)
     const char *const paths[] = {d->path, d->host_path};
     int code = -ENOENT;
     for (size_t i = 0; i < 2; i++) {
-        cleanup_fd int fd = mount_clone(AT_FDCWD, paths[i], false, false);
+        cleanup_fd int fd = mount_clone(AT_FDCWD, paths[i], false, false, MOUNT_PEERS_PRIVATE);
         struct stat st;
         if (fd < 0) {
             code = fd;
@@ -164,8 +164,10 @@ static int open_host_node(const struct device_plan *d, struct error *err)
         }
         if (fstat(fd, &st) < 0)
             return error_set(err, -errno, "stat host device '%s'", paths[i]);
-        if ((st.st_mode & S_IFMT) == (d->mode & S_IFMT) && st.st_rdev == d->rdev)
-            return fd_steal(&fd);
+        if ((st.st_mode & S_IFMT) != (d->mode & S_IFMT) || st.st_rdev != d->rdev)
+            continue;
+        int ret = mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
+        return ret < 0 ? error_set(err, ret, "restrict the bind of device '%s'", d->path) : fd_steal(&fd);
     }
     return error_set(
         err, code,
@@ -191,7 +193,7 @@ static int make_nodes(struct devices_plan *plan, struct error *err)
     const struct filesystem fs = {
         .type = "tmpfs",
         .source = "devices",
-        .attrs = MOUNT_ATTR_NOSUID,
+        .attrs = MOUNT_ATTRS_DEVICE,
         .label_key = plan->label_key,
         .label = plan->label,
     };
@@ -325,7 +327,7 @@ static int open_made(struct devices_plan *plan, int rootfd, struct error *err)
         struct device_plan *d = &plan->items[i];
         if (!d->make)
             continue;
-        int fd = mount_clone(plan->nodes, name_node(plan, d).text, false, true);
+        int fd = mount_clone(plan->nodes, name_node(plan, d).text, false, true, MOUNT_PEERS_PRIVATE);
         if (fd < 0)
             ret = error_set(err, fd, "device '%s'", d->path);
         else

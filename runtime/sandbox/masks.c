@@ -58,7 +58,8 @@ static int make_readonly(const struct mounts_plan *mounts, int rootfd, const cha
         return 0;
     if (target < 0)
         return error_set(err, target, "read-only path '%s'", path);
-    cleanup_fd int fd = mount_clone(target, "", true, false);
+    /* The target is the container's own: a volume that is shared on request stays so. */
+    cleanup_fd int fd = mount_clone(target, "", true, false, MOUNT_PEERS_KEEP);
     int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTR_RDONLY, true);
     if (ret == 0)
         ret = mount_attach(fd, target);
@@ -78,8 +79,9 @@ static int clone_null(struct covers *covers, struct error *err)
                               "with it");
         covers->null = fd_steal(&fd);
     }
-    int fd = mount_clone(covers->null, "", false, false);
-    return fd < 0 ? error_set(err, fd, "bind the host's '/dev/null'") : fd;
+    cleanup_fd int fd = mount_clone(covers->null, "", false, false, MOUNT_PEERS_PRIVATE);
+    int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
+    return ret < 0 ? error_set(err, ret, "bind the host's '/dev/null'") : fd_steal(&fd);
 }
 
 static int mask_file(struct covers *covers, int target, const char *path, struct error *err)
@@ -105,8 +107,8 @@ static int mask_directory(const struct masks_plan *plan, struct covers *covers, 
         .label = plan->label,
     };
     bool first = covers->directory < 0;
-    cleanup_fd int fd =
-        first ? filesystem_create(&empty, 0555, err) : mount_clone(covers->directory, "", false, false);
+    cleanup_fd int fd = first ? filesystem_create(&empty, 0555, err)
+                              : mount_clone(covers->directory, "", false, false, MOUNT_PEERS_PRIVATE);
     if (fd < 0)
         return first ? fd : error_set(err, fd, "mask '%s'", path);
     int ret = mount_attach(fd, target);

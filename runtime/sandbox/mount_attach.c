@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/sys.h"
 
 static int set(int fd, struct mount_attr *attr, bool recursive)
@@ -12,12 +13,19 @@ static int set(int fd, struct mount_attr *attr, bool recursive)
     return sys_mount_setattr(fd, "", flags, attr, sizeof(*attr)) < 0 ? -errno : 0;
 }
 
-int mount_clone(int dirfd, const char *path, bool recursive, bool nofollow)
+int mount_clone(int dirfd, const char *path, bool recursive, bool nofollow, enum mount_peers peers)
 {
+    static const unsigned long propagation[] = {
+        [MOUNT_PEERS_PRIVATE] = MS_PRIVATE,
+        [MOUNT_PEERS_SLAVE] = MS_SLAVE,
+    };
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0) |
                      (nofollow ? AT_SYMLINK_NOFOLLOW : 0) | (path[0] == '\0' ? AT_EMPTY_PATH : 0);
-    int fd = sys_open_tree(dirfd, path, flags);
-    return fd < 0 ? -errno : fd;
+    cleanup_fd int fd = sys_open_tree(dirfd, path, flags);
+    if (fd < 0)
+        return -errno;
+    int ret = peers == MOUNT_PEERS_KEEP ? 0 : mount_set_propagation(fd, propagation[peers], recursive);
+    return ret < 0 ? ret : fd_steal(&fd);
 }
 
 static int change(int fd, struct mount_attrs attrs, unsigned long propagation, bool recursive,

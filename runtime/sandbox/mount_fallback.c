@@ -41,7 +41,7 @@ int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *c
             err, code,
             "proc is not permitted here: a new procfs may not show more than the one the runtime "
             "sees, whose parts are masked");
-    cleanup_fd int fd = mount_clone(AT_FDCWD, f->host_path, true, true);
+    cleanup_fd int fd = mount_clone(AT_FDCWD, f->host_path, true, true, MOUNT_PEERS_SLAVE);
     if (fd < 0)
         return error_set(err, fd, "%s is not permitted here, and neither is a bind of '%s'", f->type,
                          f->host_path);

@@ -236,18 +236,25 @@ int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
     return ret;
 }
 
+enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct mount_plan *m)
+{
+    unsigned long propagation = m->options.propagation;
+    /* mount_set_options takes all mounts out of their groups, or keeps those that are asked for. */
+    if (propagation == MS_SHARED || (propagation != 0 && m->options.propagation_recursive))
+        return MOUNT_PEERS_KEEP;
+    /* "private" and "slave" name the top mount only: those below it leave their groups here. */
+    return plan->detach_peers || propagation != 0 ? MOUNT_PEERS_SLAVE : MOUNT_PEERS_KEEP;
+}
+
 static int prepare_bind(struct mounts_plan *plan, struct mount_plan *m, int userns, struct error *err)
 {
     bool recursive = (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0;
     cleanup_fd int fd =
-        mount_clone(AT_FDCWD, m->source, recursive, (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0);
+        mount_clone(AT_FDCWD, m->source, recursive, (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0,
+                    mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
     int ret = 0;
-    if (plan->detach_peers && m->options.propagation == 0)
-        ret = mount_set_propagation(fd, MS_SLAVE, recursive);
-    if (ret < 0)
-        return error_set(err, ret, "make mount source '%s' a slave", m->source);
     if (userns >= 0)
         ret = idmap_mount_apply(fd, userns, (m->options.wishes & MOUNT_WISH_IDMAP_RECURSIVE) != 0, err);
     if (ret == 0)

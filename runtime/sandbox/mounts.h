@@ -8,6 +8,7 @@
 
 #include "sandbox/filesystem.h"
 #include "sandbox/idmap_mount.h"
+#include "sandbox/mount_attach.h"
 #include "sandbox/mount_options.h"
 
 struct arena;
@@ -63,6 +64,10 @@ int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
  * open of them and of mounts; the child when nothing has to be found beneath these any more. */
 int mounts_prepare(struct mounts_plan *plan, struct error *err);
 void mounts_release(struct mounts_plan *plan);
+
+/* Return how the clone for a bind relates to the host's peer group: it leaves it, unless the mount or
+ * linux.rootfsPropagation asks for a shared one. */
+enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct mount_plan *m);
 
 /* Child, first: mount what comes before the first sysfs or cgroup. */
 int mounts_apply(struct mounts_plan *plan, int rootfd, struct error *err);

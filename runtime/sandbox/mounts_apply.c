@@ -42,13 +42,14 @@ static int attach(struct mount_plan *m, int *fd, int target, struct error *err)
     return 0;
 }
 
-static int apply_bind(struct mount_plan *m, int rootfd, struct error *err)
+static int apply_bind(const struct mounts_plan *plan, struct mount_plan *m, int rootfd, struct error *err)
 {
     bool nofollow = (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0;
     bool prepared = m->source_fd >= 0;
     cleanup_fd int fd = fd_steal(&m->source_fd);
     if (!prepared)
-        fd = mount_clone(AT_FDCWD, m->source, (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0, nofollow);
+        fd = mount_clone(AT_FDCWD, m->source, (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0, nofollow,
+                         mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
     /* What the target has to be is asked only when it is missing. */
@@ -181,7 +182,7 @@ static int apply(const struct mounts_plan *plan, struct mount_plan *m, int rootf
     case MOUNT_KIND_FILESYSTEM:
         return apply_filesystem(plan, m, rootfd, err);
     case MOUNT_KIND_BIND:
-        return apply_bind(m, rootfd, err);
+        return apply_bind(plan, m, rootfd, err);
     case MOUNT_KIND_CGROUP:
         return apply_cgroup(plan, m, rootfd, err);
     case MOUNT_KIND_SYMLINK:

@@ -78,14 +78,12 @@ int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
  * would stay a peer of the host's mounts. pivot_root(2) wants a root that is not shared. */
 static int open_root(const struct rootfs_plan *plan, bool detach_peers, struct error *err)
 {
-    cleanup_fd int fd = mount_clone(AT_FDCWD, plan->path, true, false);
+    bool shared = stays_shared(plan);
+    cleanup_fd int fd = mount_clone(AT_FDCWD, plan->path, true, false,
+                                    detach_peers && !shared ? MOUNT_PEERS_SLAVE : MOUNT_PEERS_KEEP);
     if (fd < 0)
         return error_set(err, fd, "root file system '%s'", plan->path);
-    int ret = 0;
-    if (stays_shared(plan))
-        ret = mount_set_propagation(fd, MS_PRIVATE, false);
-    else if (detach_peers)
-        ret = mount_set_propagation(fd, MS_SLAVE, true);
+    int ret = shared ? mount_set_propagation(fd, MS_PRIVATE, false) : 0;
     return ret < 0 ? error_set(err, ret, "propagation of the root file system") : fd_steal(&fd);
 }
 

@@ -174,8 +174,10 @@ static int bind_console(int rootfd, int slave, struct error *err)
     cleanup_fd int target = open_console(dev, err);
     if (target < 0)
         return target;
-    cleanup_fd int fd = mount_clone(slave, "", false, false);
-    int ret = fd < 0 ? fd : mount_attach(fd, target);
+    cleanup_fd int fd = mount_clone(slave, "", false, false, MOUNT_PEERS_PRIVATE);
+    int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
+    if (ret == 0)
+        ret = mount_attach(fd, target);
     return ret < 0 ? error_set(err, ret, "bind the terminal on '/dev/console'") : 0;
 }
 

@@ -3,6 +3,7 @@
 # in build.bats.
 
 load ../lib/podman.bash
+load ../lib/peers.bash
 
 setup() {
     begin_test
@@ -82,4 +83,10 @@ build() {
     expect 0 podman run --rm --network none localhost/built cat /tmp/made
     output_is $'64\nCapEff:\t0000000000000000'
     podman rmi localhost/built
+}
+
+@test "buildah run: no mount of the container is a peer of a mount of the host" {
+    mkdir -p dir
+    no_peers_but run_box box cat /proc/self/mountinfo
+    no_peers_but run_box --volume "$PWD/dir:/data" --mount type=tmpfs,dst=/scratch box cat /proc/self/mountinfo
 }

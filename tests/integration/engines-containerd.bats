@@ -3,6 +3,7 @@
 # config/containerd/config.toml.
 
 load ../lib/podman.bash
+load ../lib/peers.bash
 load ../lib/engines.bash
 
 # Says whether json was preloaded, and whether the process is restored from a snapshot.
@@ -256,4 +257,10 @@ container_is() {
     needs_engine crictl
     expect 1 make_pod '{ "run.pysbx.warm": "require" }'
     stderr_has "run.pysbx.warm=require"
+}
+
+@test "ctr run: no mount of the container is a peer of a mount of the host" {
+    mkdir -p dir
+    no_peers_but run_box "$BUSYBOX" peers cat /proc/self/mountinfo
+    no_peers_but run_box --mount "type=bind,src=$PWD/dir,dst=/data,options=rbind:rw" "$BUSYBOX" peers cat /proc/self/mountinfo
 }

@@ -2,6 +2,7 @@
 # Docker with the runtime: dockerd, its containerd and shim. See dockerd(8), docker-run(1), config/docker/daemon.json.
 
 load ../lib/podman.bash
+load ../lib/peers.bash
 load ../lib/engines.bash
 
 setup_file() {
@@ -287,4 +288,12 @@ status_is() {
     run_box "$PYTHON" python3 -c "$program"
     expect 0 run_box "$PYTHON" python3 -c "$program"
     output_is warm
+}
+
+@test "docker run: no mount of the container is a peer of a mount of the host" {
+    mkdir -p dir
+    no_peers_but run_box "$BUSYBOX" cat /proc/self/mountinfo
+    no_peers_but run_box --tty --init --read-only --volume "$PWD/dir:/data" --mount type=tmpfs,dst=/scratch \
+        --device /dev/null:/dev/other "$BUSYBOX" cat /proc/self/mountinfo
+    no_peers_but run_box --privileged "$BUSYBOX" cat /proc/self/mountinfo
 }

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# No mount of a container is a peer of a mount of the host unless the configuration asks for it; see
+# mount_namespaces(7), "Peer groups". The engines-*.bats look at the same of their engines.
+# slow: starts a container for each option of Podman that mounts something
+
+load ../lib/podman.bash
+load ../lib/peers.bash
+
+MAPPED=(--uidmap 0:100000:65536 --gidmap 0:100000:65536)
+# What the user of a rootless Podman has left of subordinate ids.
+! is_rootless || MAPPED=(--uidmap 0:1:1000 --gidmap 0:1:1000)
+
+# Start a container with these options, and check the mounts of its init and of a process of exec.
+check_peers() {
+    echo "options: $*"
+    start_sleeper --name peers "$@"
+    no_peers_but podman exec peers cat /proc/self/mountinfo
+    podman rm --force --time 0 peers >/dev/null
+}
+
+# The same with the identity of the host, and in a user namespace of its own.
+check_both() {
+    check_peers "$@"
+    check_peers "${MAPPED[@]}" "$@"
+}
+
+setup_dir() {
+    mkdir -p dir/sub
+    chmod -R 0777 dir
+    is_rootless || mount -t tmpfs tmpfs dir/sub
+}
+
+teardown() {
+    is_rootless || ! mountpoint -q dir/sub || umount dir/sub
+    clean_up
+}
+
+@test "podman run in a user namespace: a mount over a device is not on the host" {
+    local device
+    for device in full null tty; do
+        expect 0 podman run --rm --network none "${MAPPED[@]}" --cap-add SYS_ADMIN "$BUSYBOX" \
+            sh -c "mount -o bind /etc/passwd /dev/$device && grep -c '^root:' /dev/$device"
+        output_is 1
+        [[ -c /dev/$device ]]
+    done
+    # The mounts of the container are gone with it; while it runs is what counts.
+    start_sleeper --name attacker "${MAPPED[@]}" --cap-add SYS_ADMIN
+    podman exec attacker mount -o bind /etc/passwd /dev/full
+    [[ -c /dev/full ]]
+    [[ $(host_mounts) != *' /dev/full '* ]]
+}
+
+@test "podman run: no peers of the host without options, with a terminal, a user namespace, --read-only, --init, --systemd" {
+    check_both
+    check_both --tty
+    check_both --read-only
+    check_both --init
+    check_both --systemd always
+    check_peers --userns host --cap-add SYS_ADMIN
+    check_peers --security-opt unmask=ALL
+}
+
+@test "podman run --volume: no peers of the host whatever the options are, except shared" {
+    setup_dir
+    local options
+    for options in rw ro z Z U rprivate private rslave slave runbindable unbindable noexec,nosuid nodev exec copy rbind bind; do
+        check_both -v "$PWD/dir:/data:$options"
+    done
+    check_peers -v "$PWD/dir:/data:O"
+    is_rootless || check_peers "${MAPPED[@]}" -v "$PWD/dir:/data:idmap"
+    check_both -v named:/data
+    podman volume rm named
+}
+
+@test "podman run --mount, --tmpfs, --secret, --device: no peers of the host" {
+    setup_dir
+    check_both --mount "type=bind,src=$PWD/dir,dst=/data"
+    check_both --mount "type=bind,src=$PWD/dir,dst=/data,bind-nonrecursive,bind-propagation=private"
+    check_both --mount type=tmpfs,destination=/small --tmpfs /other
+    check_both --mount type=devpts,destination=/pts
+    # Podman gives no mapped user access to the layers of such an image.
+    check_peers --mount "type=image,source=$BUSYBOX,destination=/image"
+    check_both --device /dev/null:/dev/other
+    echo word | podman secret create word - >/dev/null
+    check_both --secret word
+    podman secret rm word >/dev/null
+}
+
+@test "podman run --network, --pid, --ipc container:, --pod: no peers of the host" {
+    start_sleeper --name giver
+    podman run --detach --name joiner --network container:giver --pid container:giver --ipc container:giver \
+        "$BUSYBOX" sleep 1000 >/dev/null
+    no_peers_but podman exec joiner cat /proc/self/mountinfo
+    podman rm --force --time 0 joiner >/dev/null
+    podman run --detach --name shown --network none --pid host "$BUSYBOX" sleep 1000 >/dev/null
+    no_peers_but podman exec shown cat /proc/self/mountinfo
+    podman pod create --name pod --network none --infra-image "$BUSYBOX" --infra-command 'sleep 1000' >/dev/null
+    podman run --detach --name member --pod pod "$BUSYBOX" sleep 1000 >/dev/null
+    no_peers_but podman exec member cat /proc/self/mountinfo
+}
+
+@test "podman run -v rshared: the volume is a peer of the host, as asked for, and nothing else is" {
+    needs_root "mounts on the host"
+    setup_dir
+    local option
+    for option in "" "${MAPPED[*]}"; do
+        # shellcheck disable=SC2086 # options, separated by spaces
+        start_sleeper --name peers $option -v "$PWD/dir:/data:rshared"
+        no_peers_but podman exec peers cat /proc/self/mountinfo -- /data /data/sub
+        podman rm --force --time 0 peers >/dev/null
+    done
+}
+
+@test "podman run in a user namespace: devices that are bound are nosuid and noexec" {
+    local device mounts
+    expect 0 podman run --rm --network none "${MAPPED[@]}" --tty --device /dev/null:/dev/other "$BUSYBOX" cat /proc/mounts
+    mounts=$output
+    for device in null zero full random urandom tty console other; do
+        grep -E " /dev/$device [^ ]+ [^ ]*nosuid[^ ]*noexec" <<<"$mounts" || { echo "/dev/$device: $mounts"; return 1; }
+    done
+}
