@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from pysbx.command.run import visible
+
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 
 
@@ -344,6 +346,24 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
     assert b"\x1b" not in said
     assert b"b\tc" in said
     assert "\x1b" in pysbx("run", "-c", r"print('a\x1b]0;title\x07b')").stdout
+
+
+def test_bidirectional_controls_are_escapes_on_a_terminal() -> None:
+    controls = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    main, terminal = pty.openpty()
+    source = f"import sys; text = {controls!a}; print('a' + text + '\u00e9\u05d0'); raise ValueError(text)"
+    command = [*PROGRAM, "run", "-c", source]
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, check=False)
+    os.close(terminal)
+    said = os.read(main, 10000).decode()
+    os.close(main)
+    assert not set(said) & set(controls)
+    assert "a" + ascii(controls).strip("'") + "\u00e9\u05d0" in said  # text from right to left is text
+    assert "ValueError: " + ascii(controls).strip("'") in said
+    assert visible(f"a{controls}") == "a" + ascii(controls).strip("'")
+    done = pysbx("run", "--rootfs", "/nonexistent/\u202egpj", "-c", "1")
+    assert "/\\u202egpj" in done.stderr
+    assert "\u202e" not in done.stderr
 
 
 def test_output_that_the_encoding_has_no_form_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,17 +124,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except DependencyInstallError as error:
         if error.output.strip() and error.output.strip() not in str(error):
-            print(error.output, file=sys.stderr)
-        print(f"pysbx: {error}", file=sys.stderr)
+            print(run.visible(error.output), file=sys.stderr)
+        print(f"pysbx: {run.visible(str(error))}", file=sys.stderr)
     except SandboxError as error:
-        print(f"pysbx: {error}", file=sys.stderr)
+        print(f"pysbx: {run.visible(str(error))}", file=sys.stderr)
     except BrokenPipeError:
         return _closed_pipe()
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
         return 2
     except (ValueError, TypeError) as error:
-        print(f"pysbx: {options.spoken(str(error))}", file=sys.stderr)
+        print(f"pysbx: {run.visible(options.spoken(str(error)))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

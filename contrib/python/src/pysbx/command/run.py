@@ -24,9 +24,17 @@ from pysbx.session import Sandbox
 
 # What can move the cursor, set a title or answer for the user is for the eyes of a terminal only.
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What makes a terminal show text in another order than it has (Unicode Standard Annex 9) is shown as an escape.
+BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 # The program has done its work, but not all of it is where it was wanted: as for arguments that do not fit.
 INCOMPLETE = 2
+
+
+def visible(text: str) -> str:
+    """Return a text of a sandbox as a terminal or a log may have it: no control character has an effect."""
+    text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return BIDIRECTIONAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
@@ -38,7 +46,7 @@ def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
 
     def write(text: str) -> None:
         text = text.encode(encoding, "backslashreplace").decode(encoding)
-        stream.write(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() and not raw else text)
+        stream.write(visible(text) if stream.isatty() and not raw else text)
         stream.flush()
 
     return write

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pysbx import dependencies, doctor, profiles
 from pysbx.command.options import given
+from pysbx.command.run import visible
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
 from pysbx.runtime import build_snapshot
@@ -34,7 +35,7 @@ class _Console(Console):
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*columns, box=None, header_style="bold")
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(escape(visible(cell)) for cell in row))
     _Console().print(table)
 
 
@@ -114,6 +115,6 @@ def warm(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(content)
     else:
-        state = "warm" if done.warm else f"cold: {reason}" if reason else "cold"
+        state = "warm" if done.warm else f"cold: {visible(reason)}" if reason else "cold"
         print(f"prepared in {prepared:.2f} s; a run takes {done.usage.wall_sec * 1000:.0f} ms, {state}")
     return 0
