@@ -143,6 +143,53 @@ def test_a_root_file_system(rootfs: Path) -> None:
     assert sorted(os.listdir(rootfs)) == before
 
 
+def everything_in(directory: Path) -> list[str]:
+    """Return the paths of everything that is beneath a directory."""
+    return [os.path.join(above, name) for above, names, files in os.walk(directory) for name in names + files]
+
+
+def test_a_link_at_the_top_of_a_root_leads_nowhere_on_the_host(rootfs: Path, tmp_path: Path) -> None:
+    goal, source = tmp_path / "goal", tmp_path / "in.csv"
+    goal.mkdir()
+    source.write_text("a,b\n")
+    where = "import os; print(open('/data/cron.d/in.csv').read(), os.listdir('/data/new/dir'))"
+    mounts = [Mount(source, "/data/cron.d/in.csv"), Mount(rootfs / "usr/bin", "/data/new/dir")]
+    for target in (str(goal), f"../../../../../..{goal}"):
+        (rootfs / "data").symlink_to(target)
+        done = run_code(where, rootfs=str(rootfs), mounts=mounts)
+        assert everything_in(goal) == []
+        assert done.stdout == "a,b\n ['python3']\n", done.error
+        (rootfs / "data").unlink()
+
+
+@pytest.mark.parametrize("name", ["etc", "usr2", "home", ".pysbx", "work", "tmp", "dev", "proc"])
+@pytest.mark.parametrize("target", ["/", "goal", "missing"])
+def test_links_of_a_root_in_the_place_of_our_own(rootfs: Path, tmp_path: Path, name: str, target: str) -> None:
+    goal = tmp_path / "goal"
+    goal.mkdir()
+    (goal / "secret").write_text("secret of the host")
+    (rootfs / name).symlink_to({"/": "/", "goal": str(goal)}.get(target, "/missing/directory"))
+    done = run_code(f"import os; print(os.path.exists('/{name}/secret'), os.getpid() > 0)", rootfs=str(rootfs))
+    assert done.stdout == "False True\n", done.error
+    assert everything_in(goal) == [str(goal / "secret")]
+
+
+def test_links_of_a_root_that_lead_in_a_circle_are_refused(rootfs: Path) -> None:
+    (rootfs / "etc").symlink_to("other")
+    (rootfs / "other").symlink_to("etc")
+    with pytest.raises(SandboxStartupError, match=r"etc.*symbolic links"):
+        run_code("1", rootfs=str(rootfs))
+
+
+@pytest.mark.parametrize("up", ["", "../../../../../../.."])
+def test_the_python_of_a_root_is_no_file_of_the_host(rootfs: Path, tmp_path: Path, up: str) -> None:
+    (tmp_path / "secret").write_text("secret of the host")
+    (rootfs / "usr/bin/python3").unlink()
+    (rootfs / "usr/bin/python3").symlink_to(f"{up}{tmp_path}/secret")
+    with pytest.raises(SandboxStartupError, match="no python3"):
+        run_code("1", rootfs=str(rootfs))
+
+
 def test_a_root_without_python(tmp_path: Path) -> None:
     with pytest.raises(SandboxStartupError, match="no python3"):
         run_code("1", rootfs=str(tmp_path))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import limits, payload, profiles, proxy
+from pysbx import beneath, limits, payload, profiles, proxy
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
@@ -88,8 +88,10 @@ def _tmpfs(target: str, size_mb: int, *options: str) -> Json:
     }
 
 
-def _bind(mount: Mount) -> Json:
+def _bind(mount: Mount, *, follow: bool = True) -> Json:
     access = ["rro"] if mount.readonly else ["rw"]
+    if not follow:
+        access.append("src-nofollow")
     return {
         "destination": mount.target,
         "type": "bind",
@@ -203,6 +205,8 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     found = limits.enforcement()
     controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
     shown = [*interpreter.mounts, *extra]
+    # A directory of a root that is not trusted may have become a link since it was looked at.
+    held = interpreter.mounts if interpreter.root else ()
     if policy.network != "none":
         shown += certificates()
     if policy.network == "host" and os.path.exists("/etc/resolv.conf"):
@@ -237,7 +241,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
             _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
             *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
             # After those: what is shown may lie below one of them.
-            *(_bind(mount) for mount in shown),
+            *(_bind(mount, follow=mount not in held) for mount in shown),
         ],
         "linux": linux,
         "annotations": _annotations(policy),
@@ -250,24 +254,26 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
 
 def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
     """Write a bundle into an empty directory."""
-    rootfs = bundle / "rootfs"
-    rootfs.mkdir()
-    for name, text in FILES.items():
-        (rootfs / name).parent.mkdir(parents=True, exist_ok=True)
-        (rootfs / name).write_text(text)
-    for name, target in links:
-        (rootfs / name[1:]).symlink_to(target)
-    for mount in config["mounts"]:
-        point = rootfs / mount["destination"][1:]
-        if mount["type"] == "bind" and not os.path.isdir(mount["source"]):
-            point.parent.mkdir(parents=True, exist_ok=True)
-            point.touch()
-        else:
-            point.mkdir(parents=True, exist_ok=True)
-    # Whatever the caller's umask: for root, the sandbox's user is another one.
-    for path in (rootfs, *rootfs.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() else 0o644)
+    (bundle / "rootfs").mkdir()
+    root = os.open(bundle / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # The links of a root that the caller names may lead anywhere: what follows is made where they lead within it.
+        for name, target in links:
+            os.symlink(target, name[1:], dir_fd=root)
+        for name, text in FILES.items():
+            beneath.write_in_root(root, name, text.encode())
+        for mount in config["mounts"]:
+            if mount["type"] == "bind" and not os.path.isdir(mount["source"]):
+                beneath.write_in_root(root, mount["destination"])
+            else:
+                beneath.make_directory(root, mount["destination"])
+        # Whatever the caller's umask: for root, the sandbox's user is another one.
+        beneath.make_public(root)
+    except OSError as error:
+        where = f"'{error.filename}' cannot be made in the sandbox's root"
+        raise SandboxStartupError(f"{where}: {error.strerror}") from error
+    finally:
+        os.close(root)
     (bundle / "config.json").write_text(json.dumps(config))
 
 
@@ -325,6 +331,9 @@ def prepare(
         try:
             _write(made, config, interpreter.links)
             made.rename(path)
+        except SandboxStartupError:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
         except OSError:
             # Somebody else was first: theirs is the same, for its name says so.
             shutil.rmtree(made, ignore_errors=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import platform
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from pysbx import beneath
 from pysbx.errors import SandboxStartupError
 
 # Of the host's system: programs, libraries, time zones, and of /etc what the dynamic linker follows.
@@ -35,6 +37,8 @@ MERGED = ("/bin", "/lib", "/lib64", "/lib32")
 CONDA = ("bin", "lib", "libexec", "share", "ssl", "include", "targets")
 # Certificates: only for a sandbox that has a network.
 CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
+# Where a root file system has its Python.
+PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
 # Of somebody else's root, these are the sandbox's own.
 OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"})
 QUERY = "import json,sys;print(json.dumps([sys.base_prefix,sys._base_executable,sys.version_info[:2]]))"
@@ -82,6 +86,7 @@ class Interpreter:
         links: symbolic links of the root directory, as (path, target).
         version: (major, minor), or None where that is known only inside.
         foreign: whether it is another Python than that of this program.
+        root: whether it comes from a root file system that is not the host's, whose links are not followed here.
     """
 
     program: str
@@ -89,6 +94,7 @@ class Interpreter:
     links: tuple[tuple[str, str], ...]
     version: tuple[int, int] | None
     foreign: bool = False
+    root: bool = False
 
 
 def _existing(paths: tuple[str, ...]) -> list[Mount]:
@@ -201,23 +207,29 @@ def rootfs_interpreter(directory: str) -> Interpreter:
     Raises:
         SandboxStartupError: there is no Python in it.
     """
-    root = Path(directory).absolute()
+    path = Path(directory).absolute()
     mounts, links = [], []
     try:
-        entries = sorted(root.iterdir())
+        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise SandboxStartupError(f"rootfs '{root}': {error.strerror}") from error
-    for entry in entries:
-        if entry.name in OWN:
-            continue
-        if entry.is_symlink():
-            links.append((f"/{entry.name}", os.readlink(entry)))
-        elif entry.is_dir():
-            mounts.append(Mount(str(entry), f"/{entry.name}"))
-    for program in ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3"):
-        if os.path.lexists(root / program[1:]):
-            return Interpreter(program, tuple(mounts), tuple(links), None, foreign=True)
-    raise SandboxStartupError(f"rootfs '{root}': no python3 in /usr/local/bin or /usr/bin")
+        raise SandboxStartupError(f"rootfs '{path}': {error.strerror}") from error
+    try:
+        for name in sorted(set(os.listdir(root)) - OWN):
+            mode = os.stat(name, dir_fd=root, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode):
+                links.append((f"/{name}", os.readlink(name, dir_fd=root)))
+            elif stat.S_ISDIR(mode):
+                mounts.append(Mount(str(path / name), f"/{name}"))
+        program = next((name for name in PYTHONS if beneath.is_file(root, name)), None)
+    except OSError as error:
+        raise SandboxStartupError(f"rootfs '{path}': {error.strerror}") from error
+    finally:
+        os.close(root)
+    if program is None:
+        raise SandboxStartupError(
+            f"rootfs '{path}': no python3 in /usr/local/bin or /usr/bin; a link that leads out of the root is none"
+        )
+    return Interpreter(program, tuple(mounts), tuple(links), None, foreign=True, root=True)
 
 
 def certificates() -> tuple[Mount, ...]:
