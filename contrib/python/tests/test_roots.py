@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
-from pysbx.interpreter import Mount, host_interpreter
+from pysbx.interpreter import Mount, host_interpreter, virtualenv_interpreter
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -188,6 +189,48 @@ def test_the_python_of_a_root_is_no_file_of_the_host(rootfs: Path, tmp_path: Pat
     (rootfs / "usr/bin/python3").symlink_to(f"{up}{tmp_path}/secret")
     with pytest.raises(SandboxStartupError, match="no python3"):
         run_code("1", rootfs=str(rootfs))
+
+
+def test_the_python_of_a_virtualenv_is_not_run_on_the_host(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    (tmp_path / "env/bin").mkdir(parents=True)
+    program = tmp_path / "env/bin/python"
+    program.write_text(f'#!/bin/sh\nid >{mark}\nexec /usr/bin/python3 "$@"\n')
+    program.chmod(0o755)
+    version = ".".join(map(str, sys.version_info[:3]))
+    for text in (f"home = {sys.base_prefix}/bin\n", f"home = {sys.base_prefix}/bin\nversion = {version}\n"):
+        (tmp_path / "env/pyvenv.cfg").write_text(text)
+        with contextlib.suppress(SandboxStartupError):
+            run_code("1", virtualenv=str(tmp_path / "env"))
+        virtualenv_interpreter.cache_clear()
+        assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version = 3.11.2\n", "no absolute path"),
+        ("home = relative\nversion = 3.11.2\n", "no absolute path"),
+        ("home = /nonexistent/bin\nversion = 3.11.2\n", "no standard library of python3.11"),
+        ("home = {home}\nversion = 3\n", "has a version"),
+    ],
+)
+def test_settings_of_a_virtualenv_that_say_nothing(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to("/usr/bin/env")
+    (tmp_path / "pyvenv.cfg").write_text(text.format(home=f"{sys.base_prefix}/bin"))
+    with pytest.raises(SandboxStartupError, match=said):
+        run_code("1", virtualenv=str(tmp_path))
+
+
+def test_a_virtualenv_shows_no_file_of_the_host_as_its_python(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret of the host")
+    (tmp_path / "env/bin").mkdir(parents=True)
+    (tmp_path / "env/bin/python").symlink_to(tmp_path / "secret")
+    version = ".".join(map(str, sys.version_info[:3]))
+    (tmp_path / "env/pyvenv.cfg").write_text(f"home = {sys.base_prefix}/bin\nversion = {version}\n")
+    with pytest.raises(SandboxStartupError, match="is not the interpreter of"):
+        run_code("1", virtualenv=str(tmp_path / "env"))
 
 
 def test_a_root_without_python(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ root file system that is somebody else's. All of it is mounted read-only into a 
 
 from __future__ import annotations
 
-import json
 import os
 import platform
+import re
 import stat
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
@@ -41,7 +40,8 @@ CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/us
 PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
 # Of somebody else's root, these are the sandbox's own.
 OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"})
-QUERY = "import json,sys;print(json.dumps([sys.base_prefix,sys._base_executable,sys.version_info[:2]]))"
+# Where the standard library is below a prefix: lib64 on Fedora (sys.platlibdir).
+LIBRARIES = ("lib", "lib64")
 
 
 @dataclass(frozen=True, init=False)
@@ -168,22 +168,30 @@ def host_interpreter() -> Interpreter:
 def virtualenv_interpreter(directory: str) -> Interpreter:
     """Return the interpreter of a virtualenv or conda environment, with the packages installed there.
 
+    Nothing of it is executed here. Its pyvenv.cfg names the installation that the sandbox is shown.
+
     Raises:
-        SandboxStartupError: the directory holds none, or its Python cannot be run.
+        SandboxStartupError: the directory holds none, or its files do not say which.
     """
     root = Path(directory).absolute()
     python = root / "bin" / "python"
-    conda = _is_conda(str(root))
-    if not conda and not (root / "pyvenv.cfg").is_file():
+    if _is_conda(str(root)):
+        if not python.is_file():
+            raise SandboxStartupError(f"virtualenv '{root}': no bin/python there")
+        return replace(_installed(str(root), str(python), _version(root, {})), foreign=True)
+    if not (root / "pyvenv.cfg").is_file():
         raise SandboxStartupError(f"virtualenv '{root}': neither pyvenv.cfg nor conda-meta there")
-    try:
-        answer = subprocess.run([python, "-IB", "-c", QUERY], capture_output=True, check=True, timeout=30).stdout
-        prefix, executable, version = json.loads(answer)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise SandboxStartupError(f"virtualenv '{root}': its Python does not run: {error}") from error
-    base = _installed(prefix, executable, (version[0], version[1]))
-    if conda:
-        return replace(base, foreign=True)
+    settings = _settings(root)
+    version, home = _version(root, settings), settings.get("home", "")
+    prefix = _prefix_of(root, home, version)
+    names = (os.path.join(home, name) for name in (f"python{version[0]}.{version[1]}", "python3", "python"))
+    executable = next((name for name in names if os.path.isfile(name)), None)
+    if executable is None or not python.exists():
+        raise SandboxStartupError(f"virtualenv '{root}': no Python in '{home if python.exists() else python.parent}'")
+    base = _installed(prefix, executable, version)
+    if not _below(os.path.realpath(python), [*base.mounts, Mount(os.path.realpath(root))]):
+        # It would be shown to the sandbox as a program, whatever it is.
+        raise SandboxStartupError(f"virtualenv '{root}': bin/python is not the interpreter of '{home}'")
     # The link bin/python may pass through directories that are not shown; the whole chain is, a file each. But where it
     # passes through another name of the installation, that is shown as well: the library is looked for beside it.
     mounts = [*base.mounts, Mount(str(root))]
@@ -199,6 +207,44 @@ def virtualenv_interpreter(directory: str) -> Interpreter:
             os.path.normpath(os.path.join(os.path.dirname(step), os.readlink(step))) if os.path.islink(step) else step
         )
     return Interpreter(str(python), tuple(mounts), base.links, base.version, foreign=True)
+
+
+def _settings(root: Path) -> dict[str, str]:
+    """Return what pyvenv.cfg says, by names in lower case; see site.py and PEP 405."""
+    try:
+        lines = (root / "pyvenv.cfg").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: {error.strerror}") from error
+    pairs = (line.partition("=") for line in lines if "=" in line)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _version(root: Path, settings: dict[str, str]) -> tuple[int, int]:
+    """Return the version: venv calls it "version", virtualenv and uv "version_info".
+
+    conda has no such file, but its bin/python is a link to a name that contains the version.
+    """
+    program = os.path.basename(os.path.realpath(root / "bin" / "python")).removeprefix("python")
+    for text in (settings.get("version_info", ""), settings.get("version", ""), program):
+        if found := re.match(r"(\d+)\.(\d+)(\.|$)", text):
+            return int(found[1]), int(found[2])
+    raise SandboxStartupError(
+        f"virtualenv '{root}': neither pyvenv.cfg nor the file that bin/python leads to has a version in it"
+    )
+
+
+def _prefix_of(root: Path, home: str, version: tuple[int, int]) -> str:
+    """Return the prefix of an installation from the directory of its programs, as Python does (Modules/getpath.py)."""
+    if not os.path.isabs(home):
+        raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: home = '{home}' is no absolute path")
+    library = f"python{version[0]}.{version[1]}"
+    # Distributions have links from one directory of programs to another.
+    for start in (home, os.path.realpath(home), os.path.dirname(os.path.realpath(f"{home}/{library}"))):
+        for parent in Path(os.path.normpath(start)).parents:
+            # "/lib" is a link into /usr on most systems: that is the prefix there.
+            if parent != Path("/") and any((parent / name / library / "os.py").is_file() for name in LIBRARIES):
+                return str(parent)
+    raise SandboxStartupError(f"virtualenv '{root}': no standard library of {library} above '{home}'")
 
 
 def rootfs_interpreter(directory: str) -> Interpreter:

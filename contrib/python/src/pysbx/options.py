@@ -29,7 +29,8 @@ class Options:
         index_url: of the index they come from; by default the one that pip is configured to use.
         wheels: directory of wheels that they come from, instead of an index.
         disable_cache: install them anew for this program.
-        virtualenv: directory of a virtualenv or conda environment whose Python and packages are used.
+        virtualenv: directory of a virtualenv or conda environment whose Python and packages are used. Its pyvenv.cfg is
+            read, its Python is not run on the host.
         rootfs: directory of a root file system whose Python is used.
         image: name of an image whose Python is used; Podman fetches it.
         profile: name or path of a profile: its limits hold where nothing else is said.
