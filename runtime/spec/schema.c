@@ -247,3 +247,31 @@ int schema_decode(struct arena *a, const struct json_value *value, const struct 
 {
     return decode_object(&(struct decoder){.arena = a, .err = err}, value, schema, out);
 }
+
+static const struct field *find_field(const struct schema *schema, const char *key)
+{
+    for (size_t i = 0; i < schema->count; i++)
+        if (str_eq(schema->fields[i].key, key))
+            return &schema->fields[i];
+    return NULL;
+}
+
+int schema_refuse_unknown(struct arena *a, const struct json_value *value, const struct schema *schema,
+                          struct error *err)
+{
+    if (value->kind != JSON_OBJECT)
+        return 0;
+    for (const struct json_value *member = value->first; member != NULL; member = member->next) {
+        const struct field *field = find_field(schema, member->key);
+        if (field == NULL)
+            return json_error(a, member, err, "unknown key");
+        bool nested = field->kind == FIELD_INLINE || field->kind == FIELD_OBJECT;
+        int ret = nested ? schema_refuse_unknown(a, member, field->child, err) : 0;
+        if (field->kind == FIELD_LIST && member->kind == JSON_ARRAY)
+            for (const struct json_value *item = member->first; ret == 0 && item != NULL; item = item->next)
+                ret = schema_refuse_unknown(a, item, field->child, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}

@@ -64,4 +64,10 @@ struct schema {
 int schema_decode(struct arena *a, const struct json_value *value, const struct schema *schema, void *out,
                   struct error *err);
 
+/* Refuse a property without a row, in lists and nested objects too: for documents that only this runtime
+ * reads. A value of another kind than its row's is left to schema_decode. 0 or -EINVAL with the JSON path in
+ * err. */
+int schema_refuse_unknown(struct arena *a, const struct json_value *value, const struct schema *schema,
+                          struct error *err);
+
 #endif

@@ -1,20 +1,9 @@
-/* warm.json by the tables of spec/schema.h. Unlike config.json it is ours alone: a key without a row is a
- * mistake. */
+/* The table of warm.json and its defaults. */
 #include "warm/config.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-
-#include "base/arena.h"
-#include "base/error.h"
-#include "base/io.h"
-#include "base/path.h"
-#include "base/str.h"
-#include "spec/json.h"
 #include "spec/schema.h"
+#include "spec/settings.h"
 
-#define CONFIG_MAX   ((size_t)1024 * 1024)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const modes[] = {"auto", "require", "off", NULL};
@@ -99,72 +88,11 @@ static const struct warm_config defaults = {
     .template_ = {.timeout = 60, .memory = 0},
 };
 
-static const struct field *find_field(const struct schema *table, const char *key)
-{
-    for (size_t i = 0; i < table->count; i++)
-        if (str_eq(table->fields[i].key, key))
-            return &table->fields[i];
-    return NULL;
-}
-
-static int refuse_unknown(struct arena *a, const struct json_value *object, const struct schema *table,
-                          struct error *err)
-{
-    if (object->kind != JSON_OBJECT)
-        return 0; /* decoding says what was expected */
-    for (const struct json_value *member = object->first; member != NULL; member = member->next) {
-        const struct field *field = find_field(table, member->key);
-        if (field == NULL)
-            return json_error(a, member, err, "unknown key");
-        int ret = field->kind == FIELD_INLINE ? refuse_unknown(a, member, field->child, err) : 0;
-        if (ret == 0 && field->kind == FIELD_LIST && member->kind == JSON_ARRAY)
-            for (const struct json_value *item = member->first; ret == 0 && item != NULL; item = item->next)
-                ret = refuse_unknown(a, item, field->child, err);
-        if (ret < 0)
-            return ret;
-    }
-    return 0;
-}
-
-/* The file of a user, or NULL. */
-static const char *user_path(struct arena *a)
-{
-    const char *base = secure_getenv("XDG_CONFIG_HOME");
-    const char *home = secure_getenv("HOME");
-    if (base != NULL && base[0] == '/')
-        return path_join(a, base, "pysbx-runtime/warm.json");
-    return home != NULL && home[0] == '/' ? path_join(a, home, ".config/pysbx-runtime/warm.json") : NULL;
-}
-
-static int read_text(struct arena *a, const char *path, char **text, size_t *size, struct error *err)
-{
-    int ret = io_read_file_at(a, AT_FDCWD, path, CONFIG_MAX, text, size);
-    if (ret == -ENOENT || ret == -ENOTDIR)
-        return -ENOENT;
-    return ret < 0 ? error_set(err, ret == -EINVAL ? -ENODEV : ret, "read '%s'", path) : 0;
-}
+static const struct settings kind = {.name = "warm.json", .schema = &schema};
 
 int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
                      struct error *err)
 {
     *out = defaults;
-    const char *candidates[] = {path, path == NULL && !root_of_host ? user_path(a) : NULL,
-                                path == NULL ? WARM_CONFIG_PATH : NULL};
-    for (size_t i = 0; i < COUNT(candidates); i++) {
-        char *text;
-        size_t size;
-        struct json_value *root;
-        int ret = candidates[i] != NULL ? read_text(a, candidates[i], &text, &size, err) : -ENOENT;
-        if (ret == -ENOENT)
-            continue;
-        if (ret < 0)
-            return ret;
-        ret = json_parse(a, text, size, NULL, NULL, &root, err);
-        if (ret == 0)
-            ret = refuse_unknown(a, root, &schema, err);
-        if (ret == 0)
-            ret = schema_decode(a, root, &schema, out, err);
-        return ret < 0 ? error_wrap(err, "%s", candidates[i]) : 0;
-    }
-    return 0;
+    return settings_read(a, &kind, path, root_of_host, out, err);
 }

@@ -12,8 +12,6 @@
 struct arena;
 struct error;
 
-#define WARM_CONFIG_PATH "/etc/pysbx-runtime/warm.json"
-
 /* What preloads for containers that ask for nothing themselves: an annotation of the container, and the value
  * it must have (a pattern of fnmatch(3)). */
 struct warm_rule {
@@ -42,10 +40,8 @@ struct warm_config {
     } rules;
 };
 
-/* Read the file; the defaults when it does not exist. path NULL: $XDG_CONFIG_HOME/pysbx-runtime/warm.json or
- * ~/.config/… of a user other than the host's root (root in a user namespace is such a user: rootless Podman
- * calls the runtime as that), if it is there, else WARM_CONFIG_PATH. 0 or negative errno; err names the place
- * in the file. */
+/* Read the file; the defaults when it does not exist. path NULL: a user's own file if there is one, else the
+ * machine's (spec/settings.h). 0 or negative errno; err names the place in the file. */
 int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
                      struct error *err);
 
