@@ -42,7 +42,7 @@ OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
 WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
-FUZZERS    := spec process resources seccomp
+FUZZERS    := spec process resources seccomp policy
 
 # `make V=1` shows the commands themselves.
 quiet = $(if $(V),,@echo '  $(1) $(patsubst $(BUILD)/%,%,$@)';)
@@ -157,6 +157,7 @@ INSTALLED := \
     config/containers.conf.d/50-pysbx.conf:0644:$(DATADIR)/pysbx-runtime/containers.conf.d/50-pysbx.conf \
     config/docker/daemon.json:0644:$(DATADIR)/pysbx-runtime/docker/daemon.json \
     config/containerd/config.toml:0644:$(DATADIR)/pysbx-runtime/containerd/config.toml \
+    config/runtime.json:0644:$(DATADIR)/pysbx-runtime/runtime.json \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
 # For packages: Podman looks for hooks below /usr/share by itself, and nowhere below /usr/local.

@@ -182,6 +182,19 @@ void log_message(enum log_level level, const char *fmt, ...)
     write_target(level, text);
 }
 
+void log_notice(const char *fmt, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (log_state.target == TARGET_FILE && log_state.json && log_state.level < LOG_LEVEL_WARNING)
+        write_stderr(text);
+    else
+        write_target(LOG_LEVEL_WARNING, text);
+}
+
 bool log_debugging(void)
 {
     return log_state.level >= LOG_LEVEL_DEBUG;

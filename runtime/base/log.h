@@ -26,6 +26,11 @@ void log_fatal(const struct error *err);
 /* A message of lesser weight; dropped unless its level was asked for. Goes to the target, else to standard
  * error. */
 void log_message(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A warning for which no --log-level is needed: about what the caller's configuration does not get. An engine
+ * parses a log file in JSON as one object, and that has to remain the error: without --log-level the warning
+ * goes to standard error instead, which engines keep with the container's own. */
+void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_debug(...)   log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
 

@@ -19,6 +19,7 @@
 #include "cgroup/detect.h"
 #include "cgroup/systemd.h"
 #include "cgroup/systemd_properties.h"
+#include "spec/annotations.h"
 #include "spec/spec.h"
 
 #define UNIT_NAME_MAX 255
@@ -142,7 +143,7 @@ int cgroup_systemd_plan(struct arena *a, const struct spec *spec, const struct c
         escape_unit(a, arena_printf(a, "%s%s%s.scope", parts[1], parts[1][0] != '\0' ? "-" : "", parts[2]));
     if (strlen(plan->ref.scope) > UNIT_NAME_MAX)
         return error_set(err, -EINVAL, "'%s' is too long for the name of a systemd unit", plan->ref.scope);
-    const char *subgroup = spec_annotation(spec, "run.oci.systemd.subgroup");
+    const char *subgroup = spec_annotation(spec, ANNOTATION_SYSTEMD_SUBGROUP);
     plan->subgroup = subgroup != NULL ? subgroup : DEFAULT_SUBGROUP;
     if (strchr(plan->subgroup, '/') != NULL || plan->subgroup[0] == '.')
         return error_set(err, -EINVAL, "annotation 'run.oci.systemd.subgroup': '%s' is not a plain name",

@@ -11,9 +11,8 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "cgroup/cgroup.h"
+#include "spec/annotations.h"
 #include "spec/spec.h"
-
-#define ANNOTATION_PREFIX "org.systemd.property."
 
 /* More processors than any kernel is built for. */
 #define CPU_MAX 65536
@@ -320,7 +319,7 @@ int systemd_properties_of_annotations(struct arena *a, const struct spec *spec,
 {
     for (size_t i = 0; i < spec->annotations.count; i++) {
         const struct str_pair *pair = &spec->annotations.items[i];
-        const char *name = str_after(pair->key, ANNOTATION_PREFIX);
+        const char *name = str_after(pair->key, ANNOTATION_SYSTEMD_PROPERTY);
         if (name == NULL)
             continue;
         if (!is_property_name(name))

@@ -11,15 +11,8 @@
 #include "sandbox/caps.h"
 #include "sandbox/mount_options.h"
 #include "sandbox/seccomp_compile.h"
+#include "spec/annotations.h"
 #include "spec/features.h"
-
-/* Annotations of a config.json by which it reaches beyond the container; a final dot stands for all that
- * begin so. */
-static const char *const unsafe_annotations[] = {
-    "org.systemd.property.",        "run.oci.hooks.stderr",       "run.oci.hooks.stdout",
-    "run.oci.keep_original_groups", "run.oci.mount_context_type", "run.oci.seccomp_bpf_data",
-    "run.oci.systemd.subgroup",
-};
 
 static const struct str_pair about[] = {{"run.oci.pysbx-runtime.commit", version_commit},
                                         {"run.oci.pysbx-runtime.version", version_number}};
@@ -61,10 +54,9 @@ static int run(struct invocation *invocation, void *values, struct error *err)
         .idmap_mounts = true,
         .net_devices = true,
         .annotations = {(struct str_pair *)about, sizeof(about) / sizeof(about[0])},
-        .unsafe_annotations = {unsafe_annotations,
-                               sizeof(unsafe_annotations) / sizeof(unsafe_annotations[0])},
     };
     facts.mount_options.items = mount_options_words(&facts.mount_options.count);
+    facts.unsafe_annotations.items = annotations_unsafe(a, &facts.unsafe_annotations.count);
     facts.capabilities.items = caps_names(invocation->arena, &facts.capabilities.count);
 
     cleanup_json_out struct json_out *out = json_out_new(true);

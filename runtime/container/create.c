@@ -85,6 +85,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .has_poststart = plan->spec->hooks.poststart.count > 0,
         .has_poststop = plan->spec->hooks.poststop.count > 0,
         .annotations = plan->spec->annotations,
+        .ignored = plan->ignored.pairs,
     };
 }
 
@@ -260,7 +261,7 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
     if (ret == 0)
         ret = plan_creation(rt, options, &source, out, err);
     if (ret == 0)
-        annotations_warn(&source.spec->annotations);
+        annotations_warn(&out->arena, &out->plan.spec->annotations, &out->plan.ignored);
     if (ret == 0)
         ret = plan_warm(out, rt, err);
     if (ret == 0)
@@ -293,7 +294,7 @@ static int look_at(struct creation *c, const struct runtime_options *rt, const s
     if (ret == 0)
         ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
     if (ret == 0)
-        annotations_warn(&source.spec->annotations);
+        annotations_warn(&c->arena, &c->plan.spec->annotations, &c->plan.ignored);
     return ret < 0 ? ret : plan_warm(c, rt, err);
 }
 

@@ -46,7 +46,7 @@ static void run_poststop(int dir, const struct record *record)
     struct error err = {0};
     struct spec *spec;
     struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = record->bundle};
-    if (saved_spec(&a, dir, &spec, &err) == 0)
+    if (saved_spec(&a, dir, record, &spec, &err) == 0)
         hooks_run_all(&spec->hooks.poststop, &run, record);
     else
         log_warning("poststop hooks: %s", err.text);

@@ -13,6 +13,7 @@
 #include "container/warm_start.h"
 #include "container/watched.h"
 #include "sandbox/seccomp_notify.h"
+#include "spec/annotations.h"
 
 int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,
                          struct spec_process **out, struct error *err)
@@ -25,7 +26,7 @@ int exec_default_process(struct arena *a, const struct runtime_options *rt, cons
         return error_text(err, -ESRCH, "cannot exec in container '%s': it is creating: container not running",
                           id);
     if (ret == 0)
-        ret = saved_spec(a, dir, &spec, err);
+        ret = saved_spec(a, dir, &record, &spec, err);
     if (ret == 0 && spec->process == NULL)
         return error_text(err, -EINVAL, "container '%s' has no process to take defaults from: use --process",
                           id);
@@ -66,7 +67,7 @@ static int check_reach(const struct execution *x, struct error *err)
 static int plan(struct execution *x, struct error *err)
 {
     const struct exec_options *o = x->options;
-    const char *keep_groups = str_map_get(&x->record.annotations, "run.oci.keep_original_groups");
+    const char *keep_groups = str_map_get(&x->record.annotations, ANNOTATION_KEEP_GROUPS);
     struct process_context context = {
         .user_namespace = (x->record.namespaces & CLONE_NEWUSER) != 0,
         .preserve_fds = o->preserve_fds,
@@ -117,7 +118,7 @@ static int plan_warm(struct execution *x, const struct runtime_options *rt, stru
     struct create_options options = {.id = x->record.id, .no_new_keyring = x->record.no_new_keyring};
     if (!warm_is_candidate(x->plan.argv[0]))
         return 0;
-    int ret = saved_spec(&x->arena, x->dir, &spec, err);
+    int ret = saved_spec(&x->arena, x->dir, &x->record, &spec, err);
     if (ret < 0)
         return ret;
     spec->process = x->options->process;

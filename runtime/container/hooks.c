@@ -25,6 +25,7 @@
 #include "base/sys.h"
 #include "container/process.h"
 #include "container/record.h"
+#include "spec/annotations.h"
 
 /* The state in a memory file: every hook reads it from the start, and one that never reads cannot block the
  * runtime. */
@@ -183,8 +184,8 @@ static int judge(const struct spec_hook *hook, size_t index, const char *kind, i
 static int run_one(const struct spec_hook *hook, size_t index, const struct hook_run *run,
                    const struct record *record, int state, struct error *err)
 {
-    cleanup_fd int out = open_output(run, record, "run.oci.hooks.stdout");
-    cleanup_fd int errfd = open_output(run, record, "run.oci.hooks.stderr");
+    cleanup_fd int out = open_output(run, record, ANNOTATION_HOOKS_STDOUT);
+    cleanup_fd int errfd = open_output(run, record, ANNOTATION_HOOKS_STDERR);
     cleanup_fd int captured = errfd < 0 && !run->labelled ? memfd_create("hook", MFD_CLOEXEC) : -1;
     pid_t pid = fork();
     if (pid < 0)

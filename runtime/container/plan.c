@@ -22,6 +22,7 @@
 #include "container/warm_start.h"
 #include "sandbox/rootfs.h"
 #include "spec/annotations.h"
+#include "spec/policy.h"
 
 #define CONFIG_MAX ((size_t)16 * 1024 * 1024)
 
@@ -87,7 +88,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     out->has_process = spec->process != NULL;
     if (!out->has_process)
         return 0;
-    const char *keep_groups = spec_annotation(spec, "run.oci.keep_original_groups");
+    const char *keep_groups = spec_annotation(spec, ANNOTATION_KEEP_GROUPS);
     struct process_context context = {
         .spec = spec,
         .user_namespace = out->other_user_namespace,
@@ -101,6 +102,22 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     int ret = process_plan(a, spec->process, &context, &out->process, err);
     struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
     return ret < 0 ? ret : seccomp_plan(a, spec, &filter, &out->process.seccomp, err);
+}
+
+/* The administrator's decision comes before all planning, so that no mechanism sees an annotation that is
+ * ignored. */
+static int plan_annotations(struct arena *a, const struct spec *from, bool root_of_host, struct plan *out,
+                            struct error *err)
+{
+    struct policy policy;
+    struct spec *spec = ARENA_NEW(a, struct spec);
+    int ret = policy_read(a, NULL, root_of_host, &policy, err);
+    if (ret < 0)
+        return ret;
+    *spec = *from;
+    annotations_settle(a, &policy, root_of_host, &spec->annotations, &out->ignored);
+    out->spec = spec;
+    return 0;
 }
 
 /* A namespace that is joined by a path may be the runtime's own. */
@@ -126,12 +143,14 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     out->bundle = source->bundle;
     out->config = source->config;
     out->config_size = source->config_size;
-    out->spec = source->spec;
-    const struct spec *spec = out->spec;
     int in_initial_user = namespaces_in_initial_user(err);
     if (in_initial_user < 0)
         return in_initial_user;
-    int ret = namespaces_plan(a, spec, &out->namespaces, err);
+    int ret = plan_annotations(a, source->spec, geteuid() == 0 && in_initial_user, out, err);
+    if (ret < 0)
+        return ret;
+    const struct spec *spec = out->spec;
+    ret = namespaces_plan(a, spec, &out->namespaces, err);
     if (ret == 0)
         ret = namespaces_open(&out->namespaces, err);
     if (ret == 0)
@@ -211,7 +230,7 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     json_out_pair_string(out, "hostname", spec->hostname);
     json_out_pair_string(out, "domainname", spec->domainname);
     describe_pairs("sysctl", &spec->linux_->sysctl, out);
-    annotations_describe(&spec->annotations, out);
+    annotations_describe(&spec->annotations, &plan->ignored, out);
     json_out_key(out, "hooks");
     describe_hooks(spec, out);
     if (plan->has_process) {

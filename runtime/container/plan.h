@@ -14,6 +14,7 @@
 #include "sandbox/namespaces.h"
 #include "sandbox/netdev.h"
 #include "sandbox/sysctl.h"
+#include "spec/annotations.h"
 #include "spec/spec.h"
 
 struct error;
@@ -27,7 +28,8 @@ struct plan {
     const char *rootfs; /* absolute */
     const char *config; /* the text of the configuration */
     size_t config_size;
-    const struct spec *spec;
+    const struct spec *spec;            /* its annotations are those that are honoured */
+    struct annotations_ignored ignored; /* the others */
     bool has_process; /* the specification allows a container that can only be created and deleted */
     struct process_plan process;
     struct namespaces_plan namespaces;

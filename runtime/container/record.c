@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
-#include "base/json_out.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -302,15 +301,38 @@ const char *record_time(struct arena *a)
                         (int)(second / 60 % 60), (int)(second % 60), now.tv_nsec);
 }
 
+/* The annotations, of which there may be many: a line with the name and one with the value. An earlier
+ * release does not know the words of the second row, and passes over them. */
+static const struct list {
+    const char *key, *value_key;
+    size_t offset; /* of a struct str_map */
+} lists[] = {
+    {"annotation", "value", offsetof(struct record, annotations)},
+    {"ignored", "ignored-value", offsetof(struct record, ignored)},
+};
+#define LIST_COUNT (sizeof(lists) / sizeof(lists[0]))
+
+static struct str_map *map_of(struct record *record, const struct list *list)
+{
+    return (struct str_map *)(void *)((char *)record + list->offset);
+}
+
+static void write_list(struct text *t, const struct list *list, const struct record *record)
+{
+    const struct str_map *map = (const struct str_map *)(const void *)((const char *)record + list->offset);
+    for (size_t i = 0; i < map->count; i++) {
+        text_add_line(t, list->key, map->items[i].key);
+        text_add_line(t, list->value_key, map->items[i].value);
+    }
+}
+
 int record_write(int dirfd, const struct record *record, struct error *err)
 {
     struct text t = {0};
     for (size_t i = 0; i < FIELD_COUNT; i++)
         write_field(&t, record, i);
-    for (size_t i = 0; i < record->annotations.count; i++) {
-        text_add_line(&t, "annotation", record->annotations.items[i].key);
-        text_add_line(&t, "value", record->annotations.items[i].value);
-    }
+    for (size_t i = 0; i < LIST_COUNT; i++)
+        write_list(&t, &lists[i], record);
     int ret = t.failed ? -ENOMEM : io_replace_file_at(dirfd, RECORD_NAME, t.data, t.used, 0600);
     free(t.data);
     return ret < 0 ? error_set(err, ret, "write state of container '%s'", record->id) : 0;
@@ -359,12 +381,38 @@ static int read_field(struct record *out, size_t i, const char *value)
     return -EINVAL;
 }
 
-static size_t count_annotations(const char *text)
+static bool is_key(const char *line, const char *key)
 {
-    size_t count = 0;
-    for (const char *p = text; *p != '\0'; p = strchrnul(p, '\n'), p += *p != '\0')
-        count += str_after(p, "annotation ") != NULL;
-    return count;
+    const char *rest = str_after(line, key);
+    return rest != NULL && rest[0] == ' ';
+}
+
+static void make_room(struct arena *a, const char *text, struct record *out)
+{
+    size_t counts[LIST_COUNT] = {0};
+    for (const char *line = text, *end; line != NULL; line = end != NULL ? end + 1 : NULL) {
+        for (size_t i = 0; i < LIST_COUNT; i++)
+            counts[i] += is_key(line, lists[i].key);
+        end = strchr(line, '\n');
+    }
+    for (size_t i = 0; i < LIST_COUNT; i++)
+        map_of(out, &lists[i])->items = ARENA_ARRAY(a, counts[i], struct str_pair);
+}
+
+/* Whether the line belongs to a list of annotations. */
+static bool read_list(struct record *out, const char *key, const char *value)
+{
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        struct str_map *map = map_of(out, &lists[i]);
+        if (strcmp(key, lists[i].key) == 0)
+            map->items[map->count++] = (struct str_pair){value, ""};
+        else if (strcmp(key, lists[i].value_key) != 0)
+            continue;
+        else if (map->count > 0)
+            map->items[map->count - 1].value = value;
+        return true;
+    }
+    return false;
 }
 
 int record_read(struct arena *a, int dirfd, struct record *out, struct error *err)
@@ -374,8 +422,7 @@ int record_read(struct arena *a, int dirfd, struct record *out, struct error *er
     if (ret < 0)
         return error_set(err, ret, "read the container's state record");
     *out = (struct record){0};
-    size_t annotations = count_annotations(text);
-    out->annotations.items = ARENA_ARRAY(a, annotations, struct str_pair);
+    make_room(a, text, out);
     for (char *line = text, *next; *line != '\0'; line = next) {
         char *end = strchrnul(line, '\n');
         next = *end == '\0' ? end : end + 1;
@@ -385,15 +432,11 @@ int record_read(struct arena *a, int dirfd, struct record *out, struct error *er
             return error_set(err, -EINVAL, "the container's state record is damaged at '%.32s'", line);
         *value++ = '\0';
         unescape(value);
-        if (strcmp(line, "annotation") == 0 && out->annotations.count < annotations) {
-            out->annotations.items[out->annotations.count++] = (struct str_pair){value, ""};
-        } else if (strcmp(line, "value") == 0 && out->annotations.count > 0) {
-            out->annotations.items[out->annotations.count - 1].value = value;
-        } else {
-            for (size_t i = 0; i < FIELD_COUNT; i++)
-                if (strcmp(fields[i].key, line) == 0 && read_field(out, i, value) < 0)
-                    return error_set(err, -EINVAL, "the container's state record has a bad '%s'", line);
-        }
+        if (read_list(out, line, value))
+            continue;
+        for (size_t i = 0; i < FIELD_COUNT; i++)
+            if (strcmp(fields[i].key, line) == 0 && read_field(out, i, value) < 0)
+                return error_set(err, -EINVAL, "the container's state record has a bad '%s'", line);
     }
     if (out->id == NULL || out->bundle == NULL || out->created == NULL || out->oci_version == NULL)
         return error_set(err, -EINVAL, "the container's state record is not complete");
@@ -449,28 +492,4 @@ const char *status_name(enum status status)
         [STATUS_PAUSED] = "paused",     [STATUS_STOPPED] = "stopped",
     };
     return names[status];
-}
-
-void record_write_state(const struct record *record, const char *status, pid_t pid, bool extended,
-                        struct json_out *out)
-{
-    json_out_map_open(out);
-    json_out_pair_string(out, "ociVersion", record->oci_version);
-    json_out_pair_string(out, "id", record->id);
-    json_out_pair_string(out, "status", status);
-    /* The specification wants the pid only while there is a process; engines read 0 as "none". */
-    json_out_pair_i64(out, "pid", pid);
-    json_out_pair_string(out, "bundle", record->bundle);
-    if (extended) {
-        json_out_pair_string(out, "rootfs", record->rootfs);
-        json_out_pair_string(out, "created", record->created);
-        json_out_pair_u64(out, "owner", record->owner);
-        json_out_pair_string(out, "systemd-scope", record->cgroup.scope);
-    }
-    json_out_key(out, "annotations");
-    json_out_map_open(out);
-    for (size_t i = 0; i < record->annotations.count; i++)
-        json_out_pair_string(out, record->annotations.items[i].key, record->annotations.items[i].value);
-    json_out_map_close(out);
-    json_out_map_close(out);
 }

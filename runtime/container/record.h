@@ -54,7 +54,8 @@ struct record {
     unsigned seccomp_flags;
     const char *seccomp_listener, *seccomp_metadata;
     bool has_poststart, has_poststop; /* config.json has such hooks: only then does start or delete read it */
-    struct str_map annotations;
+    struct str_map annotations;       /* that are honoured */
+    struct str_map ignored;           /* that runtime.json does not allow */
 };
 
 /* The state root: --root, else a non-empty $XDG_RUNTIME_DIR/pysbx-runtime, else /run/pysbx-runtime (an empty
@@ -104,7 +105,9 @@ enum record_beginning record_beginning(int dirfd, const struct record *record);
 const char *status_name(enum status status);
 
 /* The state JSON of the specification with this pid and status: for `state` and the standard input of hooks.
- * `extended` adds rootfs, created and owner, which `state` shows. */
+ * Annotations are all that the configuration has; "ignoredAnnotations" names those without effect, for hooks
+ * that judge the container (the specification lets a runtime add properties). `extended` adds rootfs, created
+ * and owner, which `state` shows. */
 void record_write_state(const struct record *record, const char *status, pid_t pid, bool extended,
                         struct json_out *out);
 

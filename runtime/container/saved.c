@@ -12,14 +12,17 @@
 #define CONFIG_MAX ((size_t)16 * 1024 * 1024)
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))
 
-int saved_spec(struct arena *a, int dir, struct spec **out, struct error *err)
+int saved_spec(struct arena *a, int dir, const struct record *record, struct spec **out, struct error *err)
 {
     char *text;
     size_t size;
     int ret = io_read_file_at(a, dir, RECORD_CONFIG, CONFIG_MAX, &text, &size);
     if (ret < 0)
         return error_set(err, ret, "read the container's saved '%s'", RECORD_CONFIG);
-    return spec_parse(a, text, size, out, err);
+    ret = spec_parse(a, text, size, out, err);
+    if (ret == 0)
+        (*out)->annotations = record->annotations;
+    return ret;
 }
 
 int saved_seccomp(struct arena *a, int dir, const struct record *record, struct seccomp_plan *out,

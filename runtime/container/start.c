@@ -53,7 +53,7 @@ int start_run_hooks(int dir, const struct record *record, struct error *err)
         return 0;
     struct arena a = {0};
     struct spec *spec;
-    int ret = saved_spec(&a, dir, &spec, err);
+    int ret = saved_spec(&a, dir, record, &spec, err);
     if (ret == 0) {
         struct hook_run run = {
             .kind = "poststart", .status = "running", .pid = record->pid, .cwd = record->bundle};

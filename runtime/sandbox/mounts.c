@@ -17,6 +17,7 @@
 #include "sandbox/mount_attach.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/selinux.h"
+#include "spec/annotations.h"
 #include "spec/spec.h"
 
 /* File systems whose superblock is shared with others or must stay writable while the container is set up:
@@ -197,7 +198,7 @@ static void plan_order(struct mounts_plan *plan)
 static int plan_label(const struct spec *spec, struct mounts_plan *out, struct error *err)
 {
     static const char *const keys[] = {"context", "fscontext", "defcontext", "rootcontext"};
-    const char *key = spec_annotation(spec, "run.oci.mount_context_type");
+    const char *key = spec_annotation(spec, ANNOTATION_MOUNT_CONTEXT);
     out->label = spec->linux_->mount_label;
     out->label_key = key != NULL ? key : keys[0];
     /* Without SELinux there is nothing that a label could allow or forbid. */

@@ -14,16 +14,12 @@
 #include "sandbox/seccomp_cache.h"
 #include "sandbox/seccomp_compile.h"
 #include "sandbox/seccomp_notify.h"
+#include "spec/annotations.h"
 #include "spec/spec.h"
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
-
-/* Names that crun gave them; engines and users know them. */
-#define ANNOTATION_PROGRAM      "run.oci.seccomp_bpf_data"
-#define ANNOTATION_FAIL_UNKNOWN "run.oci.seccomp_fail_unknown_syscall"
-#define ANNOTATION_RECEIVER     "run.oci.seccomp.receiver"
 
 static int base64_digit(char c)
 {
@@ -43,14 +39,14 @@ static int decode_program(struct arena *a, const char *text, struct seccomp_plan
         size / sizeof(struct sock_filter) > BPF_MAXINSNS)
         return error_set(err, -EINVAL,
                          "annotation '%s': not a BPF program of at most %d instructions in base64",
-                         ANNOTATION_PROGRAM, BPF_MAXINSNS);
+                         ANNOTATION_SECCOMP_PROGRAM, BPF_MAXINSNS);
     unsigned char *bytes = arena_alloc(a, size + 2);
     for (size_t i = 0, n = 0; i < length; i += 4, n += 3) {
         uint32_t group = 0;
         for (size_t j = 0; j < 4; j++) {
             int digit = i + j >= length - padding ? 0 : base64_digit(text[i + j]);
             if (digit < 0)
-                return error_set(err, -EINVAL, "annotation '%s': not base64", ANNOTATION_PROGRAM);
+                return error_set(err, -EINVAL, "annotation '%s': not base64", ANNOTATION_SECCOMP_PROGRAM);
             group = group << 6 | (uint32_t)digit;
         }
         for (size_t j = 0; j < 3 && n + j < size; j++)
@@ -85,7 +81,7 @@ static int settle_listener(const struct spec *spec, struct seccomp_plan *plan, s
     /* The kernel can return one thing only: a thread that did not synchronise or the listener. The process
      * has a single thread. */
     plan->flags &= ~(unsigned)SECCOMP_FILTER_FLAG_TSYNC;
-    const char *receiver = spec_annotation(spec, ANNOTATION_RECEIVER);
+    const char *receiver = spec_annotation(spec, ANNOTATION_SECCOMP_RECEIVER);
     if (plan->listener_path == NULL)
         plan->listener_path = receiver;
     if (plan->listener_path == NULL)
@@ -124,14 +120,14 @@ int seccomp_plan(struct arena *a, const struct spec *spec, const struct seccomp_
                  struct seccomp_plan *out, struct error *err)
 {
     *out = (struct seccomp_plan){.origin = "none"};
-    const char *raw = spec_annotation(spec, ANNOTATION_PROGRAM);
+    const char *raw = spec_annotation(spec, ANNOTATION_SECCOMP_PROGRAM);
     if (raw != NULL) {
         int ret = decode_program(a, raw, out, err);
         return ret < 0 ? ret : settle_listener(spec, out, err);
     }
     if (spec->linux_->seccomp_text.data == NULL)
         return 0;
-    const char *fail_unknown = spec_annotation(spec, ANNOTATION_FAIL_UNKNOWN);
+    const char *fail_unknown = spec_annotation(spec, ANNOTATION_SECCOMP_FAIL_UNKNOWN);
     const struct seccomp_cache_key key = {
         .version = context->version,
         .fail_unknown = fail_unknown != NULL && !str_eq(fail_unknown, "0"),

@@ -1,31 +1,123 @@
-/* What is known of run.pysbx.*, and which name a misspelt one may have been meant to be. */
+/* The table of annotations, what the administrator's decision leaves of a configuration's, and which name a
+ * misspelt one may have been meant to be. */
 #include "spec/annotations.h"
 
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json_out.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "spec/spec.h"
+#include "spec/policy.h"
 
 #define PREFIX       "run.pysbx."
 #define COMPARED_MAX 32 /* what is longer is not compared: it is no slip of the finger */
+#define NAMED_MAX    4  /* ignored annotations that a warning names */
 
-static const char *const known[] = {
-    WARM_ANNOTATION_MODE,
-    WARM_ANNOTATION_PRELOAD,
-    LANDLOCK_ANNOTATION,
-    HOOK_ANNOTATION_UNTRUSTED,
+/* Sorted by name. README.md, SECURITY.md and pysbx-runtime(8) list them for their readers, and
+ * hooks/require-sandbox refuses those that are honoured and not harmless. */
+static const struct annotation table[] = {
+    {ANNOTATION_SYSTEMD_PROPERTY, ANNOTATION_RESTRICTED,
+     "it sets a property of the container's systemd scope"},
+    {ANNOTATION_HOOKS_STDERR, ANNOTATION_RESTRICTED, "it makes the runtime write to a file of the host"},
+    {ANNOTATION_HOOKS_STDOUT, ANNOTATION_RESTRICTED, "it makes the runtime write to a file of the host"},
+    {ANNOTATION_KEEP_GROUPS, ANNOTATION_GROUPS, "it keeps the supplementary groups of the caller"},
+    {ANNOTATION_MOUNT_CONTEXT, ANNOTATION_RESTRICTED,
+     "it changes what SELinux' label of the mounts applies to"},
+    {ANNOTATION_SECCOMP_RECEIVER, ANNOTATION_RESTRICTED,
+     "it lets a socket of the host decide on system calls"},
+    {ANNOTATION_SECCOMP_PROGRAM, ANNOTATION_RESTRICTED, "it replaces the engine's seccomp filter"},
+    /* A profile is refused that names a system call which libseccomp does not know. */
+    {ANNOTATION_SECCOMP_FAIL_UNKNOWN, ANNOTATION_HARMLESS, NULL},
+    {ANNOTATION_SYSTEMD_SUBGROUP, ANNOTATION_RESTRICTED, "it names a cgroup of the host"},
+    /* Rules only take rights away; what is denied is not logged unless runtime.json says so. */
+    {LANDLOCK_ANNOTATION, ANNOTATION_HARMLESS, NULL},
+    /* Modules are imported in a container like the one that is wanted. */
+    {WARM_ANNOTATION_PRELOAD, ANNOTATION_HARMLESS, NULL},
+    {HOOK_ANNOTATION_UNTRUSTED, ANNOTATION_HARMLESS, NULL},
+    /* It cannot switch on what warm.json has switched off. */
+    {WARM_ANNOTATION_MODE, ANNOTATION_HARMLESS, NULL},
 };
-#define KNOWN (sizeof(known) / sizeof(known[0]))
+#define COUNT (sizeof(table) / sizeof(table[0]))
+
+bool annotation_is_prefix(const struct annotation *row)
+{
+    return row->name[strlen(row->name) - 1] == '.';
+}
+
+const struct annotation *annotation_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *rest = str_after(name, table[i].name);
+        if (rest != NULL && (rest[0] == '\0' || annotation_is_prefix(&table[i])))
+            return &table[i];
+    }
+    return NULL;
+}
+
+const char **annotations_unsafe(struct arena *a, size_t *count)
+{
+    const char **names = ARENA_ARRAY(a, COUNT, const char *);
+    *count = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        if (table[i].power != ANNOTATION_HARMLESS)
+            names[(*count)++] = table[i].name;
+    return names;
+}
+
+/* Why the annotation is ignored, or NULL when it is honoured. */
+static const char *objection(struct arena *a, const struct policy *policy, const char *path, const char *name)
+{
+    const struct annotation *row = annotation_find(name);
+    if (row == NULL || row->power == ANNOTATION_HARMLESS ||
+        (row->power == ANNOTATION_GROUPS && policy->keep_groups) || policy_allows(policy, name))
+        return NULL;
+    if (row->power == ANNOTATION_GROUPS)
+        return arena_printf(a, "%s, and keepOriginalGroups in '%s' is false", row->effect, path);
+    if (path == NULL)
+        return arena_printf(a, "%s, and no runtime.json allows it: neither XDG_CONFIG_HOME nor HOME is set",
+                            row->effect);
+    return arena_printf(a, "%s, and allowAnnotations in '%s' does not allow it", row->effect, path);
+}
+
+void annotations_settle(struct arena *a, const struct policy *policy, bool root_of_host,
+                        struct str_map *annotations, struct annotations_ignored *ignored)
+{
+    const struct str_map all = *annotations;
+    const char *path = NULL;
+    *ignored = (struct annotations_ignored){0};
+    for (size_t i = 0; i < all.count; i++) {
+        const struct annotation *row = annotation_find(all.items[i].key);
+        if (row == NULL || row->power == ANNOTATION_HARMLESS)
+            continue;
+        if (path == NULL)
+            path = policy_path(a, root_of_host);
+        const char *reason = objection(a, policy, path, all.items[i].key);
+        if (reason == NULL)
+            continue;
+        if (ignored->pairs.count == 0) {
+            ignored->pairs.items = ARENA_ARRAY(a, all.count, struct str_pair);
+            ignored->reasons = ARENA_ARRAY(a, all.count, const char *);
+        }
+        ignored->reasons[ignored->pairs.count] = reason;
+        ignored->pairs.items[ignored->pairs.count++] = all.items[i];
+    }
+    if (ignored->pairs.count == 0)
+        return;
+    annotations->items = ARENA_ARRAY(a, all.count, struct str_pair);
+    annotations->count = 0;
+    for (size_t i = 0, j = 0; i < all.count; i++) {
+        if (j < ignored->pairs.count && ignored->pairs.items[j].key == all.items[i].key)
+            j++;
+        else
+            annotations->items[annotations->count++] = all.items[i];
+    }
+}
 
 static bool is_unknown(const char *name)
 {
-    bool ours = str_after(name, PREFIX) != NULL;
-    for (size_t i = 0; i < KNOWN; i++)
-        ours = ours && !str_eq(name, known[i]);
-    return ours;
+    return str_after(name, PREFIX) != NULL && annotation_find(name) == NULL;
 }
 
 static size_t least(size_t a, size_t b)
@@ -64,23 +156,46 @@ static const char *nearest(const char *name)
     size_t length = strlen(own), best = COMPARED_MAX;
     if (length > COMPARED_MAX)
         return NULL;
-    for (size_t i = 0; i < KNOWN; i++) {
-        const char *other = known[i] + strlen(PREFIX);
-        size_t other_length = strlen(other);
-        if (other_length > COMPARED_MAX)
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *other = str_after(table[i].name, PREFIX);
+        size_t other_length = other != NULL ? strlen(other) : 0;
+        if (other == NULL || other_length > COMPARED_MAX)
             continue;
         size_t wrong = distance(own, length, other, other_length);
         bool near = wrong <= (other_length + 1) / 3 || begins_alike(own, length, other, other_length);
         if (near && wrong < best) {
             best = wrong;
-            found = known[i];
+            found = table[i].name;
         }
     }
     return found;
 }
 
-void annotations_warn(const struct str_map *annotations)
+static void warn_ignored(struct arena *a, const struct annotations_ignored *ignored)
 {
+    const struct str_map *pairs = &ignored->pairs;
+    if (pairs->count == 0)
+        return;
+    if (pairs->count == 1) {
+        log_notice("annotation '%.128s' is ignored: %s", str_printable(a, pairs->items[0].key),
+                   ignored->reasons[0]);
+        return;
+    }
+    const char *names = "";
+    for (size_t i = 0; i < pairs->count && i < NAMED_MAX; i++)
+        names =
+            arena_printf(a, "%s%s'%.128s'", names, i > 0 ? ", " : "", str_printable(a, pairs->items[i].key));
+    if (pairs->count > NAMED_MAX)
+        names = arena_printf(a, "%s and %zu more", names, pairs->count - NAMED_MAX);
+    log_notice("annotations %s are ignored: runtime.json does not allow them ('pysbx-runtime plan' gives the "
+               "reasons)",
+               names);
+}
+
+void annotations_warn(struct arena *a, const struct str_map *annotations,
+                      const struct annotations_ignored *ignored)
+{
+    warn_ignored(a, ignored);
     for (size_t i = 0; i < annotations->count; i++) {
         const char *name = annotations->items[i].key;
         if (!is_unknown(name))
@@ -91,7 +206,7 @@ void annotations_warn(const struct str_map *annotations)
     }
 }
 
-void annotations_describe(const struct str_map *annotations, struct json_out *out)
+static void describe_unknown(const struct str_map *annotations, struct json_out *out)
 {
     bool open = false;
     for (size_t i = 0; i < annotations->count; i++) {
@@ -110,4 +225,21 @@ void annotations_describe(const struct str_map *annotations, struct json_out *ou
     }
     if (open)
         json_out_array_close(out);
+}
+
+void annotations_describe(const struct str_map *annotations, const struct annotations_ignored *ignored,
+                          struct json_out *out)
+{
+    describe_unknown(annotations, out);
+    if (ignored->pairs.count == 0)
+        return;
+    json_out_key(out, "ignoredAnnotations");
+    json_out_array_open(out);
+    for (size_t i = 0; i < ignored->pairs.count; i++) {
+        json_out_map_open(out);
+        json_out_pair_string(out, "name", ignored->pairs.items[i].key);
+        json_out_pair_string(out, "reason", ignored->reasons[i]);
+        json_out_map_close(out);
+    }
+    json_out_array_close(out);
 }

@@ -9,6 +9,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "spec/annotations.h"
+#include "spec/policy.h"
 #include "spec/spec.h"
 
 /* Every failure has a text, every success a result. */
@@ -78,6 +80,21 @@ static inline void fuzz_seccomp(const uint8_t *data, size_t size)
     struct spec_seccomp *seccomp = NULL;
     int ret = spec_parse_seccomp(&arena, (struct json_text){(const char *)data, size}, &seccomp, &error);
     fuzz_check(ret, &error, seccomp);
+    arena_free(&arena);
+}
+
+/* runtime.json: what it allows is an annotation that has to be allowed. */
+static inline void fuzz_policy(const uint8_t *data, size_t size)
+{
+    struct arena arena = {0};
+    struct error error = {0};
+    struct policy policy;
+    int ret = policy_parse(&arena, (const char *)data, size, &policy, &error);
+    fuzz_check(ret, &error, ret == 0 ? &policy : NULL);
+    for (size_t i = 0; ret == 0 && i < policy.allow.count; i++)
+        if (!policy_allows(&policy, policy.allow.items[i]) ||
+            annotation_find(policy.allow.items[i])->power != ANNOTATION_RESTRICTED)
+            abort();
     arena_free(&arena);
 }
 

@@ -10,10 +10,8 @@ static const struct {
     const char *seeds;
     void (*run)(const uint8_t *data, size_t size);
 } targets[] = {
-    {"spec", fuzz_spec},
-    {"process", fuzz_process},
-    {"resources", fuzz_resources},
-    {"seccomp", fuzz_seccomp},
+    {"spec", fuzz_spec},       {"process", fuzz_process}, {"resources", fuzz_resources},
+    {"seccomp", fuzz_seccomp}, {"policy", fuzz_policy},
 };
 
 static int visible(const struct dirent *entry)

@@ -219,6 +219,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
 
 @test "hooks: run.oci.hooks.stdout and run.oci.hooks.stderr are files that keep what hooks say" {
     make_hooked_bundle 'echo "$0 says"; echo "$0 complains" >&2' createRuntime poststop
+    allow_annotations run.oci.hooks.stdout run.oci.hooks.stderr
     configure 'config["annotations"] = {"run.oci.hooks.stdout": arguments[0] + "/said", "run.oci.hooks.stderr": arguments[0] + "/complained"}' "$PWD"
     expect 0 run_box
     [[ $(<said) == $'createRuntime says\npoststop says' && $(<complained) == $'createRuntime complains\npoststop complains' ]]

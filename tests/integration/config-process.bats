@@ -68,6 +68,11 @@ print_sets() {
     configure 'config["annotations"] = {"run.oci.keep_original_groups": "1"}'
     expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     output_is "0 11 12"
+    stderr_is_empty
+    configure_policy '{"keepOriginalGroups": false}'
+    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
+    output_is 0
+    stderr_has "annotation 'run.oci.keep_original_groups' is ignored: it keeps the supplementary groups of the caller"
 }
 
 @test "process.user: ids that are none are refused" {

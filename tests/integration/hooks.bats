@@ -20,7 +20,10 @@ declare -gA PARTS=(
 setup() {
     begin_test
     mkdir hooks
-    sed "s|/usr/local/libexec/pysbx-runtime/require-sandbox|$HOOK|" "${HOOK%/*}/50-require-sandbox.json" >hooks/50.json
+    # Each reason is a line of it, and the runtime's error has the last one only.
+    printf '#!/bin/sh\n"%s" 2>"%s/reasons"\nstatus=$?\ncat "%s/reasons" >&2\nexit $status\n' "$HOOK" "$PWD" "$PWD" >hook
+    chmod 0755 hook
+    sed "s|/usr/local/libexec/pysbx-runtime/require-sandbox|$PWD/hook|" "${HOOK%/*}/50-require-sandbox.json" >hooks/50.json
 }
 
 run_with_hook() {
@@ -36,8 +39,7 @@ run_untrusted_without() {
         read -r -a words <<<"${PARTS[$name]}"
         [[ $name == "$left_out" ]] || options+=("${words[@]}")
     done
-    run_with_hook --annotation run.pysbx.untrusted=true --annotation run.oci.hooks.stderr="$PWD/reasons" \
-        "${options[@]}" "$@"
+    run_with_hook --annotation run.pysbx.untrusted=true "${options[@]}" "$@"
 }
 
 # Asserts that exactly this is found missing: is_refused TEXT PART OPTION...

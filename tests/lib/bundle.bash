@@ -22,6 +22,7 @@ clean_up() {
     local id
     for id in $(runtime list --quiet); do runtime delete --force "$id"; done
     ((${#HELPERS[@]} == 0)) || kill -KILL "${HELPERS[@]}" 2>/dev/null || true
+    remove_policy
     check_leftovers
 }
 

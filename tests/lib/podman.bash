@@ -6,6 +6,8 @@
 TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=leftovers.bash
 source "$TESTS/lib/leftovers.bash"
+# shellcheck source-path=SCRIPTDIR source=policy.bash
+source "$TESTS/lib/policy.bash"
 
 BUSYBOX=localhost/busybox:latest
 PYTHON=localhost/python:latest
@@ -45,6 +47,7 @@ teardown() {
 clean_up() {
     podman pod rm --all --force --time 0
     podman rm --all --force --time 0
+    remove_policy
     check_leftovers
 }
 

@@ -223,6 +223,7 @@ load vm.bash
 
 @test "run --systemd-cgroup: the name of a scope that failed is used again" {
     make_bundle sleep 1000
+    allow_annotations 'org.systemd.property.*'
     edit_config 'linux["cgroupsPath"] = ":pysbx:again"; config["annotations"] = {
     "org.systemd.property.RuntimeMaxUSec": "uint64 1000000", "org.systemd.property.TimeoutStopUSec": "uint64 1000000",
     "org.systemd.property.CollectMode": "\x27inactive\x27"}'
@@ -233,6 +234,7 @@ load vm.bash
     [[ $(manager show --property ActiveState --value pysbx-again.scope) == active ]]
     runtime delete --force pysbx-two
     runtime delete --force pysbx-one
+    remove_policy
 }
 
 @test "run --systemd-cgroup: the name of a scope that runs is refused, and that scope goes on" {

@@ -1,0 +1,32 @@
+/* The administrator's decision about annotations, runtime.json: see pysbx-runtime(8) and config/runtime.json,
+ * which holds the defaults. */
+#ifndef PYSBX_SPEC_POLICY_H
+#define PYSBX_SPEC_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spec/spec.h"
+
+struct arena;
+struct error;
+
+struct policy {
+    struct str_list allow; /* annotations that are honoured although they reach beyond the container */
+    bool keep_groups;      /* honour run.oci.keep_original_groups */
+};
+
+/* Decode the text. 0 or -EINVAL with the JSON path in err. */
+int policy_parse(struct arena *a, const char *text, size_t size, struct policy *out, struct error *err);
+
+/* Read the caller's file (spec/settings.h); the defaults when it does not exist. path NULL: the usual place.
+ * 0 or negative errno; err names the file and the place in it. */
+int policy_read(struct arena *a, const char *path, bool root_of_host, struct policy *out, struct error *err);
+
+/* Return the path of the file that counts for the caller, NULL when HOME is not set; in the arena. */
+const char *policy_path(struct arena *a, bool root_of_host);
+
+/* Return whether allowAnnotations names the annotation. */
+bool policy_allows(const struct policy *policy, const char *annotation);
+
+#endif
