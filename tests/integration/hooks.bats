@@ -30,6 +30,10 @@ run_with_hook() {
     podman --hooks-dir "$PWD/hooks" run --rm --network none "$@" "$BUSYBOX" echo ran
 }
 
+runtime_features() {
+    "$RUNTIME" features
+}
+
 # Runs an untrusted container with all parts of the sandbox but the named one (or "-"), and with the options given.
 run_untrusted_without() {
     local left_out=$1 name
@@ -79,6 +83,39 @@ is_refused() {
     expect 0 run_untrusted_without - --annotation run.pysbx.warm=auto --annotation org.example.landlok=default
     diff <(grep -ho '"run\.pysbx\.[a-z]\+"' "$TESTS/../runtime/spec/annotations.h" | sort -u) \
         <(grep -ho '"run\.pysbx\.[a-z]\+"' "$HOOK" | sort -u)
+}
+
+@test "require-sandbox: an annotation that opens the sandbox is refused where it is in force, and no reason where it is not" {
+    local annotation
+    local -a opening=(run.oci.seccomp_bpf_data=BgAAAAAA/38= run.oci.seccomp.receiver=/socket run.oci.mount_context_type=rootcontext
+        run.oci.systemd.subgroup=x org.systemd.property.DevicePolicy="'auto'" "run.oci.hooks.stdout=$PWD/said")
+    for annotation in "${opening[@]}"; do
+        remove_policy
+        expect 0 run_untrusted_without - --annotation "$annotation"
+        output_is ran
+        allow_annotations "${annotation%%=*}"
+        is_refused "annotation '${annotation%%=*}' is in force" - --annotation "$annotation"
+    done
+    remove_policy
+    is_refused "annotation 'run.oci.keep_original_groups' is in force" - --annotation run.oci.keep_original_groups=1
+    configure_policy '{"keepOriginalGroups": false}'
+    expect 0 run_untrusted_without - --annotation run.oci.keep_original_groups=1
+    output_is ran
+    # The filter of the engine is judged, even where an annotation would have replaced it.
+    remove_policy
+    is_refused "system calls are not filtered" - --annotation "${opening[0]}" --security-opt seccomp=unconfined
+    expect 0 runtime_features
+    diff <(grep -o '"\(run.oci\|org.systemd\)\.[a-z_.]*"' <<<"$output" | grep -v pysbx | sort) \
+        <(sed -n '/^OPENING_ANNOTATIONS/,/^)/p' "$HOOK" | grep -o '".*"' | sort)
+}
+
+@test "require-sandbox: a runtime that does not say what it ignores is taken to honour everything" {
+    mkdir bundle
+    echo '{"annotations": {"run.oci.hooks.stdout": "/x"}, "process": {"user": {"uid": 1}}, "linux": {}, "root": {}}' >bundle/config.json
+    expect 1 "$HOOK" <<<"{\"id\": \"a\", \"pid\": $$, \"bundle\": \"$PWD/bundle\"}"
+    stderr_has "annotation 'run.oci.hooks.stdout' is in force"
+    expect 1 "$HOOK" <<<"{\"id\": \"a\", \"pid\": $$, \"bundle\": \"$PWD/bundle\", \"ignoredAnnotations\": [\"run.oci.hooks.stdout\"]}"
+    [[ $stderr != *"in force"* ]]
 }
 
 @test "require-sandbox: a socket of the host is refused, read-only or not" {
