@@ -6,7 +6,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const modes[] = {"auto", "require", "off", NULL};
+static const char *const modes[] = {"auto", "require", "optIn", "off", NULL};
 
 static const struct field rule_fields[] = {
     {.key = "annotation",

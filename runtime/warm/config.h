@@ -21,8 +21,8 @@ struct warm_rule {
 };
 
 struct warm_config {
-    const char *mode;     /* "auto", "require" or "off", where the container has no annotation */
-    bool second_run;      /* a bare interpreter is made on the second run of its key, not on the first */
+    const char *mode; /* without the annotation: "auto", "require", "optIn" (cold); "off": cold in any case */
+    bool second_run;  /* a bare interpreter is made on the second run of its key, not on the first */
     bool wait_for_build;  /* wait for another one that makes the same snapshot; else start cold */
     bool rebuild_expired; /* make an expired snapshot anew at once; else start cold until `warm build` does */
     bool prefetch;        /* copy what every process of a snapshot writes to before it does */

@@ -225,8 +225,14 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
     int ret = warm_config_read(a, context->config, context->root_of_host, &out->config, err);
     if (ret < 0)
         return ret;
-    if (mode == NULL)
-        (void)mode_of(out->config.mode, &out->mode);
+    if (mode == NULL && !mode_of(out->config.mode, &out->mode))
+        out->mode = WARM_OFF; /* "optIn" */
+    /* Containers of one snapshot share its layout of memory. An annotation may be the image's, so it cannot
+     * switch that on against the administrator. */
+    if (str_eq(out->config.mode, "off")) {
+        out->reason = "switched off in warm.json";
+        return conclude(out, err);
+    }
     if (out->mode == WARM_OFF) {
         out->reason = "switched off";
         return 0;

@@ -165,6 +165,24 @@ setup() {
     output_holds 'it["warm"]["start"] == "cold" and "off" in it["warm"]["reason"]'
 }
 
+@test "warm.json: mode off holds against every annotation, optIn waits for one" {
+    preload json
+    configure_warm '{"mode": "off"}'
+    configure 'config["annotations"]["run.pysbx.warm"] = "auto"; process["args"] = ["python3", "-c", "pass"]'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "cold" and it["warm"]["reason"] == "switched off in warm.json"'
+    configure 'config["annotations"]["run.pysbx.warm"] = "require"'
+    expect 1 run_box
+    stderr_has "run.pysbx.warm=require: switched off in warm.json"
+    configure_warm '{"mode": "optIn"}'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "warm"'
+    configure 'del config["annotations"]["run.pysbx.warm"]'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["warm"]["start"] == "cold"'
+    configure_warm
+}
+
 @test "--debug: the reason of a cold start" {
     configure 'config["annotations"] = {}; process["args"] = ["python3", "-X", "importtime", "-c", "pass"]'
     expect 0 runtime --debug run --bundle bundle box

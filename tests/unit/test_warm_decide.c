@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/str.h"
 #include "unit.h"
 #include "warm/config.h"
 #include "warm/decide.h"
@@ -493,6 +494,42 @@ static void test_config(void)
     is_int(plan.preload.count, 0, "counts before every rule");
 }
 
+/* What the configuration switches off no annotation switches on. */
+static void test_configured_modes(void)
+{
+    struct warm_config config;
+    struct warm_plan plan;
+    struct error err = {0};
+    int required = restore_unavailable() == NULL ? 0 : -ENOTSUP;
+    static const struct {
+        const char *configured, *annotation, *reason;
+        int code;
+    } modes[] = {
+        {"off", NULL, "switched off in warm.json", 0},
+        {"off", "auto", "switched off in warm.json", 0},
+        {"off", "require", "switched off in warm.json", -ENOTSUP},
+        {"off", "off", "switched off in warm.json", 0},
+        {"optIn", NULL, "switched off", 0},
+        {"optIn", "off", "switched off", 0},
+        {"optIn", "auto", NULL, 0},
+        {"optIn", "require", NULL, 0},
+        {"auto", "off", "switched off", 0},
+    };
+    for (size_t i = 0; i < COUNT(modes); i++) {
+        struct warm_context context = context_of(command);
+        context.config = arena_printf(&arena, "%s/warm.json", root_path);
+        is_int(read_config(arena_printf(&arena, "{\"mode\": \"%s\"}", modes[i].configured), &config, &err), 0,
+               "%s", modes[i].configured);
+        if (modes[i].annotation != NULL)
+            annotate(WARM_ANNOTATION_MODE, modes[i].annotation);
+        bool warm = modes[i].reason == NULL;
+        int code = warm && str_eq(modes[i].annotation, "require") ? required : modes[i].code;
+        is_int(decide(&context, &plan, &err), code, "'%s' of an annotation", modes[i].annotation);
+        is_str(plan.reason, warm ? restore_unavailable() : modes[i].reason, "and '%s' in warm.json",
+               modes[i].configured);
+    }
+}
+
 int main(void)
 {
     make_root();
@@ -504,6 +541,7 @@ int main(void)
     test_look();
     test_look_through();
     test_config();
+    test_configured_modes();
     char *remove = arena_printf(&arena, "rm -rf %s", root_path);
     if (system(remove) != 0) // NOLINT(cert-env33-c): a test's own directory
         bail_out("cannot clean up");
