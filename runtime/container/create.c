@@ -22,7 +22,6 @@
 #include "container/watched.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/seccomp_notify.h"
-#include "spec/annotations.h"
 
 void creation_release(struct creation *c)
 {
@@ -86,6 +85,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .has_poststop = plan->spec->hooks.poststop.count > 0,
         .annotations = plan->spec->annotations,
         .ignored = plan->ignored.pairs,
+        .landlock_log = plan->landlock_log,
     };
 }
 
@@ -261,7 +261,7 @@ int creation_make(const struct runtime_options *rt, const struct create_options 
     if (ret == 0)
         ret = plan_creation(rt, options, &source, out, err);
     if (ret == 0)
-        annotations_warn(&out->arena, &out->plan.spec->annotations, &out->plan.ignored);
+        plan_warn(&out->arena, &out->plan);
     if (ret == 0)
         ret = plan_warm(out, rt, err);
     if (ret == 0)
@@ -294,7 +294,7 @@ static int look_at(struct creation *c, const struct runtime_options *rt, const s
     if (ret == 0)
         ret = plan_make(&c->arena, rt, options, &source, c->root, &c->plan, err);
     if (ret == 0)
-        annotations_warn(&c->arena, &c->plan.spec->annotations, &c->plan.ignored);
+        plan_warn(&c->arena, &c->plan);
     return ret < 0 ? ret : plan_warm(c, rt, err);
 }
 

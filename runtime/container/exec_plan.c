@@ -76,6 +76,7 @@ static int plan(struct execution *x, struct error *err)
         .keep_groups = keep_groups != NULL && strcmp(keep_groups, "1") == 0,
         .exec = true,
         .landlock = str_map_get(&x->record.annotations, LANDLOCK_ANNOTATION),
+        .landlock_log = x->record.landlock_log,
     };
     /* A user's process may not move between the trees of two managers: systemd does it (cgroups(7),
      * delegation). */

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/json_out.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -97,6 +98,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
         .keyring = options->no_new_keyring ? NULL : out->id,
         .keep_groups = str_eq(keep_groups, "1"),
         .landlock = spec_annotation(spec, LANDLOCK_ANNOTATION),
+        .landlock_log = out->landlock_log,
         .landlock_allow = options->landlock_allow,
     };
     int ret = process_plan(a, spec->process, &context, &out->process, err);
@@ -116,6 +118,7 @@ static int plan_annotations(struct arena *a, const struct spec *from, bool root_
         return ret;
     *spec = *from;
     annotations_settle(a, &policy, root_of_host, &spec->annotations, &out->ignored);
+    out->landlock_log = policy.landlock_log;
     out->spec = spec;
     return 0;
 }
@@ -174,6 +177,15 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     if (ret == 0)
         ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
     return ret;
+}
+
+void plan_warn(struct arena *a, const struct plan *plan)
+{
+    annotations_warn(a, &plan->spec->annotations, &plan->ignored);
+    if (plan->has_process && plan->process.landlock.silenced)
+        log_notice("annotation '" LANDLOCK_ANNOTATION
+                   "': \"log\" is ignored: it fills the host's audit log, and "
+                   "landlockLog in runtime.json is not true");
 }
 
 static void describe_hooks(const struct spec *spec, struct json_out *out)

@@ -30,6 +30,7 @@ struct plan {
     size_t config_size;
     const struct spec *spec;            /* its annotations are those that are honoured */
     struct annotations_ignored ignored; /* the others */
+    bool landlock_log;                  /* as runtime.json says */
     bool has_process; /* the specification allows a container that can only be created and deleted */
     struct process_plan process;
     struct namespaces_plan namespaces;
@@ -62,6 +63,10 @@ int plan_read(struct arena *a, const struct create_options *options, struct plan
  * of compiled filters lives, or -1. What the plan has opened is its own also after a failure. */
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err);
+
+/* Warn of annotations without effect. Call it once a command, and not before what may begin the command anew.
+ */
+void plan_warn(struct arena *a, const struct plan *plan);
 
 void plan_describe(const struct plan *plan, struct json_out *out);
 

@@ -63,6 +63,7 @@ struct process_context {
     bool keep_groups; /* annotation run.oci.keep_original_groups */
     bool exec;
     const char *landlock;       /* annotation LANDLOCK_ANNOTATION or NULL */
+    bool landlock_log;          /* runtime.json allows the ruleset's "log" */
     const char *landlock_allow; /* a file that it leaves readable in any case, or NULL */
 };
 

@@ -79,6 +79,8 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     if (ret == 0)
         ret = landlock_plan(a, context->landlock, context->landlock != NULL ? landlock_abi() : 0,
                             &out->landlock, err);
+    if (ret == 0 && !context->landlock_log)
+        landlock_plan_silence(&out->landlock);
     if (ret == 0 && context->landlock_allow != NULL)
         landlock_plan_allow(a, context->landlock_allow, &out->landlock);
     return ret;

@@ -190,6 +190,7 @@ static const struct {
     {"chrooted", FIELD_BOOL, offsetof(struct record, chrooted)},
     {"mount-namespace", FIELD_STRING, offsetof(struct record, mount_namespace)},
     {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},
+    {"landlock-log", FIELD_BOOL, offsetof(struct record, landlock_log)},
     {"cgroup-manager", FIELD_UINT, offsetof(struct record, cgroup.manager)},
     {"cgroup-mount", FIELD_STRING, offsetof(struct record, cgroup.mount)},
     {"cgroup-path", FIELD_STRING, offsetof(struct record, cgroup.path)},

@@ -54,6 +54,7 @@ struct record {
     unsigned seccomp_flags;
     const char *seccomp_listener, *seccomp_metadata;
     bool has_poststart, has_poststop; /* config.json has such hooks: only then does start or delete read it */
+    bool landlock_log;                /* runtime.json allowed it when the container was created */
     struct str_map annotations;       /* that are honoured */
     struct str_map ignored;           /* that runtime.json does not allow */
 };

@@ -11,7 +11,6 @@
 #include "base/str.h"
 #include "container/create.h"
 #include "container/warm_start.h"
-#include "spec/annotations.h"
 #include "warm/look.h"
 #include "warm/manifest.h"
 
@@ -104,7 +103,7 @@ int warm_show_match(struct arena *a, const struct runtime_options *rt, const str
     if (ret == 0)
         ret = plan_make(&c.arena, rt, options, &source, -1, &c.plan, err);
     if (ret == 0)
-        annotations_warn(&c.arena, &c.plan.spec->annotations, &c.plan.ignored);
+        plan_warn(&c.arena, &c.plan);
     if (ret == 0)
         ret = warm_start_plan(&c.arena, rt, &c.plan, err);
     bool wanted = ret == 0 && c.plan.warm != NULL && c.plan.warm->reason == NULL;

@@ -55,7 +55,9 @@ struct landlock_plan {
     bool required;
     int abi;                         /* the kernel's */
     struct landlock_rights enforced; /* what is restricted, of what the kernel has */
-    struct landlock_rights dropped;  /* what should be and the kernel has not got; empty when required */
+    struct landlock_rights
+        dropped;   /* what the kernel has not got (nothing when required), and a log not allowed */
+    bool silenced; /* landlock_plan_silence has dropped the log */
     const struct landlock_path *paths;
     size_t path_count;
     const struct landlock_port *ports;
@@ -83,6 +85,10 @@ int landlock_plan(struct arena *a, const char *annotation, int abi, struct landl
 /* Parent, after landlock_plan: leave one more file readable, which the container does not know of. Nothing to
  * do when nothing is restricted. */
 void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan *plan);
+
+/* Parent, after landlock_plan: drop the ruleset's "log". The ruleset may be the image's, and each denial that
+ * is logged is a line in the audit log of the host. */
+void landlock_plan_silence(struct landlock_plan *plan);
 
 /* Child, in the container's root and before the change of ids: make the ruleset from the paths that are there
  * now. Paths are opened with the runtime's privilege: what the program's user cannot look up may still become

@@ -307,6 +307,16 @@ int landlock_plan(struct arena *a, const char *annotation, int abi, struct landl
     return ret < 0 ? error_wrap(err, "annotation '%s'", LANDLOCK_ANNOTATION) : 0;
 }
 
+void landlock_plan_silence(struct landlock_plan *plan)
+{
+    uint64_t *enforced = &plan->enforced.of[LANDLOCK_FLAG];
+    if (!plan->wanted || (*enforced & FLAG_LOG_NEW_EXEC_ON) == 0)
+        return;
+    *enforced = (*enforced & ~FLAG_LOG_NEW_EXEC_ON) | FLAG_LOG_SUBDOMAINS_OFF;
+    plan->dropped.of[LANDLOCK_FLAG] |= FLAG_LOG_NEW_EXEC_ON;
+    plan->silenced = true;
+}
+
 void landlock_plan_allow(struct arena *a, const char *path, struct landlock_plan *plan)
 {
     if (!plan->wanted)

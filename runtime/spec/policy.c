@@ -17,6 +17,7 @@ static const struct field fields[] = {
      .kind = FIELD_STRINGS,
      .offset = offsetof(struct policy, allow.items),
      .count_offset = offsetof(struct policy, allow.count)},
+    {.key = "landlockLog", .kind = FIELD_BOOL, .offset = offsetof(struct policy, landlock_log)},
     {.key = "keepOriginalGroups", .kind = FIELD_BOOL, .offset = offsetof(struct policy, keep_groups)},
 };
 static const struct schema schema = {fields, sizeof(fields) / sizeof(fields[0]), sizeof(struct policy), 0};

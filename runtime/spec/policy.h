@@ -13,6 +13,7 @@ struct error;
 
 struct policy {
     struct str_list allow; /* annotations that are honoured although they reach beyond the container */
+    bool landlock_log;     /* honour "log" of run.pysbx.landlock, which fills the host's audit log */
     bool keep_groups;      /* honour run.oci.keep_original_groups */
 };
 

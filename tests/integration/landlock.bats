@@ -36,6 +36,32 @@ for statement in sys.argv[1:]:
     make_python_bundle python3 -c "$program" "$@"
 }
 
+@test "log: denials fill the host's audit log only where runtime.json allows it, in exec too" {
+    local abi
+    abi=$(runtime plan --bundle bundle box | sed -n 's/.*"abi": \([0-9]*\).*/\1/p')
+    ((abi >= 7)) || skip "the log is of ABI 7, and the kernel has $abi"
+    restrict '{"log": true}'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["process"]["landlock"]["log"] is False and it["process"]["landlock"]["dropped"] == ["log"]'
+    [[ $(wc -l <<<"$stderr") == 1 ]]
+    stderr_has "annotation 'run.pysbx.landlock': \"log\" is ignored"
+    configure_policy '{"landlockLog": true}'
+    expect 0 runtime plan --bundle bundle
+    output_holds 'it["process"]["landlock"]["log"] is True and it["process"]["landlock"]["dropped"] == []'
+    stderr_is_empty
+    command -v strace >/dev/null || skip "needs strace"
+    configure 'process["args"] = ["sleep", "1000"]'
+    # landlock_restrict_self(2) with LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON, and without
+    start_box
+    remove_policy # what was decided for a container stays
+    expect 0 strace -f -o trace "$RUNTIME" exec box true
+    grep -E 'landlock_restrict_self\([0-9]+, (0x2|LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON)\)|syscall_0x1be\([^,]*, 0x2,' trace
+    runtime delete --force box
+    start_box
+    expect 0 strace -f -o trace "$RUNTIME" exec box true
+    expect 1 grep -E 'landlock_restrict_self\([0-9]+, (0x2|LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON)\)|syscall_0x1be\([^,]*, 0x2,' trace
+}
+
 @test "default: everything can be read and executed, nothing but /tmp can be changed" {
     local program='echo x >/x; mkdir /srv; rm /etc/passwd; echo x >>/etc/group; echo x >/tmp/x && mv /tmp/x /tmp/y &&
         mkdir /tmp/d && mv /tmp/y /tmp/d && cp /bin/busybox /tmp/echo && /tmp/echo works && echo gone >/dev/null &&

@@ -92,6 +92,13 @@ static void test_lists(void)
     plan = plan_for("{\"scope\": [], \"log\": true, \"network\": {}}", NEWEST);
     is_int(plan.enforced.of[LANDLOCK_SCOPE], 0, "… or none");
     is_int(plan.enforced.of[LANDLOCK_FLAG], FLAG_LOG_NEW_EXEC_ON, "log: the program's denials");
+    landlock_plan_silence(&plan);
+    ok(plan.silenced && plan.enforced.of[LANDLOCK_FLAG] == FLAG_LOG_SUBDOMAINS_OFF &&
+           plan.dropped.of[LANDLOCK_FLAG] == FLAG_LOG_NEW_EXEC_ON,
+       "… unless the log is not allowed");
+    plan = plan_for("{}", NEWEST);
+    landlock_plan_silence(&plan);
+    ok(!plan.silenced && plan.dropped.of[LANDLOCK_FLAG] == 0, "… which says nothing where none is wanted");
     is_int(plan.enforced.of[LANDLOCK_NET], NET_BIND_TCP | NET_CONNECT_TCP, "an empty network has no ports");
 }
 

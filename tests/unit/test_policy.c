@@ -33,12 +33,12 @@ static void test_text(void)
     is_int(io_read_file_at(&arena, AT_FDCWD, "config/runtime.json", 4096, &text, &size), 0, "the example");
     policy = (struct policy){.allow.count = 1};
     is_int(policy_parse(&arena, text, size, &policy, &err), 0, "can be read");
-    ok(policy.keep_groups && policy.allow.count == 0, "and holds the defaults");
+    ok(policy.keep_groups && !policy.landlock_log && policy.allow.count == 0, "and holds the defaults");
     is_int(parse("{\"allowAnnotations\": [\"run.oci.hooks.stderr\", \"org.systemd.property.*\"],"
                  " \"keepOriginalGroups\": false}",
                  &policy, &err),
            0, "both keys");
-    ok(!policy.keep_groups && policy.allow.count == 2, "are decoded");
+    ok(!policy.keep_groups && !policy.landlock_log && policy.allow.count == 2, "are decoded");
     ok(policy_allows(&policy, "run.oci.hooks.stderr") && !policy_allows(&policy, "run.oci.hooks.stdout"),
        "a name stands for itself");
     ok(policy_allows(&policy, "org.systemd.property.KillSignal"), "a star for all that begin so");
@@ -66,6 +66,7 @@ static void test_mistakes(void)
         {"{\"allowAnnotations\": [\"org.systemd.property.\"]}",
          "allowAnnotations[0]: 'org.systemd.property.' is"},
         {"{\"allowAnnotations\": [\"org.systemd.property.Kill*\"]}", "allowAnnotations[0]: 'org.systemd"},
+        {"{\"landlockLog\": \"true\"}", "landlockLog: expected"},
         {"{\"keepOriginalGroups\": 0}", "keepOriginalGroups: expected"},
         {"[]", "expected an object"},
         {"{", "line 1"},
