@@ -6,6 +6,7 @@ parts in the sandbox.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from pysbx import (
     run_code,
     sandbox,
 )
+from pysbx.profiles import allowed_calls
 
 PRELUDE = """
 import ctypes, os, sys, socket, struct, signal, time, errno
@@ -217,6 +219,58 @@ def test_a_socket_in_the_abstract_namespace_of_the_host_cannot_be_reached() -> N
 def test_there_is_no_network() -> None:
     for family in ("AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET", "AF_VSOCK"):
         assert said(f"try: socket.socket(socket.{family})\nexcept OSError as e: print(e.errno)") == "97\n"
+
+
+FAMILIES = """
+for number in range(64):
+    for kind in (1, 2, 3, 4, 5, 6, 10):
+        try: socket.socket(number, kind, 0).close()
+        except OSError as error: found.setdefault(error.errno, set()).add(number); continue
+        made.add(number); break
+"""
+
+
+@pytest.mark.parametrize("network", [None, "localhost", ["example.org"], "host"])
+def test_only_listed_socket_families_can_be_created(network: Any) -> None:
+    listed = {socket.AF_UNIX} | ({socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK} if network else set())
+    source = f"made, found = set(), {{}}\n{FAMILIES}\nprint(made, found[97] | made == set(range(64)))"
+    assert said(source, allow_network=network) == f"{set(map(int, listed))} True\n"
+
+
+@pytest.mark.parametrize("network", ["localhost", ["example.org"], "host"])
+def test_other_sockets_of_a_listed_family_cannot_be_created(network: Any) -> None:
+    found = said(
+        """
+        SOCK_DIAG, PACKET, number = 4, 10, 41 if os.uname().machine == 'x86_64' else 198
+        print(call('socket', 16, 3, SOCK_DIAG), call('socket', 2, PACKET, 0), call('socket', 2, PACKET | 0x80000, 0))
+        print(*[call('syscall', number, ctypes.c_long(1 << 32 | family), 1, 0) for family in (1, 17, 38, 40)])
+        print(*[call('socketpair', family, 1, 0, (ctypes.c_int * 2)()) for family in (2, 16, 17, 30, 38, 40)])
+        """,
+        allow_network=network,
+    ).splitlines()
+    assert found[0] == "EPROTONOSUPPORT EPERM EPERM"
+    assert set(found[1].split()) <= {"EAFNOSUPPORT", "EPERM"}
+    assert set(found[2].split()) == {"EAFNOSUPPORT"}
+
+
+def test_what_a_program_asks_the_kernel_about_networks_is_answered() -> None:
+    found = said(
+        """
+        print(socket.if_nameindex(), socket.getaddrinfo('localhost', 80, flags=socket.AI_ADDRCONFIG)[0][4][1])
+        print(*[pair.family for pair in socket.socketpair()])
+        """,
+        allow_network="localhost",
+    )
+    assert found.splitlines()[0] == "[(1, 'lo')] 80"
+
+
+def test_a_list_of_system_calls_does_not_lift_the_rules_for_sockets(tmp_path: Path) -> None:
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps({"allow": [*allowed_calls(), "socket", "socketpair"]}))
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps({"seccomp": str(path)}))
+    found = said("print(call('socket', 40, 1, 0), call('socketpair', 40, 1, 0, None))", profile=str(profile))
+    assert found == "EAFNOSUPPORT EAFNOSUPPORT\n"
 
 
 def test_the_own_loopback_is_not_that_of_the_host() -> None:

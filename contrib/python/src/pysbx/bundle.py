@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import beneath, limits, payload, profiles, proxy
+from pysbx import beneath, limits, payload, profiles, proxy, sockets
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
@@ -46,8 +46,7 @@ MASKED = tuple(
 READONLY = tuple(f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-trigger"))
 # clone(2) with any CLONE_NEW* flag; where clone3(2) is absent the C library falls back to clone.
 NEW_NAMESPACES = 0x7E020000
-ENOSYS, EAFNOSUPPORT = 38, 97
-AF_UNIX = 1
+ENOSYS = 38
 # Besides the mounts, a second wall that mounts cannot move; best effort, for older kernels know less of it.
 LANDLOCK: Json = {
     "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
@@ -111,8 +110,9 @@ def _shared(mount: Mount, ids: Json | None) -> Json:
 
 
 def _seccomp(policy: Policy) -> Json:
+    families, calls = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
     rules: list[Json] = [
-        {"names": list(profiles.allowed_calls(policy.seccomp)), "action": "SCMP_ACT_ALLOW"},
+        {"names": list(calls), "action": "SCMP_ACT_ALLOW"},
         {
             "names": ["clone"],
             "action": "SCMP_ACT_ALLOW",
@@ -120,13 +120,7 @@ def _seccomp(policy: Policy) -> Json:
         },
         {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS},
     ]
-    if policy.network == "none":
-        local = [{"index": 0, "value": AF_UNIX, "op": "SCMP_CMP_EQ"}]
-        other = [{"index": 0, "value": AF_UNIX, "op": "SCMP_CMP_NE"}]
-        rules.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": local})
-        rules.append({"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errnoRet": EAFNOSUPPORT, "args": other})
-    else:
-        rules.append({"names": ["socket"], "action": "SCMP_ACT_ALLOW"})
+    rules += families
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
