@@ -34,8 +34,10 @@ PUBLIC_ADDRESS = "93.184.216.34"
         ("192.168.1.1", False), ("169.254.169.254", False), ("100.64.0.1", False), ("0.0.0.0", False),
         ("255.255.255.255", False), ("224.0.0.1", False), ("198.18.0.1", False), ("192.0.2.1", False), ("::1", False),
         ("::", False), ("fe80::1", False), ("fd00::1", False), ("ff02::1", False), ("::ffff:127.0.0.1", False),
-        ("::ffff:8.8.8.8", True), ("64:ff9b::7f00:1", False), ("64:ff9b::808:808", True), ("2002:7f00:1::", False),
-        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+        ("::ffff:8.8.8.8", False), ("64:ff9b::7f00:1", False), ("64:ff9b::808:808", False), ("2002:7f00:1::", False),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False), ("::127.0.0.1", False), ("::ffff:0:7f00:1", False),
+        ("fec0::1", False), ("4000::1", False), ("2606:4700::1%lo", False), ("192.88.99.1", False),
+        ("168.63.129.16", False),
     ],
 )  # fmt: skip
 def test_public_addresses(address: str, public: bool) -> None:
@@ -48,6 +50,11 @@ def test_addresses_of_the_own_configuration() -> None:
         ("127.0.0.1", False),
         ("169.254.169.254", False),
         ("::ffff:127.1.1.1", False),
+        ("::127.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("0.1.2.3", False),
+        ("fd00::1", True),
+        ("fd00::1%lo", False),
     ):
         assert is_elsewhere(ipaddress.ip_address(address)) is allowed
 

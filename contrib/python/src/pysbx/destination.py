@@ -3,14 +3,60 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 # Without a port in its entry, a name is good for the web.
-WEB_PORTS = (80, 443)
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# RFC 8446, 4.1.2 and RFC 6066, 3.
-HANDSHAKE, CLIENT_HELLO, SERVER_NAME, ENCRYPTED_HELLO = 0x16, 1, 0, 0xFE0D
+HTTP_PORT, HTTPS_PORT = 80, 443
+WEB_PORTS = (HTTP_PORT, HTTPS_PORT)
+MAX_PORT = 65535
+# A name without a dot at its end, as RFC 1123, 2.1, with the underscores that some zones have.
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{LABEL}\.)*{LABEL}")
+# inet_aton(3) takes "127.1", "2130706433" and "0x7f.1" for addresses.
+ADDRESS = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
+# RFC 8446, 4.1.2, 4.2 and 5.1; RFC 6066, 3.
+HANDSHAKE, CLIENT_HELLO, SERVER_NAME, HOST_NAME, ENCRYPTED_HELLO = 0x16, 1, 0, 0, 0xFE0D
+MAJOR_VERSION, MAX_RECORD, RECORD_HEADER, MESSAGE_HEADER = 3, 1 << 14, 5, 4
 MAX_HELLO = 1 << 16
+# Addresses that lead to this machine, or that a router or the kernel translates into others: an address of another
+# family may be inside. See the registries iana-ipv4-special-registry and iana-ipv6-special-registry.
+NOT_AN_END = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",  # this network, RFC 791
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "192.88.99.0/24",  # relays of 6to4, RFC 7526
+            "224.0.0.0/4",
+            "240.0.0.0/4",  # reserved, and broadcast
+            "::/8",  # unspecified, loopback, IPv4-compatible, -mapped (::ffff:0:0/96), -translated (::ffff:0:0:0/96)
+            "64:ff9b::/96",  # NAT64, RFC 6052
+            "64:ff9b:1::/48",  # local NAT64, RFC 8215
+            "100::/64",  # discard, RFC 6666
+            "2001::/32",  # Teredo, RFC 4380
+            "2002::/16",  # 6to4, RFC 3056
+            "fe80::/10",
+            "fec0::/10",  # site-local, RFC 3879
+            "ff00::/8",
+        ),
+    )
+)
+# Besides is_global, whose table depends on the version of Python: what no host of the internet has.
+NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16/32",  # the host's services in one public cloud, reachable from its machines only
+            "192.0.0.0/24",  # protocol assignments, RFC 6890
+            "2001::/23",  # protocol assignments, RFC 2928
+            "2001:db8::/32",
+            "3fff::/20",  # documentation, RFC 9637
+        ),
+    )
+)
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")  # RFC 4291, 2.4, as far as the IANA assigns it
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -44,23 +90,39 @@ def parse_entry(text: str) -> Entry:
     return Entry(name.removeprefix("*.").lower(), name.startswith("*."), int(port) if port else None)
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text is a host name in lower case. What ends in a number is an address, in some form or other."""
+    return NAME.fullmatch(text) is not None and ADDRESS.search(text) is None
+
+
+def parse_authority(text: str, port: int | None = None) -> tuple[str, int]:
+    """Return the name, in lower case and without a dot at its end, and the port of an authority.
+
+    Args:
+        text: "name:port", from a request.
+        port: the port that is meant if the text has none; None if it must have one.
+
+    Raises:
+        RefusedError: it is anything else: an address, userinfo, a number that is not written plainly.
+    """
+    found = re.fullmatch(r"(?P<name>[^:]*?)\.?(?::(?P<port>[1-9][0-9]{0,4}))?", text.lower(), re.ASCII)
+    if not found or not is_name(found["name"]) or not (given := int(found["port"] or port or 0)) or given > MAX_PORT:
+        raise RefusedError("the target is not a host name with a port")
+    return found["name"], given
+
+
 def is_public(address: Address) -> bool:
     """Tell whether an address belongs to the internet at large: not to a host, a site, a cloud's own services."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if address in NAT64:
-            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.sixtofour is not None or address.teredo is not None:
-            return False
-    return address.is_global and not address.is_multicast
+    if not is_elsewhere(address) or not address.is_global:
+        return False
+    if address.version == 6 and address not in GLOBAL_UNICAST:
+        return False
+    return not any(address in network for network in NOT_PUBLIC)
 
 
 def is_elsewhere(address: Address) -> bool:
     """Tell whether an address is another machine's: the rule for hosts that the machine's own configuration names."""
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return is_elsewhere(address.ipv4_mapped)
-    return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+    return getattr(address, "scope_id", None) is None and not any(address in network for network in NOT_AN_END)
 
 
 class _Reader:
@@ -82,6 +144,57 @@ class _Reader:
     def block(self, size: int) -> bytes:
         return self.take(self.number(size))
 
+    def more(self) -> bool:
+        return self.place < len(self.data)
+
+    def end(self) -> None:
+        if self.more():
+            raise IndexError
+
+
+class Handshake:
+    """Collects the ClientHello at the beginning of a connection. It looks at every byte once, however they come."""
+
+    def __init__(self) -> None:
+        self._records = bytearray()  # not yet read
+        self._message = bytearray()
+        self._seen = 0
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take what came next, and return the ClientHello once it is whole, without its header.
+
+        Raises:
+            RefusedError: there is something else.
+        """
+        self._seen += len(data)
+        self._records += data
+        while len(self._records) >= RECORD_HEADER:
+            kind, major = self._records[:2]
+            size = int.from_bytes(self._records[3:RECORD_HEADER], "big")
+            if kind != HANDSHAKE or major != MAJOR_VERSION or not 0 < size <= MAX_RECORD:
+                raise RefusedError("the connection does not begin with a TLS ClientHello")
+            if len(self._records) < RECORD_HEADER + size:
+                break
+            self._message += self._records[RECORD_HEADER : RECORD_HEADER + size]
+            del self._records[: RECORD_HEADER + size]
+            if self._whole():
+                return bytes(self._message[MESSAGE_HEADER:])
+        if self._records and self._records[0] != HANDSHAKE:
+            raise RefusedError("the connection does not begin with a TLS ClientHello")
+        if self._seen > MAX_HELLO:
+            raise RefusedError("the TLS handshake is too long")
+        return None
+
+    def _whole(self) -> bool:
+        if self._message[0] != CLIENT_HELLO:
+            raise RefusedError("the connection does not begin with a TLS ClientHello")
+        if len(self._message) < MESSAGE_HEADER:
+            return False
+        size = MESSAGE_HEADER + int.from_bytes(self._message[1:MESSAGE_HEADER], "big")
+        if size > MAX_HELLO or len(self._message) > size:
+            raise RefusedError("the TLS handshake is too long")
+        return len(self._message) == size
+
 
 def handshake(data: bytes) -> bytes | None:
     """Return the ClientHello in the TLS records at the beginning of a connection, or None if more has to come.
@@ -89,28 +202,14 @@ def handshake(data: bytes) -> bytes | None:
     Raises:
         RefusedError: there is something else.
     """
-    message = b""
-    reader = _Reader(data)
-    while True:
-        try:
-            kind = reader.number(1)
-            reader.take(2)
-            message += reader.block(2)
-        except IndexError:
-            if len(data) > MAX_HELLO:
-                raise RefusedError("the TLS handshake does not begin") from None
-            return None
-        if kind != HANDSHAKE or message[:1] != bytes([CLIENT_HELLO]):
-            raise RefusedError("the connection does not begin with a TLS ClientHello")
-        if len(message) >= 4 and len(message) >= 4 + int.from_bytes(message[1:4], "big"):
-            return message[4 : 4 + int.from_bytes(message[1:4], "big")]
+    return Handshake().feed(data)
 
 
 def server_name(hello: bytes) -> str:
     """Return the name in a ClientHello, lower case; "" if there is none.
 
     Raises:
-        RefusedError: it is malformed, or hides the name.
+        RefusedError: it is malformed, hides the name, or has more than one that a server may choose from.
     """
     try:
         reader = _Reader(hello)
@@ -118,17 +217,28 @@ def server_name(hello: bytes) -> str:
         for size in (1, 2, 1):  # session, cipher suites, compression methods
             reader.block(size)
         extensions = _Reader(reader.block(2))
-        found = ""
-        while extensions.place < len(extensions.data):
+        reader.end()
+        found: dict[int, bytes] = {}
+        while extensions.more():
             kind, content = extensions.number(2), extensions.block(2)
-            if kind == ENCRYPTED_HELLO:
-                raise RefusedError("the name in the TLS handshake is encrypted")
-            if kind == SERVER_NAME:
-                names = _Reader(_Reader(content).block(2))
-                names.take(1)
-                found = names.block(2).decode("ascii").lower()
-                if names.place != len(names.data):
-                    raise RefusedError("the TLS handshake has several names")
-        return found
+            if kind in found:
+                raise RefusedError("the TLS handshake has an extension twice")
+            found[kind] = content
+        if ENCRYPTED_HELLO in found:
+            raise RefusedError("the name in the TLS handshake is encrypted")
+        return _only_name(found[SERVER_NAME]) if SERVER_NAME in found else ""
     except (IndexError, UnicodeDecodeError):
         raise RefusedError("the TLS handshake is malformed") from None
+
+
+def _only_name(content: bytes) -> str:
+    """Return the name in the extension server_name, which has to have one entry, of the only type there is."""
+    extension = _Reader(content)
+    names = _Reader(extension.block(2))
+    extension.end()
+    kind, name = names.number(1), names.block(2).decode("ascii").lower()
+    if names.more():
+        raise RefusedError("the TLS handshake has several names")
+    if kind != HOST_NAME or not is_name(name):
+        raise RefusedError("the name in the TLS handshake is not a host name")
+    return name
