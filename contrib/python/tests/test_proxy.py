@@ -21,7 +21,8 @@ import pytest
 from pysbx import Mount, run_code
 from pysbx.destination import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
 from pysbx.policy import parse_network
-from pysbx.proxy import Proxy, check_host
+from pysbx.proxy import Proxy
+from pysbx.request import Request
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 PUBLIC_ADDRESS = "93.184.216.34"
@@ -253,7 +254,7 @@ def test_a_second_host_that_only_the_server_sees_is_refused(fields: str, tmp_pat
         head = f"GET http://web.test:{port}/ HTTP/1.1\r\n{fields}\r\nHost: web.test\r\n\r\n"
         assert through(local(f"web.test:{port}"), request(head), tmp_path).startswith(b"HTTP/1.1 403")
     with pytest.raises(RefusedError, match="malformed"):  # in a tunnel to port 80
-        check_host([*fields.encode().split(b"\r\n"), b"Host: web.test"], "web.test")
+        Request(f"GET / HTTP/1.1\r\n{fields}\r\nHost: web.test\r\n\r\n".encode(), ("web.test", 80))
 
 
 def test_a_method_that_is_a_line_of_its_own_is_refused(tmp_path: Path) -> None:
@@ -339,7 +340,7 @@ def test_socks(tmp_path: Path) -> None:
 
     with web_server() as port:
         proxy = local(f"web.test:{port}")
-        assert through(proxy, socks(3, b"\x08web.test", port), tmp_path).endswith(b"web.test /s")
+        assert through(proxy, socks(3, b"\x08web.test", port), tmp_path).endswith(f"web.test:{port} /s".encode())
         assert through(proxy, socks(3, b"\x0aother.test", port), tmp_path)[1] == 2
         assert through(proxy, socks(1, socket.inet_aton("127.0.0.1"), port), tmp_path)[1] == 2
         assert through(proxy, socks(4, bytes(15) + b"\1", port), tmp_path)[1] == 2

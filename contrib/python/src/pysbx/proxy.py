@@ -1,7 +1,7 @@
 """The way out of a sandbox with named hosts: HTTP CONNECT, plain HTTP and SOCKS5 on a Unix socket, outside of it.
 
 The sandbox has no network of its own, so this is the only way. Names are resolved here, after they have been found on
-the list, and the connection goes to the very address that was looked at. See RFC 9110, 9.3.6, RFC 9112, 3.2, RFC 1928.
+the list, and the connection goes to the very address that was checked. See RFC 9110, 9.3.6, RFC 9112, 3.2, RFC 1928.
 """
 
 from __future__ import annotations
@@ -12,49 +12,67 @@ import contextlib
 import hashlib
 import ipaddress
 import os
-import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pysbx import flow
 from pysbx.destination import (
     HANDSHAKE,
+    HTTPS_PORT,
+    WEB_PORTS,
     Address,
+    Handshake,
     RefusedError,
     UnreachableError,
-    handshake,
     is_elsewhere,
     is_public,
+    parse_authority,
     parse_entry,
     server_name,
 )
+from pysbx.flow import Account, End, Reader, Room, Writer
 from pysbx.places import private_directory, run_directory
 from pysbx.policy import Policy
 
-CHUNK = 1 << 16
-MAX_HEAD = 1 << 16
-MAX_CONNECTIONS = 128
+if TYPE_CHECKING:
+    from pysbx.request import Request
+
+# How long a client may take to say where it wants to go, and for whom its first bytes are.
+HEAD_SEC = 10.0
 CONNECT_TIMEOUT_SEC = 20.0
-HTTPS_PORT, HTTP_PORT = 443, 80
-# RFC 9110, 5.6.2 and 5.5: a server may take for the end of a line, or for a name, what is neither.
-METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
+MAX_ADDRESSES = 4
+# Connections that the kernel keeps until the proxy accepts them; they cost this process no descriptor.
+BACKLOG = 128
+# How long the proxy waits before it accepts again, after it has closed a connection at once or found no descriptor.
+PAUSE_SEC, SHORTAGE_SEC = 0.01, 0.5
 # RFC 1928: version, "no authentication", CONNECT, a name as address; replies "succeeded", "not allowed".
 SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED = 5, 0, 1, 3, 0, 2
+SWITCHING = b"HTTP/1.1 101 "
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Reader: TypeAlias = asyncio.StreamReader
-Writer: TypeAlias = asyncio.StreamWriter
+T = TypeVar("T")
 
 
 async def system_resolve(name: str, port: int) -> list[str]:
     """Return the addresses of a name, as this machine resolves it."""
     found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
+
+
+async def within(seconds: float, task: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns.
+
+    Raises:
+        RefusedError: it takes longer.
+    """
+    try:
+        return await asyncio.wait_for(task, seconds)
+    except (TimeoutError, asyncio.TimeoutError):
+        raise RefusedError(f"the connection has not said within {seconds:g} seconds what it is for") from None
 
 
 class Proxy:
@@ -73,153 +91,178 @@ class Proxy:
         self._entries = tuple(parse_entry(host) for host in hosts)
         self._allowed = allowed
         self._resolve = resolve
-        self._room = asyncio.Semaphore(MAX_CONNECTIONS)
 
-    async def serve(self, reader: Reader, writer: Writer) -> None:
-        """Serve a connection to its end."""
-        async with self._room:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-                first = await reader.readexactly(1)
-                if first == bytes([SOCKS]):
-                    await self._serve_socks(reader, writer)
-                else:
-                    await self._serve_http(first, reader, writer)
-            writer.close()
+    async def serve(self, reader: Reader, writer: Writer, account: Account | None = None) -> None:
+        """Serve a connection to its end.
 
-    async def _serve_http(self, first: bytes, reader: Reader, writer: Writer) -> None:
-        head = first + await reader.readuntil(b"\r\n\r\n")
-        request, _, rest = head.partition(b"\r\n")
+        Args:
+            reader: where the sandbox's bytes come from.
+            writer: where bytes to the sandbox go.
+            account: of the sandbox; by default one of its own.
+        """
+        inner = End(reader, writer, account or Account(Room()))
         try:
-            method, target, _ = request.decode("ascii").split(" ")
-            if not METHOD.fullmatch(method):
-                raise RefusedError("the HTTP request is malformed")
-            if method == "CONNECT":
-                name, _, port = target.rpartition(":")
-                outer = await self._connect(name, int(port))
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await self._tunnel(name, int(port), (reader, writer), outer)
-                return
-            parts = urlsplit(target)
-            if parts.scheme != "http" or not parts.hostname:
-                raise RefusedError("only http:// goes without CONNECT")
-            path = parts._replace(scheme="", netloc="").geturl() or "/"
-            # One request a connection: the next one could be for another host.
-            kept = [
-                line for line in rest[:-4].split(b"\r\n") if not line.lower().startswith((b"proxy-", b"connection:"))
-            ]
-            check_host(kept, parts.hostname)
-            outer = await self._connect(parts.hostname, parts.port or HTTP_PORT)
-            begin = f"{method} {path} HTTP/1.1".encode("ascii")
-            outer[1].write(b"\r\n".join([begin, *kept, b"Connection: close", b"", b""]))
-            await pump_both((reader, writer), outer)
-        except (RefusedError, ValueError) as error:
-            text = f"{error}\n".encode()
-            # Most clients show the status line, and not what follows it. A target is ASCII here, or it is no target.
-            status = f"502 {error}" if isinstance(error, UnreachableError) else "403 Forbidden"
-            head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode()
-            writer.write(head + text)
-            await writer.drain()
+            with contextlib.suppress(OSError, RefusedError):
+                first = await within(HEAD_SEC, inner.read())
+                inner.keep(first)
+                if first[:1] == bytes([SOCKS]):
+                    await self._serve_socks(inner)
+                elif first:
+                    await self._serve_http(inner)
+        finally:
+            await inner.close()
 
-    async def _serve_socks(self, reader: Reader, writer: Writer) -> None:
-        methods = await reader.readexactly((await reader.readexactly(1))[0])
-        if NO_AUTHENTICATION not in methods:
+    async def _serve_http(self, inner: End) -> None:
+        try:
+            request = await within(HEAD_SEC, read_request(inner))
+            outer = await self._connect(request.name, request.port, inner.account)
+        except RefusedError as error:
+            await refuse(inner, error)
             return
-        writer.write(bytes([SOCKS, NO_AUTHENTICATION]))
-        _, command, _, kind = await reader.readexactly(4)
+        try:
+            if request.method == "CONNECT":
+                await inner.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                forth = self._forth(request.name, request.port, inner, outer)
+            else:
+                forth = forward(request, inner, outer)
+            await flow.join(inner, outer, forth)
+        finally:
+            await outer.close()
+
+    async def _serve_socks(self, inner: End) -> None:
         reply = bytes([0, 1, 0, 0, 0, 0, 0, 0])
         try:
-            if command != CONNECT or kind != NAME:
-                raise RefusedError("only connections to names are made")
-            name = (await reader.readexactly((await reader.readexactly(1))[0])).decode("ascii")
-            port = int.from_bytes(await reader.readexactly(2), "big")
-            outer = await self._connect(name, port)
-        except (RefusedError, ValueError):
-            writer.write(bytes([SOCKS, NOT_ALLOWED]) + reply)
-            await writer.drain()
+            name, port = await within(HEAD_SEC, read_socks(inner))
+            outer = await self._connect(name, port, inner.account)
+        except RefusedError:
+            await inner.write(bytes([SOCKS, NOT_ALLOWED]) + reply)
             return
-        writer.write(bytes([SOCKS, SUCCEEDED]) + reply)
-        await self._tunnel(name, port, (reader, writer), outer)
+        try:
+            await inner.write(bytes([SOCKS, SUCCEEDED]) + reply)
+            await flow.join(inner, outer, self._forth(name, port, inner, outer))
+        finally:
+            await outer.close()
 
-    async def _connect(self, given: str, port: int) -> tuple[Reader, Writer]:
+    async def _connect(self, name: str, port: int, account: Account) -> End:
         """Connect to a host of the list."""
-        name = given.lower().rstrip(".")
         if not any(entry.allows(name, port) for entry in self._entries):
             raise RefusedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
-        try:
-            found = await self._resolve(name, port)
-        except OSError as error:
-            raise UnreachableError(f"host '{name}' cannot be resolved: {error.strerror}") from error
-        usable = [text for text in found if self._allowed(ipaddress.ip_address(text.partition("%")[0]))]
+        # A lookup occupies a thread of this process until the system's resolver gives up.
+        async with account.lookups:
+            try:
+                found = await self._resolve(name, port)
+            except OSError as error:
+                raise UnreachableError(f"host '{name}' cannot be resolved: {error.strerror}") from error
+        usable = [text for text in dict.fromkeys(found) if self._allowed(ipaddress.ip_address(text))]
         if not usable:
             raise RefusedError(f"host '{name}' has no address outside of private networks")
-        for address in usable:
+        for address in usable[:MAX_ADDRESSES]:
             with contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError):
-                return await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_TIMEOUT_SEC)
+                # An address, so that nothing is resolved a second time.
+                reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_TIMEOUT_SEC)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                return End(reader, writer, account)
         raise UnreachableError(f"host '{name}', port {port}, does not answer")
 
-    async def _tunnel(self, name: str, port: int, inner: tuple[Reader, Writer], outer: tuple[Reader, Writer]) -> None:
-        """Join two connections; what comes first from inside has to be for the host that was named."""
-        back = asyncio.ensure_future(pump(outer[0], inner[1]))
-        try:
-            outer[1].write(await first_words(inner[0], name.lower().rstrip("."), port))
-            await pump(inner[0], outer[1])
-            await back
-        except RefusedError:
-            back.cancel()
-        finally:
-            outer[1].close()
+    async def _forth(self, name: str, port: int, inner: End, outer: End) -> None:
+        """Pass on what comes through a tunnel, once it is sure that it is meant for the host."""
+        # Where a server speaks first its client may be silent for long; it falls under the limit for idle connections.
+        first = await (within(HEAD_SEC, inner.read()) if port in WEB_PORTS else inner.read())
+        if not first:
+            outer.finish()
+            return
+        inner.keep(first)
+        if first[0] == HANDSHAKE or port == HTTPS_PORT:
+            await outer.write(await within(HEAD_SEC, read_hello(inner, name)))
+        elif port in WEB_PORTS or await within(HEAD_SEC, speaks_http(inner)):
+            try:
+                request = await within(HEAD_SEC, read_request(inner, (name, port)))
+            except RefusedError as error:
+                await refuse(inner, error)
+                raise
+            await forward(request, inner, outer)
+            return
+        await flow.pump(inner, outer)
 
 
-async def first_words(reader: Reader, name: str, port: int) -> bytes:
-    """Return what a client sends first, once it is sure that it is meant for the host.
+async def read_request(inner: End, tunnel: tuple[str, int] | None = None) -> Request:
+    """Read the head of an HTTP request."""
+    from pysbx.request import END, MAX_HEAD, Request  # noqa: PLC0415 (h11 is loaded with the first request)
 
-    Raises:
-        RefusedError: it is meant for another one, or does not say.
-    """
-    data = await reader.read(CHUNK)
-    if not data:
-        return data
-    if data[0] == HANDSHAKE or port == HTTPS_PORT:
-        while (hello := handshake(data)) is None:
-            more = await reader.read(CHUNK)
-            if not more:
-                raise RefusedError("the TLS handshake ends in its middle")
-            data += more
-        if server_name(hello) != name:
-            raise RefusedError("the TLS handshake is for another host")
-    elif port == HTTP_PORT:
-        while b"\r\n\r\n" not in data:
-            more = await reader.read(CHUNK)
-            if not more or len(data) > MAX_HEAD:
-                raise RefusedError("the HTTP request has no end")
-            data += more
-        check_host(data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:], name)
-    return data
+    return Request(await inner.until(END, MAX_HEAD), tunnel)
 
 
-def check_host(lines: list[bytes], name: str) -> None:
-    """Refuse the header of an HTTP request that does not name the host, once, or that others may read differently."""
-    if not all(map(FIELD.fullmatch, lines)):
-        raise RefusedError("the HTTP request is malformed")
-    hosts = [line.partition(b":")[2].strip().lower() for line in lines if line.lower().startswith(b"host:")]
-    if len(hosts) != 1 or hosts[0].partition(b":")[0].decode("latin-1") != name.lower().rstrip("."):
-        raise RefusedError("the HTTP request is for another host")
+async def refuse(inner: End, error: RefusedError) -> None:
+    """Answer a request that is refused."""
+    text = f"{error}\n".encode("ascii", "backslashreplace")
+    # Most clients show the status line, and not what follows it. Such a text has the name, which was checked.
+    status = f"502 {error}" if isinstance(error, UnreachableError) else "403 Forbidden"
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+    await inner.write(head.encode("ascii", "backslashreplace") + text)
 
 
-async def pump(reader: Reader, writer: Writer) -> None:
-    """Copy until the end."""
-    with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+async def read_socks(inner: End) -> tuple[str, int]:
+    """Return the name and port that a SOCKS client asks for."""
+    methods = await inner.exactly((await inner.exactly(2))[1])
+    if NO_AUTHENTICATION not in methods:
+        raise RefusedError("there is no authentication")
+    await inner.write(bytes([SOCKS, NO_AUTHENTICATION]))
+    version, command, _, kind = await inner.exactly(4)
+    if version != SOCKS or command != CONNECT or kind != NAME:
+        raise RefusedError("only connections to names are made")
+    name = await inner.exactly((await inner.exactly(1))[0])
+    port = int.from_bytes(await inner.exactly(2), "big")
+    return parse_authority(f"{name.decode('latin-1')}:{port}")
 
 
-async def pump_both(inner: tuple[Reader, Writer], outer: tuple[Reader, Writer]) -> None:
-    """Copy both ways, and close what was opened."""
-    await asyncio.gather(pump(inner[0], outer[1]), pump(outer[0], inner[1]))
-    outer[1].close()
+async def read_hello(inner: End, name: str) -> bytes:
+    """Return all up to the end of a ClientHello for a host."""
+    hello, passed = Handshake(), bytearray()
+    while True:
+        if not (data := await inner.read()):
+            raise RefusedError("the TLS handshake ends in its middle")
+        passed += data
+        if (message := hello.feed(data)) is not None:
+            break
+    if server_name(message) != name:
+        raise RefusedError("the TLS handshake is for another host")
+    return bytes(passed)
+
+
+async def speaks_http(inner: End) -> bool:
+    """Tell whether a connection begins as HTTP does."""
+    from pysbx.request import is_http  # noqa: PLC0415 (h11 is loaded with the first request)
+
+    data = await inner.read()
+    while (found := is_http(data)) is None:
+        if not (more := await inner.read()):
+            raise RefusedError("the connection ends before it can be told what it is")
+        data += more
+    inner.keep(data)
+    return found
+
+
+async def forward(request: Request, inner: End, outer: End) -> None:
+    """Pass on one request, and no byte that follows it: the next request could be for another host."""
+    await outer.write(request.head())
+    data = b""
+    while not await pass_body(request, data, outer):
+        if not (data := await inner.read()):
+            raise RefusedError("the HTTP request ends in its middle")
+    if request.upgrade and (await outer.first()).startswith(SWITCHING):
+        inner.keep(request.after())
+        await flow.pump(inner, outer)
+    elif not request.after() and not await inner.read():
+        outer.finish()
+
+
+async def pass_body(request: Request, data: bytes, outer: End) -> bool:
+    """Pass on a part of a request's body, and tell whether it was the last."""
+    for piece in request.body(data):
+        if piece is None:
+            return True
+        await outer.write(piece)
+    return False
 
 
 @cache
@@ -228,6 +271,53 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="pysbx-proxy", daemon=True).start()
     return loop
+
+
+@cache
+def _room(process: int) -> Room:
+    """Return the places for connections, which all proxies of this process share."""
+    return Room()
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def _spawn(task: Coroutine[Any, Any, None]) -> None:
+    """Run a task to its end: the event loop alone has only a weak reference to it."""
+    running = asyncio.get_running_loop().create_task(task)
+    _tasks.add(running)
+    running.add_done_callback(_tasks.discard)
+
+
+async def _accept(listener: socket.socket, proxy: Proxy, room: Room) -> None:
+    """Accept connections as long as there is room for one more to be served or to wait."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await room.accepted.acquire()
+        try:
+            connection, _ = await loop.sock_accept(listener)
+        except OSError:  # no descriptor is left, or the peer has gone
+            room.accepted.release()
+            await asyncio.sleep(SHORTAGE_SEC)
+            continue
+        if account := room.enter(flow.sandbox_of(connection)):
+            _spawn(_serve(connection, proxy, account, room))
+        else:
+            connection.close()
+            room.accepted.release()
+            await asyncio.sleep(PAUSE_SEC)
+
+
+async def _serve(connection: socket.socket, proxy: Proxy, account: Account, room: Room) -> None:
+    """Serve a connection once its sandbox and this process have a place for it."""
+    async with room.place(account):
+        await account.pay()
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
+        except OSError:
+            connection.close()
+            return
+        await proxy.serve(reader, writer, account)
 
 
 def _remove(path: Path, process: int) -> None:
@@ -252,11 +342,15 @@ def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
     path = directory / str(process)
     path.unlink(missing_ok=True)
 
+    proxy = Proxy(hosts, is_elsewhere if private else is_public)
+
     async def listen() -> None:
-        proxy = Proxy(hosts, is_elsewhere if private else is_public)
-        await asyncio.start_unix_server(proxy.serve, sock=_bind(directory, path.name), limit=MAX_HEAD)
+        listener = _bind(directory, path.name)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
         # The sandbox's user connects, which for root's sandboxes is nobody else's; the directories above are ours.
         path.chmod(0o666)
+        _spawn(_accept(listener, proxy, _room(process)))
 
     asyncio.run_coroutine_threadsafe(listen(), _loop(process)).result()
     atexit.register(_remove, path, process)
