@@ -78,6 +78,19 @@ def test_silent_connections_do_not_use_up_descriptors(monkeypatch: pytest.Monkey
     assert descriptors() <= before
 
 
+def test_connections_of_one_sandbox_leave_places_for_another() -> None:
+    ask = (
+        "import urllib.request, urllib.error\n"
+        "try: urllib.request.urlopen('http://other.test/', timeout=15)\n"
+        "except urllib.error.HTTPError as error: print(error.read().decode())\n"
+        "except OSError as error: print(error)"
+    )
+    with running(HOLD.replace("SECONDS", "8"), allow_network=["shared.test"]):
+        time.sleep(2)
+        for _ in range(3):
+            assert "not among the hosts" in run_code(ask, allow_network=["shared.test"]).stdout
+
+
 SINK = """
 import socket, threading
 def take(s):

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import socket
+import struct
 
 from .wire import RELAY_PORT
 
 CHUNK = 1 << 16
+CONNECT_SEC = 20
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -20,16 +22,51 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
+def _wait_for_place(path: str) -> socket.socket:
+    """Connect to the proxy, and wait as long as its queue is full."""
+    outer = socket.socket(socket.AF_UNIX)
+    try:
+        outer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", CONNECT_SEC, 0))
+        outer.connect(path)
+    except OSError:
+        outer.close()
+        raise
+    return outer
+
+
+async def _connect(path: str) -> socket.socket:
+    """Connect to the proxy.
+
+    Its queue is full if another sandbox with the same hosts opens connections faster than the proxy accepts them. Then
+    connect(2) fails with EAGAIN, which asyncio takes for a connection that is under way: see unix(7).
+    """
+    outer = socket.socket(socket.AF_UNIX)
+    outer.setblocking(False)
+    try:
+        outer.connect(path)
+    except BlockingIOError:
+        outer.close()
+        return await asyncio.get_running_loop().run_in_executor(None, _wait_for_place, path)
+    except OSError:
+        outer.close()
+        raise
+    return outer
+
+
 async def _serve(listener: socket.socket, path: str) -> None:
+    served = set()  # the event loop alone has only weak references to its tasks
+
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.add(task := asyncio.current_task())
         try:
-            outer_reader, outer_writer = await asyncio.open_unix_connection(path)
+            outer_reader, outer_writer = await asyncio.open_unix_connection(sock=await _connect(path))
+            await asyncio.gather(_pump(reader, outer_writer), _pump(outer_reader, writer))
+            outer_writer.close()
         except OSError:
+            pass
+        finally:
             writer.close()
-            return
-        await asyncio.gather(_pump(reader, outer_writer), _pump(outer_reader, writer))
-        outer_writer.close()
-        writer.close()
+            served.discard(task)
 
     server = await asyncio.start_server(connected, sock=listener)
     await server.serve_forever()
