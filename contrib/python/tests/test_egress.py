@@ -215,6 +215,34 @@ def test_handshakes_that_pass_unchanged(data: bytes, exchange: Exchange) -> None
     assert origin.got == data
 
 
+CHANGE = b"\x14\3\3\0\1\1"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [hello(EVIL), CHANGE + hello(EVIL), hello(EVIL, size=1), hello(EVIL, size=50)],
+    ids=["whole", "after a change of cipher", "in records of one byte", "in two records"],
+)
+def test_a_second_handshake_for_another_host_is_refused(second: bytes, exchange: Exchange) -> None:
+    for pieces in ((hello(GOOD) + second,), (hello(GOOD), second), (hello(GOOD), (second[:9], second[9:]))):
+        _, origin = exchange(connect_to("good.example:443"), *pieces)
+        assert b"evil" not in origin.got
+        assert origin.got in (hello(GOOD), hello(GOOD) + CHANGE)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        hello(GOOD), CHANGE + hello(GOOD), b"\x16\3\3\0\5\x10\0\0\1x" + CHANGE + b"\x16\3\3\0\x28" + b"\1\7" * 20,
+        CHANGE + b"\x16\3\3\0\x28" + b"\1\7" * 20, CHANGE + b"\x17\3\3\0\5\1evil",
+    ],
+)  # fmt: skip
+def test_what_follows_a_handshake_passes(second: bytes, exchange: Exchange) -> None:
+    more = b"\x17\3\3\0\4evil"
+    _, origin = exchange(connect_to("good.example:443"), hello(GOOD), second, more)
+    assert origin.got == hello(GOOD) + second + more
+
+
 # Heads of which two parsers may make two things, or that are for another host; without the request line.
 HEADS_REFUSED = {
     "another Host": b"Host: evil",

@@ -16,9 +16,10 @@ NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{LABEL}\.)*{LABEL}")
 # inet_aton(3) takes "127.1", "2130706433" and "0x7f.1" for addresses.
 ADDRESS = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
 # RFC 8446, 4.1.2, 4.2 and 5.1; RFC 6066, 3.
-HANDSHAKE, CLIENT_HELLO, SERVER_NAME, HOST_NAME, ENCRYPTED_HELLO = 0x16, 1, 0, 0, 0xFE0D
+CHANGE_CIPHER, HANDSHAKE, CLIENT_HELLO, SERVER_NAME, HOST_NAME, ENCRYPTED_HELLO = 0x14, 0x16, 1, 0, 0, 0xFE0D
 MAJOR_VERSION, MAX_RECORD, RECORD_HEADER, MESSAGE_HEADER = 3, 1 << 14, 5, 4
 MAX_HELLO = 1 << 16
+MAX_HELLO_OF_SERVERS = 1 << 18  # more than servers read: OpenSSL takes 131 396 bytes
 # Addresses that lead to this machine, or that a router or the kernel translates into others: an address of another
 # family may be inside. See the registries iana-ipv4-special-registry and iana-ipv6-special-registry.
 NOT_AN_END = tuple(
@@ -153,10 +154,14 @@ class _Reader:
 
 
 class Handshake:
-    """Collects the ClientHello at the beginning of a connection. It looks at every byte once, however they come."""
+    """Collects a ClientHello from TLS records. It looks at every byte once, however they come.
+
+    Attributes:
+        rest: what came after the last whole record.
+    """
 
     def __init__(self) -> None:
-        self._records = bytearray()  # not yet read
+        self.rest = bytearray()
         self._message = bytearray()
         self._seen = 0
 
@@ -167,19 +172,19 @@ class Handshake:
             RefusedError: there is something else.
         """
         self._seen += len(data)
-        self._records += data
-        while len(self._records) >= RECORD_HEADER:
-            kind, major = self._records[:2]
-            size = int.from_bytes(self._records[3:RECORD_HEADER], "big")
+        self.rest += data
+        while len(self.rest) >= RECORD_HEADER:
+            kind, major = self.rest[:2]
+            size = int.from_bytes(self.rest[3:RECORD_HEADER], "big")
             if kind != HANDSHAKE or major != MAJOR_VERSION or not 0 < size <= MAX_RECORD:
                 raise RefusedError("the connection does not begin with a TLS ClientHello")
-            if len(self._records) < RECORD_HEADER + size:
+            if len(self.rest) < RECORD_HEADER + size:
                 break
-            self._message += self._records[RECORD_HEADER : RECORD_HEADER + size]
-            del self._records[: RECORD_HEADER + size]
+            self._message += self.rest[RECORD_HEADER : RECORD_HEADER + size]
+            del self.rest[: RECORD_HEADER + size]
             if self._whole():
                 return bytes(self._message[MESSAGE_HEADER:])
-        if self._records and self._records[0] != HANDSHAKE:
+        if self.rest and self.rest[0] != HANDSHAKE:
             raise RefusedError("the connection does not begin with a TLS ClientHello")
         if self._seen > MAX_HELLO:
             raise RefusedError("the TLS handshake is too long")
@@ -194,6 +199,12 @@ class Handshake:
         if size > MAX_HELLO or len(self._message) > size:
             raise RefusedError("the TLS handshake is too long")
         return len(self._message) == size
+
+
+def may_be_hello(begin: bytes) -> bool:
+    """Tell whether a server may take a record of type handshake for a ClientHello, by its first four bytes or fewer."""
+    size = int.from_bytes(begin[1:MESSAGE_HEADER], "big") if len(begin) >= MESSAGE_HEADER else 0
+    return begin[:1] == bytes([CLIENT_HELLO]) and size <= MAX_HELLO_OF_SERVERS
 
 
 def handshake(data: bytes) -> bytes | None:

@@ -21,8 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pysbx import flow
 from pysbx.destination import (
+    CHANGE_CIPHER,
     HANDSHAKE,
     HTTPS_PORT,
+    MAX_RECORD,
+    MESSAGE_HEADER,
+    RECORD_HEADER,
     WEB_PORTS,
     Address,
     Handshake,
@@ -30,6 +34,7 @@ from pysbx.destination import (
     UnreachableError,
     is_elsewhere,
     is_public,
+    may_be_hello,
     parse_authority,
     parse_entry,
     server_name,
@@ -174,6 +179,7 @@ class Proxy:
         inner.keep(first)
         if first[0] == HANDSHAKE or port == HTTPS_PORT:
             await outer.write(await within(HEAD_SEC, read_hello(inner, name)))
+            await pass_hellos(inner, outer, name)
         elif port in WEB_PORTS or await within(HEAD_SEC, speaks_http(inner)):
             try:
                 request = await within(HEAD_SEC, read_request(inner, (name, port)))
@@ -216,7 +222,7 @@ async def read_socks(inner: End) -> tuple[str, int]:
 
 
 async def read_hello(inner: End, name: str) -> bytes:
-    """Return all up to the end of a ClientHello for a host."""
+    """Return the records with a ClientHello for a host."""
     hello, passed = Handshake(), bytearray()
     while True:
         if not (data := await inner.read()):
@@ -226,7 +232,27 @@ async def read_hello(inner: End, name: str) -> bytes:
             break
     if server_name(message) != name:
         raise RefusedError("the TLS handshake is for another host")
-    return bytes(passed)
+    inner.keep(bytes(hello.rest))
+    return bytes(passed[: len(passed) - len(hello.rest)])
+
+
+async def pass_hellos(inner: End, outer: End, name: str) -> None:
+    """Pass on the records in which a TLS client may send a second ClientHello, which has to be for the host too.
+
+    A server asks for it with HelloRetryRequest, and may read the name anew: RFC 8446, 4.1.2. A record of type
+    change_cipher_spec may come before it. After any other record there is none that is not encrypted.
+    """
+    while True:
+        header = await inner.exactly(RECORD_HEADER)
+        size = int.from_bytes(header[3:], "big")
+        if header[0] == CHANGE_CIPHER and size <= MAX_RECORD:
+            await outer.write(header + await inner.exactly(size))
+            continue
+        begin = await inner.exactly(min(size, MESSAGE_HEADER)) if header[0] == HANDSHAKE else b""
+        inner.keep(header + begin)
+        if not may_be_hello(begin):
+            return
+        await outer.write(await within(HEAD_SEC, read_hello(inner, name)))
 
 
 async def speaks_http(inner: End) -> bool:
