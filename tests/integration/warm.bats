@@ -419,7 +419,7 @@ EOF
 
 @test "seccomp: a filter under which no snapshot can be made or woken means cold" {
     local call
-    for call in getcwd prctl capset memfd_create; do
+    for call in getcwd prctl capset; do
         use_image python
         configure 'seccomp("ALLOW", rule("ERRNO", arguments[0]))' "$call"
         expect 0 either -I -c 'print("ran")'
@@ -427,6 +427,16 @@ EOF
         expect 0 either -I -c 'print("ran")'
         output_is ran
     done
+}
+
+@test "seccomp: a container that is refused files in memory starts warm if it has a /dev/shm, else cold" {
+    configure 'seccomp("ALLOW", rule("ERRNO", "memfd_create", errnoRet=38))'
+    expect 0 either -I -c 'print("ran")'
+    output_is ran
+    configure 'seccomp("ALLOW", rule("ERRNO", "memfd_create", errnoRet=38))
+config["mounts"].append({"destination": "/dev/shm", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]})'
+    expect 0 warm -I -c 'import os; print(os.listdir("/dev/shm"))'
+    output_is "[]"
 }
 
 @test "landlock: the rules are in force, and what they deny to an interpreter is not to be had by a snapshot" {

@@ -3,7 +3,7 @@
 
 #include <asm/unistd.h>
 #include <elf.h>
-#include <linux/memfd.h>
+#include <fcntl.h>
 #include <stdbool.h>
 
 #include "warm/agent/system.h"
@@ -59,15 +59,36 @@ static const char *library_at(uintptr_t address)
     return search.name;
 }
 
-/* Copy memory of which not all may be there. Returns how many words are. */
+/* The size of a page at least; a smaller step only costs another system call. */
+enum { STEP = 4096 };
+
+/* Copy memory of which not all may be there. A pipe does it: the kernel reads the memory, and a container may
+ * be refused files in memory, where nothing would count them. A write to a pipe fails as a whole if a part of
+ * it is missing, so each ends at a page boundary. Returns how many words are there; `count` words fit into a
+ * pipe. */
 static size_t copy_words(uintptr_t *out, size_t count, const void *from)
 {
-    long fd = system_call(__NR_memfd_create, (long)"descriptor", MFD_CLOEXEC, 0, 0);
-    long written = fd < 0 ? fd : system_call(__NR_write, fd, (long)from, (long)(count * sizeof(*out)), 0);
-    long copied = written < 0 ? written : system_call(__NR_pread64, fd, (long)out, written, 0);
-    if (fd >= 0)
-        system_call(__NR_close, fd, 0, 0, 0);
-    return copied < 0 ? 0 : (size_t)copied / sizeof(*out);
+    int ends[2];
+    if (system_call(__NR_pipe2, (long)ends, O_CLOEXEC, 0, 0) < 0)
+        return 0;
+    uintptr_t at = (uintptr_t)from, end = at + count * sizeof(*out);
+    while (at < end) {
+        uintptr_t next = (at / STEP + 1) * STEP;
+        long written = system_call(__NR_write, ends[1], (long)at, (long)((next < end ? next : end) - at), 0);
+        if (written <= 0)
+            break;
+        at += (uintptr_t)written;
+    }
+    system_call(__NR_close, ends[1], 0, 0, 0);
+    size_t size = at - (uintptr_t)from, copied = 0;
+    while (copied < size) {
+        long got = system_call(__NR_read, ends[0], (long)((char *)out + copied), (long)(size - copied), 0);
+        if (got <= 0)
+            break;
+        copied += (size_t)got;
+    }
+    system_call(__NR_close, ends[0], 0, 0, 0);
+    return copied / sizeof(*out);
 }
 
 const char *library_of_thread(uintptr_t robust_list)

@@ -4,9 +4,10 @@
 
 #include "warm/agent/python_abi.h"
 
-/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer.
- * os.memfd_create is not in every Python: those that are made to run everywhere are built with a C library
- * older than it (METH_VARARGS). */
+/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer. In a
+ * container that is refused memfd_create(2) it is a file without a name in /dev/shm. os.memfd_create is not
+ * in every Python: those that are made to run everywhere are built with a C library older than it
+ * (METH_VARARGS). */
 PyObject *memory_file(PyObject *self, PyObject *args);
 
 /* first_environment(): the variables that the process was given, each with a NUL behind it. The kernel puts
