@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import beneath, limits, payload, profiles, proxy, sockets
+from pysbx import beneath, limits, payload, profiles, proxy, quotas, sockets
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
@@ -110,9 +110,11 @@ def _shared(mount: Mount, ids: Json | None) -> Json:
 
 
 def _seccomp(policy: Policy) -> Json:
-    families, calls = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
+    families, allowed = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
+    special = quotas.conditional()
     rules: list[Json] = [
-        {"names": list(calls), "action": "SCMP_ACT_ALLOW"},
+        {"names": [name for name in allowed if name not in special], "action": "SCMP_ACT_ALLOW"},
+        *(rule for name in special if name in allowed for rule in special[name]),
         {
             "names": ["clone"],
             "action": "SCMP_ACT_ALLOW",
@@ -210,6 +212,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "maskedPaths": list(MASKED),
         "readonlyPaths": list(READONLY),
         "seccomp": _seccomp(policy),
+        "sysctl": limits.parameters(),
         "resources": limits.resources(policy, controllers),
     }
     content: Json = {

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pysbx import quotas
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.places import run_directory
 from pysbx.policy import MIB, Policy
@@ -26,7 +27,6 @@ from pysbx.runtime import kill, try_to_create
 Json = dict[str, Any]
 
 CPU_PERIOD_USEC = 100_000
-OPEN_FILES = 1024
 # Address space that an interpreter maps and never touches: shared libraries, arenas of threads.
 ADDRESS_SPACE_SPARE = 1024 * MIB
 CONTROLLERS = ("memory", "cpu", "pids")
@@ -76,17 +76,21 @@ def _swap_is_on() -> bool:
         return len(file.readlines()) > 1
 
 
-def _complaint(controllers: tuple[str, ...], manager: tuple[str, ...]) -> str:
+def _complaint(
+    controllers: tuple[str, ...], manager: tuple[str, ...], parameters: Mapping[str, str] | None = None
+) -> str:
     """Return what the runtime says about a container with these limits: "" if it would make one."""
+    kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network") if parameters else ())]
     config = {
         "ociVersion": "1.0.2",
         "process": {"user": {"uid": 0, "gid": 0}, "args": ["/none"], "cwd": "/"},
         "root": {"path": "rootfs"},
         "linux": {
-            "namespaces": [{"type": kind} for kind in ("mount", "pid", "cgroup", "user")],
+            "namespaces": [{"type": kind} for kind in kinds],
             "uidMappings": [{"containerID": 0, "hostID": os.geteuid(), "size": 1}],
             "gidMappings": [{"containerID": 0, "hostID": os.getegid(), "size": 1}],
             "resources": resources(Policy(), controllers),
+            "sysctl": dict(parameters or {}),
         },
     }
     with tempfile.TemporaryDirectory(dir=run_directory()) as name:
@@ -126,6 +130,20 @@ def enforcement() -> Enforcement:
     return best
 
 
+@cache
+def refused_parameters() -> frozenset[str]:
+    """Find out, once, which kernel parameters this kernel does not let a container's own namespaces have."""
+    wanted = quotas.parameters()
+    if not _complaint((), MANAGERS[0], wanted):
+        return frozenset()
+    return frozenset(name for name, value in wanted.items() if _complaint((), MANAGERS[0], {name: value}))
+
+
+def parameters() -> dict[str, str]:
+    """Return linux.sysctl of the OCI configuration: bounds of the container's own namespaces."""
+    return {name: value for name, value in quotas.parameters().items() if name not in refused_parameters()}
+
+
 def require_cgroups(found: Enforcement) -> None:
     """Refuse when limits="strict" and a controller is missing.
 
@@ -148,9 +166,8 @@ def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
     wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": policy.file_size_mb * MIB,
-        "RLIMIT_NOFILE": OPEN_FILES,
         "RLIMIT_MEMLOCK": 64 * 1024,
-        "RLIMIT_MSGQUEUE": 0,
+        **quotas.rlimits(),
     }
     if found.by["memory"] == "rlimit":
         wanted["RLIMIT_DATA"] = policy.memory_mb * MIB
