@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import beneath, limits, payload, profiles, proxy, quotas, sockets
+from pysbx import beneath, limits, payload, profiles, proxy, quotas, sockets, uncounted
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
@@ -83,7 +83,13 @@ def _tmpfs(target: str, size_mb: int, *options: str) -> Json:
         "destination": target,
         "type": "tmpfs",
         "source": "tmpfs",
-        "options": [*HIDDEN, *options, f"size={size_mb * MIB}", "mode=1777"],
+        "options": [
+            *HIDDEN,
+            *options,
+            f"size={size_mb * MIB}",
+            f"nr_inodes={uncounted.files_of_tmpfs(size_mb)}",
+            "mode=1777",
+        ],
     }
 
 
@@ -109,9 +115,11 @@ def _shared(mount: Mount, ids: Json | None) -> Json:
     return entry
 
 
-def _seccomp(policy: Policy) -> Json:
+def _seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     families, allowed = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
-    special = quotas.conditional()
+    special = dict(quotas.conditional())
+    if found.by["memory"] != "cgroup":
+        special |= uncounted.conditional(limits.refused_parameters())
     rules: list[Json] = [
         {"names": [name for name in allowed if name not in special], "action": "SCMP_ACT_ALLOW"},
         *(rule for name in special if name in allowed for rule in special[name]),
@@ -211,8 +219,8 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "namespaces": _namespaces(policy),
         "maskedPaths": list(MASKED),
         "readonlyPaths": list(READONLY),
-        "seccomp": _seccomp(policy),
-        "sysctl": limits.parameters(),
+        "seccomp": _seccomp(policy, found),
+        "sysctl": limits.parameters(policy, found),
         "resources": limits.resources(policy, controllers),
     }
     content: Json = {
@@ -233,7 +241,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
                 "destination": "/dev",
                 "type": "tmpfs",
                 "source": "tmpfs",
-                "options": ["nosuid", "noexec", "mode=755", "size=65536"],
+                "options": ["nosuid", "noexec", "mode=755", "size=65536", f"nr_inodes={uncounted.FILES_OF_DEV}"],
             },
             _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
             *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
@@ -307,7 +315,7 @@ def prepare(
     """
     found = limits.enforcement()
     if policy.limits == "strict":
-        limits.require_cgroups(found)
+        limits.require_cgroups(policy, found)
     if isinstance(policy.network, tuple):
         proxies = proxy.directory_for(policy.network, private=policy.private_hosts)
         extra = (Mount(str(proxies), payload.PROXIES), *extra)

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import quotas
+from pysbx import quotas, uncounted
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.places import run_directory
 from pysbx.policy import MIB, Policy
@@ -133,26 +133,39 @@ def enforcement() -> Enforcement:
 @cache
 def refused_parameters() -> frozenset[str]:
     """Find out, once, which kernel parameters this kernel does not let a container's own namespaces have."""
-    wanted = quotas.parameters()
+    wanted = quotas.parameters() | uncounted.parameters(Policy(network="localhost"), counted=False)
     if not _complaint((), MANAGERS[0], wanted):
         return frozenset()
     return frozenset(name for name, value in wanted.items() if _complaint((), MANAGERS[0], {name: value}))
 
 
-def parameters() -> dict[str, str]:
+def parameters(policy: Policy, found: Enforcement) -> dict[str, str]:
     """Return linux.sysctl of the OCI configuration: bounds of the container's own namespaces."""
-    return {name: value for name, value in quotas.parameters().items() if name not in refused_parameters()}
+    wanted = quotas.parameters() | uncounted.parameters(policy, counted=found.by["memory"] == "cgroup")
+    return {name: value for name, value in wanted.items() if name not in refused_parameters()}
 
 
-def require_cgroups(found: Enforcement) -> None:
+def address_space(policy: Policy) -> int:
+    """Return what a process may map where no controller counts its memory, in bytes."""
+    return 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
+
+
+def memory_bound(policy: Policy) -> int:
+    """Return the memory that a sandbox holds at most where no controller counts it, in bytes."""
+    return uncounted.bound(policy, address_space(policy))
+
+
+def require_cgroups(policy: Policy, found: Enforcement) -> None:
     """Refuse when limits="strict" and a controller is missing.
 
     Raises:
         LimitsNotEnforceableError: with the runtime's own words, which name the remedy.
     """
     if found.missing:
+        without = found.by["memory"] != "cgroup"
+        said = f" (rlimits bound memory by {memory_bound(policy) // MIB} MiB only)" if without else ""
         raise LimitsNotEnforceableError(
-            f"limits='strict', but no cgroup controller for {', '.join(found.missing)}: {found.reason}"
+            f"limits='strict', but no cgroup controller for {', '.join(found.missing)}: {found.reason}{said}"
         )
 
 
@@ -171,7 +184,7 @@ def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
     }
     if found.by["memory"] == "rlimit":
         wanted["RLIMIT_DATA"] = policy.memory_mb * MIB
-        wanted["RLIMIT_AS"] = 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
+        wanted["RLIMIT_AS"] = address_space(policy)
     if found.by["cpu"] == "rlimit" and not policy.session:
         wanted["RLIMIT_CPU"] = cpu_seconds(policy)
     if found.by["pids"] == "rlimit":

@@ -51,7 +51,7 @@ class Policy:
         cpus: processors' worth of time.
         max_processes: processes and threads at once.
         file_size_mb: largest file that may be written, in MiB.
-        tmp_mb: size of /tmp, of /work and of /output, each, in MiB; what is in them counts as memory.
+        tmp_mb: size of /tmp, /work, /output and /dev/shm, each, in MiB; what is in them counts as memory.
         network: see parse_network.
         mounts: further files and directories of the host.
         workdir: where code starts; files that are put into a sandbox are in /work all the same.
