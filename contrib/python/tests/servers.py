@@ -17,6 +17,8 @@ import httpx
 from tests.conftest import containers
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
+# Of a server's command: also where the tests run without cgroup controllers.
+BEST_EFFORT = "--best-effort"
 TOKEN = "a-token-for-tests-only"
 
 
@@ -85,9 +87,8 @@ def server(
         command: serve or mcp.
         warnings: whether it may have warned of what it was sent.
     """
-    process = subprocess.Popen(
-        [*PROGRAM, command, "--listen", listen, *arguments], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
-    )
+    program = [*PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     assert process.stderr is not None
     said = process.stderr.readline()
     assert " at " in said, said + process.stderr.read()

@@ -26,7 +26,7 @@ from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextConten
 from pysbx.command import main
 from pysbx.runtime import find_runtime
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
-from tests.servers import PROGRAM, TOKEN, containers_of, server, wait_until
+from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
@@ -43,7 +43,7 @@ class Server:
     """A server that lasts for some tests, which it is given as coroutine functions."""
 
     def __init__(self, *arguments: str, **variables: str) -> None:
-        rest = [*PROGRAM[1:], "mcp", *arguments]
+        rest = [*PROGRAM[1:], "mcp", BEST_EFFORT, *arguments]
         self._parameters = StdioServerParameters(command=PROGRAM[0], args=rest, env=VARIABLES | variables)
         self._loop = asyncio.new_event_loop()
         self._tests: asyncio.Queue[tuple[Test, asyncio.Future[Any]] | None] = asyncio.Queue()
@@ -288,7 +288,7 @@ def test_twenty_calls_at_once(small: Server) -> None:
 
 def begin(*messages: dict[str, Any]) -> subprocess.Popen[str]:
     """Start a server and send it messages, as a client that is less careful than the package's."""
-    process = subprocess.Popen([*PROGRAM, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*PROGRAM, "mcp", BEST_EFFORT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     assert process.stdout is not None

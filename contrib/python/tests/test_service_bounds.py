@@ -18,13 +18,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pysbx import run_code
+from pysbx import limits, run_code
 from pysbx.command import main
 from pysbx.container import Cancelled
 from pysbx.options import make_options
 from pysbx.service import access, gate, offer, parts
 from pysbx.service.problems import Problem
-from tests.servers import PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
+from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
 from tests.test_service import SLEEP, problem, start
 
@@ -101,7 +101,7 @@ def test_tokens(tmp_path: Path) -> None:
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Return why a server does not start."""
-    assert main(["serve", "--listen", *arguments]) == 2
+    assert main(["serve", BEST_EFFORT, "--listen", *arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith("pysbx: ")
     return said
@@ -132,6 +132,20 @@ def test_servers_that_do_not_start(
     assert "listen: host.invalid:80: " in refused(capsys, "host.invalid:80")
     monkeypatch.setenv("PYSBX_TOKEN", TOKEN)  # it has been taken out
     assert f"listen: {'a' * 64}.invalid:80: " in refused(capsys, f"{'a' * 64}.invalid:80")
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_a_server_does_not_start_with_rlimits_unless_it_is_told_to(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = dict.fromkeys(limits.CONTROLLERS, "rlimit")
+    monkeypatch.setattr(limits, "enforcement", lambda: limits.Enforcement(kinds, "there is none"))
+    assert main([command, "--listen", f"unix:{tmp_path}/s", "--memory", "64", "--processes", "1"]) == 125
+    said = capsys.readouterr().err
+    assert "no cgroup controller for memory, cpu, pids: there is none" in said
+    assert re.search(r"rlimits bound memory by \d+ MiB only", said)
+    assert "--best-effort" in said
     assert not (tmp_path / "s").exists()
 
 
@@ -189,7 +203,8 @@ def test_stopping_ends_all_that_runs(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_killed_leaves_no_container(tmp_path: Path) -> None:
-    process = subprocess.Popen([*PROGRAM, "serve", "--listen", f"unix:{tmp_path}/s"], stderr=subprocess.PIPE, text=True)
+    command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{tmp_path}/s"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert " at unix:" in process.stderr.readline()
     with httpx.Client(transport=httpx.HTTPTransport(uds=f"{tmp_path}/s"), base_url="http://pysbx") as client:

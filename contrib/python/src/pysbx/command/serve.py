@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from pysbx.command.options import given
+from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options import make_options
 
 # What each extra brings; without it the command says which one is wanted.
@@ -45,6 +46,15 @@ def add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
     group.add_argument(
         "--allow-package", dest="packages", action="append", metavar="REQUIREMENT", help="one that callers may name"
     )
+    # Callers are strangers, and rlimits leave them much of the machine's memory: the administrator has to allow that.
+    parser.set_defaults(limits="strict")
+    group.add_argument(
+        "--best-effort",
+        dest="limits",
+        action="store_const",
+        const="best",
+        help="start where a cgroup controller is missing, with rlimits, which bound memory much less",
+    )
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -63,6 +73,8 @@ def serve(arguments: argparse.Namespace) -> int:
             **found,
         )
         return run.serve(settings) if arguments.command == "serve" else run.serve_mcp(settings)
+    except LimitsNotEnforceableError as error:
+        raise LimitsNotEnforceableError(f"{error}; --best-effort serves with rlimits") from error
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in FOREIGN:
             raise
