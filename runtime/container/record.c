@@ -368,7 +368,9 @@ static int read_field(struct record *out, size_t i, const char *value)
         return 0;
     case FIELD_INT:
         ret = str_to_i64(value, &number);
-        *(int *)at = (int)number;
+        if (ret == 0 && (number < INT_MIN || number > INT_MAX))
+            ret = -ERANGE;
+        *(int *)at = ret == 0 ? (int)number : 0;
         return ret;
     case FIELD_U64:
         ret = str_to_u64(value, UINT64_MAX, &big);
@@ -416,12 +418,8 @@ static bool read_list(struct record *out, const char *key, const char *value)
     return false;
 }
 
-int record_read(struct arena *a, int dirfd, struct record *out, struct error *err)
+int record_parse(struct arena *a, char *text, struct record *out, struct error *err)
 {
-    char *text;
-    int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, NULL);
-    if (ret < 0)
-        return error_set(err, ret, "read the container's state record");
     *out = (struct record){0};
     make_room(a, text, out);
     for (char *line = text, *next; *line != '\0'; line = next) {
@@ -442,6 +440,15 @@ int record_read(struct arena *a, int dirfd, struct record *out, struct error *er
     if (out->id == NULL || out->bundle == NULL || out->created == NULL || out->oci_version == NULL)
         return error_set(err, -EINVAL, "the container's state record is not complete");
     return 0;
+}
+
+int record_read(struct arena *a, int dirfd, struct record *out, struct error *err)
+{
+    char *text;
+    int ret = io_read_file_at(a, dirfd, RECORD_NAME, RECORD_MAX, &text, NULL);
+    if (ret < 0)
+        return error_set(err, ret, "read the container's state record");
+    return record_parse(a, text, out, err);
 }
 
 int record_pidfd(const struct record *record)

@@ -92,6 +92,10 @@ const char *record_time(struct arena *a);
 int record_write(int dirfd, const struct record *record, struct error *err);
 int record_read(struct arena *a, int dirfd, struct record *out, struct error *err);
 
+/* Read the text of a record, which ends with NUL. The text is changed: strings of *out point into it. 0 or
+ * -EINVAL. */
+int record_parse(struct arena *a, char *text, struct record *out, struct error *err);
+
 /* A verified descriptor of the container's init: the pid of the record, opened as pidfd, with
  * the record's start time. -ESRCH (err untouched) when the process is gone or the number
  * belongs to another process now. */
