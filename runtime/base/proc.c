@@ -89,10 +89,10 @@ int proc_in_pid_namespace(int dir, const struct stat *ns)
     return own.st_dev == ns->st_dev && own.st_ino == ns->st_ino;
 }
 
-/* Field 3 and all after it, of /proc/PID/stat. */
-static int read_stat(pid_t pid, char *stat, size_t size, char **third)
+/* /proc/PID/stat of a process; 0 or negative errno. */
+static int read_stat(pid_t pid, struct proc_stat *out)
 {
-    char path[32];
+    char path[32], text[1024];
     snprintf(path, sizeof(path), "%d/stat", (int)pid);
     int root = proc_root(NULL);
     if (root < 0)
@@ -100,51 +100,55 @@ static int read_stat(pid_t pid, char *stat, size_t size, char **third)
     cleanup_fd int fd = path_open_beneath(root, path, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT ? -ESRCH : fd;
-    ssize_t n = io_read_full(fd, stat, size - 1);
+    ssize_t n = io_read_full(fd, text, sizeof(text) - 1);
     if (n <= 0)
         return n < 0 ? (int)n : -ESRCH;
-    stat[n] = '\0';
-    /* The second field is the command in parentheses and may hold anything: fields
-     * count from the last ")". */
-    char *p = strrchr(stat, ')');
-    if (p == NULL || p[1] != ' ')
-        return -EINVAL;
-    *third = p + 2;
-    return 0;
+    text[n] = '\0';
+    return proc_parse_stat(text, out) ? 0 : -EINVAL;
+}
+
+/* Fields count from 1; the second is the command in parentheses and may hold anything: the others count from
+ * the last ")". */
+bool proc_parse_stat(const char *text, struct proc_stat *out)
+{
+    const char *p = strrchr(text, ')');
+    if (p == NULL || p[1] != ' ' || p[2] == '\0')
+        return false;
+    p += 2;
+    *out = (struct proc_stat){.state = *p};
+    for (int field = 4; field <= 22; field++) {
+        p = strchr(p, ' ');
+        if (p == NULL)
+            return false;
+        p++;
+        if (field == 9)
+            out->flags = strtoul(p, NULL, 10);
+        else if (field == 20)
+            out->threads = strtol(p, NULL, 10);
+        else if (field == 22)
+            out->start_time = strtoull(p, NULL, 10);
+    }
+    return true;
 }
 
 int proc_has_executed(pid_t pid)
 {
     const unsigned long not_executed =
         0x40; /* linux/sched.h; not in its uapi, proc_pid_stat(5) points there */
-    char stat[1024], *p;
-    int ret = read_stat(pid, stat, sizeof(stat), &p);
-    for (int field = 3; ret == 0 && field < 9; field++) {
-        p = strchr(p, ' ');
-        if (p == NULL)
-            return -EINVAL;
-        p++;
-    }
-    return ret < 0 ? ret : (strtoul(p, NULL, 10) & not_executed) == 0;
+    struct proc_stat stat;
+    int ret = read_stat(pid, &stat);
+    return ret < 0 ? ret : (stat.flags & not_executed) == 0;
 }
 
 int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
 {
-    char stat[1024], *p;
-    int ret = read_stat(pid, stat, sizeof(stat), &p);
+    struct proc_stat stat;
+    int ret = read_stat(pid, &stat);
     if (ret < 0)
         return ret;
+    /* Its first thread has ended by itself, and others run on (pthread_exit(3)). */
     if (state != NULL)
-        *state = *p;
-    for (int field = 3; field < 22; field++) {
-        p = strchr(p, ' ');
-        if (p == NULL)
-            return -EINVAL;
-        p++;
-        /* Its first thread has ended by itself, and others run on (pthread_exit(3)). */
-        if (field + 1 == 20 && state != NULL && *state == 'Z' && strtol(p, NULL, 10) > 1)
-            *state = 'S';
-    }
-    *ticks = strtoull(p, NULL, 10);
+        *state = stat.state == 'Z' && stat.threads > 1 ? 'S' : stat.state;
+    *ticks = stat.start_time;
     return 0;
 }

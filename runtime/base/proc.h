@@ -3,6 +3,7 @@
 #ifndef PYSBX_BASE_PROC_H
 #define PYSBX_BASE_PROC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -45,5 +46,16 @@ int proc_start_time(pid_t pid, uint64_t *ticks, char *state);
 /* Has the process executed a program since it was cloned (PF_FORKNOEXEC of the flags, field 9)? 1, 0, or
  * negative errno. */
 int proc_has_executed(pid_t pid);
+
+/* What the text of /proc/PID/stat says (proc_pid_stat(5)). */
+struct proc_stat {
+    char state;
+    unsigned long flags;
+    long threads;
+    uint64_t start_time; /* clock ticks after boot */
+};
+
+/* Parse it; the command, which a process chooses, may hold anything. False if a field is missing. */
+bool proc_parse_stat(const char *text, struct proc_stat *out);
 
 #endif

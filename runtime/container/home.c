@@ -29,6 +29,19 @@ static const char *home_of_line(char *line, uid_t uid)
     return str_to_id(field[2], &id) == 0 && id == uid && field[5][0] == '/' ? field[5] : NULL;
 }
 
+const char *home_in_passwd(char *text, uid_t uid, size_t max)
+{
+    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        const char *home = home_of_line(line, uid);
+        if (home != NULL && strlen(home) <= max)
+            return home;
+    }
+    return NULL;
+}
+
 void home_variable(uid_t uid, char *out, size_t size)
 {
     static char text[PASSWD_MAX];
@@ -40,14 +53,7 @@ void home_variable(uid_t uid, char *out, size_t size)
     if (n <= 0)
         return;
     text[n] = '\0';
-    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
-        next = strchr(line, '\n');
-        if (next != NULL)
-            *next++ = '\0';
-        const char *home = home_of_line(line, uid);
-        if (home != NULL && strlen(home) + sizeof("HOME=") <= size) {
-            snprintf(out, size, "HOME=%s", home);
-            return;
-        }
-    }
+    const char *home = home_in_passwd(text, uid, size - sizeof("HOME="));
+    if (home != NULL)
+        snprintf(out, size, "HOME=%s", home);
 }
