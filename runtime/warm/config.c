@@ -90,6 +90,13 @@ static const struct warm_config defaults = {
 
 static const struct settings kind = {.name = "warm.json", .schema = &schema};
 
+int warm_config_parse(struct arena *a, const char *text, size_t size, struct warm_config *out,
+                      struct error *err)
+{
+    *out = defaults;
+    return settings_parse(a, &kind, text, size, out, err);
+}
+
 int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
                      struct error *err)
 {

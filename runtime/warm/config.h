@@ -45,4 +45,8 @@ struct warm_config {
 int warm_config_read(struct arena *a, const char *path, bool root_of_host, struct warm_config *out,
                      struct error *err);
 
+/* Decode the text of such a file over the defaults. 0 or negative errno; err names the place in the text. */
+int warm_config_parse(struct arena *a, const char *text, size_t size, struct warm_config *out,
+                      struct error *err);
+
 #endif
