@@ -19,7 +19,7 @@
 /* Input waits here while the container does not read: the line discipline takes 4096
  * bytes and then no more. */
 struct relay {
-    int master, stop, signals;
+    int input, output, master, stop, signals;
     bool input_open, output_open;
     char pending[4096];
     size_t start, used;
@@ -84,7 +84,7 @@ static void end_input(struct relay *r)
 static void read_input(struct relay *r)
 {
     r->start = r->used = 0;
-    ssize_t n = RETRY(read(STDIN_FILENO, r->pending, sizeof(r->pending)));
+    ssize_t n = RETRY(read(r->input, r->pending, sizeof(r->pending)));
     if (n > 0)
         r->used = (size_t)n;
     else if (n == 0 || errno != EAGAIN)
@@ -111,11 +111,11 @@ static bool copy_output(struct relay *r)
         return false;
     }
     /* Output that nobody takes any more is dropped, so that the container does not stop at it. */
-    (void)io_write_full(STDOUT_FILENO, buf, (size_t)n);
+    (void)io_write_full(r->output, buf, (size_t)n);
     return true;
 }
 
-static int relay(struct relay *r, struct error *err)
+static int run(struct relay *r, struct error *err)
 {
     for (;;) {
         bool waiting = r->start < r->used;
@@ -124,7 +124,7 @@ static int relay(struct relay *r, struct error *err)
             {.fd = r->stop, .events = POLLIN},
             {.fd = r->signals, .events = POLLIN},
             {.fd = of_master != 0 ? r->master : -1, .events = of_master},
-            {.fd = r->input_open && !waiting ? STDIN_FILENO : -1, .events = POLLIN},
+            {.fd = r->input_open && !waiting ? r->input : -1, .events = POLLIN},
         };
         if (poll(fds, 4, -1) < 0) {
             if (errno == EINTR)
@@ -150,6 +150,18 @@ static int relay(struct relay *r, struct error *err)
     }
 }
 
+int terminal_relay_between(const struct terminal_relay_ends *ends, struct error *err)
+{
+    struct relay r = {.input = ends->input,
+                      .output = ends->output,
+                      .master = ends->master,
+                      .stop = ends->stop,
+                      .signals = ends->signals,
+                      .input_open = true,
+                      .output_open = true};
+    return run(&r, err);
+}
+
 int terminal_relay(int master, int stop_fd, struct error *err)
 {
     struct caller caller = {0};
@@ -159,9 +171,8 @@ int terminal_relay(int master, int stop_fd, struct error *err)
         return ret;
     if (ret == 0) {
         copy_size(master);
-        struct relay r = {
-            .master = master, .stop = stop_fd, .signals = signals, .input_open = true, .output_open = true};
-        ret = relay(&r, err);
+        const struct terminal_relay_ends ends = {STDIN_FILENO, STDOUT_FILENO, master, stop_fd, signals};
+        ret = terminal_relay_between(&ends, err);
     }
     restore_caller(&caller, master);
     return ret;

@@ -13,4 +13,13 @@ struct error;
  * ownership. 0 or negative errno. */
 int terminal_relay(int master, int stop_fd, struct error *err);
 
+/* The copying alone, which changes no terminal of the caller's. */
+struct terminal_relay_ends {
+    int input, output;
+    int master; /* non-blocking */
+    int stop;
+    int signals; /* a signalfd(2) of SIGWINCH; -1: none */
+};
+int terminal_relay_between(const struct terminal_relay_ends *ends, struct error *err);
+
 #endif
