@@ -26,13 +26,11 @@
 #include "container/delete.h"
 #include "container/sync.h"
 #include "container/template_needs.h"
+#include "container/template_report.h"
 #include "container/template_spec.h"
 #include "container/template_state.h"
 #include "warm/observe.h"
 #include "warm/params.h"
-
-/* A report names every file of every module; pandas needs 200 KiB. */
-#define REPORT_MAX ((size_t)8 * 1024 * 1024)
 
 /* An id names a directory, and it may name a scope of systemd: "pysbx-ID.scope". */
 #define TEMPLATE_ID_MAX (NAME_MAX - 12)
@@ -83,35 +81,6 @@ static ssize_t receive_piece(int fd, void *buf, size_t size, pid_t *pid)
     return n;
 }
 
-/* The start of the last complete record in the text, NULL if there is none. */
-static const char *last_record(const char *data, size_t size)
-{
-    if (size == 0 || data[size - 1] != '\0')
-        return NULL;
-    size_t start = size - 1;
-    while (start > 0 && data[start - 1] != '\0')
-        start--;
-    return data + start;
-}
-
-/* Names of modules are shorter (warm/decide.c). */
-#define MODULE_MAX 256
-
-/* The interpreter says which module it is about to import, "i" and the name, and nothing else before it has
- * imported all. Takes such records from the front of a piece; the last one stays in `module`. What is left of
- * the piece, in bytes. */
-static size_t take_progress(char *piece, size_t size, char module[static MODULE_MAX])
-{
-    size_t taken = 0;
-    while (taken < size && piece[taken] == 'i') {
-        size_t length = strnlen(piece + taken, size - taken);
-        snprintf(module, MODULE_MAX, "%.*s", (int)length - 1, piece + taken + 1);
-        taken += length < size - taken ? length + 1 : length;
-    }
-    memmove(piece, piece + taken, size - taken);
-    return size - taken;
-}
-
 /* What the interpreter was about when it was last heard of. */
 static const char *stage(struct arena *a, const char *module)
 {
@@ -136,12 +105,6 @@ static int explain_end(struct creation *c, const char *module, struct error *err
                       info.si_status, strsignal(info.si_status));
 }
 
-/* The rehearsal says "w" and nothing else; it is of use, but not needed. */
-static bool is_rehearsal(const char *piece, size_t size)
-{
-    return size == 2 && piece[0] == 'w' && piece[1] == '\0';
-}
-
 /* How long the rehearsal is waited for, in milliseconds. */
 #define REHEARSAL_MS 100
 
@@ -151,7 +114,8 @@ static void await_rehearsal(int fd, struct template_report *report)
     pid_t pid = 0;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (report->rehearsal == 0 && RETRY(poll(&p, 1, REHEARSAL_MS)) > 0 &&
-        receive_piece(fd, piece, sizeof(piece), &pid) == sizeof(piece) && is_rehearsal(piece, sizeof(piece)))
+        receive_piece(fd, piece, sizeof(piece), &pid) == sizeof(piece) &&
+        template_report_is_rehearsal(piece, sizeof(piece)))
         report->rehearsal = pid;
 }
 
@@ -161,16 +125,15 @@ struct speaker {
     int report; /* our end of its standard input */
     uint64_t end;
     unsigned timeout; /* seconds, of which `end` is the end */
-    char module[MODULE_MAX];
-    bool asked; /* the process has asked what the observer has noted: */
-    const char *trace;
+    struct template_report_text text;
+    const char *trace; /* what the observer has noted */
     size_t trace_size;
 };
 
 static int too_late(struct speaker *s, struct error *err)
 {
     return error_text(err, -ETIMEDOUT, "%s: not finished after %u seconds of all imports",
-                      stage(&s->creation->arena, s->module), s->timeout);
+                      stage(&s->creation->arena, s->text.module), s->timeout);
 }
 
 /* Wait until there is something to read; meanwhile the system calls of a probe are let go on. */
@@ -220,35 +183,30 @@ static int send_trace(struct speaker *s, struct error *err)
 static int read_report(struct speaker *s, struct template_report *out, pid_t *pid, struct error *err)
 {
     struct creation *c = s->creation;
-    char *data = arena_alloc(&c->arena, REPORT_MAX);
+    s->text = (struct template_report_text){.data = arena_alloc(&c->arena, TEMPLATE_REPORT_MAX)};
     pid_t rehearsal = 0;
-    size_t size = 0;
     for (;;) {
         int ret = await_piece(s, err);
         if (ret < 0)
             return ret;
-        ssize_t n =
-            size == REPORT_MAX ? -EFBIG : receive_piece(s->report, data + size, REPORT_MAX - size, pid);
+        size_t room = TEMPLATE_REPORT_MAX - s->text.size;
+        ssize_t n = room == 0 ? -EFBIG : receive_piece(s->report, s->text.data + s->text.size, room, pid);
         /* The end too: of one that has not read what it was sent. */
         if (n == 0 || n == -ECONNRESET)
-            return explain_end(c, s->module, err);
+            return explain_end(c, s->text.module, err);
         if (n < 0)
             return error_set(err, (int)n, "read the template's report");
-        if (is_rehearsal(data + size, (size_t)n)) {
+        enum template_report_state state = template_report_take(&s->text, (size_t)n);
+        if (state == TEMPLATE_REPORT_REHEARSAL)
             rehearsal = *pid;
-            continue;
-        }
-        size += size == 0 ? take_progress(data, (size_t)n, s->module) : (size_t)n;
-        const char *last = last_record(data, size);
-        if (last != NULL && str_eq(last, "q") && !s->asked) {
-            s->asked = true;
-            size = (size_t)(last - data);
-            if ((ret = send_trace(s, err)) < 0)
-                return ret;
-        } else if (last != NULL && *last == 'x') {
-            return error_text(err, -ENOEXEC, "%s", str_printable(&c->arena, last + 1));
-        } else if (last != NULL && *last == 'r') {
-            *out = (struct template_report){.data = data, .size = size, .rehearsal = rehearsal};
+        if (state == TEMPLATE_REPORT_ASKS && (ret = send_trace(s, err)) < 0)
+            return ret;
+        if (state == TEMPLATE_REPORT_FAILED)
+            return error_text(err, -ENOEXEC, "%s",
+                              str_printable(&c->arena, template_report_reason(&s->text)));
+        if (state == TEMPLATE_REPORT_READY) {
+            *out =
+                (struct template_report){.data = s->text.data, .size = s->text.size, .rehearsal = rehearsal};
             return 0;
         }
     }
