@@ -1,5 +1,6 @@
 /* What a process may not have when it is saved, looked up from outside: proc(5), getitimer(2). */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,8 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "warm/dump_state.h"
+#include "warm/dump_text.h"
 #include "warm/dump_tracee.h"
-
-/* The value of a line "Name:\tvalue" of /proc/PID/status, or "". */
-static const char *status_value(const char *status, const char *name)
-{
-    const char *line = strstr(status, name);
-    return line != NULL ? line + strlen(name) : "";
-}
 
 static int check_status(struct tracee *t, struct arena *a, struct error *err)
 {
@@ -27,11 +22,14 @@ static int check_status(struct tracee *t, struct arena *a, struct error *err)
     int ret = tracee_file(t, a, "status", &status, NULL, err);
     if (ret < 0)
         return ret;
-    unsigned long threads = strtoul(status_value(status, "\nThreads:\t"), NULL, 10);
+    unsigned long threads;
+    bool pending;
+    if (!dump_text_threads(status, &threads, &pending))
+        return error_text(err, -EINVAL, "read '/proc/%d/status': threads or signals are missing",
+                          (int)t->pid);
     if (threads != 1)
         return error_text(err, -ENOTSUP, "there are %lu threads", threads);
-    if (strtoull(status_value(status, "\nSigPnd:\t"), NULL, 16) != 0 ||
-        strtoull(status_value(status, "\nShdPnd:\t"), NULL, 16) != 0)
+    if (pending)
         return error_text(err, -ENOTSUP, "a signal is pending");
     return 0;
 }

@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "warm/dump.h"
 #include "warm/dump_files.h"
+#include "warm/dump_text.h"
 #include "warm/dump_tracee.h"
 #include "warm/identity.h"
 #include "warm/image.h"
@@ -43,11 +44,6 @@ struct details {
     bool plain;       /* neither flags nor locks that would be lost */
 };
 
-static bool has_lock(const char *info)
-{
-    return strstr(info, "\nlock:") != NULL;
-}
-
 /* Locks of fcntl(2) belong to the process that has taken them. In a template that is not this one but the one
  * that it was forked from, and has waited since. Who cannot be looked at may have one; who has closed the
  * file has none. */
@@ -61,23 +57,22 @@ static bool parent_may_have_lock(const struct tracee *t, struct arena *a, const 
     if (parent < 0)
         return true;
     int ret = io_read_file_at(a, parent, arena_printf(a, "fdinfo/%s", number), MAX_INFO, &info, NULL);
-    return ret != -ENOENT && (ret < 0 || has_lock(info));
+    struct dump_descriptor found;
+    return ret != -ENOENT && (ret < 0 || !dump_text_descriptor(info, &found) || found.has_lock);
 }
 
-/* "pos:\t0\nflags:\t02100000\n…", the flags in octal. */
 static bool read_info(const struct tracee *t, struct arena *a, const char *number,
                       struct image_descriptor *out, struct details *details)
 {
     char *text;
-    unsigned long position;
-    unsigned flags;
+    struct dump_descriptor found;
     if (tracee_file(t, a, arena_printf(a, "fdinfo/%s", number), &text, NULL, NULL) < 0 ||
-        sscanf(text, "pos: %lu flags: %o", &position, &flags) != 2)
+        !dump_text_descriptor(text, &found))
         return false;
-    out->position = position;
-    out->close_on_exec = (flags & O_CLOEXEC) != 0;
-    details->plain = (flags & ~PLAIN_FLAGS) == 0 && !has_lock(text);
-    return (flags & (unsigned)(O_ACCMODE | O_PATH | O_DIRECTORY)) == O_RDONLY;
+    out->position = found.position;
+    out->close_on_exec = (found.flags & O_CLOEXEC) != 0;
+    details->plain = (found.flags & ~PLAIN_FLAGS) == 0 && !found.has_lock;
+    return (found.flags & (unsigned)(O_ACCMODE | O_PATH | O_DIRECTORY)) == O_RDONLY;
 }
 
 /* Two descriptors of one open(2) have one position (kcmp(2)); so they are taken to be if nobody can say. */

@@ -16,6 +16,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "warm/dump_areas.h"
+#include "warm/dump_text.h"
 #include "warm/dump_tracee.h"
 #include "warm/image.h"
 
@@ -43,17 +44,7 @@ static int own_special(struct arena *a, struct image_special out[IMAGE_MAX_SPECI
     int ret = io_read_fd(a, fd, MAX_MAPS, &text, NULL);
     if (ret < 0)
         return error_set(err, ret, "read '/proc/self/maps'");
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && *count < IMAGE_MAX_SPECIAL;
-         line = strtok_r(NULL, "\n", &save)) {
-        unsigned long start, end;
-        const char *name = strrchr(line, ' ');
-        if (name == NULL || (!str_eq(name + 1, "[vdso]") && str_after(name + 1, "[vvar") == NULL) ||
-            sscanf(line, "%lx-%lx", &start, &end) != 2)
-            continue;
-        out[*count] = (struct image_special){.start = start, .end = end};
-        snprintf(out[*count].name, sizeof(out->name), "%s", name + 1);
-        ++*count;
-    }
+    *count = dump_text_special(text, out, IMAGE_MAX_SPECIAL);
     return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "warm/dump_text.h"
 #include "warm/dump_tracee.h"
 #include "warm/image.h"
 
@@ -104,13 +105,11 @@ static int own_pid(const struct tracee *t, struct arena *a, int *pid, struct err
     int ret = tracee_file(t, a, "status", &status, NULL, err);
     if (ret < 0)
         return ret;
-    char *line = strstr(status, "\nNSpid:");
-    if (line == NULL)
-        return error_text(err, -ENOTSUP, "the kernel does not tell the pid of process %d in its namespace",
-                          (int)t->pid);
-    line[1 + strcspn(line + 1, "\n")] = '\0';
-    *pid = (int)strtol(strrchr(line, '\t'), NULL, 10);
-    return 0;
+    *pid = dump_text_own_pid(status);
+    return *pid > 0
+               ? 0
+               : error_text(err, -ENOTSUP, "the kernel does not tell the pid of process %d in its namespace",
+                            (int)t->pid);
 }
 
 /* The C library keeps the thread's number where the kernel clears it at the end of the thread (glibc:
@@ -146,38 +145,13 @@ static int read_robust_list(struct tracee *t, struct image_thread *out, struct e
     return ret;
 }
 
-/* Fields of /proc/PID/stat, counted from 1. */
-#define STAT_STATE      3
-#define STAT_START_CODE 26
-#define STAT_END_CODE   27
-#define STAT_STACK      28
-#define STAT_START_DATA 45
-#define STAT_END_DATA   46
-#define STAT_START_BRK  47
-
 static int read_stat(struct tracee *t, struct arena *a, struct image_memory *out, struct error *err)
 {
     char *stat;
     int ret = tracee_file(t, a, "stat", &stat, NULL, err);
     if (ret < 0)
         return ret;
-    uint64_t fields[STAT_START_BRK + 1] = {0};
-    /* The second field is the command in parentheses and may hold anything. */
-    char *p = strrchr(stat, ')');
-    for (int i = STAT_STATE; p != NULL && i <= STAT_START_BRK; i++) {
-        p = strchr(p, ' ');
-        if (p != NULL)
-            fields[i] = strtoull(++p, NULL, 10);
-    }
-    if (p == NULL)
-        return error_text(err, -EINVAL, "read '/proc/%d/stat'", (int)t->pid);
-    out->start_code = fields[STAT_START_CODE];
-    out->end_code = fields[STAT_END_CODE];
-    out->start_stack = fields[STAT_STACK];
-    out->start_data = fields[STAT_START_DATA];
-    out->end_data = fields[STAT_END_DATA];
-    out->start_brk = fields[STAT_START_BRK];
-    return 0;
+    return dump_text_layout(stat, out) ? 0 : error_text(err, -EINVAL, "read '/proc/%d/stat'", (int)t->pid);
 }
 
 static int read_memory(struct tracee *t, struct arena *a, struct image_memory *out, struct error *err)

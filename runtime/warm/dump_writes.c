@@ -75,16 +75,10 @@ static bool is_written_to(const struct image_area *a)
            !image_area_is_copied(a);
 }
 
-void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts)
+void dump_writes_scan(int pagemap, struct arena *a, struct image_parts *parts)
 {
-    struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE)};
-    if (pid <= 0)
-        return;
-    cleanup_fd int proc = proc_open_process(pid, NULL);
-    if (proc < 0 || (pid_namespace != NULL && proc_in_pid_namespace(proc, pid_namespace) != 1))
-        return;
-    cleanup_fd int pagemap = w.pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
-    bool complete = pagemap >= 0;
+    struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE), .pagemap = pagemap};
+    bool complete = true;
     for (size_t i = 0; complete && i < parts->area_count; i++)
         if (is_written_to(&parts->areas[i]))
             complete = scan_area(&w, &parts->areas[i]);
@@ -92,4 +86,16 @@ void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, s
         return;
     parts->writes = w.items;
     parts->write_count = w.count;
+}
+
+void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts)
+{
+    if (pid <= 0)
+        return;
+    cleanup_fd int proc = proc_open_process(pid, NULL);
+    if (proc < 0 || (pid_namespace != NULL && proc_in_pid_namespace(proc, pid_namespace) != 1))
+        return;
+    cleanup_fd int pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap >= 0)
+        dump_writes_scan(pagemap, a, parts);
 }

@@ -14,4 +14,7 @@ struct stat;
  * they cannot be had, or are so many that somebody must have meant it. */
 void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts);
 
+/* The same by an open /proc/PID/pagemap. */
+void dump_writes_scan(int pagemap, struct arena *a, struct image_parts *parts);
+
 #endif
