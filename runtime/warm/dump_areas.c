@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -42,7 +43,7 @@ static const struct {
 };
 
 struct reader {
-    const struct tracee *tracee;
+    pid_t pid;
     struct arena *arena;
     const char *agent_path;
     struct dump_areas *out;
@@ -53,6 +54,8 @@ struct reader {
     char perms[5];
     bool is_special;
     uint64_t total; /* bytes of all areas so far */
+    uint64_t page;
+    uint64_t last; /* where the area before it ends */
 };
 
 static int refuse(const struct reader *r, const char *why)
@@ -66,9 +69,11 @@ static int read_head(struct reader *r, char *line)
 {
     unsigned long start, end, offset;
     int name = 0;
-    if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &start, &end, r->perms, &offset, &name) != 4 || name == 0)
-        return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->tracee->pid, line);
+    if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &start, &end, r->perms, &offset, &name) != 4 ||
+        name == 0 || start < r->last || start >= end || (start | end) % r->page != 0)
+        return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->pid, line);
     r->name = line + name;
+    r->last = end;
     r->area = (struct image_area){.start = start, .end = end, .offset = offset};
     r->area.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
                    (r->perms[2] == 'x' ? PROT_EXEC : 0);
@@ -201,17 +206,15 @@ static size_t count_areas(const char *text)
     return count;
 }
 
-int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
-                    struct error *err)
+int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
+                     struct error *err)
 {
-    char *text;
-    int ret = tracee_file(t, a, "smaps", &text, NULL, err);
-    if (ret < 0)
-        return ret;
+    int ret = 0;
     size_t count = count_areas(text);
     *out = (struct dump_areas){.areas = ARENA_ARRAY(a, count, struct image_area),
                                .paths = ARENA_ARRAY(a, count, const char *)};
-    struct reader r = {.tracee = t, .arena = a, .agent_path = agent_path, .out = out, .err = err};
+    struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
+    r.page = (uint64_t)sysconf(_SC_PAGESIZE);
     bool head = true;
     /* Each area ends with its line VmFlags. */
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && ret == 0;
@@ -226,4 +229,12 @@ int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_p
         head = flags != NULL;
     }
     return ret;
+}
+
+int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
+                    struct error *err)
+{
+    char *text;
+    int ret = tracee_file(t, a, "smaps", &text, NULL, err);
+    return ret < 0 ? ret : dump_areas_parse(text, t->pid, a, agent_path, out, err);
 }

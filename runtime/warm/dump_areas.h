@@ -4,6 +4,7 @@
 #define PYSBX_WARM_DUMP_AREAS_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "warm/image.h"
 
@@ -28,6 +29,10 @@ struct dump_areas {
  * IMAGE_FILE_AGENT. */
 int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
                     struct error *err);
+
+/* The same for the text of that file, which is changed; `pid` is for messages. */
+int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
+                     struct error *err);
 
 /* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
  * shared.

@@ -101,7 +101,7 @@ static size_t fill_area(const struct image_area *a, struct image_run *runs, size
 static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
 {
     size_t kept = 0, first = 0;
-    for (size_t i = 0; i < areas->area_count; i++) {
+    for (size_t i = 0; areas->run_count > 0 && i < areas->area_count; i++) {
         const struct image_area *a = &areas->areas[i];
         size_t count = count_runs(areas, first, a);
         size_t left = fill_area(a, &areas->runs[first], count, page, filling_of(a, heap_end));

@@ -145,9 +145,9 @@ static struct image_area part_of(const struct image_area *a, uint64_t start, uin
 static int set_guards_apart(struct scan *s)
 {
     struct dump_areas *out = s->out;
-    const struct image_run *guard = s->guards.items, *last = guard + s->guards.count;
     if (s->guards.count == 0)
         return 0;
+    const struct image_run *guard = s->guards.items, *last = guard + s->guards.count;
     struct image_area *areas =
         ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct image_area);
     size_t count = 0;
