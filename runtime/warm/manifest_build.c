@@ -74,7 +74,7 @@ static int take_record(struct builder *b, const char *record, struct error *err)
     bool is_path = strchr("cfpdDalow", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
         return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
-                          text);
+                          str_printable(b->arena, text));
     switch (record[0]) {
     case 'c':
     case 'f':
@@ -94,6 +94,9 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         b->modules.items[b->modules.count++] = text;
         return 0;
     case 'e':
+        /* Nothing can be set under such a name. */
+        if (text[0] == '\0' || strchr(text, '=') != NULL)
+            return 0;
         b->variables.items[b->variables.count++] = text;
         return 0;
     case 'E':
@@ -113,9 +116,11 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         b->python = text;
         return 0;
     case 'x':
-        return error_text(err, -ENOEXEC, "%s", text);
+        return error_text(err, -ENOEXEC, "%s",
+                          text[0] != '\0' ? str_printable(b->arena, text) : "the template gives no reason");
     default:
-        return error_text(err, -EPROTO, "the template reports '%.32s', which has no meaning", record);
+        return error_text(err, -EPROTO, "the template reports '%.32s', which has no meaning",
+                          str_printable(b->arena, record));
     }
 }
 
