@@ -42,7 +42,11 @@ OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
 WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
-FUZZERS    := spec process resources seccomp policy
+# The targets of tests/fuzz, by their seeds; and what they are compiled from.
+FUZZERS    := $(filter-out $(if $(WARM),,image session smaps pagemap proc-dump),$(notdir $(wildcard tests/fuzz/seeds/*)))
+FUZZ_PARTS := tests/fuzz/targets.c $(filter-out $(if $(WARM),,%/target_dump.c %/target_image.c),$(wildcard tests/fuzz/target_*.c))
+FUZZED     := $(patsubst %.c,$(BUILD)/fuzz/objects/%.o,$(filter-out runtime/main.c runtime/cli/%,$(SOURCES)) \
+              $(FUZZ_PARTS) tests/fuzz/fuzz.c)
 
 # `make V=1` shows the commands themselves.
 quiet = $(if $(V),,@echo '  $(1) $(patsubst $(BUILD)/%,%,$@)';)
@@ -127,11 +131,20 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libruntime.a
 PARKED := $(BUILD)/tests/unit/parked.o $(BUILD)/tests/unit/parked_states.o
 $(BUILD)/tests/unit/test_warm_dump $(BUILD)/tests/unit/test_warm_restore: $(PARKED)
 
-# With libFuzzer, to be run by hand; what it finds becomes a seed, and seeds are tests.
-$(BUILD)/fuzz/%: tests/fuzz/fuzz.c tests/fuzz/targets.h $(wildcard runtime/base/*.[ch] runtime/spec/*.[ch])
+$(BUILD)/tests/fuzz/test_seeds: $(FUZZ_PARTS:%.c=$(BUILD)/%.o)
+
+# With libFuzzer: one program, whose name says which target it runs. What it finds becomes a seed, and seeds are tests.
+FUZZ_CFLAGS := -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) -O1 -g -fno-omit-frame-pointer \
+               -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+$(BUILD)/fuzz/objects/%.o: %.c
 	@mkdir -p $(@D)
-	$(call quiet,CC)clang -std=gnu17 -D_GNU_SOURCE -Iruntime -O1 -g -fsanitize=fuzzer,address,undefined \
-	    -DTARGET=fuzz_$* -o $@ $(filter %.c,$^) -lyajl
+	$(call quiet,CLANG)clang $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/fuzz/all: $(FUZZED) $(EMBEDDED)
+	$(call quiet,LD)clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(LDLIBS) -lpthread
+
+$(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/all
+	@ln -sf all $@
 
 .SECONDARY:
 
@@ -144,7 +157,7 @@ $(BUILD)/linked: FORCE
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 
--include $(OBJECTS:.o=.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d)
+-include $(OBJECTS:.o=.d) $(FUZZED:.o=.d) $(FUZZ_PARTS:%.c=$(BUILD)/%.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d)
 
 # source:mode:target, below DESTDIR
 INSTALLED := \
@@ -196,7 +209,14 @@ check-unit: $(UNIT_TESTS)
 check-agent: all $(BUILD)/tests/warm/wake
 	@tests/run tests/warm/compare tests/warm/agent.bats
 
-fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%)
+# The programs that tests/fuzz/run runs.
+fuzz:
+	@tests/setup/install.sh build fuzz
+	+@$(MAKE) --no-print-directory $(FUZZERS:%=$(BUILD)/fuzz/%)
+
+# Thirty seconds of each target: tests/fuzz/run.
+check-fuzz: fuzz
+	@tests/fuzz/run --seconds 30
 
 check-integration: all
 	@tests/setup/install.sh test
@@ -268,4 +288,4 @@ clean:
 FORCE:
 
 .PHONY: all install install-hook uninstall deb rpm demo check check-unit check-agent check-python check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize check-sanitized \
-        check-packages fuzz bench lint clean FORCE
+        check-packages fuzz check-fuzz bench lint clean FORCE

@@ -1,19 +1,62 @@
-/* libFuzzer program of one target of targets.h, given as TARGET. What it finds becomes a seed, once mended.
- *
- * clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -DTARGET=fuzz_process -Iruntime
- *     -o fuzz_process tests/fuzz/fuzz.c runtime/spec/?*.c runtime/base/?*.c -lyajl
- *
- * ./fuzz_process CORPUS tests/fuzz/seeds/process */
+/* libFuzzer's side of the targets: the name of the program says which (build/fuzz/NAME). What it finds
+ * becomes a seed, once mended. FUZZ_SECONDS: so many seconds of CPU time, and then the end. */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "targets.h"
 
-#ifndef TARGET
-#define TARGET fuzz_spec
-#endif
+/* One input that takes longer is a finding. libFuzzer's own limit is of wall clock time, which a busy machine
+ * uses up by itself. */
+#define MAX_INPUT_SECONDS 1.0
 
+static const struct fuzz_target *target;
+static unsigned long executions;
+static double limit, begun;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void report(void)
+{
+    fprintf(stderr, "fuzz: %s: %lu executions in %.1f CPU seconds\n", target->name, executions,
+            cpu_seconds());
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *slash = strrchr((*argv)[0], '/'), *name = slash != NULL ? slash + 1 : (*argv)[0];
+    const char *seconds = getenv("FUZZ_SECONDS");
+    (void)argc;
+    for (target = fuzz_targets; target->name != NULL && strcmp(target->name, name) != 0; target++)
+        ;
+    if (target->name == NULL) {
+        fprintf(stderr, "fuzz: no target is called '%s'\n", name);
+        exit(2);
+    }
+    limit = seconds != NULL ? strtod(seconds, NULL) : 0;
+    atexit(fuzz_clean_up);
+    return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    TARGET(data, size);
+    begun = cpu_seconds();
+    target->run(data, size);
+    executions++;
+    double now = cpu_seconds();
+    fuzz_require(now - begun <= MAX_INPUT_SECONDS);
+    if (limit > 0 && now >= limit) {
+        report();
+        fuzz_clean_up();
+        _exit(0); /* exit(3) within a run is a crash to libFuzzer */
+    }
     return 0;
 }

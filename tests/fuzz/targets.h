@@ -4,98 +4,60 @@
 #define PYSBX_TESTS_FUZZ_TARGETS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "spec/annotations.h"
-#include "spec/policy.h"
-#include "spec/spec.h"
 
-/* Every failure has a text, every success a result. */
-static inline void fuzz_check(int ret, const struct error *error, const void *result)
+typedef void fuzz_function(const uint8_t *data, size_t size);
+
+struct fuzz_target {
+    const char *name; /* of the program, and of the directory of its seeds */
+    fuzz_function *run;
+};
+
+/* All of them; the last has no name. */
+extern const struct fuzz_target fuzz_targets[];
+
+fuzz_function fuzz_spec, fuzz_process, fuzz_resources, fuzz_seccomp; /* target_spec.c */
+fuzz_function fuzz_landlock, fuzz_warm_config, fuzz_policy;          /* target_config.c */
+fuzz_function fuzz_record, fuzz_passwd, fuzz_proc, fuzz_sync;        /* target_container.c */
+fuzz_function fuzz_report, fuzz_manifest, fuzz_interpreter;          /* target_files.c */
+fuzz_function fuzz_image, fuzz_session;                              /* target_image.c */
+fuzz_function fuzz_smaps, fuzz_pagemap, fuzz_proc_dump;              /* target_dump.c */
+fuzz_function fuzz_terminal;                                         /* target_terminal.c */
+
+/* A promise of the parser. */
+#define fuzz_require(condition)                                                                              \
+    ({                                                                                                       \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: not kept: %s\n", __FILE__, __LINE__, #condition);                        \
+            abort();                                                                                         \
+        }                                                                                                    \
+    })
+
+/* Every failure has a text, every success none. */
+static inline void fuzz_check_error(int ret, const struct error *error)
 {
-    if ((ret < 0) != (error->text[0] != '\0') || (ret == 0) != (result != NULL))
-        abort();
+    fuzz_require((ret < 0) == (error->text[0] != '\0'));
 }
 
-static inline void fuzz_check_text(struct json_text kept, const char *text, size_t size)
-{
-    bool within = kept.size >= 2 && kept.data >= text && kept.data + kept.size <= text + size;
-    if (kept.data != NULL && (!within || kept.data[0] != '{' || kept.data[kept.size - 1] != '}'))
-        abort();
-}
+/* The bytes as a string, in memory that ends with its NUL: a sanitizer sees the first byte read beyond it. To
+ * be freed. */
+char *fuzz_text(const uint8_t *data, size_t size);
 
-/* config.json, and the seccomp profile from the text that was kept of it. */
-static inline void fuzz_spec(const uint8_t *data, size_t size)
-{
-    struct arena arena = {0};
-    struct error error = {0};
-    struct spec *spec = NULL;
-    struct spec_seccomp *seccomp;
-    const char *text = (const char *)data;
-    int ret = spec_parse(&arena, text, size, &spec, &error);
-    fuzz_check(ret, &error, spec);
-    if (ret == 0) {
-        fuzz_check_text(spec->linux_->seccomp_text, text, size);
-        fuzz_check_text(spec->linux_->resources_text, text, size);
-        if (spec->linux_->seccomp_text.data != NULL)
-            (void)spec_parse_seccomp(&arena, spec->linux_->seccomp_text, &seccomp, &error);
-        (void)spec_validate(spec, &error);
-    }
-    arena_free(&arena);
-}
+/* A new directory in memory, as a descriptor; all of them go with fuzz_clean_up. */
+int fuzz_directory(void);
+void fuzz_clean_up(void);
 
-/* The process object of exec. */
-static inline void fuzz_process(const uint8_t *data, size_t size)
-{
-    struct arena arena = {0};
-    struct error error = {0};
-    struct spec_process *process = NULL;
-    int ret = spec_parse_process(&arena, (const char *)data, size, &process, &error);
-    fuzz_check(ret, &error, process);
-    if (ret == 0)
-        (void)spec_validate_process(process, &error);
-    arena_free(&arena);
-}
-
-/* The resources object of update. */
-static inline void fuzz_resources(const uint8_t *data, size_t size)
-{
-    struct arena arena = {0};
-    struct error error = {0};
-    struct spec_resources *resources = NULL;
-    int ret = spec_parse_resources(&arena, (const char *)data, size, &resources, &error);
-    fuzz_check(ret, &error, resources);
-    if (ret == 0)
-        (void)spec_validate_resources(resources, &error);
-    arena_free(&arena);
-}
-
-static inline void fuzz_seccomp(const uint8_t *data, size_t size)
-{
-    struct arena arena = {0};
-    struct error error = {0};
-    struct spec_seccomp *seccomp = NULL;
-    int ret = spec_parse_seccomp(&arena, (struct json_text){(const char *)data, size}, &seccomp, &error);
-    fuzz_check(ret, &error, seccomp);
-    arena_free(&arena);
-}
-
-/* runtime.json: what it allows is an annotation that has to be allowed. */
-static inline void fuzz_policy(const uint8_t *data, size_t size)
-{
-    struct arena arena = {0};
-    struct error error = {0};
-    struct policy policy;
-    int ret = policy_parse(&arena, (const char *)data, size, &policy, &error);
-    fuzz_check(ret, &error, ret == 0 ? &policy : NULL);
-    for (size_t i = 0; ret == 0 && i < policy.allow.count; i++)
-        if (!policy_allows(&policy, policy.allow.items[i]) ||
-            annotation_find(policy.allow.items[i])->power != ANNOTATION_RESTRICTED)
-            abort();
-    arena_free(&arena);
-}
+/* Takes numbers from the bytes; behind their end there are zeros. */
+struct fuzz_input {
+    const uint8_t *data;
+    size_t size;
+};
+uint64_t fuzz_take(struct fuzz_input *input, size_t bytes);
 
 #endif

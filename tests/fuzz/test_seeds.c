@@ -6,20 +6,12 @@
 #include "base/io.h"
 #include "targets.h"
 
-static const struct {
-    const char *seeds;
-    void (*run)(const uint8_t *data, size_t size);
-} targets[] = {
-    {"spec", fuzz_spec},       {"process", fuzz_process}, {"resources", fuzz_resources},
-    {"seccomp", fuzz_seccomp}, {"policy", fuzz_policy},
-};
-
 static int visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
 }
 
-static void run_seed(const char *path, void (*run)(const uint8_t *data, size_t size))
+static void run_seed(const char *path, fuzz_function *run)
 {
     struct arena arena = {0};
     char *data;
@@ -40,19 +32,20 @@ static void run_seed(const char *path, void (*run)(const uint8_t *data, size_t s
 
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+    for (const struct fuzz_target *target = fuzz_targets; target->name != NULL; target++) {
         char path[512];
         struct dirent **entries;
-        snprintf(path, sizeof(path), "tests/fuzz/seeds/%s", targets[i].seeds);
+        snprintf(path, sizeof(path), "tests/fuzz/seeds/%s", target->name);
         int count = scandir(path, &entries, visible, alphasort);
         if (count <= 0)
             bail_out("%s holds no seeds: run from the top of the source", path);
         for (int j = 0; j < count; j++) {
-            snprintf(path, sizeof(path), "tests/fuzz/seeds/%s/%s", targets[i].seeds, entries[j]->d_name);
-            run_seed(path, targets[i].run);
+            snprintf(path, sizeof(path), "tests/fuzz/seeds/%s/%s", target->name, entries[j]->d_name);
+            run_seed(path, target->run);
             free(entries[j]);
         }
         free(entries);
     }
+    fuzz_clean_up();
     return done_testing();
 }

@@ -7,7 +7,7 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo test lint bench vm python conformance packaging
+Groups: build demo test lint bench vm python fuzz conformance packaging
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
@@ -22,6 +22,7 @@ lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy pytho
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
 python      | curl python3-venv openssl                                                                       | curl python3 openssl
+fuzz        | clang libclang-rt-dev python3-venv                                                              | clang compiler-rt python3
 conformance | golang-go git crun                                                                                 | golang git crun
 packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
 '

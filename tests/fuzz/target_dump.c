@@ -1,0 +1,198 @@
+/* Texts and tables of /proc/PID for a process that is saved. x86-64, as warm/dump.h. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "targets.h"
+#include "warm/dump_areas.h"
+#include "warm/dump_join.h"
+#include "warm/dump_text.h"
+#include "warm/dump_tracee.h"
+#include "warm/dump_writes.h"
+#include "warm/image.h"
+
+#define AGENT "/dev/agent"
+
+static uint64_t page_size(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What every table of areas is: in order, of whole pages, each of a file that is in the table. */
+static void check_areas(const struct dump_areas *areas)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < areas->area_count; i++) {
+        const struct image_area *a = &areas->areas[i];
+        fuzz_require(last <= a->start && a->start < a->end && (a->start | a->end) % page_size() == 0);
+        fuzz_require((a->flags & ~(uint32_t)IMAGE_AREA_FLAGS) == 0);
+        fuzz_require((a->flags & IMAGE_AREA_FILE) == 0 || a->file == IMAGE_FILE_AGENT ||
+                     a->file < areas->path_count);
+        last = a->end;
+    }
+}
+
+static void check_runs(const struct dump_areas *areas)
+{
+    struct image image = {.areas = areas->areas, .area_count = areas->area_count};
+    uint64_t last = 0;
+    for (size_t i = 0; i < areas->run_count; i++) {
+        const struct image_run *r = &areas->runs[i];
+        fuzz_require(last <= r->address && r->pages > 0 && r->address % page_size() == 0);
+        const struct image_area *a = image_area_at(&image, r->address, r->pages * page_size());
+        fuzz_require(a != NULL &&
+                     (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY | IMAGE_AREA_GUARD)) == 0);
+        last = r->address + r->pages * page_size();
+    }
+}
+
+void fuzz_smaps(const uint8_t *data, size_t size)
+{
+    struct arena arena = {0};
+    struct error error = {0};
+    struct dump_areas areas = {0};
+    char *text = fuzz_text(data, size);
+    int ret = dump_areas_parse(text, 1, &arena, AGENT, &areas, &error);
+    fuzz_check_error(ret, &error);
+    if (ret == 0) {
+        check_areas(&areas);
+        fuzz_require(areas.special_count <= IMAGE_MAX_SPECIAL);
+        dump_areas_join(&areas, page_size(), 0);
+        check_areas(&areas);
+    }
+    free(text);
+    arena_free(&arena);
+}
+
+/* The first pages that areas are taken from, and as many as the tables have. */
+#define FIRST_PAGE     16
+#define MAX_PAGES      2048
+#define MAX_AREAS      16
+#define LINE           64 /* pages of code and stack, behind the others */
+#define PRESENT        (1ULL << 63)
+#define FILE_OR_SHARED (1ULL << 61)
+#define SWAPPED        (1ULL << 62)
+#define GUARD          (1ULL << 58)
+#define EXCLUSIVE      (1ULL << 56)
+
+/* Areas: gap, pages, protection and kind; a file of two. */
+static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_areas *out)
+{
+    static const uint32_t kinds[] = {0,
+                                     0,
+                                     IMAGE_AREA_FILE,
+                                     IMAGE_AREA_FILE | IMAGE_AREA_SHARED,
+                                     IMAGE_AREA_WIPEONFORK,
+                                     IMAGE_AREA_DROPPABLE,
+                                     IMAGE_AREA_NOHUGEPAGE,
+                                     IMAGE_AREA_STACK};
+    uint64_t at = FIRST_PAGE, page = page_size();
+    size_t count = fuzz_take(input, 1) % MAX_AREAS;
+    bool stack = false;
+    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, MAX_AREAS + 2, struct image_area),
+                               .paths = ARENA_ARRAY(a, 2, const char *),
+                               .path_count = 2};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t start = at + fuzz_take(input, 1) % 32, pages = fuzz_take(input, 1) % 64 + 1;
+        uint32_t what = (uint32_t)fuzz_take(input, 1), kind = kinds[what & 7];
+        struct image_area area = {.start = start * page, .end = (start + pages) * page, .flags = kind};
+        area.prot = (what >> 3) & (PROT_READ | PROT_WRITE | PROT_EXEC);
+        at = start + pages;
+        if ((kind & IMAGE_AREA_SHARED) != 0)
+            area.prot &= ~(uint32_t)PROT_WRITE;
+        if ((kind & IMAGE_AREA_FILE) != 0) {
+            area.file = (what >> 6) & 1;
+            area.offset = fuzz_take(input, 1) * page;
+            if ((area.prot & PROT_EXEC) != 0)
+                area.prot &= ~(uint32_t)PROT_WRITE;
+        } else if ((what & 0xc0) == 0xc0 && (area.prot & PROT_EXEC) == 0) {
+            area.file = DUMP_BY_CONTENT;
+        }
+        if ((kind & IMAGE_AREA_STACK) != 0 && stack)
+            area.flags = 0;
+        stack |= (kind & IMAGE_AREA_STACK) != 0;
+        out->areas[out->area_count++] = area;
+    }
+}
+
+/* Each entry of the table: so many pages, and what they are. Pages with content hold it in their first byte.
+ */
+static void take_pages(struct fuzz_input *input, const struct dump_areas *areas, uint64_t *entries,
+                       int memory)
+{
+    static const uint64_t bits[] = {PRESENT, SWAPPED, GUARD, FILE_OR_SHARED, EXCLUSIVE};
+    memset(entries, 0, MAX_PAGES * sizeof(*entries));
+    if (ftruncate(memory, 0) < 0 || ftruncate(memory, (off_t)(MAX_PAGES * page_size())) < 0)
+        abort();
+    for (size_t i = 0; i < areas->area_count; i++)
+        for (uint64_t p = areas->areas[i].start / page_size(); p < areas->areas[i].end / page_size();) {
+            uint64_t count = fuzz_take(input, 1) % 16 + 1, what = fuzz_take(input, 1), entry = 0;
+            for (size_t k = 0; k < sizeof(bits) / sizeof(bits[0]); k++)
+                entry |= (what >> k & 1) != 0 ? bits[k] : 0;
+            for (; count > 0 && p < areas->areas[i].end / page_size(); count--, p++) {
+                entries[p] = entry;
+                if ((what & 0x80) != 0 && pwrite(memory, "x", 1, (off_t)(p * page_size() + what)) != 1)
+                    abort();
+            }
+        }
+}
+
+/* What is found by a table of pages, and made of it, is in order and belongs to an area. */
+void fuzz_pagemap(const uint8_t *data, size_t size)
+{
+    static int dir = -1, pagemap = -1, memory = -1;
+    static uint64_t entries[MAX_PAGES];
+    struct fuzz_input input = {data, size};
+    struct arena arena = {0};
+    struct error error = {0};
+    struct dump_areas areas;
+    if (dir < 0) {
+        dir = fuzz_directory();
+        pagemap = openat(dir, "pagemap", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        memory = memfd_create("memory", MFD_CLOEXEC);
+    }
+    take_areas(&input, &arena, &areas);
+    take_pages(&input, &areas, entries, memory);
+    if (pwrite(pagemap, entries, sizeof(entries), 0) != sizeof(entries))
+        abort();
+    const struct tracee tracee = {.pid = 1, .proc = dir, .memory = memory};
+    int ret = dump_areas_scan(&tracee, &arena, &areas, &error);
+    fuzz_check_error(ret, &error);
+    if (ret == 0) {
+        check_areas(&areas);
+        check_runs(&areas);
+        dump_areas_join(&areas, page_size(), areas.area_count > 0 ? areas.areas[0].end : 0);
+        check_areas(&areas);
+        check_runs(&areas);
+        struct image_parts parts = {.areas = areas.areas, .area_count = areas.area_count};
+        struct image image = {.areas = areas.areas, .area_count = areas.area_count};
+        dump_writes_scan(pagemap, &arena, &parts);
+        for (size_t i = 0; i < parts.write_count; i++)
+            fuzz_require(
+                image_area_at(&image, parts.writes[i].address, parts.writes[i].pages * page_size()) != NULL);
+    }
+    arena_free(&arena);
+}
+
+/* The same text to each of the parsers. */
+void fuzz_proc_dump(const uint8_t *data, size_t size)
+{
+    struct dump_descriptor descriptor;
+    struct image_memory memory = {0};
+    struct image_special special[IMAGE_MAX_SPECIAL];
+    unsigned long threads;
+    bool pending;
+    char *text = fuzz_text(data, size);
+    (void)dump_text_descriptor(text, &descriptor);
+    (void)dump_text_layout(text, &memory);
+    (void)dump_text_own_pid(text);
+    (void)dump_text_threads(text, &threads, &pending);
+    size_t count = dump_text_special(text, special, IMAGE_MAX_SPECIAL);
+    fuzz_require(count <= IMAGE_MAX_SPECIAL);
+    for (size_t i = 0; i < count; i++)
+        fuzz_require(special[i].name[0] == '[' &&
+                     memchr(special[i].name, '\0', sizeof(special[i].name)) != NULL);
+    free(text);
+}
