@@ -87,8 +87,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     (void)manifest_check_shadow(manifest, container_look(), "/lib", &error);
 }
 
-/* The report in pieces: of each the size, with the highest bit when the template's first process has sent it,
- * and its bytes. */
+/* The report in pieces: of each the size and its bytes. */
 void fuzz_report(const uint8_t *bytes, size_t size)
 {
     struct fuzz_input input = {bytes, size};

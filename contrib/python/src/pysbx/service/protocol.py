@@ -207,15 +207,18 @@ class Protocol(H11Protocol, Guest):
         """Answer with a problem, if no other answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
+        # An answer to HEAD has no content, and the application may be at work on a head that was good.
+        at_work = self.cycle is not None and not self.cycle.response_complete
+        only_head = at_work and self.cycle.scope["method"] == "HEAD"
         content = json.dumps(problem.content()).encode()
         found = {**problem.headers(), "Content-Length": str(len(content)), "Connection": "close"}
         phrase = HTTPStatus(problem.kind.status).phrase.encode()
         for event in (
             h11.Response(status_code=problem.kind.status, headers=list(found.items()), reason=phrase),
-            h11.Data(data=content),
+            h11.Data(data=b"" if only_head else content),
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")
-        if self.cycle is not None and not self.cycle.response_complete:  # the application is told that it is over
+        if at_work:  # the application is told that it is over
             self.cycle.disconnected = True
             self.cycle.message_event.set()
