@@ -1,0 +1,338 @@
+"""What is fuzzed: each function takes any bytes, and raises when the code breaks its promises.
+
+A promise is in the docstring of what is called: the exceptions that it may raise, and what holds of a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import h11
+import uvicorn
+from uvicorn.server import ServerState
+
+from pysbx import frame, hints, proxy, tables
+from pysbx.call import open_answer
+from pysbx.decode import decode
+from pysbx.destination import RefusedError, handshake, server_name
+from pysbx.errors import SandboxError, SerializationError
+from pysbx.policy import make_policy
+from pysbx.service.access import Access
+from pysbx.service.gate import Gate
+from pysbx.service.protocol import Protocol
+
+HOST = "web.test"
+HOSTS = (HOST, "web.test:8080", "*.below.test")
+NAMES = ("values", "number", "read_table", "größe")
+POLICY = make_policy()
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+
+
+class Colour(enum.Enum):
+    """An enumeration that an answer may name."""
+
+    RED = "r"
+
+
+@dataclass
+class Point:
+    """A dataclass that an answer may name."""
+
+    x: int
+    tags: list[str] = field(default_factory=list)
+
+
+def find_class(module: str, name: str) -> type | None:
+    """Return one of the classes above."""
+    return {"Colour": Colour, "Point": Point}.get(name) if module == "m" else None
+
+
+def decode_target(data: bytes) -> None:
+    """Decode an answer: it is a value or a SerializationError."""
+    with contextlib.suppress(SerializationError):
+        decode(data, find_class)
+
+
+def _count(value: Any) -> int:
+    """Return the number of elements of a value, itself included, without recursion."""
+    found, rest = 0, [value]
+    while rest:
+        item = rest.pop()
+        found += 1
+        if isinstance(item, dict):
+            rest += [*item, *item.values()]
+        elif isinstance(item, list):
+            rest += item
+    return found
+
+
+def frame_target(data: bytes) -> None:
+    """Count the elements of a frame: never fewer than there are. Then read the answer that it may be."""
+    announced = frame.elements(data, 1 << 62)
+    try:
+        value = frame.unpack(data)
+    except Exception:  # as its docstring says
+        return
+    if _count(value) > announced:
+        raise AssertionError(f"{announced} elements are announced, and there are {_count(value)}")
+    if isinstance(value, dict):
+        with contextlib.suppress(SandboxError):
+            open_answer(value, POLICY, "typed", find_class)
+
+
+def _table_of(read: Callable[[bytes], Any], data: bytes) -> Any:
+    try:
+        return read(data)
+    except Exception:  # as its docstring says
+        return None
+
+
+def tables_target(data: bytes) -> None:
+    """Read an Arrow stream as each kind of table: it is one that can be used, and no larger than its bytes."""
+    table = _table_of(tables.read, data)
+    if table is not None and table.nbytes > len(data):
+        raise AssertionError(f"{len(data)} bytes have become {table.nbytes}")
+    for read in (tables.to_pandas, tables.to_polars):
+        found = _table_of(read, data)
+        if found is not None:
+            repr(found)
+
+
+def hello_target(data: bytes) -> None:
+    """Read a ClientHello: whole, cut off, and its content by itself."""
+    with contextlib.suppress(RefusedError):
+        server_name(data)
+    cut = data[0] % len(data) if data else 0
+    try:
+        hello = handshake(data)
+    except RefusedError:
+        return
+    if hello is None:
+        # What has not come to its end has not come to it earlier, either.
+        if handshake(data[:cut]) is not None:
+            raise AssertionError("a part is whole, and all of it is not")
+        return
+    with contextlib.suppress(RefusedError):
+        name = server_name(hello)
+        if name != name.lower() or not name.isascii():
+            raise AssertionError(f"a strange name: {name!r}")
+
+
+class Writer:
+    """The other side of a connection, which keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Keep it."""
+        self.sent += data
+
+    def writelines(self, parts: list[bytes]) -> None:
+        """Keep them."""
+        self.sent += b"".join(parts)
+
+    async def drain(self) -> None:
+        """There is always room."""
+
+    def can_write_eof(self) -> bool:
+        """Return that it can."""
+        return True
+
+    def write_eof(self) -> None:
+        """There is nothing to do."""
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        """Return whether it was closed."""
+        return self.closed
+
+    async def wait_closed(self) -> None:
+        """It is closed at once."""
+
+    def get_extra_info(self, *_: Any, **__: Any) -> None:
+        """Return that nothing is known."""
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+def _stream(data: bytes) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=proxy.MAX_HEAD, loop=_loop())
+    reader.feed_data(data)
+    reader.feed_eof()
+    return reader
+
+
+@contextlib.contextmanager
+def _connections_to(outer: Writer) -> Iterator[None]:
+    """Let every connection that is made end at a writer."""
+
+    async def connect(*_: Any, **__: Any) -> tuple[asyncio.StreamReader, Writer]:
+        return _stream(b"HTTP/1.1 204 No Content\r\n\r\n"), outer
+
+    before = asyncio.open_connection
+    asyncio.open_connection = connect  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        asyncio.open_connection = before
+
+
+async def _resolve(name: str, port: int) -> list[str]:
+    return ["192.0.2.1"]
+
+
+def check_request(sent: bytes) -> None:
+    """Check that what the proxy has sent to a web server is a request for the host, to this server as well."""
+    server = h11.Connection(h11.SERVER)
+    server.receive_data(sent)
+    server.receive_data(b"")
+    try:
+        event = server.next_event()
+    except h11.RemoteProtocolError:
+        return
+    if isinstance(event, h11.Request):
+        hosts = [value.lower() for name, value in event.headers if name == b"host"]
+        if len(hosts) != 1 or hosts[0].partition(b":")[0] not in (HOST.encode(), b"a.below.test"):
+            raise AssertionError(f"a request for {hosts} went through: {sent!r}")
+
+
+def proxy_target(data: bytes) -> None:
+    """Serve a connection to the proxy: it is closed without an error, and no request for another host goes out."""
+    outer, inner = Writer(), Writer()
+    server = proxy.Proxy(HOSTS, lambda address: True, _resolve)
+    with _connections_to(outer):
+        serving = server.serve(_stream(data), cast("asyncio.StreamWriter", inner))
+        _loop().run_until_complete(asyncio.wait_for(serving, 10))
+    if not inner.closed:
+        raise AssertionError("the connection is left open")
+    if outer.sent and not data.startswith((b"CONNECT", b"\5")):
+        check_request(outer.sent)
+
+
+async def _application(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with the number of bytes of the body; as every application, refuse methods that it does not know."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    content = b"%d" % size
+    headers = [(b"content-length", b"%d" % len(content))]
+    status = 200 if scope["method"] in METHODS else 405
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+class Transport(asyncio.Transport):
+    """A connection of the service, which keeps what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.sent += bytes(data)
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        """Return whether it was closed."""
+        return self.closed
+
+    def pause_reading(self) -> None:
+        """There is nothing more to read."""
+
+    def resume_reading(self) -> None:
+        """There is nothing more to read."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is none."""
+
+
+class Complaints(logging.Handler):
+    """What a server logs of exceptions that nobody else sees."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.texts.append(self.format(record))
+
+
+@functools.cache
+def _service() -> tuple[uvicorn.Config, Complaints]:
+    gate = Gate(_application, Access(), 4, 1 << 16)
+    config = uvicorn.Config(gate, access_log=False, log_config=None, server_header=False, http=Protocol, ws="none")
+    config.load()
+    complaints = Complaints()
+    logging.getLogger("uvicorn.error").addHandler(complaints)
+    logging.getLogger("uvicorn.error").propagate = False
+    return config, complaints
+
+
+async def _talk(config: uvicorn.Config, data: bytes) -> bytes:
+    transport = Transport()
+    protocol = Protocol(config, ServerState(), {}, asyncio.get_running_loop())
+    protocol.connection_made(transport)
+    if data:  # to h11 no bytes are the end, of which a loop tells in another way
+        protocol.data_received(data)
+    while protocol.tasks:
+        await asyncio.sleep(0)
+        if transport.closed or protocol.conn.their_state in (h11.SEND_BODY, h11.IDLE):
+            protocol.connection_lost(None)  # what is not there will not come
+    protocol.connection_lost(None)
+    return transport.sent
+
+
+def service_target(data: bytes) -> None:
+    """Send bytes to a server's connection: nothing fails but the request, and every answer is HTTP."""
+    config, complaints = _service()
+    complaints.texts.clear()
+    sent = _loop().run_until_complete(asyncio.wait_for(_talk(config, data), 10))
+    if complaints.texts:
+        raise AssertionError(complaints.texts[0])
+    if sent and not sent.startswith(b"HTTP/1.1 "):
+        raise AssertionError(f"no answer: {sent[:80]!r}")
+
+
+def explain_target(data: bytes) -> None:
+    """Explain an output."""
+    text = data.decode("utf-8", "surrogateescape")
+    found = hints.explain(text, NAMES)
+    if found is not None and (not found.type or (found.hint is not None and not found.hint)):
+        raise AssertionError(f"an empty report: {found}")
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "decode": decode_target,
+    "frame": frame_target,
+    "tables": tables_target,
+    "hello": hello_target,
+    "proxy": proxy_target,
+    "service": service_target,
+    "explain": explain_target,
+}
+# Seconds of CPU time that one input may take; a second is what decode itself allows for sets (decode.HASHING_SEC).
+SECONDS = dict.fromkeys(TARGETS, 1.0) | {"decode": 3.0}
