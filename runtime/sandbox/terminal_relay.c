@@ -133,6 +133,8 @@ static int run(struct relay *r, struct error *err)
         }
         if ((fds[2].revents & POLLOUT) != 0)
             write_input(r);
+        else if ((fds[2].revents & POLLHUP) != 0)
+            r->start = r->used; /* full, and no process has it open: waiting for room would never sleep */
         if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
             copy_output(r);
         if (fds[1].revents != 0) {

@@ -12,9 +12,13 @@
 #include "sandbox/terminal_relay.h"
 #include "targets.h"
 
+#define MAX_TYPED (256UL << 10)
+#define MAX_TRIES 20000 /* milliseconds */
+
 struct container {
     struct fuzz_input script;
-    int slave, stop;
+    int slave, stop, input;
+    size_t typed;
     char *said; /* what it has written while the terminal changed nothing of it */
     size_t said_size;
     bool plain, closed;
@@ -68,11 +72,16 @@ static void *play(void *arg)
         }
     }
     fd_close(&c->slave);
+    /* Whether it reads or not, and whether it has a terminal or not: what is typed does not pile up. */
+    for (int tries = 0; c->closed && lseek(c->input, 0, SEEK_CUR) < (off_t)c->typed; tries++) {
+        fuzz_require(tries < MAX_TRIES);
+        usleep(1000);
+    }
     (void)!write(c->stop, &(uint64_t){1}, sizeof(uint64_t));
     return NULL;
 }
 
-/* Two bytes: the size of the input; the input; then the container's script. */
+/* Two bytes: the size of the input; one: how often it is typed; the input; then the container's script. */
 void fuzz_terminal(const uint8_t *data, size_t size)
 {
     struct error error = {0};
@@ -80,20 +89,26 @@ void fuzz_terminal(const uint8_t *data, size_t size)
     struct termios modes;
     pthread_t thread;
     char name[64];
-    size_t typed = (size_t)fuzz_take(&input, 2);
+    size_t typed = (size_t)fuzz_take(&input, 2), times = (size_t)fuzz_take(&input, 1);
     if (typed > input.size)
         typed = input.size;
     cleanup_fd int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     cleanup_fd int stop = eventfd(0, EFD_CLOEXEC), in = memfd_create("input", MFD_CLOEXEC);
     cleanup_fd int out = memfd_create("output", MFD_CLOEXEC);
-    if (master < 0 || stop < 0 || out < 0 || pwrite(in, input.data, typed, 0) != (ssize_t)typed ||
-        unlockpt(master) < 0 || ptsname_r(master, name, sizeof(name)) != 0)
+    if (master < 0 || stop < 0 || out < 0 || unlockpt(master) < 0 ||
+        ptsname_r(master, name, sizeof(name)) != 0)
         abort();
+    for (size_t i = 0; i <= times && (i + 1) * typed <= MAX_TYPED; i++)
+        if (pwrite(in, input.data, typed, (off_t)(i * typed)) != (ssize_t)typed)
+            abort();
     struct container c = {.script = {input.data + typed, input.size - typed},
                           .slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK),
                           .stop = stop,
+                          .input = in,
+                          .typed = (size_t)lseek(in, 0, SEEK_END),
                           .said = malloc(size + 1),
                           .plain = true};
+    lseek(in, 0, SEEK_SET);
     if (c.slave < 0 || tcgetattr(c.slave, &modes) < 0)
         abort();
     cfmakeraw(&modes);
