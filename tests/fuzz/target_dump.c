@@ -70,7 +70,6 @@ void fuzz_smaps(const uint8_t *data, size_t size)
 #define FIRST_PAGE     16
 #define MAX_PAGES      2048
 #define MAX_AREAS      16
-#define LINE           64 /* pages of code and stack, behind the others */
 #define PRESENT        (1ULL << 63)
 #define FILE_OR_SHARED (1ULL << 61)
 #define SWAPPED        (1ULL << 62)
@@ -139,6 +138,57 @@ static void take_pages(struct fuzz_input *input, const struct dump_areas *areas,
         }
 }
 
+/* What was found is the memory of an image that can be opened. Registers need code and data somewhere. */
+static void check_image(const struct dump_areas *found, const struct image_parts *written, struct arena *a)
+{
+    static int file = -1;
+    const uint64_t page = page_size(), code = MAX_PAGES * page, data = code + 2 * page,
+                   vdso = data + 2 * page;
+    size_t count = found->area_count;
+    struct error error = {0};
+    struct image image;
+    struct image_file files[] = {{.path = 0}, {.path = 0}};
+    struct image_parts parts = *written;
+    if (file < 0)
+        file = memfd_create("snapshot", MFD_CLOEXEC);
+    parts.areas = ARENA_ARRAY(a, count + 2, struct image_area);
+    if (count > 0)
+        memcpy(parts.areas, found->areas, count * sizeof(*parts.areas));
+    parts.areas[count++] = (struct image_area){.start = code,
+                                               .end = code + page,
+                                               .prot = PROT_READ | PROT_EXEC,
+                                               .flags = IMAGE_AREA_FILE,
+                                               .file = IMAGE_FILE_AGENT};
+    parts.areas[count++] =
+        (struct image_area){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
+    parts.area_count = count;
+    parts.runs = found->runs;
+    parts.run_count = found->run_count;
+    parts.files = files;
+    parts.file_count = 2;
+    parts.strings = "/lib/a";
+    parts.strings_size = sizeof("/lib/a");
+    parts.meta = "";
+    parts.meta_size = 1;
+    struct image_header *h = &parts.header;
+    h->special_count = 1;
+    h->special[0] = (struct image_special){vdso, vdso + page, "[vdso]"};
+    h->thread.rip = code;
+    h->thread.rsp = h->thread.fs_base = h->thread.tid_address = data;
+    h->memory = (struct image_memory){.start_code = code,
+                                      .end_code = code + 1,
+                                      .start_data = data,
+                                      .end_data = data,
+                                      .start_brk = data,
+                                      .brk = data,
+                                      .start_stack = data};
+    if (file < 0 || ftruncate(file, 0) < 0)
+        abort();
+    fuzz_require(image_write(file, &parts, &error) == 0);
+    fuzz_require(image_open(file, &image, &error) == 0);
+    image_close(&image);
+}
+
 /* What is found by a table of pages, and made of it, is in order and belongs to an area. */
 void fuzz_pagemap(const uint8_t *data, size_t size)
 {
@@ -172,6 +222,7 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
         for (size_t i = 0; i < parts.write_count; i++)
             fuzz_require(
                 image_area_at(&image, parts.writes[i].address, parts.writes[i].pages * page_size()) != NULL);
+        check_image(&areas, &parts, &arena);
     }
     arena_free(&arena);
 }
