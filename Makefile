@@ -212,7 +212,7 @@ check-agent: all $(BUILD)/tests/warm/wake
 # The programs that tests/fuzz/run runs.
 fuzz:
 	@tests/setup/install.sh build fuzz
-	+@$(MAKE) --no-print-directory $(FUZZERS:%=$(BUILD)/fuzz/%)
+	+@$(MAKE) --no-print-directory -s $(FUZZERS:%=$(BUILD)/fuzz/%)
 
 # Thirty seconds of each target: tests/fuzz/run.
 check-fuzz: fuzz

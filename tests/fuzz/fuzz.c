@@ -30,6 +30,7 @@ static void report(void)
             cpu_seconds());
 }
 
+/* The type is libFuzzer's. NOLINTNEXTLINE(readability-non-const-parameter) */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *slash = strrchr((*argv)[0], '/'), *name = slash != NULL ? slash + 1 : (*argv)[0];

@@ -52,7 +52,7 @@ int fuzz_directory(void)
     if (directory_count == MAX_DIRECTORIES)
         abort();
     char *path = directories[directory_count++];
-    strcpy(path, "/dev/shm/pysbx-fuzz.XXXXXX");
+    snprintf(path, sizeof(directories[0]), "/dev/shm/pysbx-fuzz.XXXXXX");
     owner = getpid();
     int fd = mkdtemp(path) != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
