@@ -43,7 +43,9 @@ class Counted:
 def main() -> None:
     """Fuzz."""
     name = sys.argv.pop(1)
-    atheris.Setup(sys.argv, Counted(name, float(os.environ.get("FUZZ_SECONDS", "0"))))
+    # With -merge=1 libFuzzer gives this to a shell, to run itself again.
+    command = " ".join((sys.executable, __file__, name))
+    atheris.Setup([command, *sys.argv[1:]], Counted(name, float(os.environ.get("FUZZ_SECONDS", "0"))))
     atheris.Fuzz()
 
 
