@@ -12,7 +12,7 @@
 
 static const struct fuzz_target *target;
 static unsigned long executions;
-static double limit, begun;
+static double limit;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,10 +24,13 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void report(void)
+/* Also when -max_total_time is over before. */
+static void finish(void)
 {
-    fprintf(stderr, "fuzz: %s: %lu executions in %.1f CPU seconds\n", target->name, executions,
-            cpu_seconds());
+    if (limit > 0)
+        fprintf(stderr, "fuzz: %s: %lu executions in %.1f CPU seconds\n", target->name, executions,
+                cpu_seconds());
+    fuzz_clean_up();
 }
 
 /* The type is libFuzzer's. NOLINTNEXTLINE(readability-non-const-parameter) */
@@ -43,20 +46,19 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         exit(2);
     }
     limit = seconds != NULL ? strtod(seconds, NULL) : 0;
-    atexit(fuzz_clean_up);
+    atexit(finish);
     return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    begun = cpu_seconds();
+    double begun = cpu_seconds();
     target->run(data, size);
     executions++;
     double now = cpu_seconds();
     fuzz_require(now - begun <= MAX_INPUT_SECONDS);
     if (limit > 0 && now >= limit) {
-        report();
-        fuzz_clean_up();
+        finish();
         _exit(0); /* exit(3) within a run is a crash to libFuzzer */
     }
     return 0;

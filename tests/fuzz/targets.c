@@ -52,7 +52,8 @@ int fuzz_directory(void)
     if (directory_count == MAX_DIRECTORIES)
         abort();
     char *path = directories[directory_count++];
-    snprintf(path, sizeof(directories[0]), "/dev/shm/pysbx-fuzz.XXXXXX");
+    const char *above = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path, sizeof(directories[0]), "%s/pysbx-fuzz.XXXXXX", above);
     owner = getpid();
     int fd = mkdtemp(path) != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)

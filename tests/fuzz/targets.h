@@ -49,7 +49,7 @@ static inline void fuzz_check_error(int ret, const struct error *error)
  * be freed. */
 char *fuzz_text(const uint8_t *data, size_t size);
 
-/* A new directory in memory, as a descriptor; all of them go with fuzz_clean_up. */
+/* A new directory, in memory where there is /dev/shm, as a descriptor; all of them go with fuzz_clean_up. */
 int fuzz_directory(void);
 void fuzz_clean_up(void);
 
