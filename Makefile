@@ -196,8 +196,9 @@ install-hook: $(BUILD)/placed/50-require-sandbox.json
 uninstall:
 	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 
-demo: all
-	contrib/demo/demo.sh
+# Install, build and show: contrib/demo/demo.sh calls make when the packages are there.
+demo:
+	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
 check: all
 	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release

@@ -7,7 +7,7 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo test lint bench vm python fuzz conformance packaging
+Groups: build demo fresh test lint bench vm python fuzz conformance packaging
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
@@ -16,7 +16,8 @@ USAGE
 # group | Debian and Ubuntu | Fedora
 readonly PACKAGES='
 build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
-demo        | podman conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux mmdebstrap                 | podman conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux dnf
+demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv | podman crun conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux procps-ng dnf python3
+fresh       | mmdebstrap git util-linux                                                               | git util-linux
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3 ruff
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
@@ -75,14 +76,20 @@ is_known() {
     esac
 }
 
+# The password is asked for here, on the terminal: later the output goes to a log.
+may_use_sudo() {
+    command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }; }
+}
+
 install_missing() {
     local manager=$1
     shift
     local -a as_root=() known=()
     local package log
     if ((EUID != 0)); then
-        command -v sudo >/dev/null || {
-            echo "install.sh: run as root: $manager install $*" >&2
+        may_use_sudo || {
+            echo "install.sh: packages are missing and this user cannot use sudo:" \
+                "ask an administrator to run '$(realpath "$0") ${groups[*]}' as root" >&2
             return 1
         }
         as_root=(sudo)
@@ -106,13 +113,14 @@ install_missing() {
 
 main() {
     local only='' manager group package packages
-    local -a missing=()
+    local -a missing=() groups=()
     if [[ ${1:-} == --list || ${1:-} == --all ]]; then
         only=$1
         shift
     fi
     (($#)) || { usage >&2; return 2; }
     manager=$(detect_manager)
+    groups=("$@")
     for group; do
         packages=$(packages_of "$group" "$manager") || { echo "install.sh: no group '$group'" >&2; usage >&2; return 2; }
         for package in $packages; do

@@ -1,0 +1,6 @@
+"""The three lines that the demonstration shows last."""
+
+from pysbx import sandbox
+
+add = sandbox(lambda one, two: one + two)
+print(add(20, 22))
