@@ -21,15 +21,16 @@ HARDENING   := -fstack-protector-strong -fPIE -D_FORTIFY_SOURCE=2 -fno-asynchron
 ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CPPFLAGS) $(CFLAGS)
 # Relative relocations in a few hundred bytes instead of 30 KiB, which every command would read: binutils 2.38, glibc 2.36.
 PACK        := -Wl,-z,pack-relative-relocs
-CANNOT_PACK := $(shell echo 'int main(void) { return 0; }' | $(CC) -x c $(PACK) -Wl,--fatal-warnings -o /dev/null - 2>&1)
+# (Make prints what a command says that ends with 127, as a shell does without a compiler.)
+CANNOT_PACK := $(shell { echo 'int main(void) { return 0; }' | $(CC) -x c $(PACK) -Wl,--fatal-warnings -o /dev/null - || :; } 2>&1)
 ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(if $(CANNOT_PACK),,$(PACK)) $(LDFLAGS)
 # The two small libraries are linked statically where that is possible: loading them would cost every command
 # a tenth of its time. The large ones, libseccomp and libsystemd, are opened when they are first needed.
-static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(2))
+static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,-l$(2))
 LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
 LDLIBS      := $(LIBRARIES) -ldl
 
-machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine)))
+machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine 2>/dev/null)))
 MACHINE    := $(call machine_of,$(CC))
 # Snapshots are made of a machine's registers and instructions: for another one, a file that says so stands for these.
 WARM       := $(filter x86_64,$(MACHINE))
@@ -57,28 +58,33 @@ export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 # The program is static where musl and static libraries are there, and becomes the dynamic one beside it for what only
 # a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
 # The wrapper is for the machine that it runs on; for another one, what it does is done here, with the library beside it.
-MUSL_NATIVE := $(if $(filter $(MACHINE),$(call machine_of,musl-gcc 2>/dev/null)),musl-gcc)
+MUSL_NATIVE := $(if $(filter $(MACHINE),$(call machine_of,musl-gcc)),musl-gcc)
 MUSL        := $(if $(SANITIZED),,$(strip $(if $(MUSL_NATIVE),\
                $(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)"),\
                $(patsubst %/libc.a,%,$(wildcard /usr/lib/$(MACHINE)-linux-musl/libc.a)))))
 MUSL_CC     := $(or $(MUSL_NATIVE),$(CC) -nostdinc -isystem /usr/include/$(MACHINE)-linux-musl \
-               -isystem $(shell $(CC) -print-file-name=include))
-ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a)))
+               -isystem $(shell $(CC) -print-file-name=include 2>/dev/null))
+ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a 2>/dev/null)))
 STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
 # Headers of the kernel and of the libraries come after musl's own. What is small has few pages to be read.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
-                  -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch)
+                  -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
 STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
 STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 
-all: $(PROGRAMS)
+.DEFAULT_GOAL := all
+# A target with a text after two hash marks is listed.
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+
+all: $(PROGRAMS) ## build the runtime
 
 $(lastword $(PROGRAMS)): $(OBJECTS) $(BUILD)/linked
 	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
 
 STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
-              -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name) -Wl,--end-group $(MUSL)/crtn.o
+              -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name 2>/dev/null) -Wl,--end-group $(MUSL)/crtn.o
 ifdef STATIC
 # What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
@@ -148,9 +154,18 @@ $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/all
 
 .SECONDARY:
 
+# Compile the libraries' headers once, so that a machine without packages is told the remedy and not the first symptom.
+LIBRARY_HEADERS := yajl/yajl_parse.h sys/capability.h seccomp.h
+$(BUILD)/complete:
+	@mkdir -p $(@D)
+	@printf '#include <%s>\n' $(LIBRARY_HEADERS) | $(CC) $(CPPFLAGS) -fsyntax-only -x c - 2>$@.log || { \
+	    grep -m 1 -i -e error -e 'not found' $@.log >&2; \
+	    echo 'make: the compiler or a header is missing; this command installs them: tests/setup/install.sh build' >&2; exit 1; }
+	@touch $@
+
 # Files that change when their text does, and with them what was built: the commands, and the version.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
-$(BUILD)/compiled: FORCE
+$(BUILD)/compiled: FORCE | $(BUILD)/complete
 	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(AGENT_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
 	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS)')
@@ -187,40 +202,79 @@ $(BUILD)/placed/%: FORCE
 	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
 	    $(filter %/$*,contrib/man/pysbx-runtime.8 hooks/50-require-sandbox.json) >$@
 
-install: all $(BUILD)/placed/pysbx-runtime.8
+install: all $(BUILD)/placed/pysbx-runtime.8 ## install below PREFIX (/usr/local); DESTDIR for packages
 	$(call put,$(INSTALLED))
 
-install-hook: $(BUILD)/placed/50-require-sandbox.json
+install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook require-sandbox
 	$(call put,$(INSTALLED_HOOK))
 
-uninstall:
+uninstall: ## remove what install and install-hook installed
 	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 
 # Install, build and show: contrib/demo/demo.sh calls make when the packages are there.
-demo:
+demo: ## show the runtime at work; installs what is missing
 	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
-check: all
+# Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
+# libraries when it reads this file, so a second make builds the target once the packages are there.
+SETUP_check := build test conformance python
+SETUP_check-quick := build test python
+SETUP_check-unit := build
+SETUP_check-agent := build test
+SETUP_check-integration := build test
+SETUP_check-podman := build test
+SETUP_check-engines := build test
+SETUP_check-release := build test
+SETUP_check-conformance := build test conformance
+SETUP_check-python := build test python
+SETUP_check-vm := build test vm
+SETUP_check-sanitize := build test
+SETUP_check-packages := build test packaging
+SETUP_check-fresh := fresh
+SETUP_fuzz := build fuzz
+SETUP_check-fuzz := build fuzz
+SETUP_bench := build bench python
+SETUP_lint := build lint
+SETUP_deb := build packaging
+SETUP_rpm := build packaging
+
+second_make = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j $(shell nproc)) --no-print-directory PREPARED=1 $@
+# Tests create containers and cgroups, for which a user needs sudo. What they build belongs to the user again afterwards.
+by_sudo = sudo --preserve-env=CI $(MAKE) -j $(shell nproc) --no-print-directory PREPARED=1 $(MAKEOVERRIDES) $@; \
+          status=$$?; sudo chown -R "$$(id -u):$$(id -g)" '$(BUILD)'; exit $$status
+needs_root = $(and $(filter-out 0,$(shell id -u)),$(filter check% bench,$@))
+ifndef PREPARED
+$(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
+	@tests/setup/install.sh $(SETUP_$@)
+	+@$(if $(needs_root),$(by_sudo),$(second_make))
+else
+check: all ## all tests that decide
 	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release
 
-check-unit: $(UNIT_TESTS)
+check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
+# The commands of the README on a machine that has make, git and certificates: in minimal systems of Debian.
+check-fresh: ## demo and check-quick in fresh systems of Debian 12 and 13
+	@tests/fresh/run || { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
+
+# What a change breaks first, in two minutes: for the time between two edits.
+check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in two minutes
+	@TEST_PYSBX="$$(tests/setup/pysbx '$(abspath $(BUILD))/pysbx-venv')" \
+	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS)
+
 # The agent of a prewarmed Python, by itself.
-check-agent: all $(BUILD)/tests/warm/wake
+check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, by itself
 	@tests/run tests/warm/compare tests/warm/agent.bats
 
 # The programs that tests/fuzz/run runs.
-fuzz:
-	@tests/setup/install.sh build fuzz
-	+@$(MAKE) --no-print-directory -s $(FUZZERS:%=$(BUILD)/fuzz/%)
+fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the fuzz targets, with libFuzzer
 
 # Thirty seconds of each target: tests/fuzz/run.
-check-fuzz: fuzz
+check-fuzz: fuzz ## each fuzz target for thirty seconds
 	@tests/fuzz/run --seconds 30
 
-check-integration: all
-	@tests/setup/install.sh test
+check-integration: all ## the runtime under Podman and other engines
 	@tests/setup/engines
 	@tests/run --mode both tests/integration
 
@@ -233,28 +287,24 @@ check-engines: all
 
 # A build, the unit tests and those two in another release of Debian, on this machine's kernel.
 RELEASE ?= trixie
-check-release:
-	@tests/setup/install.sh test
+check-release: ## another release of Debian: RELEASE=trixie
 	@tests/lib/release $(RELEASE) sh -c 'make -j2 all >/dev/null && tests/check check-unit check-podman check-engines' || \
 	    { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
 
-check-conformance: all
-	@tests/setup/install.sh test conformance
+check-conformance: all ## the OCI project's validation suite
 	@tests/conformance/run
 
 # The package pysbx: linters, and its tests with the real runtime.
-check-python: all
-	@tests/setup/install.sh test python
+check-python: all ## the package pysbx
 	@BUILD='$(abspath $(BUILD))' contrib/python/check
 
 # In a machine of their own, whose kernel enforces limits, labels and profiles.
-check-vm: all
-	@tests/setup/install.sh test vm
+check-vm: all ## a virtual machine with systemd, SELinux, AppArmor
 	@tests/vm/check
 
 # The same tests with a build that stops at the first wrong access, overflow or undefined operation.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-check-sanitize:
+check-sanitize: ## with AddressSanitizer and UndefinedBehaviorSanitizer
 	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
 	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
 
@@ -262,31 +312,31 @@ check-sanitized: all
 	+@MAKE='$(MAKE)' tests/check check-unit check-integration
 
 # Packages of the distribution, from what is committed: contrib/packaging/README.md.
-deb:
-	@tests/setup/install.sh build packaging
+deb: ## the package of Debian
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-deb
 
-rpm:
-	@tests/setup/install.sh build packaging
+rpm: ## the package of Fedora
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-rpm
 
 # Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
-check-packages: all deb
-	@tests/setup/install.sh test
+check-packages: all deb ## install, use and remove the package of Debian
 	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
 
-bench: all
-	@tests/setup/install.sh bench python
+bench: all ## measure beside crun and runc
 	@tests/bench/run $(BENCH_OPTIONS)
 
-lint: $(BUILD)/version.h
-	@tests/setup/install.sh lint
+lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
+endif
 
-clean:
+fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the parsers with libFuzzer, to be run by hand
+
+clean: ## remove build/
 	rm -rf '$(BUILD)'
 
 FORCE:
 
-.PHONY: all install install-hook uninstall deb rpm demo check check-unit check-agent check-python check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize check-sanitized \
+.PHONY: help all install install-hook uninstall deb rpm demo check check-quick check-fresh check-unit check-agent check-python \
+        check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
+        check-sanitized \
         check-packages fuzz check-fuzz bench lint clean FORCE
