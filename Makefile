@@ -233,6 +233,7 @@ SETUP_check-packages := build test packaging
 SETUP_check-fresh := fresh
 SETUP_fuzz := build fuzz
 SETUP_check-fuzz := build fuzz
+SETUP_check-self := build test
 SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_deb := build packaging
@@ -249,7 +250,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## all tests that decide
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -261,7 +262,11 @@ check-fresh: ## demo and check-quick in fresh systems of Debian 12 and 13
 # What a change breaks first, in two minutes: for the time between two edits.
 check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in two minutes
 	@TEST_PYSBX="$$(tests/setup/pysbx '$(abspath $(BUILD))/pysbx-venv')" \
-	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS)
+	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS) tests/self/flaky
+
+# What runs the tests, by tests that fail. After check-python, whose virtual environment it uses.
+check-self: all
+	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky
 
 # The agent of a prewarmed Python, by itself.
 check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, by itself
