@@ -218,6 +218,7 @@ demo: ## show the runtime at work; installs what is missing
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
 # libraries when it reads this file, so a second make builds the target once the packages are there.
 SETUP_check := build test conformance python
+SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint
 SETUP_check-quick := build test python
 SETUP_check-unit := build
 SETUP_check-agent := build test
@@ -229,6 +230,7 @@ SETUP_check-conformance := build test conformance
 SETUP_check-python := build test python
 SETUP_check-vm := build test vm
 SETUP_check-sanitize := build test
+SETUP_check-sanitize-all := build test
 SETUP_check-packages := build test packaging
 SETUP_check-fresh := fresh
 SETUP_fuzz := build fuzz
@@ -254,6 +256,12 @@ check: all ## all tests that decide
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
+
+# Everything, repetitions included; takes an hour and a half.
+check-all: lint ## check, check-vm, check-packages and all of check-sanitize
+	+@MAKE='$(MAKE)' tests/check check-fresh check check-vm check-packages check-sanitize-all
+	+@$(MAKE) --no-print-directory demo
+	+@$(MAKE) --no-print-directory bench
 
 # The commands of the README on a machine that has make, git and certificates: in minimal systems of Debian.
 check-fresh: ## demo and check-quick in fresh systems of Debian 12 and 13
@@ -313,8 +321,22 @@ check-sanitize: ## with AddressSanitizer and UndefinedBehaviorSanitizer
 	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
 	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
 
+check-sanitize-all:
+	+@$(MAKE) --no-print-directory ALL=1 check-sanitize
+
+# All of the C code once, as root: without the files that are about an engine rather than the runtime, or that take long
+# because of what runs in the container. As a user, what differs for a user. With ALL=1 the whole suite, in both modes.
+integration   = $(patsubst %,tests/integration/%.bats,$(1))
+NOT_SANITIZED := build engine engines-buildah engines-containerd engines-docker load newer pods programs warm-suites
+USER_DIFFERS  := cgroups exec namespaces run volumes warm
 check-sanitized: all
-	+@MAKE='$(MAKE)' tests/check check-unit check-integration
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-root check-sanitized-user)
+
+check-sanitized-root: all
+	@tests/run $(filter-out $(call integration,$(NOT_SANITIZED)),$(wildcard $(call integration,*)))
+
+check-sanitized-user: all
+	@tests/run --mode rootless $(call integration,$(USER_DIFFERS))
 
 # Packages of the distribution, from what is committed: contrib/packaging/README.md.
 deb: ## the package of Debian
@@ -341,7 +363,7 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall deb rpm demo check check-quick check-fresh check-unit check-agent check-python \
+.PHONY: help all install install-hook uninstall deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
-        check-sanitized \
+        check-sanitize-all check-sanitized check-sanitized-root check-sanitized-user \
         check-packages fuzz check-fuzz bench lint clean FORCE
