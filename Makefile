@@ -356,8 +356,6 @@ lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
 
-fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the parsers with libFuzzer, to be run by hand
-
 clean: ## remove build/
 	rm -rf '$(BUILD)'
 

@@ -83,14 +83,17 @@ static void add_mount(struct arena *a, struct spec_mounts *mounts, struct spec_m
 }
 
 /* A mount that no import has looked at stays away from the template: a volume, a secret, a tmpfs, a file that
- * the engine has made for the container. The program, the directory that it begins in, /dev and what the
- * kernel makes anew are needed in any case. */
+ * the engine has made for the container. The program, the directory that it begins in, /dev, the
+ * places for what is temporary and what the kernel makes anew are needed in any case. */
 static bool is_needed(struct arena *a, const struct plan *plan, const struct template_needs *needs,
                       const struct spec_mount *mount)
 {
     const char *destination = path_clean(a, mount->destination);
     bool leaves = is_bind(mount) || str_eq(mount->type, "tmpfs");
-    if (needs == NULL || !leaves || str_eq(destination, "/dev") || str_eq(destination, TEMPORARY_PLACE))
+    static const char *const kept[] = {"/dev", "/dev/shm", TEMPORARY_PLACE};
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        leaves = leaves && !str_eq(destination, kept[i]);
+    if (needs == NULL || !leaves)
         return true;
     const char *always[] = {plan->process.cwd, plan->warm->decision.program};
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {

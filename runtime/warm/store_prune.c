@@ -158,6 +158,16 @@ static bool must_go(const struct store *store, const struct store_limits *limits
            is_damaged(store, item->name, limits->damaged);
 }
 
+/* What a killed builder has left: its lock is free. Notes of the key stay. */
+static void remove_unfinished(const struct store *store, const char *key)
+{
+    cleanup_fd int lock = store_lock(store, key, false);
+    if (lock < 0)
+        return;
+    store_file_remove(store, key, STORE_NEW);
+    store_unlock(store, key, &lock);
+}
+
 /* Notes of keys that have no snapshot, and files of killed builders and other versions, once they are too
  * old. */
 static void remove_leftovers(struct arena *a, const struct store *store, const struct store_limits *limits)
@@ -174,6 +184,8 @@ static void remove_leftovers(struct arena *a, const struct store *store, const s
         bool ours = store_file_parse(names[i], key, &file);
         if (str_eq(names[i], STORE_FORMAT_FILE))
             continue;
+        if (ours && (file == STORE_NEW || file == STORE_LOCK))
+            remove_unfinished(store, key);
         if (fstatat(store->dir, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode) ||
             (!limits->all && time(NULL) - st.st_mtim.tv_sec <= (time_t)limits->max_age))
             continue;

@@ -609,7 +609,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     listed = {path for path, kind in kinds.items() if kind == "d"}
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
-    check_devices(kinds)
+    check_devices(kinds, watch.began)
     # What a link has led to, of which the trace does not know that it is the kernel's.
     watch.files |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
     trace.kernel |= {path for path in watch.files if f"{path}/".startswith(("/proc/", "/sys/"))}
@@ -617,11 +617,12 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     return records | {put("o", path) for path in mapped}
 
 
-def check_devices(kinds: "dict[str, str]") -> None:
-    """Raise Failed for a device that not every container has."""
+def check_devices(kinds: "dict[str, str]", began: int) -> None:
+    """Raise Failed for a device, or a file in /dev/shm from before the imports, that not every container has."""
     for path, kind in kinds.items():
         name = path.split("/")[2] if path.startswith("/dev/") else ""
-        if name and kind != "a" and name not in STANDARD_DEVICES and not path.startswith(AGENT_FILES):
+        own = name in STANDARD_DEVICES and not (path.startswith("/dev/shm/") and changed_at(path) < began)
+        if name and kind != "a" and not own and not path.startswith(AGENT_FILES):
             raise Failed(f"the imports look at '{path}', which not every container has")
 
 
