@@ -365,44 +365,75 @@ static void note_call(struct observer *o)
     }
 }
 
-/* The path that a template opens, if it is that of its mounts. */
-static bool is_mounts(const struct observer *o)
+/* The name of the list of mounts that a template opens, or NULL. */
+static const char *mounts_of(const struct observer *o)
 {
     char path[PATH_MAX];
     const struct observed_call *call = observed_call(o->request->data.nr);
     if (o->request->data.arch != AUDIT_ARCH_X86_64 || call == NULL || read_path(o, call, path) < 0)
-        return false;
+        return NULL;
     const char *in = in_process(path);
-    return str_eq(path, "/proc/mounts") || (in != NULL && str_eq(in, "mounts"));
+    if (str_eq(path, "/proc/mounts") || (in != NULL && str_eq(in, "mounts")))
+        return "mounts";
+    return in != NULL && str_eq(in, "mountinfo") ? "mountinfo" : NULL;
 }
 
-/* Lines as in fstab(5), of which only what is mounted where is left. Negative errno, or a file in memory. */
-static int make_mounts(const struct observer *o)
+/* "SOURCE PLACE TYPE OPTIONS 0 0", as in fstab(5): what is mounted where. */
+static void put_mount(int out, char *line)
+{
+    char *rest = NULL;
+    strtok_r(line, " ", &rest);
+    const char *place = strtok_r(NULL, " ", &rest), *type = strtok_r(NULL, " ", &rest);
+    if (type != NULL)
+        dprintf(out, "none %s %s rw 0 0\n", place, type);
+}
+
+/* "ID PARENT DEVICE ROOT PLACE OPTIONS … - TYPE SOURCE OPTIONS", proc_pid_mountinfo(5). Of cgroups, of which
+ * libraries ask how many CPUs they may use, the options name the controllers; one that is part of a hierarchy
+ * names the container. */
+static void put_mountinfo(int out, char *line)
+{
+    enum { ID, PARENT, DEVICE, ROOT, PLACE, OPTIONS, FIELDS };
+    const char *field[FIELDS] = {NULL};
+    char *rest = strstr(line, " - "), *save = NULL;
+    if (rest == NULL)
+        return;
+    *rest = '\0';
+    for (size_t i = 0; i < FIELDS; i++)
+        field[i] = strtok_r(i == 0 ? line : NULL, " ", &save);
+    const char *type = strtok_r(rest + 3, " ", &save), *source = strtok_r(NULL, " ", &save),
+               *options = strtok_r(NULL, " ", &save);
+    if (field[OPTIONS] == NULL || options == NULL)
+        return;
+    (void)source;
+    bool is_cgroup = str_after(type, "cgroup") != NULL;
+    if (is_cgroup && !str_eq(field[ROOT], "/"))
+        return;
+    dprintf(out, "%s %s %s / %s %s - %s none %s\n", field[ID], field[PARENT], field[DEVICE], field[PLACE],
+            field[OPTIONS], type, is_cgroup ? options : "rw");
+}
+
+/* The list without paths of the host and names of the container. Negative errno, or a file in memory. */
+static int make_mounts(const struct observer *o, const char *name)
 {
     struct error ignored = {0};
     char *text, *save = NULL;
     cleanup_fd int dir = proc_open_process((pid_t)o->request->pid, &ignored);
-    int ret = dir < 0 ? dir : io_read_file_at(o->arena, dir, "mounts", MOUNTS_MAX, &text, NULL);
+    int ret = dir < 0 ? dir : io_read_file_at(o->arena, dir, name, MOUNTS_MAX, &text, NULL);
     if (ret < 0)
         return ret;
     cleanup_fd int fd = memfd_create("mounts", MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
-        char *fields = NULL;
-        strtok_r(line, " ", &fields);
-        const char *place = strtok_r(NULL, " ", &fields), *type = strtok_r(NULL, " ", &fields);
-        if (place == NULL || type == NULL)
-            return -EBADMSG;
-        dprintf(fd, "none %s %s rw 0 0\n", place, type);
-    }
+    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+        (str_eq(name, "mounts") ? put_mount : put_mountinfo)(fd, line);
     return lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd_steal(&fd);
 }
 
 /* Answer the call that opens its mounts by another file. */
-static int give_mounts(const struct observer *o, struct error *err)
+static int give_mounts(const struct observer *o, const char *name, struct error *err)
 {
-    cleanup_fd int fd = make_mounts(o);
+    cleanup_fd int fd = make_mounts(o, name);
     struct seccomp_notif_addfd answer = {
         .id = o->request->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (__u32)fd, .newfd_flags = O_CLOEXEC};
     if (fd < 0)
@@ -423,8 +454,9 @@ int observer_serve(struct observer *o, struct error *err)
     if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_RECV, o->request) < 0)
         return errno == EINTR || errno == ENOENT ? 0
                                                  : error_set(err, -errno, "receive a seccomp notification");
-    if (o->mode == OBSERVE_TEMPLATE && is_mounts(o))
-        return give_mounts(o, err);
+    const char *mounts = o->mode == OBSERVE_TEMPLATE ? mounts_of(o) : NULL;
+    if (mounts != NULL)
+        return give_mounts(o, mounts, err);
     bool notes = o->mode == OBSERVE_PROBE && !o->stopped;
     if (notes && is_input(o))
         return error_text(err, -ENOTSUP, "the imports read standard input");

@@ -39,7 +39,8 @@ VARYING = (
 )
 NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
 VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
-MOUNTS = "/proc/mounts", "/proc/self/mounts"
+MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
+SIZES = "/proc/meminfo", "/proc/stat"
 QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
 ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
@@ -93,7 +94,8 @@ class Trace:
         self.names_asked = 0  # how often for the name of the machine
         self.starts_process = False
         self.refused: "list[str]" = []
-        self.kernel: set[str] = set()  # files that the kernel makes
+        self.kernel: set[str] = set()  # files that the kernel makes,
+        self.kernel_read: set[str] = set()  # and those that were opened
         self.sockets: set[str] = set()  # that were connected to
         self.reads_mounts = False
         self.values: set[str] = set()  # files of the kernel that are compared
@@ -120,13 +122,18 @@ class Trace:
         self.refused += [f"connect to '{path}'" for path in self.sockets if kind_of(path) != "a"]
 
     def add_path(self, paths: set[str], path: str) -> None:
-        (self.kernel if f"{path}/".startswith(("/proc/", "/sys/")) else paths).add(path)
+        is_kernels = f"{path}/".startswith(("/proc/", "/sys/"))
+        (self.kernel if is_kernels else paths).add(path)
+        if is_kernels and paths is self.files:
+            self.kernel_read.add(path)
 
     def check(self, heard: set[str]) -> "tuple[bool, str | None]":
         """Look at the kernel's files: has one of them the environment, and why is there no snapshot (None: it may be).
 
-        A file that differs from container to container, or from one moment to the next, is a reason. libffi looks for
-        the name of a file system among the mounts: those that Python has not opened (`heard`) may be read.
+        A file that differs from container to container, or from one moment to the next, is a reason. Libraries look for
+        the name of a file system among the mounts (libffi), the limits of their cgroup (Rust), the size of memory and the
+        number of CPUs, which are the same until the next boot: those files may be read if it is not Python that has
+        opened them (`heard`). Whether a file is there is a matter of the kernel's build.
         """
         reads_environment = False
         for path in sorted(self.kernel):
@@ -136,14 +143,19 @@ class Trace:
             if parts[2:5] == ["self", "task"] and len(parts) > 5:
                 parts[2:5] = ["self"]
             name = "/".join(parts)
+            read = path in self.kernel_read or path in heard
             if name in MOUNTS and path not in heard:
-                self.reads_mounts = True
+                self.reads_mounts |= read
+            elif name in SIZES and path not in heard or name.startswith("/proc/") and not read:
+                pass
             elif name == "/proc/self/environ":
                 reads_environment = True
             elif name in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname"):
                 return reads_environment, ASK_NAME
             elif is_one_of(name, NETWORK):
                 return reads_environment, ASK_NETWORK
+            elif name == "/proc/stat" and "psutil" in sys.modules:
+                pass  # for its first cpu_percent(), whose result psutil says to ignore
             elif is_one_of(name, VARYING):
                 return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
             elif not is_one_of(name, COMMON):
@@ -611,8 +623,8 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     kinds.update((path, "l") for path in links)
     check_devices(kinds, watch.began)
     # What a link has led to, of which the trace does not know that it is the kernel's.
-    watch.files |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
-    trace.kernel |= {path for path in watch.files if f"{path}/".startswith(("/proc/", "/sys/"))}
+    watch.files |= {path for path in paths if f"{path}/".startswith(("/proc/", "/sys/"))}
+    trace.kernel |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
     records = {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
     return records | {put("o", path) for path in mapped}
 
