@@ -2,14 +2,17 @@
  * Documentation/filesystems/locking.rst, page_mkwrite. */
 #include "warm/content.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/sys.h"
 
 #ifndef XFS_SUPER_MAGIC
@@ -24,6 +27,9 @@
 
 /* Of stx_mnt_id, which struct statx of older C libraries has not. */
 #define MNT_ID_OFFSET 0x90
+
+/* Names of files that the runtime itself has put into /dev of a probe: warm/params.h. */
+#define CONTENT_OWN_FILES ".pysbx"
 
 /* How the pages of a file are written: on a file system that can be read only there are no dirty ones. */
 enum settling { SETTLE_PAGES, SETTLE_FILE, SETTLE_NOTHING };
@@ -78,6 +84,43 @@ int content_hash(int fd, const struct siphash_key *key, struct siphash *out)
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Behind the letter; the size of all. */
+static ssize_t list_names(const char *path, char out[static CONTENT_VALUE_MAX])
+{
+    static char text[CONTENT_VALUE_MAX];
+    static const char *names[CONTENT_VALUE_MAX / 2];
+    size_t count = 0, used = 0, size = 1;
+    int fd = open(path, CONTENT_OPEN | O_DIRECTORY);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        fd_close(&fd);
+        out[0] = 'x';
+        return 1;
+    }
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        size_t length = strlen(entry->d_name) + 1;
+        if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
+            str_after(entry->d_name, CONTENT_OWN_FILES) != NULL || used + length > sizeof(text))
+            continue;
+        names[count++] = memcpy(text + used, entry->d_name, length);
+        used += length;
+    }
+    closedir(dir);
+    qsort(names, count, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < count; i++)
+        for (const char *p = names[i]; size < CONTENT_VALUE_MAX; p++) {
+            out[size++] = *p != '\0' ? *p : '\n';
+            if (*p == '\0')
+                break;
+        }
+    return (ssize_t)size;
+}
+
 ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX])
 {
     struct stat st;
@@ -87,7 +130,7 @@ ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX
     }
     out[0] = S_ISDIR(st.st_mode) ? 'd' : 'f';
     if (out[0] == 'd')
-        return 1;
+        return list_names(path, out);
     size_t size = 1;
     cleanup_fd int fd = open(path, CONTENT_OPEN);
     ssize_t n = fd < 0 ? -1 : 1;

@@ -23,7 +23,8 @@ bool content_settle(int fd);
 int content_hash(int fd, const struct siphash_key *key, struct siphash *out);
 
 /* What a file of /proc or /sys says to this process: a letter (a absent, d directory, x it cannot be opened
- * or read, f anything else) and, behind "f", what can be read of it. Its size in bytes, at most
+ * or read, f anything else). Behind "f" follows what can be read of it, behind "d" the names in it, without
+ * those of the runtime's own files, sorted, each with a newline. Its size in bytes, at most
  * CONTENT_VALUE_MAX; more is cut off. */
 #define CONTENT_VALUE_MAX ((size_t)16 * 1024)
 ssize_t content_kernel_value(const char *path, char out[static CONTENT_VALUE_MAX]);

@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +275,16 @@ static void note_address(struct observer *o, uint64_t address, uint64_t size)
         note(o, 'H', "connect to a socket that has no absolute path");
 }
 
+/* A port of any number is free for all, one that is chosen may be taken elsewhere. */
+static void note_own_address(struct observer *o, uint64_t address, uint64_t size)
+{
+    struct sockaddr_in name = {0}; /* of IPv6 begins alike */
+    if (size < sizeof(name) || read_memory((pid_t)o->request->pid, address, &name, sizeof(name)) < 0)
+        return;
+    if ((name.sin_family == AF_INET || name.sin_family == AF_INET6) && name.sin_port != 0)
+        note(o, 'N', "");
+}
+
 static void note_message(struct observer *o, uint64_t address)
 {
     struct msghdr message; /* the first member of struct mmsghdr, too */
@@ -286,6 +297,14 @@ static void note_open(struct observer *o, uint64_t flags, const char *path)
 {
     bool reads = (flags & O_ACCMODE) != O_WRONLY;
     note(o, (flags & O_PATH) != 0 ? 's' : reads ? 'o' : 'p', path);
+}
+
+/* libselinux asks whether a file system of the kernel is there, the C library for /dev/shm. */
+static void note_space(struct observer *o, const char *path)
+{
+    if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
+        str_after(path, "/dev/") == NULL)
+        note(o, 'H', "ask how much space a file system has");
 }
 
 static void note_path(struct observer *o, const struct observed_call *call)
@@ -315,6 +334,8 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note(o, 'e', variable);
     else if (o->quiet == pid)
         note(o, 'p', path);
+    else if (call->kind == OBSERVED_SPACE)
+        note_space(o, path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)
         note_open(o, call->kind == OBSERVED_OPEN ? args[call->detail] : how.flags, path);
     else
@@ -340,6 +361,9 @@ static void note_call(struct observer *o)
     switch (call->kind) {
     case OBSERVED_ADDRESS:
         note_address(o, data->args[call->subject], data->args[call->detail]);
+        break;
+    case OBSERVED_OWN:
+        note_own_address(o, data->args[call->subject], data->args[call->detail]);
         break;
     case OBSERVED_MESSAGE:
         note_message(o, data->args[call->subject]);

@@ -8,7 +8,9 @@ enum observed {
     OBSERVED_EXECUTE, /* a path */
     OBSERVED_STATUS,  /* a path */
     OBSERVED_NAME,    /* a path: is it there? */
+    OBSERVED_SPACE,   /* a path: how much room is there? */
     OBSERVED_ADDRESS, /* a socket address and its length */
+    OBSERVED_OWN,     /* the same, of the process itself */
     OBSERVED_MESSAGE, /* struct msghdr */
     OBSERVED_FAMILY,  /* socket(2) with an unusual family */
     OBSERVED_HOST,    /* uname(2) */

@@ -36,13 +36,15 @@ def content(descriptor):
     os.close(descriptor)
     return text
 """
+BYPASSED = "runtime/README.md, What is open: a method of dict that is called with the environment as an argument"
+NO_FILE = "runtime/README.md, What is open: system calls that name no file are not observed"
 IMPORTED_BEFORE = "README.md: modules are imported before sys.argv is the program's"
 DONE = "\ndel libc, buffer, call, content, ctypes, os\n"
 
 
-def c(name: str, change: str, text: str) -> Row:
+def c(name: str, change: str, text: str, known: str = "") -> Row:
     """Return a row of system calls as they are, or of functions of the C library."""
-    return Row(name, change, C + text + DONE)
+    return Row(name, change, C + text + DONE, known)
 
 
 VARIABLES = [
@@ -65,8 +67,8 @@ VARIABLES = [
     Row("os.expandvars", "variable", "import os; got = os.path.expandvars('$SECRET')"),
     Row("posix.environ.get", "variable", "import posix; got = posix.environ.get(b'SECRET')"),
     Row("dict(posix.environ)", "variable", "import posix; got = dict(posix.environ).get(b'SECRET')"),
-    Row("dict.get(posix.environ)", "variable", "import posix; got = dict.get(posix.environ, b'SECRET')"),
-    Row("dict.items(posix.environ)", "variable", "import posix; got = [v for v in dict.items(posix.environ) if v[0] == b'SECRET']"),
+    Row("dict.get(posix.environ)", "variable", "import posix; got = dict.get(posix.environ, b'SECRET')", BYPASSED),
+    Row("dict.items(posix.environ)", "variable", "import posix; got = [v for v in dict.items(posix.environ) if v[0] == b'SECRET']", BYPASSED),
     Row("json of os.environ", "variable", "import json, os; got = json.loads(json.dumps(dict(os.environ))).get('SECRET')"),
     Row("gc.get_referents", "variable", """import gc, posix
 got = [dict.get(o, b'SECRET') for o in gc.get_referents(vars(posix)) if isinstance(o, dict) and dict.__contains__(o, b'SECRET')]"""),
@@ -359,10 +361,10 @@ HOST = [
     Row("sys.argv", "arguments", "import sys; got = sys.argv[-1]", IMPORTED_BEFORE),
     Row("sys.orig_argv", "arguments", "import sys; got = getattr(sys, 'orig_argv', [None])[-1]", IMPORTED_BEFORE),
     Row("/proc/self/limits", "limit", "got = [l for l in open('/proc/self/limits') if l.startswith('Max file size')]"),
-    Row("resource.getrlimit", "limit", "import resource; got = resource.getrlimit(resource.RLIMIT_FSIZE)"),
-    Row("resource.prlimit", "limit", "import resource; got = resource.prlimit(0, resource.RLIMIT_FSIZE)"),
-    c("getrlimit(2)", "limit", "got = (call(97, 1, buffer), buffer.raw[:16])"),
-    c("prlimit(2)", "limit", "got = (call(302, 0, 1, None, buffer), buffer.raw[:16])"),
+    Row("resource.getrlimit", "limit", "import resource; got = resource.getrlimit(resource.RLIMIT_FSIZE)", NO_FILE),
+    Row("resource.prlimit", "limit", "import resource; got = resource.prlimit(0, resource.RLIMIT_FSIZE)", NO_FILE),
+    c("getrlimit(2)", "limit", "got = (call(97, 1, buffer), buffer.raw[:16])", NO_FILE),
+    c("prlimit(2)", "limit", "got = (call(302, 0, 1, None, buffer), buffer.raw[:16])", NO_FILE),
     Row("getrlimit: descriptors", "descriptors", "import resource; got = resource.getrlimit(resource.RLIMIT_NOFILE)"),
     Row("/proc/self/oom_score_adj", "oom", "got = open('/proc/self/oom_score_adj').read()"),
     Row("os.getcwd", "cwd", "import os; got = os.getcwd()"),
@@ -371,20 +373,19 @@ HOST = [
     Row("os.getgroups", "groups", "import os; got = os.getgroups()"),
     c("getgroups(2)", "groups", "got = (call(115, 100, buffer), buffer.raw[:16])"),
     Row("os.getuid", "user", "import os; got = os.getuid(), os.getgid()"),
-    Row("os.getpid", "pids", "import os; got = os.getpid() == 1"),
-    Row("umask", "umask", "import os; m = os.umask(0o22); os.umask(m); got = m"),
-    c("prctl: no new privileges", "privileges", "got = call(157, 39, 0, 0, 0, 0)"),
-    c("ioprio_get(2)", "ioprio", "got = call(252, 1, 0)"),
-    c("sched_getscheduler(2)", "scheduler", "got = call(145, 0)"),
-    Row("os.sched_getscheduler", "scheduler", "import os; got = os.sched_getscheduler(0)"),
-    Row("os.nice", "scheduler-nice", "import os; got = os.getpriority(os.PRIO_PROCESS, 0)"),
+    Row("os.getpid", "pids", "import os; got = os.getpid() == 1", NO_FILE),
+    Row("umask", "umask", "import os; m = os.umask(0o22); os.umask(m); got = m", NO_FILE),
+    c("prctl: no new privileges", "privileges", "got = call(157, 39, 0, 0, 0, 0)", NO_FILE),
+    c("ioprio_get(2)", "ioprio", "got = call(252, 1, 0)", NO_FILE),
+    c("sched_getscheduler(2)", "scheduler", "got = call(145, 0)", NO_FILE),
+    Row("os.sched_getscheduler", "scheduler", "import os; got = os.sched_getscheduler(0)", NO_FILE),
+    Row("os.nice", "scheduler-nice", "import os; got = os.getpriority(os.PRIO_PROCESS, 0)", NO_FILE),
     Row("/proc/self/stat: the priority", "scheduler-nice", "got = open('/proc/self/stat').read().split()[18]"),
     Row("/proc/self/uid_map", "maps", "got = open('/proc/self/uid_map').read()"),
     Row("standard input: os.read", "stdin", "import os; got = os.read(0, 100)"),
     Row("standard input: sys.stdin", "stdin", "import sys; got = sys.stdin.readline()"),
-    Row("standard input: fstat", "stdin-kind", "import os, stat; got = stat.S_IFMT(os.fstat(0).st_mode)"),
+    Row("standard input: fstat", "stdin-kind", "import os, stat; got = stat.S_IFMT(os.fstat(0).st_mode)", NO_FILE),
     c("keyring: search", "key", "got = (call(250, 10, -3, b'user', b'mark', 0) > 0)"),
-    Row("/proc/keys", "key", "got = any('mark: ' in l for l in open('/proc/keys'))"),
     Row("the devices in /dev", "device", "import os; got = sorted(n for n in os.listdir('/dev') if n.startswith('own'))"),
     Row("Unix socket", "volume", """import socket
 with socket.socket(socket.AF_UNIX) as s: s.connect('/secret/socket'); got = s.recv(100)"""),

@@ -27,23 +27,23 @@ COMMON = (
     *("/proc", "/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/filesystems", "/proc/modules", "/proc/version"),
     *("/proc/self", "/proc/self/auxv", "/proc/self/comm", "/proc/self/exe", "/proc/self/fd*", "/proc/self/maps"),
     *("/proc/self/smaps", "/proc/self/task", "/proc/thread-self", "/sys", "/sys/bus/*", "/sys/devices/*"),
-    # What this says of ids, groups, capabilities and CPUs is part of the key.
-    "/proc/self/status",
 )
 # Files that say something else at each look, or in each container; of any other file the content is compared.
 VARYING = (
     *("/proc/diskstats", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/schedstat", "/proc/softirqs"),
     *("/proc/stat", "/proc/swaps", "/proc/uptime", "/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/*"),
     *("/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo", "/proc/self/mountstats", "/proc/self/cmdline"),
-    *("/proc/self/io", "/proc/self/sched*", "/proc/self/stat", "/proc/self/statm", "/proc/self/timers"),
+    *("/proc/self/io", "/proc/self/sched*", "/proc/self/status", "/proc/self/stat", "/proc/self/statm", "/proc/self/timers"),
 )
 NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
 VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
 MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
-SIZES = "/proc/meminfo", "/proc/stat"
+# What the last says of ids, groups, capabilities and CPUs is part of the key.
+SIZES = "/proc/meminfo", "/proc/stat", "/proc/self/status"
 QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
 ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
+OWN_FILES = b".pysbx"
 AGENT_FILES = "/dev/.pysbx"  # the agent, and what observe.h takes for other things
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 
@@ -148,7 +148,7 @@ class Trace:
                 self.reads_mounts |= read
             elif name in SIZES and path not in heard or name.startswith("/proc/") and not read:
                 pass
-            elif name == "/proc/self/environ":
+            elif name in ("/proc/self/environ", "/proc/self/mem"):
                 reads_environment = True
             elif name in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname"):
                 return reads_environment, ASK_NAME
@@ -175,8 +175,12 @@ def kernel_value(path: str) -> bytes:
         return b"a"
     except OSError:
         return b"x"
-    if kind == 0o040000:
-        return b"d"
+    try:
+        if kind == 0o040000:
+            names = sorted(name for name in posix.listdir(path.encode()) if not name.startswith(OWN_FILES))
+            return b"".join([b"d", *(name + b"\n" for name in names)])[:VALUE_MAX]
+    except OSError:
+        return b"x"
     value = b"f"
     try:
         file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC)
@@ -217,6 +221,24 @@ class Heard:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.function, name)
+
+
+class Machine(tuple[str, ...]):
+    """What os.uname() returns, which notes that its second part, the name of the machine, is asked for by name."""
+
+    asked = False
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if type(self) is Machine and index in (1, -4):
+            Machine.asked = True
+        return tuple.__getitem__(self, index)
+
+    @property
+    def nodename(self) -> str:
+        Machine.asked = True
+        return tuple.__getitem__(self, 1)
+
+    sysname, release, version, machine = (property(lambda self, i=i: tuple.__getitem__(self, i)) for i in (0, 2, 3, 4))
 
 
 def id_equal(one: object, other: object) -> bool:
@@ -269,9 +291,9 @@ class Watch:
         system.readlink = Heard(system.readlink, note(self.presence))
 
         def uname() -> "Any":
-            found = posix.uname()
+            found = Machine(posix.uname())
             self.names_asked += 1
-            self.hosts += found, found.nodename
+            self.hosts += found, tuple.__getitem__(found, 1)
             return found
 
         system.uname = uname
@@ -459,7 +481,7 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
     if posix.fstat(watch.output).st_size:
         text = posix.pread(watch.output, 100, 0).decode(errors="replace")
         raise Failed(f"the imports write to standard output or error: {text!r}")
-    asks_name = trace.names_asked > watch.names_asked or watch.keeps_host()
+    asks_name = trace.names_asked > watch.names_asked or Machine.asked or watch.keeps_host()
     for reason in watch.refused + trace.refused + [ASK_NAME] * asks_name:
         raise Failed(f"the imports {reason}")
     check_threads(agent)
@@ -622,6 +644,8 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
     check_devices(kinds, watch.began)
+    if kinds.get("/dev") == "d":
+        trace.values.add("/dev")
     # What a link has led to, of which the trace does not know that it is the kernel's.
     watch.files |= {path for path in paths if f"{path}/".startswith(("/proc/", "/sys/"))}
     trace.kernel |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
