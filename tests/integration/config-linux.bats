@@ -111,7 +111,7 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     umask 077
     expect 0 run_box
     output_is $'character special file 1:3 600 0:0\ncharacter special file 1:5 444 12:34
-character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,relatime\n/dev/deep/own rw,nosuid,relatime'
+character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,noexec,relatime\n/dev/deep/own rw,nosuid,noexec,relatime'
     stderr_is_empty
     # An owner whom the container cannot have.
     configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1, "minor": 5, "uid": 70000}]
