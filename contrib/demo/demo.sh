@@ -183,7 +183,7 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 }
 
 show_pysbx() {
-    sed '1,2d; /./s/^/  /' "$here/three_lines.py"
+    sed '1,2d; s/  # type:.*//; /./s/^/  /' "$here/three_lines.py"
     timed env "PYSBX_RUNTIME=$RUNTIME" "XDG_RUNTIME_DIR=$work/xdg" "XDG_CACHE_HOME=$work/cache" PYTHONDONTWRITEBYTECODE=1 \
         "$DEMO_PYSBX" "$here/three_lines.py"
     echo

@@ -317,8 +317,9 @@ static int run_container(struct arena *a, const struct template_request *r,
     const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
     cleanup_fd int report = -1;
     int ret = put_streams(&report, r->timeout, err);
-    if (ret == 0)
-        ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
+    if (ret < 0)
+        return ret;
+    ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
     if (ret < 0)
         return ret;
     /* The interpreter has its end now; its end is to be noticed. */
@@ -328,7 +329,7 @@ static int run_container(struct arena *a, const struct template_request *r,
                               .timeout = r->timeout,
                               .end = now_ms() + (uint64_t)r->timeout * 1000};
     ret = attend(&speaker, order, taker, said, err);
-    if (ret == 0) {
+    if (ret == 0 && said->size > 0) {
         char *copy = arena_alloc(a, said->size);
         memcpy(copy, said->data, said->size);
         said->data = copy;

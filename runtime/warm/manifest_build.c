@@ -64,8 +64,10 @@ static void add_path(struct builder *b, const char *path, bool link, bool kind_o
     const char *name = slash + 1;
     const char *directory = slash == path ? "/" : arena_strndup(b->arena, path, (size_t)(slash - path));
     bool whole = *name == '\0' || str_eq(name, ".") || str_eq(name, "..");
-    b->items[b->item_count++] =
-        whole ? (struct item){.directory = path} : (struct item){directory, name, link, kind_only, status};
+    struct item item = {directory, name, link, kind_only, status};
+    if (whole)
+        item = (struct item){.directory = path};
+    b->items[b->item_count++] = item;
 }
 
 static int take_record(struct builder *b, const char *record, struct error *err)

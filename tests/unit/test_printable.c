@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "unit.h"
 
+/* NOLINTBEGIN(misc-misleading-bidirectional): these are what is tested */
 static const struct {
     const char *in, *out;
 } samples[] = {
@@ -35,3 +36,4 @@ int main(void)
     arena_free(&a);
     return done_testing();
 }
+/* NOLINTEND(misc-misleading-bidirectional) */

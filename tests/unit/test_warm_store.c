@@ -187,8 +187,7 @@ static void test_earlier_versions(void)
         if (io_create_file_at(store.dir, earlier[i], "SECRET", 6, 0600) < 0)
             bail_out("cannot make '%s'", earlier[i]);
     unlinkat(store.dir, STORE_FORMAT_FILE, 0);
-    ok(store_open(store.path, false, &again, &err) == 0 && count_files() == 3,
-       "a look removes nothing");
+    ok(store_open(store.path, false, &again, &err) == 0 && count_files() == 3, "a look removes nothing");
     store_close(&again);
     ok(store_open(store.path, true, &again, &err) == 0, "a store of an earlier version is opened");
     is_int(count_files(), 0, "its snapshots are removed");

@@ -77,6 +77,7 @@ static _Noreturn void execute_template(char **argv, int report)
 
 /* What the probe has said of random generators, for the template: " DIGEST" each. */
 static char digests[1 << 16];
+static size_t digests_size;
 
 static void hear(const char *record)
 {
@@ -86,8 +87,12 @@ static void hear(const char *record)
         fprintf(stderr, "wake: %s\n", record + 1);
         exit(125);
     }
-    if (*record == 'g' && strlen(digests) + strlen(record) < sizeof(digests))
-        strcat(strcat(digests, " "), record + 1);
+    size_t size = strlen(record);
+    if (*record == 'g' && digests_size + size < sizeof(digests)) {
+        digests[digests_size] = ' ';
+        memcpy(digests + digests_size + 1, record + 1, size);
+        digests_size += size;
+    }
 }
 
 /* Wait for the end of the report; the pid of the process that is ready. A record may come in two pieces. */

@@ -68,7 +68,7 @@ enum { STEP = 4096 };
  * pipe. */
 static size_t copy_words(uintptr_t *out, size_t count, const void *from)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
     if (system_call(__NR_pipe2, (long)ends, O_CLOEXEC, 0, 0) < 0)
         return 0;
     uintptr_t at = (uintptr_t)from, end = at + count * sizeof(*out);

@@ -33,7 +33,8 @@ VARYING = (
     *("/proc/diskstats", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/schedstat", "/proc/softirqs"),
     *("/proc/stat", "/proc/swaps", "/proc/uptime", "/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/*"),
     *("/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo", "/proc/self/mountstats", "/proc/self/cmdline"),
-    *("/proc/self/io", "/proc/self/sched*", "/proc/self/status", "/proc/self/stat", "/proc/self/statm", "/proc/self/timers"),
+    *("/proc/self/io", "/proc/self/sched*", "/proc/self/status", "/proc/self/stat", "/proc/self/statm"),
+    "/proc/self/timers",
 )
 NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
 VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
@@ -131,8 +132,8 @@ class Trace:
         """Look at the kernel's files: has one of them the environment, and why is there no snapshot (None: it may be).
 
         A file that differs from container to container, or from one moment to the next, is a reason. Libraries look for
-        the name of a file system among the mounts (libffi), the limits of their cgroup (Rust), the size of memory and the
-        number of CPUs, which are the same until the next boot: those files may be read if it is not Python that has
+        the name of a file system among the mounts (libffi), the limits of their cgroup (Rust), the size of memory and
+        the number of CPUs, which are the same until the next boot: those files may be read if it is not Python that has
         opened them (`heard`). Whether a file is there is a matter of the kernel's build.
         """
         reads_environment = False
@@ -146,7 +147,7 @@ class Trace:
             read = path in self.kernel_read or path in heard
             if name in MOUNTS and path not in heard:
                 self.reads_mounts |= read
-            elif name in SIZES and path not in heard or name.startswith("/proc/") and not read:
+            elif (name in SIZES and path not in heard) or (name.startswith("/proc/") and not read):
                 pass
             elif name in ("/proc/self/environ", "/proc/self/mem"):
                 reads_environment = True
@@ -170,27 +171,25 @@ def is_one_of(path: str, patterns: "tuple[str, ...]") -> bool:
 def kernel_value(path: str) -> bytes:
     """Return what a file of the kernel says, as content_kernel_value() of runtime/warm/content.h."""
     try:
-        kind = posix.stat(path).st_mode & 0o170000
+        is_listed = posix.stat(path).st_mode & 0o170000 == 0o040000
+        return (b"d" + list_names(path) if is_listed else b"f" + read_file(path))[:VALUE_MAX]
     except (FileNotFoundError, NotADirectoryError):
         return b"a"
     except OSError:
         return b"x"
+
+
+def list_names(path: str) -> bytes:
+    names = sorted(name for name in posix.listdir(path.encode()) if not name.startswith(OWN_FILES))
+    return b"".join(name + b"\n" for name in names)
+
+
+def read_file(path: str) -> bytes:
+    file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOCTTY)
+    value = b""
     try:
-        if kind == 0o040000:
-            names = sorted(name for name in posix.listdir(path.encode()) if not name.startswith(OWN_FILES))
-            return b"".join([b"d", *(name + b"\n" for name in names)])[:VALUE_MAX]
-    except OSError:
-        return b"x"
-    value = b"f"
-    try:
-        file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC)
-    except OSError:
-        return b"x"
-    try:
-        while len(value) < VALUE_MAX and (piece := posix.read(file, VALUE_MAX - len(value))):
+        while len(value) < VALUE_MAX and (piece := posix.read(file, VALUE_MAX)):
             value += piece
-    except OSError:
-        return b"x"
     finally:
         posix.close(file)
     return value
@@ -238,7 +237,21 @@ class Machine(tuple[str, ...]):
         Machine.asked = True
         return tuple.__getitem__(self, 1)
 
-    sysname, release, version, machine = (property(lambda self, i=i: tuple.__getitem__(self, i)) for i in (0, 2, 3, 4))
+    @property
+    def sysname(self) -> str:
+        return tuple.__getitem__(self, 0)
+
+    @property
+    def release(self) -> str:
+        return tuple.__getitem__(self, 2)
+
+    @property
+    def version(self) -> str:
+        return tuple.__getitem__(self, 3)
+
+    @property
+    def machine(self) -> str:
+        return tuple.__getitem__(self, 4)
 
 
 def id_equal(one: object, other: object) -> bool:
@@ -329,7 +342,7 @@ class Watch:
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
         elif event == "sqlite3.connect":
             self.add_database(arguments[0])
-        elif event == "ctypes.dlsym" and arguments[1] in ENVIRON or event.startswith("gc.get_"):
+        elif (event == "ctypes.dlsym" and arguments[1] in ENVIRON) or event.startswith("gc.get_"):
             Variables.all_looked_at |= self.listens
         elif event in REFUSED and not (event == "socket.connect" and isinstance(arguments[1], (str, bytes))):  # Unix
             self.refused.append(REFUSED[event])
@@ -624,10 +637,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
         for library in (*libraries, sys.executable)
         if "/" in library  # the kernel's, and the program itself, have no path
     }
-    asked = {
-        real_path(os.path.join(here, path), folders, links)
-        for path in watch.status | trace.status | watch.files
-    }
+    asked = {real_path(os.path.join(here, path), folders, links) for path in watch.status | trace.status | watch.files}
     opened = {real_path(os.path.join(here, path), folders, links) for path in trace.files}
     kinds = {path: kind_of(path) for path in paths - (mapped - asked)}
     kinds.update((path, "c") for path in opened - asked if kinds.get(path) == "f")
