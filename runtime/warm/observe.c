@@ -287,7 +287,7 @@ static void note_own_address(struct observer *o, uint64_t address, uint64_t size
 
 static void note_message(struct observer *o, uint64_t address)
 {
-    struct msghdr message; /* the first member of struct mmsghdr, too */
+    struct msghdr message = {0}; /* the first member of struct mmsghdr, too */
     if (read_memory((pid_t)o->request->pid, address, &message, sizeof(message)) == 0 &&
         message.msg_name != NULL)
         note_address(o, (uint64_t)(uintptr_t)message.msg_name, message.msg_namelen);

@@ -89,8 +89,7 @@ static void hear(const char *record)
     }
     size_t size = strlen(record);
     if (*record == 'g' && digests_size + size < sizeof(digests)) {
-        digests[digests_size] = ' ';
-        memcpy(digests + digests_size + 1, record + 1, size);
+        snprintf(digests + digests_size, sizeof(digests) - digests_size, " %s", record + 1);
         digests_size += size;
     }
 }
