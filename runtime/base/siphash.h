@@ -1,6 +1,6 @@
-/* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key nobody
- * can make two contents with one hash, nor try out which content a hash belongs to. Aumasson and Bernstein,
- * "SipHash: a fast short-input PRF", 2012; the variant with 128 bits is the authors' own. */
+/* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key it takes
+ * chance to find two contents with one hash, and no content can be tried out against a hash. Aumasson and
+ * Bernstein, "SipHash: a fast short-input PRF", 2012; the variant with 128 bits is the authors' own. */
 #ifndef PYSBX_BASE_SIPHASH_H
 #define PYSBX_BASE_SIPHASH_H
 

@@ -322,7 +322,7 @@ static int run_container(struct arena *a, const struct template_request *r,
     ret = creation_make_from(r->rt, &options, &source, CREATION_RUNS, &c, err);
     if (ret < 0)
         return ret;
-    /* The interpreter has its end now; its end is to be noticed. */
+    /* The interpreter has its own copy; the end of that one must be noticed. */
     dup2(STDOUT_FILENO, TEMPLATE_REPORT_FD);
     struct speaker speaker = {.creation = &c,
                               .report = report,

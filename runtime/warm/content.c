@@ -42,8 +42,8 @@ static const struct {
     {XFS_SUPER_MAGIC, SETTLE_PAGES},
     {BTRFS_SUPER_MAGIC, SETTLE_PAGES},
     {F2FS_SUPER_MAGIC, SETTLE_PAGES},
-    /* The pages are those of the file beneath, which only fsync(2) passes on to. Who writes to it there is
-     * the engine: a container has an upper layer of its own. */
+    /* The pages are those of the file beneath, which only fsync(2) passes on to. Only the engine writes to it
+     * there: a container has an upper layer of its own. */
     {OVERLAYFS_SUPER_MAGIC, SETTLE_FILE},
     {SQUASHFS_MAGIC, SETTLE_NOTHING},
     {EROFS_SUPER_MAGIC_V1, SETTLE_NOTHING},

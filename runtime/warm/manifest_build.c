@@ -283,7 +283,7 @@ static int changed(const char *directory, const char *name, struct error *err)
 /* Bytes that a start may have to read, because their times cannot be trusted. */
 #define UNTRUSTED_MAX ((uint64_t)64 * 1024 * 1024)
 
-/* What is to be compared of a regular file: `fd` is one of it that can be read, or a negative errno. *number
+/* Note how a regular file is compared: `fd` is open for reading, or a negative errno. *number
  * is that of its content in the table. */
 static int put_content(struct builder *b, int fd, const char *path, uint64_t size, bool status,
                        uint32_t *number, struct error *err)
