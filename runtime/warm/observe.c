@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -25,10 +24,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
-#include "base/io.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "warm/observe_filter.h"
+#include "warm/observe_mounts.h"
 #include "warm/params.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -43,8 +42,7 @@
 /* What one template may make the runtime remember: a report has as many records at most. */
 #define RECORDS_MAX 200000
 #define RECORD_MAX  (PATH_MAX + 2)
-#define MOUNTS_MAX  ((size_t)4 * 1024 * 1024) /* bytes of /proc/PID/mounts */
-#define SLOTS       (1U << 19)                /* of the set: a power of two, and never full */
+#define SLOTS       (1U << 19) /* of the set: a power of two, and never full */
 
 struct observer {
     struct arena *arena;
@@ -299,6 +297,12 @@ static void note_open(struct observer *o, uint64_t flags, const char *path)
     note(o, (flags & O_PATH) != 0 ? 's' : reads ? 'o' : 'p', path);
 }
 
+static void note_program(struct observer *o, const char *path)
+{
+    note(o, 'o', path);
+    note(o, 'x', path);
+}
+
 /* libselinux asks whether a file system of the kernel is there, the C library for /dev/shm. */
 static void note_space(struct observer *o, const char *path)
 {
@@ -336,18 +340,27 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note(o, 'p', path);
     else if (call->kind == OBSERVED_SPACE)
         note_space(o, path);
+    else if (call->kind == OBSERVED_EXECUTE)
+        note_program(o, path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)
         note_open(o, call->kind == OBSERVED_OPEN ? args[call->detail] : how.flags, path);
     else
-        note(o, call->kind == OBSERVED_EXECUTE ? 'o' : call->kind == OBSERVED_STATUS ? 's' : 'p', path);
+        note(o, call->kind == OBSERVED_STATUS ? 's' : 'p', path);
+}
+
+/* A process whose parent waits until it has executed a program only prepares that: vfork(2), posix_spawn(3).
+ */
+static void note_clone(struct observer *o, uint64_t flags)
+{
+    if ((flags & (CLONE_THREAD | CLONE_VFORK)) == 0)
+        note(o, 'F', "");
 }
 
 static void note_clone3(struct observer *o, uint64_t address)
 {
     uint64_t flags = 0; /* the first member */
-    if (read_memory((pid_t)o->request->pid, address, &flags, sizeof(flags)) < 0 ||
-        (flags & CLONE_THREAD) == 0)
-        note(o, 'F', "");
+    (void)read_memory((pid_t)o->request->pid, address, &flags, sizeof(flags));
+    note_clone(o, flags);
 }
 
 static void note_call(struct observer *o)
@@ -375,7 +388,7 @@ static void note_call(struct observer *o)
         note(o, 'u', "");
         break;
     case OBSERVED_FORK:
-        note(o, 'F', "");
+        note_clone(o, data->nr == SYS_clone ? data->args[0] : data->nr == SYS_vfork ? CLONE_VFORK : 0);
         break;
     case OBSERVED_CLONE3:
         note_clone3(o, data->args[call->subject]);
@@ -402,62 +415,10 @@ static const char *mounts_of(const struct observer *o)
     return in != NULL && str_eq(in, "mountinfo") ? "mountinfo" : NULL;
 }
 
-/* "SOURCE PLACE TYPE OPTIONS 0 0", as in fstab(5): what is mounted where. */
-static void put_mount(int out, char *line)
-{
-    char *rest = NULL;
-    strtok_r(line, " ", &rest);
-    const char *place = strtok_r(NULL, " ", &rest), *type = strtok_r(NULL, " ", &rest);
-    if (type != NULL)
-        dprintf(out, "none %s %s rw 0 0\n", place, type);
-}
-
-/* "ID PARENT DEVICE ROOT PLACE OPTIONS … - TYPE SOURCE OPTIONS", proc_pid_mountinfo(5). Of cgroups, of which
- * libraries ask how many CPUs they may use, the options name the controllers; one that is part of a hierarchy
- * names the container. */
-static void put_mountinfo(int out, char *line)
-{
-    enum { ID, PARENT, DEVICE, ROOT, PLACE, OPTIONS, FIELDS };
-    const char *field[FIELDS] = {NULL};
-    char *rest = strstr(line, " - "), *save = NULL;
-    if (rest == NULL)
-        return;
-    *rest = '\0';
-    for (size_t i = 0; i < FIELDS; i++)
-        field[i] = strtok_r(i == 0 ? line : NULL, " ", &save);
-    const char *type = strtok_r(rest + 3, " ", &save), *source = strtok_r(NULL, " ", &save),
-               *options = strtok_r(NULL, " ", &save);
-    if (field[OPTIONS] == NULL || options == NULL)
-        return;
-    (void)source;
-    bool is_cgroup = str_after(type, "cgroup") != NULL;
-    if (is_cgroup && !str_eq(field[ROOT], "/"))
-        return;
-    dprintf(out, "%s %s %s / %s %s - %s none %s\n", field[ID], field[PARENT], field[DEVICE], field[PLACE],
-            field[OPTIONS], type, is_cgroup ? options : "rw");
-}
-
-/* The list without paths of the host and names of the container. Negative errno, or a file in memory. */
-static int make_mounts(const struct observer *o, const char *name)
-{
-    struct error ignored = {0};
-    char *text, *save = NULL;
-    cleanup_fd int dir = proc_open_process((pid_t)o->request->pid, &ignored);
-    int ret = dir < 0 ? dir : io_read_file_at(o->arena, dir, name, MOUNTS_MAX, &text, NULL);
-    if (ret < 0)
-        return ret;
-    cleanup_fd int fd = memfd_create("mounts", MFD_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
-        (str_eq(name, "mounts") ? put_mount : put_mountinfo)(fd, line);
-    return lseek(fd, 0, SEEK_SET) < 0 ? -errno : fd_steal(&fd);
-}
-
 /* Answer the call that opens its mounts by another file. */
 static int give_mounts(const struct observer *o, const char *name, struct error *err)
 {
-    cleanup_fd int fd = make_mounts(o, name);
+    cleanup_fd int fd = observe_mounts(o->arena, (pid_t)o->request->pid, name);
     struct seccomp_notif_addfd answer = {
         .id = o->request->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (__u32)fd, .newfd_flags = O_CLOEXEC};
     if (fd < 0)

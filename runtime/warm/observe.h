@@ -11,7 +11,8 @@
  *   c  path of a socket that was connected to
  *   e  variable that the C library was asked for
  *   u  the name of the machine was asked for
- *   F  a process was started
+ *   F  a process was started that may run code of its parent
+ *   x  path of a program that was executed, also "o"
  *   N  another machine was to be reached, or the network interfaces were asked for
  *   B  the imports begin: what was noted before is noted again, if it happens again
  *   H  what else makes no snapshot: a phrase that follows "the imports" */

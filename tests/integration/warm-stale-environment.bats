@@ -25,6 +25,26 @@ load ../lib/warm-stale.bash
     now_says "['SAY_A']" -c "$SAY"
 }
 
+@test "an import that runs uname, as platform.processor() does, looks at no other variable" {
+    module greeting.py <<<'import platform
+platform.processor()
+text = "same"'
+    preload greeting
+    warm_says same -c "$SAY"
+    environment HOSTNAME=other OTHER=variable
+    warm_says same -c "$SAY"
+}
+
+@test "an import that runs another program may have looked at all variables" {
+    module greeting.py <<<'import subprocess
+text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, text=True).stdout.strip()'
+    preload greeting
+    environment HOSTNAME=one
+    warm_says one -c "$SAY"
+    environment HOSTNAME=other
+    now_says other -c "$SAY"
+}
+
 @test "flags and variables of the interpreter shape what is imported" {
     module greeting.py <<<'import sys
 text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,

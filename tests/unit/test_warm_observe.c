@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -187,6 +188,14 @@ static void look_at_host(void)
     waitpid(child, NULL, 0);
 }
 
+static void start_program(void)
+{
+    char *const argv[] = {(char[]){"true"}, NULL};
+    pid_t child;
+    if (posix_spawn(&child, "/bin/true", NULL, NULL, argv, NULL) == 0)
+        waitpid(child, NULL, 0);
+}
+
 static void test_host(struct arena *a)
 {
     struct run run = observe(a, look_at_host);
@@ -197,6 +206,9 @@ static void test_host(struct arena *a)
     ok(has_record(&run, "Huse io_uring, which hides what they read"), "io_uring");
     ok(has_record(&run, "F"), "a fork");
     ok(has_record(&run, "o/in-child"), "what the child opens");
+    run = observe(a, start_program);
+    ok(has_record(&run, "x/bin/true") && has_record(&run, "o/bin/true"), "a program that is executed");
+    ok(!has_record(&run, "F"), "… by a process that does nothing else");
 }
 
 static void reach_out(void)

@@ -43,6 +43,8 @@ MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
 SIZES = "/proc/meminfo", "/proc/stat", "/proc/self/status"
 QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
+# Programs that look at no variable but those of the key: platform.processor() runs "uname -p".
+PROGRAMS = (b"uname",)
 ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
 OWN_FILES = b".pysbx"
 AGENT_FILES = "/dev/.pysbx"  # the agent, and what observe.h takes for other things
@@ -93,7 +95,7 @@ class Trace:
         self.presence: set[str] = set()
         self.variables: set[bytes] = set()  # that the C library was asked for
         self.names_asked = 0  # how often for the name of the machine
-        self.starts_process = False
+        self.starts_process = False  # one that may look at the environment, or a program that may
         self.refused: "list[str]" = []
         self.kernel: set[str] = set()  # files that the kernel makes,
         self.kernel_read: set[str] = set()  # and those that were opened
@@ -111,9 +113,12 @@ class Trace:
                 self.names_asked += 1
             elif kind == b"F":
                 self.starts_process = True
+            elif kind == b"x":
+                self.starts_process |= text.rpartition(b"/")[2] not in PROGRAMS
             elif kind == b"B":
                 # Python 3.13 looks for a module in the directory of the program, which is another one later.
                 self.files.discard(posix.getcwd())
+                self.starts_process = False  # the interpreter itself
             elif kind == b"N":
                 self.refused.append(ASK_NETWORK)
             else:
