@@ -91,14 +91,15 @@ annotate() {
 
 @test "plan and state name what is ignored, hooks are told of it, and the warning is one line whatever it is about" {
     local -a all=("run.oci.hooks.stdout=$PWD/said" "run.oci.seccomp_bpf_data=$ALLOW_ALL" run.oci.seccomp.receiver=/socket
-        run.oci.mount_context_type=rootcontext run.oci.systemd.subgroup=x $'org.systemd.property.Kill\nSignal=9'
+        run.oci.mount_context_type=rootcontext run.oci.systemd.subgroup=x $'org.systemd.property.Kill\nMode=none' org.systemd.property.KillSignal=9
+        'org.systemd.property.TimeoutStopUSec=uint64 10000000'
         org.systemd.property.DeviceAllow='[("/dev/mem", "rwm")]' run.oci.seccomp_fail_unknown_syscall=1 org.example=1)
     make_bundle sh -c 'grep Seccomp: /proc/self/status'
     annotate "${all[@]}"
     configure 'config["hooks"] = {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", "cat >" + arguments[0] + "/state"]}]}' "$PWD"
     expect 0 runtime plan --bundle bundle
     output_holds 'sorted(row["name"].replace("\n", "") for row in it["ignoredAnnotations"]) == ["org.systemd.property.DeviceAllow",
-        "org.systemd.property.KillSignal", "run.oci.hooks.stdout", "run.oci.mount_context_type", "run.oci.seccomp.receiver",
+        "org.systemd.property.KillMode", "run.oci.hooks.stdout", "run.oci.mount_context_type", "run.oci.seccomp.receiver",
         "run.oci.seccomp_bpf_data", "run.oci.systemd.subgroup"]'
     output_holds 'all("runtime.json" in row["reason"] for row in it["ignoredAnnotations"])'
     output_holds 'it["process"]["seccomp"]["origin"] != "annotation"'
@@ -106,10 +107,10 @@ annotate() {
     expect 0 run_box
     [[ $(wc -l <<<"$stderr") == 1 && ! -e said ]]
     output=$(<state)
-    output_holds 'len(it["annotations"]) == 9 and len(it["ignoredAnnotations"]) == 7'
+    output_holds 'len(it["annotations"]) == 11 and len(it["ignoredAnnotations"]) == 7'
     create_box
     expect 0 runtime state box
-    output_holds 'len(it["annotations"]) == 9 and len(it["ignoredAnnotations"]) == 7'
+    output_holds 'len(it["annotations"]) == 11 and len(it["ignoredAnnotations"]) == 7'
     output_holds 'it["annotations"]["run.oci.seccomp.receiver"] == "/socket"'
     expect 0 runtime delete box
     annotate org.example=1

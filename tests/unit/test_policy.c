@@ -41,11 +41,11 @@ static void test_text(void)
     ok(!policy.keep_groups && !policy.landlock_log && policy.allow.count == 2, "are decoded");
     ok(policy_allows(&policy, "run.oci.hooks.stderr") && !policy_allows(&policy, "run.oci.hooks.stdout"),
        "a name stands for itself");
-    ok(policy_allows(&policy, "org.systemd.property.KillSignal"), "a star for all that begin so");
-    is_int(parse("{\"allowAnnotations\": [\"org.systemd.property.KillSignal\"]}", &policy, &err), 0,
+    ok(policy_allows(&policy, "org.systemd.property.KillMode"), "a star for all that begin so");
+    is_int(parse("{\"allowAnnotations\": [\"org.systemd.property.KillMode\"]}", &policy, &err), 0,
            "one property");
-    ok(policy_allows(&policy, "org.systemd.property.KillSignal") &&
-           !policy_allows(&policy, "org.systemd.property.KillMode"),
+    ok(policy_allows(&policy, "org.systemd.property.KillMode") &&
+           !policy_allows(&policy, "org.systemd.property.SendSIGHUP"),
        "and no other");
 }
 
@@ -148,7 +148,7 @@ static void test_settle(void)
         {"org.example", "1"},
         {"run.oci.hooks.stderr", "/x"},
         {"run.oci.keep_original_groups", "1"},
-        {"org.systemd.property.KillSignal", "9"},
+        {"org.systemd.property.KillMode", "9"},
         {"run.oci.seccomp_fail_unknown_syscall", "1"},
         {"run.oci.seccomp_bpf_data", "x"},
         {"run.pysbx.landlock", "default"},
