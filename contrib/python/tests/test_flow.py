@@ -37,7 +37,7 @@ def connect(blocking=True):
 HOLD = """
 held, deadline = [], time.monotonic() + SECONDS
 while time.monotonic() < deadline:
-    if len(held) < 900 and (s := connect(False)): held.append(s)
+    if len(held) < 400 and (s := connect(False)): held.append(s)
     else: time.sleep(0.002)
 def closed(s):
     try: return s.recv(1) == b''
