@@ -201,6 +201,8 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
     finally:
         gone.cancel()
         task.cancel()
+        # A call that was waiting when the server stopped ends with a problem, which no client waits for.
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def _event(kind: str, data: dict[str, Any]) -> str:
