@@ -732,7 +732,9 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("t")} if watch.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}
-        variables = Variables.looked_at | trace.variables, Variables.all_looked_at
+        # The interpreter asks for some: where the agent was not preloaded (AT_SECURE, ld.so(8)), nothing tells which.
+        unheard = bool(trace.files) and not trace.variables
+        variables = Variables.looked_at | trace.variables, Variables.all_looked_at or unheard
         look_around(watch)
         out |= path_records(watch, trace, agent.libraries())
         out |= variable_records(watch, trace, *variables)
