@@ -56,7 +56,7 @@ struct landlock_plan {
     int abi;                         /* the kernel's */
     struct landlock_rights enforced; /* what is restricted, of what the kernel has */
     struct landlock_rights
-        dropped;   /* what the kernel has not got (nothing when required), and a log not allowed */
+        dropped;   /* what the kernel lacks (nothing when required), and a log that is not allowed */
     bool silenced; /* landlock_plan_silence has dropped the log */
     const struct landlock_path *paths;
     size_t path_count;

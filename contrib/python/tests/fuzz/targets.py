@@ -212,7 +212,7 @@ class Transport(asyncio.Transport):
         """There is none."""
 
 
-class Nobody:
+class OpenDoor:
     """A door at which nothing is counted."""
 
     def left(self, guest: Guest) -> None:
@@ -220,7 +220,7 @@ class Nobody:
 
 
 class Complaints(logging.Handler):
-    """What a server logs of exceptions that nobody else sees."""
+    """What a server logs of exceptions that reach no caller."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -244,7 +244,7 @@ def _service() -> tuple[uvicorn.Config, Complaints]:
 
 async def _talk(config: uvicorn.Config, data: bytes) -> bytes:
     transport = Transport()
-    protocol = Protocol(config, ServerState(), {}, cast("Door", Nobody()))
+    protocol = Protocol(config, ServerState(), {}, cast("Door", OpenDoor()))
     protocol.connection_made(transport)
     if data:  # to h11 no bytes are the end, of which a loop tells in another way
         protocol.data_received(data)
