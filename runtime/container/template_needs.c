@@ -42,6 +42,8 @@ void template_needs_read(struct arena *a, const char *report, size_t size, struc
             out->names.items[out->names.count++] = record + 1;
         else if (record[0] == 'E')
             out->whole_environment = true;
+        else if (record[0] == 'V' && strchr(record, ':') != NULL)
+            out->paths.items[out->paths.count++] = strchr(record, ':') + 1;
         else if (record[0] == 'M')
             out->reads_mounts = true;
         else if (record[0] == 'g') {

@@ -84,13 +84,13 @@ static void add_mount(struct arena *a, struct spec_mounts *mounts, struct spec_m
 
 /* A mount that no import has looked at stays away from the template: a volume, a secret, a tmpfs, a file that
  * the engine has made for the container. The program, the directory that it begins in, /dev, the
- * places for what is temporary and what the kernel makes anew are needed in any case. */
+ * places for what is temporary, /proc, /sys and what the kernel makes anew are needed in any case. */
 static bool is_needed(struct arena *a, const struct plan *plan, const struct template_needs *needs,
                       const struct spec_mount *mount)
 {
     const char *destination = path_clean(a, mount->destination);
     bool leaves = is_bind(mount) || str_eq(mount->type, "tmpfs");
-    static const char *const kept[] = {"/dev", "/dev/shm", TEMPORARY_PLACE};
+    static const char *const kept[] = {"/dev", "/dev/shm", "/proc", "/sys", TEMPORARY_PLACE};
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
         leaves = leaves && !str_eq(destination, kept[i]);
     if (needs == NULL || !leaves)
@@ -104,6 +104,18 @@ static bool is_needed(struct arena *a, const struct plan *plan, const struct tem
     return template_needs_path(needs, destination);
 }
 
+/* Its target is in a directory of the template's root then, which is read-only and need not have it. */
+static bool is_beneath(struct arena *a, const struct spec_mount *mount, const struct str_list *left_out)
+{
+    const char *destination = path_clean(a, mount->destination);
+    for (size_t i = 0; i < left_out->count; i++) {
+        const char *rest = str_after(destination, left_out->items[i]);
+        if (rest != NULL && *rest == '/')
+            return true;
+    }
+    return false;
+}
+
 static void make_mounts(struct arena *a, const struct plan *plan, const char *agent,
                         const struct template_needs *needs, struct spec *out)
 {
@@ -111,13 +123,16 @@ static void make_mounts(struct arena *a, const struct plan *plan, const char *ag
     static const char *const as_it_is[] = {NULL}, *const read_only[] = {"ro", "rro", NULL};
     const struct spec_mounts from = plan->spec->mounts;
     struct spec_mounts mounts = {ARENA_ARRAY(a, from.count + 2, struct spec_mount), 0};
+    struct str_list left_out = {ARENA_ARRAY(a, from.count + 1, const char *), 0};
     if (has_temporary_place(a, plan))
         add_mount(a, &mounts, (struct spec_mount){.destination = TEMPORARY_PLACE, .type = "tmpfs"},
                   (const char *const[]){"nosuid", "nodev", "mode=1777", "size=64m", NULL});
     for (size_t i = 0; i < from.count; i++) {
         const struct spec_mount *mount = &from.items[i];
-        if (!is_needed(a, plan, needs, mount))
+        if (is_beneath(a, mount, &left_out) || !is_needed(a, plan, needs, mount)) {
+            left_out.items[left_out.count++] = path_clean(a, mount->destination);
             continue;
+        }
         const bool anew = !is_bind(mount) && is_made_anew(mount);
         add_mount(a, &mounts, *mount, anew ? as_it_is : read_only);
     }

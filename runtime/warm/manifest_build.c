@@ -281,7 +281,7 @@ static int changed(const char *directory, const char *name, struct error *err)
 }
 
 /* Bytes that a start may have to read, because their times cannot be trusted. */
-#define UNTRUSTED_MAX ((uint64_t)64 * 1024 * 1024)
+#define UNTRUSTED_MAX ((uint64_t)256 * 1024 * 1024)
 
 /* Note how a regular file is compared: `fd` is open for reading, or a negative errno. *number
  * is that of its content in the table. */

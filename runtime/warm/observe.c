@@ -304,11 +304,11 @@ static void note_program(struct observer *o, const char *path)
 }
 
 /* libselinux asks whether a file system of the kernel is there, the C library for /dev/shm. */
-static void note_space(struct observer *o, const char *path)
+static void note_file_system(struct observer *o, const char *path)
 {
     if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
         str_after(path, "/dev/") == NULL)
-        note(o, 'H', "ask how much space a file system has");
+        note(o, 'f', path);
 }
 
 static void note_path(struct observer *o, const struct observed_call *call)
@@ -339,7 +339,7 @@ static void note_path(struct observer *o, const struct observed_call *call)
     else if (o->quiet == pid)
         note(o, 'p', path);
     else if (call->kind == OBSERVED_SPACE)
-        note_space(o, path);
+        note_file_system(o, path);
     else if (call->kind == OBSERVED_EXECUTE)
         note_program(o, path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)

@@ -9,6 +9,7 @@
  *   s  path of which the status was asked for
  *   p  path of which it was asked whether it is there, or that was to be made, changed or removed
  *   c  path of a socket that was connected to
+ *   f  path of which the file system's properties were asked for, such as its free space
  *   e  variable that the C library was asked for
  *   u  the name of the machine was asked for
  *   F  a process was started that may run code of its parent

@@ -100,9 +100,11 @@ class Trace:
         self.kernel: set[str] = set()  # files that the kernel makes,
         self.kernel_read: set[str] = set()  # and those that were opened
         self.sockets: set[str] = set()  # that were connected to
+        self.file_systems: set[str] = set()  # paths of which the file system was asked for
         self.reads_mounts = False
         self.values: set[str] = set()  # files of the kernel that are compared
-        paths = {b"c": self.sockets, b"o": self.files, b"s": self.status, b"p": self.presence}
+        paths = {b"c": self.sockets, b"f": self.file_systems}
+        paths.update({b"o": self.files, b"s": self.status, b"p": self.presence})
         for record in records.split(b"\0")[:-1]:
             kind, text = record[:1], record[1:]
             if kind in paths:
@@ -124,8 +126,11 @@ class Trace:
             else:
                 self.refused.append(text.decode())
         # A path that leads nowhere is a file that is absent, as for others.
-        self.presence |= self.sockets
+        self.presence |= self.sockets | self.file_systems
         self.refused += [f"connect to '{path}'" for path in self.sockets if kind_of(path) != "a"]
+        for path in sorted(self.file_systems):
+            if kind_of(path) != "a":
+                self.refused.append(f"ask how much space is left in '{path}'")
 
     def add_path(self, paths: set[str], path: str) -> None:
         is_kernels = f"{path}/".startswith(("/proc/", "/sys/"))
@@ -144,9 +149,9 @@ class Trace:
         reads_environment = False
         for path in sorted(self.kernel):
             parts = path.split("/")
-            if len(parts) > 2 and parts[1] == "proc" and parts[2].isdigit():
+            if len(parts) > 2 and parts[1] == "proc" and (parts[2].isdigit() or parts[2] == "thread-self"):
                 parts[2] = "self"
-            if parts[2:5] == ["self", "task"] and len(parts) > 5:
+            if parts[2:4] == ["self", "task"] and len(parts) > 4:
                 parts[2:5] = ["self"]
             name = "/".join(parts)
             read = path in self.kernel_read or path in heard
@@ -164,9 +169,17 @@ class Trace:
                 pass  # for its first cpu_percent(), whose result psutil says to ignore
             elif is_one_of(name, VARYING):
                 return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
-            elif not is_one_of(name, COMMON):
+            elif not is_one_of(name, COMMON) or is_mounted(path):
                 self.values.add(name)
         return reads_environment, None
+
+
+def is_mounted(path: str) -> bool:
+    """Has something been mounted over a file of /proc or /sys, as lxcfs does, or over a directory above it?"""
+    try:
+        return posix.lstat(path).st_dev != posix.stat("/".join(path.split("/", 2)[:2])).st_dev
+    except OSError:
+        return False
 
 
 def is_one_of(path: str, patterns: "tuple[str, ...]") -> bool:
