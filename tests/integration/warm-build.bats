@@ -427,6 +427,15 @@ mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option
     [[ ! -e upper/written ]]
 }
 
+@test "a kernel file system mounted beneath a volume that no import looks at: neither is part of the template" {
+    own_root python
+    mkdir -p system/proc
+    configure 'mount("/system", arguments[0], "bind"); mount("/system/proc", "proc", kind="proc")' "$PWD/system"
+    expect 0 warm -c 'import os; print(os.path.isdir("/system/proc/1"))'
+    output_is True
+    [[ -d root/system && ! -e root/system/proc ]] # no mount target in the image
+}
+
 @test "limits that a cold start would not notice are none for a warm one" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit"
     local limits
