@@ -91,3 +91,30 @@ def test_modules_that_were_asked_for_are_there_already() -> None:
     assert build_snapshot(str(prepare(options).path)) == ""
     assert run_code(source, options=options).stdout == "True True\n"
     assert run_code(source).stdout == "True False\n"
+
+
+FIND_MARK = r"""
+import re
+letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+rotated = bytes.maketrans(letters.encode(), (letters[13:] + letters[:13]).encode())
+mark = re.compile(rb"NYCUN-FRPERG")  # rotated as well: this program does not contain what it looks for
+found = []
+for line in open("/proc/self/maps").readlines():
+    area, rights, *rest = line.split()
+    if rights[0] == "r" and not rest[-1].startswith(("[vvar", "[vsys")):
+        low, high = (int(end, 16) for end in area.split("-"))
+        with open("/proc/self/mem", "rb", 0) as memory:
+            memory.seek(low)
+            found += [rest[-1]] * bool(mark.search(memory.read(high - low).translate(rotated)))
+print(found)
+"""
+
+
+def test_a_call_does_not_see_the_environment_of_the_call_that_made_the_snapshot() -> None:
+    maker = make_options(preload=["wave"], env={"API_KEY": "ALPHA-SECRET"})
+    assert run_code("1", options=maker).error is None
+    assert run_code("1", options=maker).warm
+    for env in {"API_KEY": "BRAVO"}, {}:
+        later = run_code(FIND_MARK, options=make_options(preload=["wave"], env=env, warm="require"))
+        assert (later.stdout, later.error, later.warm) == ("[]\n", None, True)
+    assert run_code(FIND_MARK, options=maker).stdout != "[]\n"
