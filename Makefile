@@ -259,7 +259,7 @@ check-unit: $(UNIT_TESTS) ## the unit tests
 
 # Everything, repetitions included; takes an hour and a half.
 check-all: lint ## check, check-vm, check-packages and all of check-sanitize
-	+@MAKE='$(MAKE)' tests/check check-fresh check check-vm check-packages check-sanitize-all
+	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
 
@@ -289,7 +289,7 @@ check-fuzz: fuzz ## each fuzz target for thirty seconds
 
 check-integration: all ## the runtime under Podman and other engines
 	@tests/setup/engines
-	@tests/run --mode both tests/integration
+	@tests/run --mode $(if $(ALL),both,once) tests/integration
 
 # What says something else where Podman, Docker and containerd are newer: for check-release.
 check-podman: all

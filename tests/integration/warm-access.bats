@@ -3,6 +3,7 @@
 # there: README.md, "Only the time differs". The rows are in tests/warm/accesses.py.
 # images: python
 # slow: some two hundred snapshots
+# once: imports are observed in the same way in both modes
 
 load ../lib/warm.bash
 

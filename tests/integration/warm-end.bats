@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The end of a restored interpreter: what a program sees of it is what it sees cold, and what nobody sees is left out.
 # images: python pandas pandas-bullseye pandas-trixie pandas-forky
+# once: an interpreter ends in the same way in both modes
 
 load ../lib/warm.bash
 

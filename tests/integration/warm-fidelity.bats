@@ -2,6 +2,7 @@
 # A restored interpreter is not to be told from a fresh one: the process, the interpreter, what it can do afterwards.
 # Every program runs cold and warm in containers of the same configuration; tests/warm has more of them.
 # images: python
+# once: a program finds the same things in both modes
 
 load ../lib/warm.bash
 

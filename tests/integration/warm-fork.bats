@@ -2,6 +2,7 @@
 # warm save, run --snapshot: a process that has parked itself is continued in a container of its own; pysbx-runtime(8),
 # "PREWARMED PYTHON".
 # images: python pandas pandas-trixie pandas-forky numexpr
+# once: a restored process forks in the same way in both modes
 
 load ../lib/warm.bash
 

@@ -2,6 +2,7 @@
 # What an import has left behind is there after a warm start as after a cold one: files it keeps open, code it has made,
 # what it knows of its surroundings. Where that cannot be, there is no snapshot, and the reason is said.
 # images: python
+# once: imports are judged in the same way in both modes
 
 load ../lib/warm.bash
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Randomness: two restores of one snapshot never agree on what must differ between two processes; random(7), getrandom(2).
 # images: pandas pandas-trixie pandas-forky
+# once: a generator is seeded in the same way in both modes
 
 load ../lib/warm.bash
 

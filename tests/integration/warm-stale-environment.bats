@@ -2,6 +2,7 @@
 # A snapshot is true to what surrounded it when it was made: variables, options, limits, the user, kernel and runtime.
 # Whatever of that is another, the program sees what a fresh interpreter would see.
 # images: python
+# once: variables are compared in the same way in both modes
 
 load ../lib/warm-stale.bash
 

@@ -3,6 +3,7 @@
 # or only looks at, what OpenSSL and SQLite open by themselves. Whatever of that has changed since, the program sees what
 # a fresh interpreter would see.
 # images: python
+# once: files are compared in the same way in both modes
 
 load ../lib/warm-stale.bash
 

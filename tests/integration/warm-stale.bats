@@ -2,6 +2,7 @@
 # A snapshot is true to the modules that it was made from, and to where an import found them: whatever of that has
 # changed since, the program sees what a fresh interpreter would see.
 # images: python
+# once: a snapshot is compared in the same way in both modes
 
 load ../lib/warm-stale.bash
 

@@ -2,6 +2,7 @@
 # Whole suites, run cold and warm: the small programs of tests/warm/programs, and CPython's own tests (tests/warm/regrtest.py).
 # slow: hundreds of interpreters, most of which wait
 # images: pandas pandas-trixie python-next-forky python-testsuite python-testsuite-trixie
+# once: what Python does after a warm start does not depend on the mode
 
 load ../lib/warm.bash
 

@@ -2,6 +2,7 @@
 # Threads that libraries start when they are imported, and the libraries that do: a warm start has them as a cold one,
 # with the C libraries of several distributions.
 # images: python pandas pandas-trixie pandas-forky numexpr
+# once: threads are restored in the same way in both modes
 
 load ../lib/warm.bash
 
