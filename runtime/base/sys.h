@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Do not include <sys/mount.h> in a file that includes this one: the two disagree on who defines the
@@ -25,6 +26,20 @@ int umount2(const char *target, int flags);
 #endif
 #ifndef UMOUNT_NOFOLLOW
 #define UMOUNT_NOFOLLOW 8
+#endif
+/* glibc 2.31 has its own list of system calls, which ends at Linux 5.5. */
+#ifndef SYS_openat2
+#define SYS_openat2 __NR_openat2
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd __NR_pidfd_getfd
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise __NR_process_madvise
+#endif
+/* An enumerator in musl and in glibc 2.36; glibc also makes it a macro. */
+#ifndef P_PIDFD
+#define P_PIDFD 3
 #endif
 #ifndef MOVE_MOUNT_F_EMPTY_PATH
 #error "kernel headers of Linux 5.2 or later are needed"

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/proc.h"
+#include "base/sys.h"
 #include "container/create.h"
 #include "container/hooks.h"
 #include "container/init.h"

@@ -22,6 +22,7 @@
 #include "base/libraries.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "container/create.h"
 #include "container/delete.h"
 #include "container/sync.h"
