@@ -54,13 +54,13 @@ static int be_observed(const struct init_context *c, struct error *err)
     int ret = sync_send(c->sync, SYNC_LISTENER);
     if (ret < 0)
         return ret;
-    ret = seccomp_load(observer, c->handover, err);
+    ret = seccomp_install(observer, c->handover, err);
     if (ret != -EACCES)
         return ret;
     /* It has no capability that stands for it. A probe executes no program that would gain one. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_set(err, -errno, "set no_new_privs");
-    return seccomp_load(observer, c->handover, err);
+    return seccomp_install(observer, c->handover, err);
 }
 
 /* The end of create. */

@@ -193,7 +193,7 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
     if (ret == 0)
         ret = landlock_apply(&plan->landlock, err);
     if (ret == 0)
-        ret = seccomp_load(&plan->seccomp, handover, err);
+        ret = seccomp_install(&plan->seccomp, handover, err);
     if (ret == 0 && confined_by_privilege(plan))
         ret = caps_apply_after_uid(&plan->caps, err);
     return ret;

@@ -140,7 +140,7 @@ int seccomp_plan(struct arena *a, const struct spec *spec, const struct seccomp_
     return compile(a, spec, context, &key, out, err);
 }
 
-int seccomp_load(const struct seccomp_plan *plan, struct seccomp_handover *handover, struct error *err)
+int seccomp_install(const struct seccomp_plan *plan, struct seccomp_handover *handover, struct error *err)
 {
     if (plan->filter == NULL)
         return 0;

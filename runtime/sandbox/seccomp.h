@@ -40,7 +40,7 @@ int seccomp_plan(struct arena *a, const struct spec *spec, const struct seccomp_
  * are dropped. From here on the filter judges the runtime's own calls too.
  * With plan->notify, `handover` (from seccomp_handover_new; NULL otherwise) carries the listener to the
  * runtime, and the call returns when it has been taken: see seccomp_notify.h. */
-int seccomp_load(const struct seccomp_plan *plan, struct seccomp_handover *handover, struct error *err);
+int seccomp_install(const struct seccomp_plan *plan, struct seccomp_handover *handover, struct error *err);
 
 /* One object: origin, instructions, flags, listener. */
 void seccomp_describe(const struct seccomp_plan *plan, struct json_out *out);

@@ -11,7 +11,7 @@
  *   seccomp_handover_new
  *   clone ---------------------------------------->  …
  *   (told: about to load)                     <----  (tells: about to load)
- *   seccomp_notify_send: waits, takes, sends  <===>  seccomp_load: loads, waits
+ *   seccomp_notify_send: waits, takes, sends  <===>  seccomp_install: loads, waits
  *   seccomp_handover_free                            execve
  */
 #ifndef PYSBX_SANDBOX_SECCOMP_NOTIFY_H
@@ -33,7 +33,7 @@ void seccomp_handover_free(struct seccomp_handover *handover);
  * listener that the runtime keeps. Descriptor or negative errno: the process (pidfd) has ended before. */
 int seccomp_notify_take(struct seccomp_handover *handover, int pidfd, struct error *err);
 
-/* Process (seccomp_load calls it): publish the listener and wait until the runtime has it. Makes no system
+/* Process (seccomp_install calls it): publish the listener and wait until the runtime has it. Makes no system
  * call where the clock is in the vDSO. A runtime that does not answer in 30 seconds has died: the process
  * then ends by a trap, since it could not even be sure to be allowed to exit. */
 void seccomp_handover_give(struct seccomp_handover *handover, int listener);

@@ -358,7 +358,7 @@ static void test_annotation(void)
     spec.annotations.count = 0;
     is_int(seccomp_plan(&a, &spec, &context, &out, &err), 0, "no profile, no filter");
     is_str(out.origin, "none", "… which is said");
-    is_int(seccomp_load(&out, NULL, &err), 0, "… and nothing is loaded");
+    is_int(seccomp_install(&out, NULL, &err), 0, "… and nothing is loaded");
     arena_free(&a);
 }
 
@@ -370,7 +370,7 @@ static void test_load(void)
     if (pid == 0) {
         struct error err = {0};
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (seccomp_load(&p, NULL, &err) < 0)
+        if (seccomp_install(&p, NULL, &err) < 0)
             _exit(1);
         _exit(chdir("/") < 0 && errno == 95 && fchdir(-1) < 0 && errno == EBADF ? 0 : 2);
     }

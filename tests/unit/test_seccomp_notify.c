@@ -94,7 +94,7 @@ static pid_t start_process(const struct seccomp_plan *plan, struct seccomp_hando
     if (pid == 0) {
         struct error err = {0};
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (seccomp_load(plan, handover, &err) < 0)
+        if (seccomp_install(plan, handover, &err) < 0)
             _exit(1);
         _exit(mkdir("/tmp/test_notify.never", 0700) < 0 && errno == EOWNERDEAD ? 0 : 2);
     }
