@@ -28,7 +28,9 @@ ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(if $(CANNOT_PACK),
 # a tenth of its time. The large ones, libseccomp and libsystemd, are opened when they are first needed.
 static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,-l$(2))
 LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
-LDLIBS      := $(LIBRARIES) -ldl
+# A wheel cannot rely on a library of the host for filters: with LINK_SECCOMP=1 the dynamic program contains libseccomp.
+LINK_SECCOMP ?=
+LDLIBS      := $(LIBRARIES) $(if $(LINK_SECCOMP),-l:libseccomp.a) -ldl
 
 machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine 2>/dev/null)))
 MACHINE    := $(call machine_of,$(CC))
@@ -58,18 +60,20 @@ export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 # The program is static where musl and static libraries are there, and becomes the dynamic one beside it for what only
 # a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
 # The wrapper is for the machine that it runs on; for another one, what it does is done here, with the library beside it.
-MUSL_NATIVE := $(if $(filter $(MACHINE),$(call machine_of,musl-gcc)),musl-gcc)
+# So it is with SYSROOT, the directory that has the C libraries and headers if these are not the ones of this machine.
+SYSROOT     ?=
+MUSL_NATIVE := $(if $(SYSROOT),,$(if $(filter $(MACHINE),$(call machine_of,musl-gcc)),musl-gcc))
 MUSL        := $(if $(SANITIZED),,$(strip $(if $(MUSL_NATIVE),\
                $(shell sed -n 's/.*-specs "\(.*\)\/musl-gcc.specs".*/\1/p' "$$(command -v musl-gcc)"),\
-               $(patsubst %/libc.a,%,$(wildcard /usr/lib/$(MACHINE)-linux-musl/libc.a)))))
-MUSL_CC     := $(or $(MUSL_NATIVE),$(CC) -nostdinc -isystem /usr/include/$(MACHINE)-linux-musl \
+               $(patsubst %/libc.a,%,$(wildcard $(SYSROOT)/usr/lib/$(MACHINE)-linux-musl/libc.a)))))
+MUSL_CC     := $(or $(MUSL_NATIVE),$(CC) -nostdinc -isystem $(SYSROOT)/usr/include/$(MACHINE)-linux-musl \
                -isystem $(shell $(CC) -print-file-name=include 2>/dev/null))
 ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a 2>/dev/null)))
 STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
 # Headers of the kernel and of the libraries come after musl's own. What is small has few pages to be read.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
-                  -idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
+                  -idirafter $(SYSROOT)/usr/include -idirafter $(SYSROOT)/usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
 STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
 STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 
@@ -105,7 +109,7 @@ $(BUILD)/static/%.o: %.c $(BUILD)/compiled
 
 $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call quiet,CC)$(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
 
 # A module for any Python, so without a C library; its text is for eyes, not for the module.
 AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \

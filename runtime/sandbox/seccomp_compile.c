@@ -1,5 +1,5 @@
-/* Profile to program. libseccomp is opened here and nowhere else, by dlopen(3), since a run that finds its
- * program in the cache need not pay for it. seccomp_rule_add(3). */
+/* Profile to program. libseccomp is used here and nowhere else. It is opened by dlopen(3), so that a run that
+ * finds its program in the cache does not load it; in a wheel it is linked in. seccomp_rule_add(3). */
 #include "sandbox/seccomp_compile.h"
 
 #include <ctype.h>
@@ -115,18 +115,41 @@ bool seccomp_flag_supported(unsigned flag)
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flag, NULL) < 0 && errno == EFAULT;
 }
 
-/* What is used of libseccomp. The types are the header's, so that the compiler checks the calls. */
+/* The functions of libseccomp that are called. */
+#define FUNCTIONS(F)                                                                                         \
+    F(init)                                                                                                  \
+    F(release)                                                                                               \
+    F(arch_native)                                                                                           \
+    F(arch_add)                                                                                              \
+    F(attr_set)                                                                                              \
+    F(syscall_resolve_name)                                                                                  \
+    F(syscall_resolve_name_arch)                                                                             \
+    F(rule_add_array)                                                                                        \
+    F(export_bpf)
+
+/* The types are the header's, so that the compiler checks the calls. */
+#define POINTER(name) __typeof__(seccomp_##name) *name;
 static struct {
-    __typeof__(seccomp_init) *init;
-    __typeof__(seccomp_release) *release;
-    __typeof__(seccomp_arch_native) *arch_native;
-    __typeof__(seccomp_arch_add) *arch_add;
-    __typeof__(seccomp_attr_set) *attr_set;
-    __typeof__(seccomp_syscall_resolve_name) *resolve_name;
-    __typeof__(seccomp_syscall_resolve_name_arch) *resolve_name_arch;
-    __typeof__(seccomp_rule_add_array) *rule_add_array;
-    __typeof__(seccomp_export_bpf) *export_bpf;
+    FUNCTIONS(POINTER)
 } lib;
+
+#if defined(LINKED_SECCOMP) && !defined(STATIC_PROGRAM)
+
+/* A wheel cannot rely on libraries of the host, so its dynamic program contains libseccomp. The program is
+ * then the file that compiles profiles, and a cache entry is valid as long as that file does not change. */
+static int load_library(struct arena *a, const char **path, struct error *err)
+{
+    char own[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", own, sizeof(own));
+    if (n <= 0 || n == sizeof(own))
+        return error_set(err, n < 0 ? -errno : -ENAMETOOLONG, "read '/proc/self/exe'");
+    *path = arena_printf(a, "%.*s", (int)n, own);
+#define TAKE(name) lib.name = seccomp_##name;
+    FUNCTIONS(TAKE)
+    return 0;
+}
+
+#else
 
 static int load_library(struct arena *a, const char **path, struct error *err)
 {
@@ -140,20 +163,11 @@ static int load_library(struct arena *a, const char **path, struct error *err)
                           "linux.seccomp: the profile has to be compiled, and '%s' (2.5 or later) cannot be "
                           "loaded: %s",
                           LIBRARY, dlerror());
+#define SLOT(name) {"seccomp_" #name, &lib.name},
     const struct {
         const char *name;
         void *slot;
-    } symbols[] = {
-        {"seccomp_init", &lib.init},
-        {"seccomp_release", &lib.release},
-        {"seccomp_arch_native", &lib.arch_native},
-        {"seccomp_arch_add", &lib.arch_add},
-        {"seccomp_attr_set", &lib.attr_set},
-        {"seccomp_syscall_resolve_name", &lib.resolve_name},
-        {"seccomp_syscall_resolve_name_arch", &lib.resolve_name_arch},
-        {"seccomp_rule_add_array", &lib.rule_add_array},
-        {"seccomp_export_bpf", &lib.export_bpf},
-    };
+    } symbols[] = {FUNCTIONS(SLOT)};
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         void *address = dlsym(handle, symbols[i].name);
         if (address == NULL)
@@ -165,6 +179,8 @@ static int load_library(struct arena *a, const char **path, struct error *err)
     *path = known ? arena_strdup(a, map->l_name) : "";
     return 0;
 }
+
+#endif
 
 static void release_context(scmp_filter_ctx *ctx)
 {
@@ -282,7 +298,7 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
         return ret;
     for (size_t i = 0; i < rule->names.count; i++) {
         const char *name = rule->names.items[i];
-        int number = lib.resolve_name(name);
+        int number = lib.syscall_resolve_name(name);
         if (number == __NR_SCMP_ERROR) {
             if (fail_unknown)
                 return error_set(err, -EINVAL,
@@ -309,7 +325,7 @@ static int highest_number(const struct spec_seccomp *profile, uint32_t arch)
     for (size_t i = 0; i < profile->syscalls.count; i++) {
         const struct str_list *names = &profile->syscalls.items[i].names;
         for (size_t j = 0; j < names->count; j++) {
-            int number = lib.resolve_name_arch(arch, names->items[j]);
+            int number = lib.syscall_resolve_name_arch(arch, names->items[j]);
             if (number > highest)
                 highest = number;
         }
