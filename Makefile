@@ -1,5 +1,5 @@
 # pysbx-runtime: build, install, test. Every other target calls a script that can be run by hand.
-VERSION := 0.1.0
+VERSION := $(shell contrib/packaging/version)
 COMMIT  := $(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
 PREFIX  ?= /usr/local

@@ -6,7 +6,7 @@
  * for the lines "commit: " and "spec: ". */
 extern const char version_text[];
 
-/* "0.1.0" and the commit it was built from ("unknown" outside a repository). */
+/* The version and the commit it was built from ("unknown" outside a repository). */
 extern const char version_number[], version_commit[];
 
 /* Both, to tell builds from each other. */

@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from pysbx.command import completion, options, run, serve, show
 from pysbx.errors import DependencyInstallError, SandboxError
+from pysbx.version import VERSION
 
 # The runtime's own failures, as Podman has them.
 FAILURE = 125
@@ -18,7 +18,7 @@ FAILURE = 125
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pysbx", description="Run Python nobody has read, in a sandbox.")
-    parser.add_argument("--version", action="version", version=f"pysbx {version('pysbx')}")
+    parser.add_argument("--version", action="version", version=f"pysbx {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     one = commands.add_parser(
