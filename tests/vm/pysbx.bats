@@ -4,11 +4,10 @@
 
 load vm.bash
 
-# As it is installed: the profiles are kept elsewhere in the repository.
+# As it is installed: in the repository the profiles are a link.
 setup_file() {
     local root=$TESTS/..
-    cp -r "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
-    cp -r "$root/config/profiles" "$BATS_FILE_TMPDIR/pysbx/"
+    cp -rL "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
     export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
 }
 
