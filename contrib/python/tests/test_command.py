@@ -505,7 +505,7 @@ def test_completion_in_a_shell_that_somebody_types_into(tmp_path: Path) -> None:
     os.write(terminal, b"source ./script; pysbx() { printf 'got:%s;' \"$@\"; echo; }; PS1=rea''dy:\n")
     until = reader(terminal)
     for typed, got in (
-        (b"pysbx ru\t--wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
+        (b"pysbx run --wa\treq\tfile-t\t\n", b"got:run;got:--warm;got:require;got:file-to-run.py;"),
         (b"pysbx dep\tins\t\n", b"got:deps;got:install;"),
         (b"pysbx run --warm=o\t\n", b"off;"),
     ):

@@ -76,13 +76,16 @@ def _runtime() -> Check:
         path = runtime.find_runtime()
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
     except SandboxError as error:
-        return Check("runtime", "failure", str(error), "make && sudo make install, in a clone of pysbx-runtime")
+        remedy = "install a wheel of pysbx, or in a clone of pysbx-runtime: make && sudo make install"
+        return Check("runtime", "failure", str(error), remedy)
     except (OSError, subprocess.SubprocessError) as error:
         return Check("runtime", "failure", f"{error}", "install the runtime again: make && sudo make install")
     if not said.startswith("pysbx-runtime version "):
         found = f"{path} is another program: {said[:80]!r}"
         return Check("runtime", "failure", found, "let PYSBX_RUNTIME be the path of pysbx-runtime, or unset it")
-    return Check("runtime", "ok", f"{path}: {said.splitlines()[0]}")
+    choice = runtime.choose_runtime()
+    unused = f"; '{choice.unused}' on PATH is not used: set PYSBX_RUNTIME to use it" if choice.unused else ""
+    return Check("runtime", "ok", f"{path}: {said.splitlines()[0]}; {choice.reason}{unused}")
 
 
 def _namespaces() -> Check:

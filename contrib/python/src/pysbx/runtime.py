@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from pysbx.errors import PlatformNotSupportedError, SandboxStartupError
 from pysbx.places import private_directory, run_directory
 
+# In a wheel, which has the tree that `make install` makes: the static program finds the dynamic one beside itself.
+BUNDLED = Path(__file__).parent / "bundled" / "bin" / "pysbx-runtime"
 # Besides PATH: where `make install` puts it, which is in nobody's PATH on some systems.
 USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
 # A command that only looks or kills is done in milliseconds; this is for a machine under heavy load.
@@ -21,27 +24,55 @@ COMMAND_TIMEOUT_SEC = 30.0
 VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The runtime that is used.
+
+    Attributes:
+        path: of the program.
+        reason: why it is this one.
+        unused: another pysbx-runtime, the first one of PATH, that is not used; or "".
+    """
+
+    path: str
+    reason: str
+    unused: str = ""
+
+
 @cache
-def find_runtime() -> str:
-    """Return the path of the runtime: $PYSBX_RUNTIME, else by PATH, else where it is usually installed.
+def choose_runtime() -> Choice:
+    """Choose the runtime: $PYSBX_RUNTIME, else the one of this package, else by PATH, else a usual place.
 
     Raises:
         PlatformNotSupportedError: this is not Linux.
-        SandboxStartupError: it is not there.
+        SandboxStartupError: there is none.
     """
     if sys.platform != "linux":
         raise PlatformNotSupportedError(
             f"sandboxes are made of namespaces, which {sys.platform} has not got: use Linux"
         )
     given = os.environ.get("PYSBX_RUNTIME")
-    candidates = [given] if given else [shutil.which("pysbx-runtime"), *USUAL_PLACES]
-    for candidate in candidates:
+    on_path = shutil.which("pysbx-runtime") or ""
+    candidates = [(str(BUNDLED), "it is part of this package"), (on_path, "it is the first one on PATH")]
+    candidates += [(place, "there is none on PATH") for place in USUAL_PLACES]
+    if given:
+        candidates = [(given, "PYSBX_RUNTIME names it")]
+    for candidate, reason in candidates:
         if candidate and os.access(candidate, os.X_OK) and Path(candidate).is_file():
-            return str(Path(candidate).absolute())
-    where = f"$PYSBX_RUNTIME is '{given}'" if given else "it is not in PATH"
+            unused = on_path if on_path and not os.path.samefile(on_path, candidate) else ""
+            return Choice(str(Path(candidate).absolute()), reason, unused)
+    where = f"PYSBX_RUNTIME is '{given}'"
+    if not given:
+        where = f"this package was built without one, and it is neither on PATH nor {' nor '.join(USUAL_PLACES)}"
     raise SandboxStartupError(
-        f"program pysbx-runtime not found ({where}): install it with `make install`, or set PYSBX_RUNTIME"
+        f"program pysbx-runtime not found ({where}): install a wheel of pysbx, or the runtime with `make install`, "
+        "or set PYSBX_RUNTIME"
     )
+
+
+def find_runtime() -> str:
+    """Return the path of the runtime; for errors see choose_runtime."""
+    return choose_runtime().path
 
 
 @cache

@@ -8,9 +8,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pysbx.command import completion, options, run, serve, show
+from pysbx.command import completion, installing, options, run, serve, show
 from pysbx.errors import DependencyInstallError, SandboxError
-from pysbx.version import VERSION
 
 # The runtime's own failures, as Podman has them.
 FAILURE = 125
@@ -18,7 +17,7 @@ FAILURE = 125
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pysbx", description="Run Python nobody has read, in a sandbox.")
-    parser.add_argument("--version", action="version", version=f"pysbx {VERSION}")
+    parser.add_argument("--version", action=installing.ShowVersion, help="show the version and the runtime")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     one = commands.add_parser(
@@ -71,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("doctor", help="say what this machine lacks, and what to do about it")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(function=show.show_doctor)
+
+    installing.add(commands.add_parser("runtime", help="install the runtime of this package, or remove it"))
 
     for name, text, otherwise in (
         ("serve", "run code for other programs, by HTTP", "default: http.sock in the package's directory"),
