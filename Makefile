@@ -242,6 +242,7 @@ SETUP_check-fuzz := build fuzz
 SETUP_check-self := build test
 SETUP_bench := build bench python
 SETUP_lint := build lint
+SETUP_docs := docs
 SETUP_deb := build packaging
 SETUP_rpm := build packaging
 
@@ -356,6 +357,9 @@ check-packages: all deb ## install, use and remove the package of Debian
 bench: all ## measure beside crun and runc
 	@tests/bench/run $(BENCH_OPTIONS)
 
+docs: ## build the documentation as a site; checks its links
+	@BUILD='$(abspath $(BUILD))' contrib/docs/build
+
 lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
@@ -368,4 +372,4 @@ FORCE:
 .PHONY: help all install install-hook uninstall deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-root check-sanitized-user \
-        check-packages fuzz check-fuzz bench lint clean FORCE
+        check-packages fuzz check-fuzz bench docs lint clean FORCE

@@ -7,7 +7,7 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo fresh test lint bench vm python fuzz conformance packaging
+Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
@@ -20,6 +20,7 @@ demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap 
 fresh       | mmdebstrap git util-linux                                                               | git util-linux
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy python3 python3-venv                  | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy python3 ruff
+docs        | python3 python3-venv                                                                              | python3
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
 python      | curl python3-venv openssl                                                                       | curl python3 openssl

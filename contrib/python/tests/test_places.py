@@ -104,7 +104,7 @@ def test_what_somebody_has_deleted_is_made_again() -> None:
 
 def test_the_first_example_of_the_readme() -> None:
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    example = re.search(r"```python\n(.*?)```\s+```output\n(.*?)```", readme, re.DOTALL)
     assert example is not None
     done = subprocess.run([sys.executable, "-c", example[1]], capture_output=True, text=True, check=True)
-    assert done.stdout == "42\n"
+    assert done.stdout == example[2]

@@ -60,9 +60,10 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
         start(service)
 
 
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     readme = Path(__file__).parents[1] / "README.md"
-    (example,) = re.findall(r"```sh\n(call\(\).*?)```", readme.read_text(), re.DOTALL)
+    page = Path(__file__).parents[2] / "docs" / "pages" / "how-to" / "service.md"
+    (example,) = re.findall(r"```sh\n(call\(\).*?)```", page.read_text(), re.DOTALL)
     if "--json" not in subprocess.run(["curl", "--help", "all"], capture_output=True, text=True, check=False).stdout:
         pytest.skip("this curl is older than 7.82, and has no option --json")
     with server(listen="") as service:

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Draw what a terminal has shown as an SVG: usage: recording.py COMMAND CAST SVG.
+
+CAST is a recording of COMMAND by `asciinema rec` (asciicast version 2). The SVG shows each line when it was complete, with long
+waits shortened. A viewer without animations, or with animations switched off, shows all lines at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+# rich takes its font from another server; here the viewer's own is used.
+FONTS = re.compile(r"@font-face \{\{.*?\}\}\n", re.DOTALL)
+FONT = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
+LONGEST_WAIT_SEC = 0.7
+WIDTH = 100
+NAME = "demo"
+
+
+def lines_of(cast: Path) -> list[tuple[float, str]]:
+    """Return the lines that a terminal shows at the end, each with the time at which it was complete."""
+    found = []
+    pending = ""
+    for event in cast.read_text(encoding="utf-8").splitlines()[1:]:
+        time, kind, data = json.loads(event)
+        if kind != "o":
+            continue
+        pending += data
+        *complete, pending = pending.split("\n")
+        # A line of progress is written again and again from its beginning.
+        found += [(time, line.rstrip("\r").rpartition("\r\x1b[K")[2].rpartition("\r")[2]) for line in complete]
+    return found
+
+
+def style_of(times: list[float]) -> str:
+    """Return the style sheet that shows each line at its time."""
+    rules, now, before = [], 0.0, 0.0
+    for number, time in enumerate(times):
+        now += min(time - before, LONGEST_WAIT_SEC)
+        before = time
+        rules.append(f'[clip-path="url(#{NAME}-line-{number})"] {{ animation-delay: {now:.2f}s }}')
+    return "\n".join(
+        (
+            "@keyframes appear { from { visibility: hidden } to { visibility: visible } }",
+            "@media (prefers-reduced-motion: no-preference) {",
+            f".{NAME}-matrix text {{ animation: appear 1ms both }}",
+            *rules,
+            "}",
+        )
+    )
+
+
+def draw(command: str, lines: list[tuple[float, str]]) -> str:
+    """Return the SVG of a command and its lines."""
+    from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: PLC0415 # the format is documented, its default is not
+
+    console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w"), force_terminal=True)
+    times = []
+    for time, line in [(0.0, f"\x1b[1m$ {command}\x1b[0m"), *lines]:
+        # A long line of the terminal takes several.
+        for part in Text.from_ansi(line).wrap(console, WIDTH) or [Text("")]:
+            console.print(part)
+            times.append(time)
+    form = FONTS.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code, monospace", FONT)
+    svg = console.export_svg(title=command, theme=MONOKAI, code_format=form, unique_id=NAME)
+    return svg.replace("</style>", style_of(times) + "\n</style>", 1)
+
+
+def main() -> int:
+    """Draw a recording, and return the exit status."""
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    command, cast, svg = sys.argv[1:]
+    Path(svg).write_text(draw(command, lines_of(Path(cast))) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
