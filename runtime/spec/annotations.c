@@ -15,9 +15,9 @@
 #define COMPARED_MAX 32 /* what is longer is not compared: it is no slip of the finger */
 #define NAMED_MAX    4  /* ignored annotations that a warning names */
 
-/* Sorted by name, but for exceptions from a prefix, which come first. README.md, SECURITY.md and
- * pysbx-runtime(8) list them for their readers, and hooks/require-sandbox refuses those that are honoured and
- * not harmless. */
+/* Sorted by name, but for exceptions from a prefix, which come first. SECURITY.md,
+ * contrib/docs/pages/reference/annotations.md and pysbx-runtime(8) list them for their readers, and
+ * hooks/require-sandbox refuses those that are honoured and not harmless. */
 static const struct annotation table[] = {
     /* Podman itself sets these two for --stop-signal and --stop-timeout: how systemd stops the scope. */
     {ANNOTATION_SYSTEMD_PROPERTY "KillSignal", ANNOTATION_HARMLESS, NULL},

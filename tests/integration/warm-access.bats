@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Whatever way an import looks at its surroundings, a snapshot with what it saw is for containers that look the same
-# there: README.md, "Only the time differs". The rows are in tests/warm/accesses.py.
+# there: contrib/docs/pages/explanation/snapshots.md, "When a snapshot is used". The rows are in tests/warm/accesses.py.
 # images: python
 # slow: some two hundred snapshots
 # once: imports are observed in the same way in both modes

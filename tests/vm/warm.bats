@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Warm starts under SELinux, enforcing: a program that is not executed has the label that it would have been executed
-# with, and no other right; README.md, "Warm start", config/README.md, "selinux/pysbx.cil".
+# with, and no other right; contrib/docs/pages/how-to/selinux.md.
 
 load vm.bash
 

@@ -99,7 +99,7 @@ def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
     except SandboxError as error:
-        return Check("a sandbox", "failure", str(error), "see Troubleshooting in the README of pysbx-runtime")
+        return Check("a sandbox", "failure", str(error), "see the page Troubleshooting of the documentation")
     if done.value != "2":
         return Check("a sandbox", "failure", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
     return Check("a sandbox", "ok", f"starts and ends in {done.usage.wall_sec * 1000:.0f} ms")
