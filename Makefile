@@ -80,7 +80,7 @@ STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 .DEFAULT_GOAL := all
 # A target with a text after two hash marks is listed.
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z_.-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
 
 all: $(PROGRAMS) ## build the runtime
 
@@ -363,6 +363,11 @@ docs: ## build the documentation as a site; checks its links
 lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
+
+# From the commands that make would run to build everything anew.
+compile_commands.json: FORCE ## the commands of the compiler, for clangd
+	@$(MAKE) --no-print-directory --dry-run --always-make V=1 $(OBJECTS) $(UNIT_TESTS:%=%.o) | sed -e ':a' -e '/\\$$/{N;s/\\\n *//;ba' -e '}' | \
+	    awk -v DIRECTORY='$(CURDIR)' -f runtime/compile-commands.awk >$@.new && mv $@.new $@
 
 clean: ## remove build/
 	rm -rf '$(BUILD)'
