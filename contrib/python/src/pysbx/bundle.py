@@ -315,6 +315,9 @@ def prepare(
     """
     found = limits.enforcement()
     if policy.limits == "strict":
+        if found.missing:
+            limits.look_again()
+            found = limits.enforcement()
         limits.require_cgroups(policy, found)
     if isinstance(policy.network, tuple):
         proxies = proxy.directory_for(policy.network, private=policy.private_hosts)

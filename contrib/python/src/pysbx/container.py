@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from pysbx import frame, proxy, reaper, runtime
+from pysbx import frame, limits, proxy, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
@@ -432,6 +432,7 @@ class Container:
         if self.version is None:
             # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
             said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
+            limits.forget()
             raise SandboxStartupError(said.removeprefix("pysbx-runtime: "))
         raise Ended(self._code)
 

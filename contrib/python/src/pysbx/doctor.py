@@ -121,6 +121,7 @@ def _warm() -> Check:
 
 def _cgroups() -> Check:
     try:
+        limits.look_again()
         found = limits.enforcement()
     except SandboxError as error:
         return Check("limits", "failure", str(error))

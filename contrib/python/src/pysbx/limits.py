@@ -18,11 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import quotas, uncounted
+from pysbx import findings, quotas, uncounted
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.places import run_directory
 from pysbx.policy import MIB, Policy
-from pysbx.runtime import kill, try_to_create
+from pysbx.runtime import environment, find_runtime, kill, try_to_create
+from pysbx.version import VERSION
 
 Json = dict[str, Any]
 
@@ -35,6 +36,10 @@ CONTROLLERS = ("memory", "cpu", "pids")
 MANAGERS: tuple[tuple[str, ...], ...] = ((), ("--systemd-cgroup",))
 # sd_booted(3)
 SYSTEMD = "/run/systemd/system"
+# What is found out by containers that are tried holds for other programs for so long: a cgroup may get processes or
+# lose them meanwhile, on which it depends what can be made beside it.
+FOUND_SEC = 600.0
+FOUND = "limits"
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,7 @@ def _enforcement(manager: tuple[str, ...]) -> Enforcement:
     )
 
 
-@cache
-def enforcement() -> Enforcement:
-    """Find out, once, which controllers the runtime can use for the caller, and by which manager."""
+def _try_managers() -> Enforcement:
     best = _enforcement(MANAGERS[0])
     for manager in MANAGERS[1:] if os.path.isdir(SYSTEMD) else ():
         if not best.missing:
@@ -130,13 +133,86 @@ def enforcement() -> Enforcement:
     return best
 
 
-@cache
-def refused_parameters() -> frozenset[str]:
-    """Find out, once, which kernel parameters this kernel does not let a container's own namespaces have."""
-    wanted = quotas.parameters() | uncounted.parameters(Policy(network="localhost"), counted=False)
+def _try_parameters() -> frozenset[str]:
+    wanted = _wanted_parameters()
     if not _complaint((), MANAGERS[0], wanted):
         return frozenset()
     return frozenset(name for name, value in wanted.items() if _complaint((), MANAGERS[0], {name: value}))
+
+
+def _wanted_parameters() -> dict[str, str]:
+    return quotas.parameters() | uncounted.parameters(Policy(network="localhost"), counted=False)
+
+
+def _cgroups() -> list[str]:
+    """Return what the kernel says of the caller's cgroup and of the one above it."""
+    own = next((line[3:] for line in findings.text_of("/proc/self/cgroup").splitlines() if line.startswith("0::")), "")
+    mounts = (
+        line.split(" ") for line in findings.text_of("/proc/self/mountinfo").splitlines() if " - cgroup2 " in line
+    )
+    top = next((fields[4] for fields in mounts), "")
+    said = [own, top]
+    for directory in (f"{top}{own}", os.path.dirname(f"{top}{own}")):
+        if os.path.isdir(directory):
+            about = os.stat(directory)
+            said.append(f"{about.st_ino} {about.st_uid} {about.st_gid} {about.st_mode:o}")
+        said += [findings.text_of(f"{directory}/cgroup.{name}") for name in ("controllers", "subtree_control", "type")]
+    return said
+
+
+def _circumstances() -> list[object]:
+    """Return what decides which limits the runtime can enforce for the caller."""
+    runtime = find_runtime()
+    spaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("cgroup", "mnt", "net", "user")]
+    boot = findings.text_of("/proc/sys/kernel/random/boot_id")
+    caller = [os.geteuid(), os.getegid(), *os.getgroups(), findings.text_of("/proc/self/uid_map"), environment()]
+    wanted = [VERSION, CONTROLLERS, _wanted_parameters()]
+    return [runtime, findings.identity(runtime), boot, spaces, _cgroups(), os.path.isdir(SYSTEMD), caller, wanted]
+
+
+def _as_found(content: Any) -> tuple[Enforcement, frozenset[str]] | None:
+    """Return what an earlier program has found, or None if that is not what it should be."""
+    try:
+        by, reason, manager, refused = content
+        found = Enforcement({name: by[name] for name in CONTROLLERS}, reason, tuple(manager))
+        known = found.manager in MANAGERS and isinstance(reason, str) and set(refused) <= set(_wanted_parameters())
+        return (found, frozenset(refused)) if known and set(found.by.values()) <= {"cgroup", "rlimit"} else None
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+@cache
+def _found() -> tuple[Enforcement, frozenset[str], bool]:
+    """Return both findings, and whether an earlier program has made them."""
+    circumstances = _circumstances()
+    kept = _as_found(findings.load(FOUND, circumstances, FOUND_SEC))
+    if kept:
+        return *kept, True
+    best, refused = _try_managers(), _try_parameters()
+    findings.save(FOUND, circumstances, [dict(best.by), best.reason, best.manager, sorted(refused)])
+    return best, refused, False
+
+
+def enforcement() -> Enforcement:
+    """Find out, once, which controllers the runtime can use for the caller, and by which manager."""
+    return _found()[0]
+
+
+def refused_parameters() -> frozenset[str]:
+    """Find out, once, which kernel parameters this kernel does not let a container's own namespaces have."""
+    return _found()[1]
+
+
+def look_again() -> None:
+    """Find out anew what is not this program's own finding: before anything is refused because of it."""
+    if _found()[2]:
+        forget()
+        _found.cache_clear()
+
+
+def forget() -> None:
+    """Let the next program find out for itself: no container could be started by what was found."""
+    findings.forget(FOUND)
 
 
 def parameters(policy: Policy, found: Enforcement) -> dict[str, str]:

@@ -13,9 +13,11 @@ import os
 import py_compile
 import shutil
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
+from pysbx import findings
 from pysbx.errors import SandboxStartupError
 from pysbx.places import private_directory, run_directory
 
@@ -27,6 +29,7 @@ PRELOAD = (f"{MODULE}.worker", "asyncio")
 # was so by the prewarmed interpreter that it continues from.
 PROGRAM = f"import sys; warm = '{MODULE}.worker' in sys.modules; from {MODULE}.worker import main; main(warm=warm)"
 LIBRARIES = ("cloudpickle", "msgpack")
+SETTLED_SEC = 2.0
 PROXIES = "/run/pysbx-proxies"
 
 
@@ -41,8 +44,31 @@ def _sources() -> dict[str, Path]:
     return {MODULE: Path(__file__).parent / "inside", **{name: _source(name) for name in LIBRARIES}}
 
 
-def _files(source: Path) -> list[Path]:
-    return sorted(file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+def _files() -> list[tuple[str, str]]:
+    """Return the name in the sandbox and the path of each file, sorted."""
+    found = []
+    for library, source in _sources().items():
+        for top, directories, names in os.walk(source):
+            directories[:] = [name for name in directories if name != "__pycache__"]
+            paths = (os.path.join(top, name) for name in names)
+            found += [(f"{library}/{os.path.relpath(path, source)}", path) for path in paths if os.path.isfile(path)]
+    return sorted(found)
+
+
+def _content(files: list[tuple[str, str]]) -> str:
+    """Return a name for the content of files: a hash, which an earlier program may have computed."""
+    identities = [[name, path, *findings.identity(path)] for name, path in files]
+    kept = findings.load("payload", identities)
+    if isinstance(kept, str):
+        return kept
+    content = hashlib.sha256()
+    for name, path in files:
+        content.update(f"{name}\0".encode() + Path(path).read_bytes())
+    found = content.hexdigest()[:24]
+    # The kernel's clock for files moves in steps: a file that was written just now may be written to again unnoticed.
+    if max(os.stat(path).st_ctime for _, path in files) < time.time() - SETTLED_SEC:
+        findings.save("payload", identities, found)
+    return found
 
 
 def _open_to_read(directory: Path) -> None:
@@ -55,13 +81,14 @@ def _open_to_read(directory: Path) -> None:
 @cache
 def directory() -> Path:
     """Return the directory that is mounted at TARGET, making it if there is none for this version yet."""
-    content = hashlib.sha256()
-    for name, source in _sources().items():
-        for file in _files(source):
-            content.update(f"{name}/{file.relative_to(source)}\0".encode() + file.read_bytes())
-    path = private_directory(run_directory() / "payload") / content.hexdigest()[:24]
-    if path.is_dir():
-        return path
+    path = private_directory(run_directory() / "payload") / _content(_files())
+    if not path.is_dir():
+        _make(path)
+    return path
+
+
+def _make(path: Path) -> None:
+    """Copy and compile what belongs into the directory; another program may be doing the same."""
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
     try:
         for name, source in _sources().items():
@@ -77,4 +104,3 @@ def directory() -> Path:
         shutil.rmtree(made, ignore_errors=True)
         if not path.is_dir():
             raise
-    return path
