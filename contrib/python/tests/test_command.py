@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.command.run import visible
+from pysbx.command.text import visible
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 

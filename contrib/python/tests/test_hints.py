@@ -103,4 +103,4 @@ def test_names_made_to_be_hard_to_compare(length: int) -> None:
 
 def test_what_is_not_known_has_no_hint() -> None:
     assert hint("CustomError", "x") is None
-    assert len({(kind, pattern.pattern) for kind, pattern, _ in RULES}) == len(RULES)
+    assert len({(kind, pattern) for kind, pattern, _ in RULES}) == len(RULES)

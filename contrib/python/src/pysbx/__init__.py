@@ -1,26 +1,34 @@
-"""Run Python nobody has read, each call in a fresh container of pysbx-runtime."""
+"""Run Python nobody has read, each call in a fresh container of pysbx-runtime.
 
-from pysbx.decorator import sandbox, sandbox_async
-from pysbx.errors import (
-    DependencyInstallError,
-    ForgedAnswerError,
-    LimitsNotEnforceableError,
-    PlatformNotSupportedError,
-    PodmanNotInstalledError,
-    PolicyViolationError,
-    SandboxError,
-    SandboxExecutionError,
-    SandboxMemoryError,
-    SandboxStartupError,
-    SandboxTimeoutError,
-    SerializationError,
-    Violation,
-)
-from pysbx.execution import Execution, ExecutionError, run_code
-from pysbx.hints import ErrorReport, explain
-from pysbx.interpreter import Mount
-from pysbx.keywords import SandboxOptions
-from pysbx.session import Sandbox
+Importing the package imports none of its modules. A name is looked up in its module at first use (PEP 562), because
+the modules behind all names take longer to import than a sandbox takes to start.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pysbx.decorator import sandbox, sandbox_async
+    from pysbx.errors import (
+        DependencyInstallError,
+        ForgedAnswerError,
+        LimitsNotEnforceableError,
+        PlatformNotSupportedError,
+        PodmanNotInstalledError,
+        PolicyViolationError,
+        SandboxError,
+        SandboxExecutionError,
+        SandboxMemoryError,
+        SandboxStartupError,
+        SandboxTimeoutError,
+        SerializationError,
+        Violation,
+    )
+    from pysbx.execution import Execution, ExecutionError, run_code
+    from pysbx.hints import ErrorReport, explain
+    from pysbx.interpreter import Mount
+    from pysbx.keywords import SandboxOptions
+    from pysbx.session import Sandbox
 
 __all__ = [
     "DependencyInstallError",
@@ -47,3 +55,47 @@ __all__ = [
     "sandbox",
     "sandbox_async",
 ]
+
+# The module of each name of __all__.
+_MODULES = {
+    "decorator": ("sandbox", "sandbox_async"),
+    "errors": (
+        "DependencyInstallError",
+        "ForgedAnswerError",
+        "LimitsNotEnforceableError",
+        "PlatformNotSupportedError",
+        "PodmanNotInstalledError",
+        "PolicyViolationError",
+        "SandboxError",
+        "SandboxExecutionError",
+        "SandboxMemoryError",
+        "SandboxStartupError",
+        "SandboxTimeoutError",
+        "SerializationError",
+        "Violation",
+    ),
+    "execution": ("Execution", "ExecutionError", "run_code"),
+    "hints": ("ErrorReport", "explain"),
+    "interpreter": ("Mount",),
+    "keywords": ("SandboxOptions",),
+    "session": ("Sandbox",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+# Type checkers read the imports above. They would accept any name of a module that has a __getattr__.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import the module of a name, and keep what the name stands for."""
+        from importlib import import_module  # noqa: PLC0415 (not needed to import the package)
+
+        if name in _MODULES:
+            return import_module(f"pysbx.{name}")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'pysbx' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
+        value = globals()[name] = getattr(import_module(f"pysbx.{_MODULE_OF[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        """Return the names that an import binds, and those that a first use binds."""
+        return sorted({*globals(), *__all__, *_MODULES})

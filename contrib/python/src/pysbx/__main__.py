@@ -1,8 +1,6 @@
-"""`python -m pysbx`: the command pysbx."""
+"""`python -m pysbx`: the command line, as the program pysbx has it."""
 
-import sys
-
-from pysbx.command import main
+from pysbx.command import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import beneath, limits, payload, profiles, proxy, quotas, sockets, uncounted
+from pysbx import limits, payload, profiles, quotas, sockets, uncounted
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
 from pysbx.interpreter import Interpreter, Mount, certificates
@@ -259,6 +258,8 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
 
 def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
     """Write a bundle into an empty directory."""
+    from pysbx import beneath  # noqa: PLC0415 (most programs find their bundle made)
+
     (bundle / "rootfs").mkdir()
     root = os.open(bundle / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -287,6 +288,26 @@ def _forget_unused(top: Path) -> None:
     for path in top.iterdir():
         if path.stat().st_mtime < time.time() - UNUSED_SEC:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _make(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
+    """Make a bundle that is not there yet."""
+    import tempfile  # noqa: PLC0415 (most programs find their bundle made)
+
+    _forget_unused(path.parent)
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
+    made.chmod(0o755)
+    try:
+        _write(made, config, links)
+        made.rename(path)
+    except SandboxStartupError:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    except OSError:
+        # Somebody else was first: theirs is the same, for its name says so.
+        shutil.rmtree(made, ignore_errors=True)
+        if not (path / "config.json").is_file():
+            raise
 
 
 def _check_sources(mounts: Iterable[Mount]) -> None:
@@ -320,6 +341,8 @@ def prepare(
             found = limits.enforcement()
         limits.require_cgroups(policy, found)
     if isinstance(policy.network, tuple):
+        from pysbx import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
+
         proxies = proxy.directory_for(policy.network, private=policy.private_hosts)
         extra = (Mount(str(proxies), payload.PROXIES), *extra)
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
@@ -333,18 +356,5 @@ def prepare(
     if (path / "config.json").is_file():
         os.utime(path)
     else:
-        _forget_unused(path.parent)
-        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
-        made.chmod(0o755)
-        try:
-            _write(made, config, interpreter.links)
-            made.rename(path)
-        except SandboxStartupError:
-            shutil.rmtree(made, ignore_errors=True)
-            raise
-        except OSError:
-            # Somebody else was first: theirs is the same, for its name says so.
-            shutil.rmtree(made, ignore_errors=True)
-            if not (path / "config.json").is_file():
-                raise
+        _make(path, config, interpreter.links)
     return Bundle(path, policy, found)

@@ -11,15 +11,16 @@ import textwrap
 import weakref
 from collections.abc import Callable, Iterable
 from types import CodeType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pysbx.container import Container, Message, OutputCallback
-from pysbx.decode import FindClass, decode
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SerializationError
 from pysbx.options import Options, prepare
 from pysbx.outcome import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
-from pysbx.pack import pack
 from pysbx.policy import Policy
+
+if TYPE_CHECKING:
+    from pysbx.decode import FindClass
 
 Result = Literal["typed", "pickle"]
 
@@ -88,6 +89,8 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
         except Exception as error:  # whatever the classes in it raise
             raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
     if result == "typed" and isinstance(answer.get("value"), bytes):
+        from pysbx.decode import decode  # noqa: PLC0415 (not needed to decorate a function)
+
         return decode(answer["value"], find_class)
     raise ForgedAnswerError(MALFORMED)
 
@@ -117,6 +120,8 @@ def request_for(
     Raises:
         ValueError: there is no such result.
     """
+    from pysbx.pack import pack  # noqa: PLC0415 (cloudpickle: not needed to decorate a function)
+
     check_result(result)
     request: Message = {
         "op": "call",

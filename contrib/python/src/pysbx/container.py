@@ -21,10 +21,11 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from pysbx import frame, limits, proxy, reaper, runtime
+from pysbx import frame, limits, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
+from pysbx.policy import Policy
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -58,6 +59,15 @@ def open_process(pid: int) -> int:
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "pidfd_open")
     return descriptor
+
+
+def _proxy_for(policy: Policy) -> str:
+    """Start the proxy of a policy that names hosts, if it does not run yet; return the name of its socket, or ""."""
+    if not isinstance(policy.network, tuple):
+        return ""
+    from pysbx import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
+
+    return proxy.ensure(policy)
 
 
 @dataclass(frozen=True)
@@ -163,7 +173,7 @@ class Container:
         self._peak = 0.0
         self._began = time.monotonic()
         self.name = f"{reaper.prefix()}{next(_numbers)}"
-        self._proxy = proxy.ensure(bundle.policy)
+        self._proxy = _proxy_for(bundle.policy)
         self.sender = 0
         self._identifies = False
         self._start(bundle, snapshot)

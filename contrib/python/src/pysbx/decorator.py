@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 from pysbx.call import Result, call, check_result
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options
-from pysbx.threads import run_in_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,6 +107,8 @@ def _asynchronous(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     @functools.wraps(plain)
     async def wrapper(*arguments: Any, **named: Any) -> Any:
+        from pysbx.threads import run_in_thread  # noqa: PLC0415 (asyncio: whoever gets here has it)
+
         work = functools.partial(call, config, plain, arguments, named, result=result, types=types)
         return await run_in_thread(lambda cancel: work(cancel=cancel))
 

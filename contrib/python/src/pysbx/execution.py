@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pysbx import hints
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Message, OutputCallback, Usage
 from pysbx.errors import (
@@ -24,7 +23,7 @@ from pysbx.errors import (
 )
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import crash, exchange, names_of, text, violations_of
+from pysbx.outcome import crash, exchange, hint_for, names_of, text, violations_of
 
 NAME = "<sandbox>"
 WORK = PurePosixPath("/work")
@@ -226,7 +225,7 @@ def _error(answer: Message) -> ExecutionError | None:
         message,
         line if isinstance(line, int) else None,
         text(described, "traceback"),
-        hints.hint(kind, message, names_of(described)),
+        hint_for(kind, message, names_of(described)),
     )
 
 
@@ -253,13 +252,13 @@ def outcome(answer: Message) -> dict[str, Any]:
 
 
 def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
-    return ExecutionError(kind, str(error), hint=hints.hint(kind, str(error)))
+    return ExecutionError(kind, str(error), hint=hint_for(kind, str(error)))
 
 
 def _crash(code: int) -> ExecutionError | None:
     """Return the error of a process that a signal has ended, or that has ended as if one had; none has said a word."""
     message = crash(code)
-    return ExecutionError("Crash", message, hint=hints.hint("Crash", message)) if message else None
+    return ExecutionError("Crash", message, hint=hint_for("Crash", message)) if message else None
 
 
 def failure(error: SandboxError) -> dict[str, Any]:

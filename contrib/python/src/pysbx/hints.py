@@ -125,46 +125,43 @@ def _say(sentence: str) -> Advice:
 
 
 # By type, a pattern of the message, and what to say; the first that fits.
-RULES: tuple[tuple[str, re.Pattern[str], Advice], ...] = tuple(
-    (kind, re.compile(pattern, re.DOTALL), advice)
-    for kind, pattern, advice in (
-        ("NameError", r"name '__file__' is", _say("the program is in no file: what is put into a sandbox is in /work")),
-        ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
-        ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
-        ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
-        ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
-        ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
-        ("KeyError", r"", _say("test with `in`, or use .get(key)")),
-        ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
-        ("FileNotFoundError", r"", _say("a sandbox has files of its own: put files into it, or mount them")),
-        ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
-        ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
-        ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
-        ("gaierror", r"", _say(NO_NETWORK)),
-        ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
-        ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
-        ("URLError", r".*Tunnel connection failed: 403", _say(NOT_ALLOWED)),
-        ("ProxyError", r".*403", _say(NOT_ALLOWED)),
-        ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
-        ("OSError", r".*\[Errno 27\]", _say("the file is larger than file_size_mb")),
-        ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
-        ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
-        ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
-        ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
-        ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
-        ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code has failed: an extension module, or ctypes")),
-        ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
-        ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),
-        ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
-        ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
-        ("IndentationError", r"", _say("indent with four spaces throughout")),
-        ("SyntaxError", r"'await' outside", _say("await needs an `async def`: asyncio.run() calls that")),
-        ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
-        ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
-        ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),
-        ("JSONDecodeError", r"", _say("the text is not JSON: print its beginning")),
-        ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
-    )
+RULES: tuple[tuple[str, str, Advice], ...] = (
+    ("NameError", r"name '__file__' is", _say("the program is in no file: what is put into a sandbox is in /work")),
+    ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
+    ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
+    ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
+    ("ModuleNotFoundError", r"No module named '(?P<name>[^']+)'", _missing_module),
+    ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
+    ("KeyError", r"", _say("test with `in`, or use .get(key)")),
+    ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
+    ("FileNotFoundError", r"", _say("a sandbox has files of its own: put files into it, or mount them")),
+    ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
+    ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
+    ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+    ("gaierror", r"", _say(NO_NETWORK)),
+    ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
+    ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
+    ("URLError", r".*Tunnel connection failed: 403", _say(NOT_ALLOWED)),
+    ("ProxyError", r".*403", _say(NOT_ALLOWED)),
+    ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
+    ("OSError", r".*\[Errno 27\]", _say("the file is larger than file_size_mb")),
+    ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
+    ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
+    ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
+    ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
+    ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
+    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code has failed: an extension module, or ctypes")),
+    ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
+    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),
+    ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
+    ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
+    ("IndentationError", r"", _say("indent with four spaces throughout")),
+    ("SyntaxError", r"'await' outside", _say("await needs an `async def`: asyncio.run() calls that")),
+    ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
+    ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
+    ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),
+    ("JSONDecodeError", r"", _say("the text is not JSON: print its beginning")),
+    ("UnicodeDecodeError", r"", _say("the bytes are in another encoding: open(…, encoding=…)")),
 )
 
 
@@ -179,7 +176,7 @@ def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
     known = [name for name in names if isinstance(name, str)]
     short = kind.rpartition(".")[2]
     for rule, pattern, advice in RULES:
-        match = pattern.match(message) if rule == short else None
+        match = re.match(pattern, message, re.DOTALL) if rule == short else None
         if match is not None:
             return advice(match, known) or None
     return None

@@ -7,7 +7,6 @@ root file system that is somebody else's. All of it is mounted read-only into a 
 from __future__ import annotations
 
 import os
-import platform
 import re
 import stat
 import sys
@@ -15,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from pysbx import beneath
 from pysbx.errors import SandboxStartupError
 
 # Of the host's system: programs, libraries, time zones, and of /etc what the dynamic linker follows.
@@ -156,10 +154,8 @@ def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interp
 @cache
 def host_interpreter() -> Interpreter:
     """Return the interpreter that runs this very program, or the one its virtualenv was made from."""
-    if platform.python_implementation() != "CPython":
-        raise SandboxStartupError(
-            f"{platform.python_implementation()} is not CPython: use rootfs=, image= or virtualenv="
-        )
+    if sys.implementation.name != "cpython":
+        raise SandboxStartupError(f"{sys.implementation.name} is not CPython: use rootfs=, image= or virtualenv=")
     executable = getattr(sys, "_base_executable", None) or sys.executable
     return _installed(sys.base_prefix, executable, sys.version_info[:2])
 
@@ -253,6 +249,8 @@ def rootfs_interpreter(directory: str) -> Interpreter:
     Raises:
         SandboxStartupError: there is no Python in it.
     """
+    from pysbx import beneath  # noqa: PLC0415 (ctypes: few sandboxes have such a root)
+
     path = Path(directory).absolute()
     mounts, links = [], []
     try:

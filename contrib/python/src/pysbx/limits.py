@@ -11,7 +11,6 @@ import json
 import math
 import os
 import resource
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -98,6 +97,8 @@ def _complaint(
             "sysctl": dict(parameters or {}),
         },
     }
+    import tempfile  # noqa: PLC0415 (most programs find this out from an earlier one)
+
     with tempfile.TemporaryDirectory(dir=run_directory()) as name:
         bundle = Path(name)
         (bundle / "rootfs").mkdir()

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import bundle, dependencies, hints, images, interpreter, payload, profiles
+from pysbx import bundle, interpreter, payload, profiles
 from pysbx.interpreter import Interpreter, Mount
 from pysbx.policy import Policy, make_policy
 from pysbx.profiles import Profile
@@ -63,6 +63,8 @@ class Options:
         if self.rootfs:
             return interpreter.rootfs_interpreter(self.rootfs)
         if self.image:
+            from pysbx import images  # noqa: PLC0415 (few sandboxes are made of one)
+
             return interpreter.rootfs_interpreter(images.rootfs_of(self.image))
         return interpreter.host_interpreter()
 
@@ -86,8 +88,19 @@ SHOWN = sorted(ACCEPTED - {"analysis", "network", "private_hosts", "session"})
 def _refuse_unknown(names: Iterable[str]) -> None:
     for name in names:
         if name not in ACCEPTED:
+            from pysbx import hints  # noqa: PLC0415 (for an error only)
+
             advice = hints.closest(name, SHOWN)
             raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
+
+
+def _normalise_all(requirements: Iterable[str]) -> tuple[str, ...]:
+    """Return requirements in their normal form; without any, nothing is imported that installs them."""
+    if not requirements:
+        return ()
+    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+
+    return dependencies.normalise_all(requirements)
 
 
 def make_options(base: Options | None = None, **given: Any) -> Options:
@@ -109,7 +122,7 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
         if name in PATHS and mine[name] and isinstance(mine[name], str):
             mine[name] = str(Path(mine[name]).absolute())
     if "dependencies" in mine:
-        mine["dependencies"] = dependencies.normalise_all(mine["dependencies"] or ())
+        mine["dependencies"] = _normalise_all(mine["dependencies"] or ())
     kept = {name: getattr(base, name) for name in OWN}
     return Options(policy=make_policy(base.policy, **given), **{**kept, **mine})
 
@@ -121,6 +134,8 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
         return bundle.prepare(policy, found), ()
     if options.wheels and not Path(options.wheels).is_dir():
         raise ValueError(f"wheels: '{options.wheels}' is not a directory")
+    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+
     wanted = dependencies.Wanted(options.dependencies, options.index_url, options.wheels)
     with installing(", ".join(options.dependencies)) as progress:
         site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)

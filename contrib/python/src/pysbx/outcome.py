@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 
-from pysbx import hints, limits
+from pysbx import limits
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Deadline, Ended, Message, NoAnswer, TooLarge
 from pysbx.errors import (
@@ -50,6 +51,13 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
     )
 
 
+def hint_for(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
+    """Return what to try about an error: see hints.hint."""
+    from pysbx import hints  # noqa: PLC0415 (most runs end without an error)
+
+    return hints.hint(kind, message, names)
+
+
 def execution_error(described: object, policy: Policy) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
@@ -58,8 +66,9 @@ def execution_error(described: object, policy: Policy) -> SandboxError:
     if described.get("memory") is True:
         said = f" ({message})" if message else ""
         return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed{said}", policy.memory_mb)
-    hint = hints.hint(kind, message, names_of(described))
-    return SandboxExecutionError(kind or "Exception", message, text(described, "traceback"), hint)
+    return SandboxExecutionError(
+        kind or "Exception", message, text(described, "traceback"), hint_for(kind, message, names_of(described))
+    )
 
 
 def timeout_error(policy: Policy) -> SandboxTimeoutError:
@@ -88,7 +97,7 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     said = container.outputs[2].text()
     name = crash(ended.code)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
-    return SandboxExecutionError("ProcessExit", why, said, hints.hint("Crash", name))
+    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name))
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:

@@ -6,13 +6,10 @@ and however the package was installed, and it is one mount.
 
 from __future__ import annotations
 
-import compileall
 import hashlib
 import importlib.util
 import os
-import py_compile
 import shutil
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -89,6 +86,10 @@ def directory() -> Path:
 
 def _make(path: Path) -> None:
     """Copy and compile what belongs into the directory; another program may be doing the same."""
+    import compileall  # noqa: PLC0415 (most programs find it made)
+    import py_compile  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
     try:
         for name, source in _sources().items():

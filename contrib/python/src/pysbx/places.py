@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +47,8 @@ def run_directory() -> Path:
         return private_directory(Path(given) / "pysbx")
     if os.geteuid() == 0:
         return private_directory(Path("/run/pysbx"))
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
     return private_directory(Path(tempfile.gettempdir()) / f"pysbx-{os.geteuid()}")
 
 
@@ -60,6 +61,8 @@ def cache_directory() -> Path:
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file so that others see either nothing or all of it."""
+    import tempfile  # noqa: PLC0415 (rarely needed)
+
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

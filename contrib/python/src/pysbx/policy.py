@@ -14,9 +14,7 @@ MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, processors, MiB: what follows from them fits the kernel's numbers
 LEAST_MEMORY_MB = 16
 WHOLE = ("memory_mb", "max_processes", "file_size_mb", "tmp_mb", "output_limit", "answer_limit")
-HOST_NAME = re.compile(
-    r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?", re.IGNORECASE
-)
+HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
 Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
 
@@ -34,7 +32,7 @@ def parse_network(given: bool | str | Iterable[str] | None) -> Network:
         return "localhost"
     names = (given,) if isinstance(given, str) else listed("allow_network", given, "host names")
     for name in names:
-        if not isinstance(name, str) or not HOST_NAME.fullmatch(name) or re.fullmatch(r"[\d.]+(:\d+)?", name):
+        if not isinstance(name, str) or not re.fullmatch(HOST_NAME, name) or re.fullmatch(r"[\d.]+(:\d+)?", name):
             raise ValueError(
                 f"allow_network: {name!r} is not a host name such as example.org, *.example.org or example.org:443"
             )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ WORDS = ("enforce", "observe", "off")
 # The lists of each stage, and of which rules there are.
 LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "patterns": "rules"}
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
+SHIPPED = Path(__file__).with_name("profiles")
 KEYS = frozenset({"description", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
 SECCOMP = "seccomp"
 
@@ -46,19 +46,15 @@ class Profile:
     landlock: str
 
 
-def _shipped() -> Any:
-    return resources.files("pysbx") / "profiles"
-
-
 def names() -> list[str]:
     """Return the names of the profiles that come with the package."""
-    found = (entry.name for entry in _shipped().iterdir())
+    found = (entry.name for entry in SHIPPED.iterdir())
     return sorted(name.removesuffix(".json") for name in found if name.endswith(".json") and name != f"{SECCOMP}.json")
 
 
 def _read(name: str, base: Path | None) -> tuple[Json, Path | None]:
     """Read a profile by name, or by a path, relative to the one that extends it."""
-    shipped = _shipped() / f"{name}.json"
+    shipped = SHIPPED / f"{name}.json"
     if "/" not in name and shipped.is_file():
         text, folder = shipped.read_text(encoding="utf-8"), None
     elif name.endswith(".json"):

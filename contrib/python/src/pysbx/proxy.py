@@ -394,7 +394,6 @@ def directory_for(hosts: tuple[str, ...], *, private: bool) -> Path:
 
 
 def ensure(policy: Policy) -> str:
-    """Start the proxy for a policy in this process, if it wants one and there is none; return its socket's name."""
-    if not isinstance(policy.network, tuple):
-        return ""
+    """Start the proxy for a policy that names hosts, if there is none in this process; return its socket's name."""
+    assert isinstance(policy.network, tuple)
     return _start(policy.network, policy.private_hosts, os.getpid())

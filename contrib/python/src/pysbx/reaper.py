@@ -7,7 +7,6 @@ happened. Then every container whose name begins with our prefix is deleted. The
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import threading
 
@@ -16,15 +15,14 @@ from pysbx import runtime
 # Run by an interpreter without site. Looks again until nothing has come up for a while:
 # a runtime that was just starting has not written its record yet.
 PROGRAM = """
-import os, subprocess, sys, time
+import os, sys, time
 runtime, root, prefix = sys.argv[1:]
 os.read(0, 1)
 quiet = 0
 while quiet < 10:
     found = [name for name in os.listdir(root) if name.startswith(prefix)]
     for name in found:
-        subprocess.run([runtime, "--root", root, "delete", "--force", name],
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.spawnv(os.P_WAIT, runtime, [runtime, "--root", root, "delete", "--force", name])
     quiet = 0 if found else quiet + 1
     time.sleep(0.1)
 """
@@ -44,7 +42,7 @@ def prefix() -> str:
 
 def _start() -> str:
     global _prefix, _pipe
-    name = f"python-{os.getpid()}-{secrets.token_hex(4)}-"
+    name = f"python-{os.getpid()}-{os.urandom(4).hex()}-"
     read, write = os.pipe()
     program = [sys.executable, "-IBS", "-c", PROGRAM, runtime.find_runtime(), runtime.state_root(), name]
     actions = [

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from pysbx.errors import PlatformNotSupportedError, SandboxStartupError
 from pysbx.places import private_directory, run_directory
 
+if TYPE_CHECKING:
+    import subprocess
+
 # In a wheel, which has the tree that `make install` makes: the static program finds the dynamic one beside itself.
 BUNDLED = Path(__file__).parent / "bundled" / "bin" / "pysbx-runtime"
+
 # Besides PATH: where `make install` puts it, which is in nobody's PATH on some systems.
 USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
 # A command that only looks or kills is done in milliseconds; this is for a machine under heavy load.
@@ -24,8 +26,7 @@ COMMAND_TIMEOUT_SEC = 30.0
 VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The runtime that is used.
 
     Attributes:
@@ -100,6 +101,8 @@ def call(
     *arguments: str, manager: tuple[str, ...] = (), descriptors: tuple[int, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the runtime to its end and return what it printed; a failure is the caller's to judge."""
+    import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
+
     try:
         return subprocess.run(
             command(*arguments, manager=manager),
@@ -135,6 +138,9 @@ def save_process(container: str, pid: int, descriptor: int) -> str:
 
 def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
     """Make a container that is not started; return "" if there is one now, else the runtime's complaint."""
+    import subprocess  # noqa: PLC0415 (as above)
+    import tempfile  # noqa: PLC0415
+
     # Not through pipes: the container would hold them open.
     with tempfile.TemporaryFile() as said:
         try:

@@ -113,7 +113,15 @@ def _fish(parser: argparse.ArgumentParser) -> Iterator[str]:
 SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
 
 
-def show(parser: argparse.ArgumentParser, shell: str) -> int:
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of `pysbx completion`."""
+    parser.add_argument("shell", choices=tuple(SHELLS))
+    parser.set_defaults(function=show)
+
+
+def show(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx completion`."""
-    print("\n".join(SHELLS[shell](parser)))
+    from pysbx.command.main import make_parser  # noqa: PLC0415 (which imports this module)
+
+    print("\n".join(SHELLS[arguments.shell](make_parser())))
     return 0

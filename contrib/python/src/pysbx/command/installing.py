@@ -5,21 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any
 
 from pysbx.version import VERSION
-
-
-class ShowVersion(argparse.Action):
-    """Print the version of the package, then which runtime is used and why, and exit."""
-
-    def __init__(self, option_strings: list[str], **others: Any) -> None:
-        super().__init__(option_strings, nargs=0, **{**others, "dest": argparse.SUPPRESS})
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print, and exit with 0 even if there is no runtime."""
-        print(version_text(), flush=True)
-        parser.exit()
 
 
 def version_text() -> str:
@@ -43,7 +30,7 @@ def default_prefix() -> str:
     return "/usr/local" if os.geteuid() == 0 else str(Path.home() / ".local")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_runtime(parser: argparse.ArgumentParser) -> None:
     """Add `install` and `uninstall` to the parser of `pysbx runtime`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (

@@ -3,88 +3,61 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
-from pysbx.command import completion, installing, options, run, serve, show
-from pysbx.errors import DependencyInstallError, SandboxError
 
 # The runtime's own failures, as Podman has them.
 FAILURE = 125
+# Of each command: the module whose function add_NAME describes its options, and what it is for.
+COMMANDS = {
+    "run": ("run", "run a program"),
+    "shell": ("run", "type statements into a session"),
+    "warm": ("show", "make what a first call would have to make"),
+    "deps": ("show", "installed sets of dependencies"),
+    "profiles": ("show", "show the profiles, or one of them"),
+    "doctor": ("show", "say what this machine lacks, and what to do about it"),
+    "runtime": ("installing", "install the runtime of this package, or remove it"),
+    "serve": ("serve", "run code for other programs, by HTTP"),
+    "mcp": ("serve", "be a tool of a language model, by the Model Context Protocol"),
+    "completion": ("completion", "print the completion for a shell"),
+}
 
 
-def _parser() -> argparse.ArgumentParser:
+class _ShowVersion(argparse.Action):
+    """Print the version of the package, then which runtime is used and why, and exit."""
+
+    def __init__(self, option_strings: list[str], **others: Any) -> None:
+        super().__init__(option_strings, nargs=0, **{**others, "dest": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print, and exit with 0 even if there is no runtime."""
+        print(import_module("pysbx.command.installing").version_text(), flush=True)
+        parser.exit()
+
+
+def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    Args:
+        wanted: the only command that gets its options, and whose module is imported; by default all do.
+    """
     parser = argparse.ArgumentParser(prog="pysbx", description="Run Python nobody has read, in a sandbox.")
-    parser.add_argument("--version", action=installing.ShowVersion, help="show the version and the runtime")
+    parser.add_argument("--version", action=_ShowVersion, help="show the version and the runtime")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    one = commands.add_parser(
-        "run",
-        help="run a program",
-        description="Run a program, and exit as it does. What follows it is the program's, as for python.",
-        usage="pysbx run [OPTION]... (-c CODE | -m MODULE | FILE | -) [ARGUMENT]...",
-    )
-    what = one.add_mutually_exclusive_group()
-    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="source text, and its arguments")
-    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module of the sandbox, and its arguments")
-    one.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
-    one.add_argument("--stdin", metavar="PATH", help="what it reads from standard input; - for our own")
-    one.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
-    one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
-    one.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    options.add(one)
-    one.add_argument(
-        "file", nargs=argparse.REMAINDER, metavar="FILE", help="a file, or - for standard input, and its arguments"
-    )
-    one.set_defaults(function=run.run)
-
-    one = commands.add_parser("shell", help="type statements into a session")
-    one.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
-    options.add(one)
-    one.set_defaults(function=run.shell)
-
-    one = commands.add_parser("warm", help="make what a first call would have to make")
-    one.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    options.add(one)
-    one.set_defaults(function=show.warm)
-
-    one = commands.add_parser("deps", help="installed sets of dependencies")
-    actions = one.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (("list", "show them"), ("prune", "remove them"), ("install", "make one")):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("--json", action="store_true", help="print JSON")
-        if name == "prune":
-            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only those not used for so long")
-        if name == "install":
-            options.add_source(action)
-            action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="such as 'pandas>=2'")
-        action.set_defaults(function=show.deps)
-
-    one = commands.add_parser("profiles", help="show the profiles, or one of them")
-    one.add_argument("--json", action="store_true", help="print JSON")
-    one.add_argument("name", nargs="?", metavar="NAME", help="of a profile, or the path of its file")
-    one.set_defaults(function=show.show_profiles)
-
-    one = commands.add_parser("doctor", help="say what this machine lacks, and what to do about it")
-    one.add_argument("--json", action="store_true", help="print JSON")
-    one.set_defaults(function=show.show_doctor)
-
-    installing.add(commands.add_parser("runtime", help="install the runtime of this package, or remove it"))
-
-    for name, text, otherwise in (
-        ("serve", "run code for other programs, by HTTP", "default: http.sock in the package's directory"),
-        ("mcp", "be a tool of a language model, by the Model Context Protocol", "default: standard input and output"),
-    ):
-        one = commands.add_parser(name, help=text, description="Of the sandbox's limits no caller gets more.")
-        serve.add(one, otherwise=otherwise)
-        options.add(one)
-        one.set_defaults(function=serve.serve)
-
-    one = commands.add_parser("completion", help="print the completion for a shell")
-    one.add_argument("shell", choices=("bash", "zsh", "fish"))
-    one.set_defaults(function=lambda arguments: completion.show(parser, arguments.shell))
+    for name, (module, text) in COMMANDS.items():
+        one = commands.add_parser(name, help=text)
+        if wanted in (None, name):
+            add: Callable[[argparse.ArgumentParser], None]
+            add = getattr(import_module(f"pysbx.command.{module}"), f"add_{name}")
+            add(one)
     return parser
 
 
@@ -117,26 +90,52 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: the sandboxed program's, 125 when there could be no sandbox, 2 for wrong arguments, 141 when
         nobody reads the output any more.
     """
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    wanted = next((word for word in given if not word.startswith("-")), "")
+    return _carry_out(make_parser(wanted).parse_args(given))
+
+
+def _carry_out(arguments: argparse.Namespace) -> int:
+    """Call the function of a command; say what went wrong, and return the exit code."""
+    # Later than the parser, which has nothing left to do for --version and --help.
+    from pysbx.command.options import spoken  # noqa: PLC0415
+    from pysbx.command.text import visible  # noqa: PLC0415
+    from pysbx.errors import DependencyInstallError, SandboxError  # noqa: PLC0415
+
     try:
         code = int(arguments.function(arguments))
         print(end="", flush=True)  # now, when a reader that is gone can still be told from a failure
         return code
     except DependencyInstallError as error:
         if error.output.strip() and error.output.strip() not in str(error):
-            print(run.visible(error.output), file=sys.stderr)
-        print(f"pysbx: {run.visible(str(error))}", file=sys.stderr)
+            print(visible(error.output), file=sys.stderr)
+        print(f"pysbx: {visible(str(error))}", file=sys.stderr)
     except SandboxError as error:
-        print(f"pysbx: {run.visible(str(error))}", file=sys.stderr)
+        print(f"pysbx: {visible(str(error))}", file=sys.stderr)
     except BrokenPipeError:
         return _closed_pipe()
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
         return 2
     except (ValueError, TypeError) as error:
-        print(f"pysbx: {run.visible(options.spoken(str(error)))}", file=sys.stderr)
+        print(f"pysbx: {visible(spoken(str(error)))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     return FAILURE
+
+
+def program() -> NoReturn:
+    """Run the command line and end the process with its exit code.
+
+    Python itself takes every module apart before it ends, which is a tenth of the time of `pysbx run`. Nothing of that
+    has an effect outside of the process. What has one is done here, in Python's order.
+    """
+    code = main()
+    if threading.active_count() > 1:  # of a command that serves
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):  # it is full, or was closed before the program began
+            stream.flush()
+    os._exit(code)

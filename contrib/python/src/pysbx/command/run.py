@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import codeop
 import dataclasses
 import errno
 import io
 import json
 import os
-import re
 import signal
 import sys
 import tokenize
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Any, TextIO
+from typing import Any
 
-from pysbx.command.options import given
+from pysbx.command import options
+from pysbx.command.text import writer
 from pysbx.execution import WORK, Execution, run_code
 from pysbx.places import write_whole
-from pysbx.session import Sandbox
-
-# What can move the cursor, set a title or answer for the user is for the eyes of a terminal only.
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# What makes a terminal show text in another order than it has (Unicode Standard Annex 9) is shown as an escape.
-BIDIRECTIONAL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 # The program has done its work, but not all of it is where it was wanted: as for arguments that do not fit.
 INCOMPLETE = 2
-
-
-def visible(text: str) -> str:
-    """Return a text of a sandbox as a terminal or a log may have it: no control character has an effect."""
-    text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
-    return BIDIRECTIONAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
-    """Return what writes a sandbox's text to one of our streams; on a terminal without control characters.
-
-    What the stream's encoding has no form for is written as an escape, as Python does on standard error.
-    """
-    encoding = stream.encoding or "utf-8"
-
-    def write(text: str) -> None:
-        text = text.encode(encoding, "backslashreplace").decode(encoding)
-        stream.write(visible(text) if stream.isatty() and not raw else text)
-        stream.flush()
-
-    return write
 
 
 def _source(name: str, data: bytes) -> str:
@@ -163,6 +134,25 @@ def _input(path: str | None) -> bytes:
     return Path(path).read_bytes() if path else b""
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx run`."""
+    parser.description = "Run a program, and exit as it does. What follows it is the program's, as for python."
+    parser.usage = "pysbx run [OPTION]... (-c CODE | -m MODULE | FILE | -) [ARGUMENT]..."
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="source text, and its arguments")
+    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module of the sandbox, and its arguments")
+    parser.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
+    parser.add_argument("--stdin", metavar="PATH", help="what it reads from standard input; - for our own")
+    parser.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
+    parser.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    options.add(parser)
+    parser.add_argument(
+        "file", nargs=argparse.REMAINDER, metavar="FILE", help="a file, or - for standard input, and its arguments"
+    )
+    parser.set_defaults(function=run)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
@@ -172,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **given(arguments))
+    done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **options.given(arguments))
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)
@@ -192,13 +182,23 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
+def add_shell(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx shell`."""
+    parser.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    options.add(parser)
+    parser.set_defaults(function=shell)
+
+
 def shell(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx shell`: a prompt whose statements run in one session."""
+    import codeop  # noqa: PLC0415 (`pysbx run` starts sooner without these)
     import readline  # noqa: F401, PLC0415 (gives input() its line editing)
+
+    from pysbx.session import Sandbox  # noqa: PLC0415
 
     write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
     pending: list[str] = []
-    with Sandbox(on_stdout=write, on_stderr=complain, **given(arguments)) as session:
+    with Sandbox(on_stdout=write, on_stderr=complain, **options.given(arguments)) as session:
         while True:
             try:
                 line = input("... " if pending else ">>> ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pysbx.command.options import given
+from pysbx.command import options
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options import make_options
 
@@ -28,13 +28,14 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
 )
 
 
-def add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
+def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
     """Add the options of a server to a command's parser.
 
     Args:
         parser: of the command.
         otherwise: what happens without --listen.
     """
+    parser.description = "Of the sandbox's limits no caller gets more."
     group = parser.add_argument_group("the server")
     group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH or HOST:PORT; {otherwise}")
     group.add_argument("--token-file", metavar="FILE", help="tokens of the callers, one a line; or one in $PYSBX_TOKEN")
@@ -55,6 +56,18 @@ def add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
         const="best",
         help="start where a cgroup controller is missing, with rlimits, which bound memory much less",
     )
+    options.add(parser)
+    parser.set_defaults(function=serve)
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx serve`."""
+    _add(parser, otherwise="default: http.sock in the package's directory")
+
+
+def add_mcp(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx mcp`."""
+    _add(parser, otherwise="default: standard input and output")
 
 
 def serve(arguments: argparse.Namespace) -> int:
@@ -65,7 +78,7 @@ def serve(arguments: argparse.Namespace) -> int:
         names = [name for _, name, *_ in NUMBERS]
         found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
         settings = run.Settings(
-            options=make_options(**given(arguments)),
+            options=make_options(**options.given(arguments)),
             profiles=tuple(arguments.profiles) if arguments.profiles else None,
             packages=tuple(arguments.packages or ()),
             listen=arguments.listen,

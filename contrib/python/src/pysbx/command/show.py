@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from pysbx import dependencies, doctor, profiles
-from pysbx.command.options import given
-from pysbx.command.run import visible
+from pysbx.command import options
+from pysbx.command.text import visible
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
 from pysbx.runtime import build_snapshot
@@ -43,10 +43,24 @@ def _print_json(content: Any) -> None:
     print(json.dumps(content, indent=2))
 
 
+def add_deps(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `pysbx deps`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text in (("list", "show them"), ("prune", "remove them"), ("install", "make one")):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--json", action="store_true", help="print JSON")
+        if name == "prune":
+            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only those not used for so long")
+        if name == "install":
+            options.add_source(action)
+            action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="such as 'pandas>=2'")
+        action.set_defaults(function=deps)
+
+
 def deps(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx deps list|prune|install`."""
     if arguments.action == "install":
-        prepare(make_options(**given(arguments), dependencies=arguments.requirements))
+        prepare(make_options(**options.given(arguments), dependencies=arguments.requirements))
     found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
     if arguments.json:
         _print_json([dataclasses.asdict(item) for item in found])
@@ -68,6 +82,13 @@ def _ago(when: float) -> str:
     return "just now"
 
 
+def add_profiles(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `pysbx profiles`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of a profile, or the path of its file")
+    parser.set_defaults(function=show_profiles)
+
+
 def show_profiles(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx profiles [NAME]`."""
     found = [profiles.load(name) for name in ([arguments.name] if arguments.name else profiles.names())]
@@ -87,6 +108,12 @@ def show_profiles(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx doctor`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(function=show_doctor)
+
+
 def show_doctor(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx doctor`; the exit code is 1 when no sandbox can be had."""
     found = doctor.examine()
@@ -103,14 +130,21 @@ def show_doctor(arguments: argparse.Namespace) -> int:
     return int(any(check.status == "failure" for check in found))
 
 
+def add_warm(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pysbx warm`."""
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    options.add(parser)
+    parser.set_defaults(function=warm)
+
+
 def warm(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx warm`: make everything that a first call would have to make."""
-    options = make_options(**given(arguments))
+    chosen = make_options(**options.given(arguments))
     began = time.monotonic()
-    bundle = prepare(options)
+    bundle = prepare(chosen)
     reason = build_snapshot(str(bundle.path), bundle.enforcement.manager)
     prepared = time.monotonic() - began
-    done = run_code("", options=options)
+    done = run_code("", options=chosen)
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}
     if arguments.json:
         _print_json(content)
