@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-
 # The runtime's own failures, as Podman has them.
 FAILURE = 125
 # Of each command: the module whose function add_NAME describes its options, and what it is for.
