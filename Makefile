@@ -221,7 +221,7 @@ demo: ## show the runtime at work; installs what is missing
 
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
 # libraries when it reads this file, so a second make builds the target once the packages are there.
-SETUP_check := build test conformance python
+SETUP_check := build test conformance python wheel fresh
 SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint
 SETUP_check-quick := build test python
 SETUP_check-unit := build
@@ -243,6 +243,8 @@ SETUP_check-self := build test
 SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_docs := docs
+SETUP_wheel := build wheel
+SETUP_check-wheel := $(SETUP_wheel) fresh
 SETUP_deb := build packaging
 SETUP_rpm := build packaging
 
@@ -257,7 +259,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## all tests that decide
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release check-self
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release check-wheel check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -350,6 +352,15 @@ deb: ## the package of Debian
 rpm: ## the package of Fedora
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-rpm
 
+# The package pysbx with the runtime in it, for x86-64 and aarch64, and its source archive: contrib/python/build-wheel.
+wheel: ## the wheels of pysbx, which contain the runtime
+	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel
+
+# As an ordinary user, in minimal systems of Debian 12 and 13 that have Python and nothing else.
+check-wheel: ## build the wheels, and use one in fresh systems
+	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
+	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
+
 # Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
 check-packages: all deb ## install, use and remove the package of Debian
 	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
@@ -374,7 +385,7 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
+.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-root check-sanitized-user \
         check-packages fuzz check-fuzz bench docs lint clean FORCE

@@ -7,7 +7,7 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging
+Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging wheel
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
@@ -27,6 +27,7 @@ python      | curl python3-venv openssl                                         
 fuzz        | clang libclang-rt-dev python3-venv                                                              | clang compiler-rt python3
 conformance | golang-go git crun                                                                                 | golang git crun
 packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
+wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
 '
 
 # Prints the package manager of this system: apt or dnf.
