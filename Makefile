@@ -222,7 +222,7 @@ demo: ## show the runtime at work; installs what is missing
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
 # libraries when it reads this file, so a second make builds the target once the packages are there.
 SETUP_check := build test conformance python wheel fresh
-SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint
+SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint docs
 SETUP_check-quick := build test python
 SETUP_check-unit := build
 SETUP_check-agent := build test
@@ -245,6 +245,7 @@ SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
 SETUP_check-wheel := $(SETUP_wheel) fresh
+SETUP_check-site := docs
 SETUP_deb := build packaging
 SETUP_rpm := build packaging
 
@@ -265,8 +266,8 @@ check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
 # Everything, repetitions included; takes an hour and a half.
-check-all: lint ## check, check-vm, check-packages and all of check-sanitize
-	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check check-vm check-packages check-sanitize-all
+check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
+	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
 
@@ -371,6 +372,10 @@ bench: all ## measure beside crun and runc
 docs: ## build the documentation as a site; checks its links
 	@BUILD='$(abspath $(BUILD))' contrib/docs/build
 
+# That it refuses a broken link.
+check-site: ## that make docs refuses broken links
+	@BUILD='$(abspath $(BUILD))' tests/run tests/docs/site
+
 lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
@@ -388,4 +393,4 @@ FORCE:
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-root check-sanitized-user \
-        check-packages fuzz check-fuzz bench docs lint clean FORCE
+        check-packages fuzz check-fuzz bench docs check-site lint clean FORCE

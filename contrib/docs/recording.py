@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Draw what a terminal has shown as an SVG: usage: recording.py COMMAND CAST SVG.
 
-CAST is a recording of COMMAND by `asciinema rec` (asciicast version 2). The SVG shows each line when it was complete, with long
-waits shortened. A viewer without animations, or with animations switched off, shows all lines at once.
+CAST is a recording of COMMAND by `asciinema rec` (asciicast version 2). The SVG shows each line when it was complete,
+with long waits shortened. A viewer without animations, or with animations switched off, shows all lines at once.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.terminal_theme import MONOKAI
-from rich.text import Text
+from rich._export_format import CONSOLE_SVG_FORMAT  # type: ignore[import]
+from rich.console import Console  # type: ignore[import]
+from rich.terminal_theme import MONOKAI  # type: ignore[import]
+from rich.text import Text  # type: ignore[import]
 
 # rich takes its font from another server; here the viewer's own is used.
 FONTS = re.compile(r"@font-face \{\{.*?\}\}\n", re.DOTALL)
@@ -59,9 +61,7 @@ def style_of(times: list[float]) -> str:
 
 def draw(command: str, lines: list[tuple[float, str]]) -> str:
     """Return the SVG of a command and its lines."""
-    from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: PLC0415 # the format is documented, its default is not
-
-    console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w"), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     times = []
     for time, line in [(0.0, f"\x1b[1m$ {command}\x1b[0m"), *lines]:
         # A long line of the terminal takes several.
@@ -69,7 +69,7 @@ def draw(command: str, lines: list[tuple[float, str]]) -> str:
             console.print(part)
             times.append(time)
     form = FONTS.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code, monospace", FONT)
-    svg = console.export_svg(title=command, theme=MONOKAI, code_format=form, unique_id=NAME)
+    svg: str = console.export_svg(title=command, theme=MONOKAI, code_format=form, unique_id=NAME)
     return svg.replace("</style>", style_of(times) + "\n</style>", 1)
 
 

@@ -46,9 +46,7 @@ def target(source: str, link: str) -> str:
 def links(text: str) -> list[re.Match[str]]:
     """Return the links of a Markdown text to files."""
     code = [match.span() for match in CODE.finditer(text)]
-    return [
-        match for match in LINK.finditer(text) if not any(begin <= match.start() < end for begin, end in code)
-    ]
+    return [match for match in LINK.finditer(text) if not any(begin <= match.start() < end for begin, end in code)]
 
 
 def reachable(start: list[str]) -> set[str]:
@@ -72,7 +70,7 @@ def reachable(start: list[str]) -> set[str]:
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the files outside of the pages' directory."""
-    from mkdocs.structure.files import File  # noqa: PLC0415 # only MkDocs has it
+    from mkdocs.structure.files import File  # type: ignore[import] # noqa: PLC0415 # only MkDocs has it
 
     pages = [f"{PAGES}/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
     for path in sorted(reachable([*PLACED, *pages])):
