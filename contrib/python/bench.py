@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,17 @@ MEASURES: tuple[tuple[str, str, str, float | None], ...] = (
     ("call_pandas", "a decorated function that imports pandas", "floor_pandas", 18),
     ("run_code", "run_code('pass')", "floor", None),
     ("session", "a run in a session", "", None),
+)
+
+# Whole programs: key, title, command, target in milliseconds, and whether it is one for the time above the first row.
+PYTHON, PYSBX = sys.executable, str(Path(sys.executable).with_name("pysbx"))
+NAMES = "from pysbx import Sandbox, run_code, sandbox"
+PROGRAMS: tuple[tuple[str, str, tuple[str, ...], float | None, bool], ...] = (
+    ("pass", "python3 -c pass", (PYTHON, "-c", "pass"), None, False),
+    ("import", "import pysbx", (PYTHON, "-c", "import pysbx"), 35, True),
+    ("names", NAMES, (PYTHON, "-c", NAMES), None, True),
+    ("version", "pysbx --version", (PYSBX, "--version"), 60, False),
+    ("run", "pysbx run -c 'print(1)'", (PYSBX, "run", "-c", "print(1)"), 80, False),
 )
 
 
@@ -84,6 +96,18 @@ def measure(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str
     return found
 
 
+def program(arguments: tuple[str, ...]) -> Callable[[], None]:
+    """Return what runs a program to its end, from its start as a process, and throws away what it prints."""
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+
+    def run() -> None:
+        pid = os.posix_spawn(arguments[0], arguments, os.environ, file_actions=quiet)
+        if os.waitpid(pid, 0)[1] != 0:
+            raise SystemExit(f"bench: {' '.join(arguments)}: has failed")
+
+    return run
+
+
 def throughput(function: Callable[[], None], repeats: int) -> dict[str, float]:
     """Return calls a second from one thread and from ten, measured in turns."""
     times: dict[str, list[float]] = {"one": [], "many": []}
@@ -121,6 +145,20 @@ def endure(function: Callable[[], None], calls: int) -> list[dict[str, int]]:
             function()
         found.append(holdings())
     return found
+
+
+def report_programs(samples: dict[str, list[Sample]]) -> None:
+    """Print the table of whole programs."""
+    summary = {name: summarise(found) for name, found in samples.items()}
+    rows = []
+    for key, title, _, target, above in PROGRAMS:
+        values = summary[key]
+        times = [milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")]
+        over = values["p50_ns"] - summary["pass"]["p50_ns"]
+        met = None if target is None else (over if above else values["p50_ns"]) <= target * 1e6
+        wanted = f"≤ {target} ms{' above' if above else ''}" if target else ""
+        rows.append([title, *times, milliseconds(over) if key != "pass" else "-", wanted, VERDICTS[met]])
+    print_table(["whole programs, ms", "min", "p50", "p95", "p99", "p50 above python3", "target", ""], rows)
 
 
 def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list[dict[str, int]], calls: int) -> None:
@@ -170,6 +208,7 @@ def main() -> None:
             },
             options.rounds,
         )
+    started = measure({key: program(arguments) for key, _, arguments, *_ in PROGRAMS}, options.rounds)
     if not run_code("pass").warm:
         raise SystemExit("bench: no warm starts on this machine: see pysbx doctor")
     rates = throughput(call, max(options.rounds // 10, 3))
@@ -177,16 +216,17 @@ def main() -> None:
     limits = ", ".join(f"{name} by {by}" for name, by in run_code("pass").limits.items())
     processors = len(os.sched_getaffinity(0))
     print(f"pysbx: {options.rounds} rounds, Linux {platform.release()}, {processors} processors, {limits}\n")
+    report_programs(started)
     report(samples, rates, held, options.calls)
     path = options.output / time.strftime("python-%Y%m%dT%H%M%SZ.json", time.gmtime())
     result = {
         "kernel": platform.release(),
         "python": platform.python_version(),
         "rounds": options.rounds,
-        "measures": {name: summarise(found) for name, found in samples.items()},
+        "measures": {name: summarise(found) for name, found in (samples | started).items()},
         "calls_a_second": rates,
         "endurance": held,
-        "samples_ns": {name: [spent for spent, _ in found] for name, found in samples.items()},
+        "samples_ns": {name: [spent for spent, _ in found] for name, found in (samples | started).items()},
     }
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"written to {path}")
