@@ -260,14 +260,14 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## all tests that decide
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-release check-wheel check-self
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-wheel check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
 # Everything, repetitions included; takes an hour and a half.
 check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
-	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-vm check-packages check-sanitize-all
+	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-release check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
 
@@ -332,19 +332,14 @@ check-sanitize: ## with AddressSanitizer and UndefinedBehaviorSanitizer
 check-sanitize-all:
 	+@$(MAKE) --no-print-directory ALL=1 check-sanitize
 
-# All of the C code once, as root: without the files that are about an engine rather than the runtime, or that take long
-# because of what runs in the container. As a user, what differs for a user. With ALL=1 the whole suite, in both modes.
-integration   = $(patsubst %,tests/integration/%.bats,$(1))
-NOT_SANITIZED := build engine engines-buildah engines-containerd engines-docker load newer pods programs warm-suites
-USER_DIFFERS  := cgroups exec namespaces run volumes warm
+# The unit tests, which reach most of the C code, and the files that reach the rest of it: each command, each part of a
+# configuration, a snapshot. With ALL=1 the whole suite, in both modes.
+SANITIZED_FILES := annotations cgroups cli config-* errors exec hooks landlock lifecycle namespaces run terminal volumes warm warm-build
 check-sanitized: all
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-root check-sanitized-user)
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-files)
 
-check-sanitized-root: all
-	@tests/run $(filter-out $(call integration,$(NOT_SANITIZED)),$(wildcard $(call integration,*)))
-
-check-sanitized-user: all
-	@tests/run --mode rootless $(call integration,$(USER_DIFFERS))
+check-sanitized-files: all
+	@tests/run $(wildcard $(SANITIZED_FILES:%=tests/integration/%.bats))
 
 # Packages of the distribution, from what is committed: contrib/packaging/README.md.
 deb: ## the package of Debian
@@ -392,5 +387,5 @@ FORCE:
 
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
-        check-sanitize-all check-sanitized check-sanitized-root check-sanitized-user \
+        check-sanitize-all check-sanitized check-sanitized-files \
         check-packages fuzz check-fuzz bench docs check-site lint clean FORCE
