@@ -178,11 +178,12 @@ $(BUILD)/version.h: FORCE
 
 -include $(OBJECTS:.o=.d) $(FUZZED:.o=.d) $(FUZZ_PARTS:%.c=$(BUILD)/%.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d)
 
+PAGES := pysbx.1 profiles.5 warm.json.5 pysbx-runtime.8
 # source:mode:target, below DESTDIR
 INSTALLED := \
     $(BUILD)/pysbx-runtime:0755:$(BINDIR)/pysbx-runtime \
     $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic:0755:$(LIBEXECDIR)/pysbx-runtime-dynamic) \
-    $(BUILD)/placed/pysbx-runtime.8:0644:$(MANDIR)/man8/pysbx-runtime.8 \
+    $(foreach i,$(PAGES),$(BUILD)/placed/$(i):0644:$(MANDIR)/man$(subst .,,$(suffix $(i)))/$(i)) \
     contrib/completions/pysbx-runtime.bash:0644:$(DATADIR)/bash-completion/completions/pysbx-runtime \
     contrib/completions/pysbx-runtime.zsh:0644:$(ZSHDIR)/_pysbx-runtime \
     contrib/completions/pysbx-runtime.fish:0644:$(DATADIR)/fish/vendor_completions.d/pysbx-runtime.fish \
@@ -204,9 +205,9 @@ put   = $(foreach i,$(1),install -D -m $(call field,$(i),2) $(call field,$(i),1)
 $(BUILD)/placed/%: FORCE
 	@mkdir -p $(@D) && rm -f $@
 	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
-	    $(filter %/$*,contrib/man/pysbx-runtime.8 hooks/50-require-sandbox.json) >$@
+	    $(filter %/$*,$(PAGES:%=contrib/man/%) hooks/50-require-sandbox.json) >$@
 
-install: all $(BUILD)/placed/pysbx-runtime.8 ## install below PREFIX (/usr/local); DESTDIR for packages
+install: all $(PAGES:%=$(BUILD)/placed/%) ## install below PREFIX (/usr/local); DESTDIR for packages
 	$(call put,$(INSTALLED))
 
 install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook require-sandbox

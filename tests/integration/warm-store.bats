@@ -344,6 +344,14 @@ PYTHON
     done
 }
 
+@test "man page: warm.json(5) describes every key that the runtime reads, and no other" {
+    local top=$TESTS/..
+    grep -o '\.key = "[A-Za-z]*"' "$top/runtime/warm/config.c" | cut -d '"' -f 2 | sort >known
+    sed -n '/^\.Ss Keys/,/^\.Sh/s/^\.It Li //p' "$top/contrib/man/warm.json.5" | grep -vxE 'auto|require|optIn|off' | sort >described
+    [[ -s known ]]
+    diff known described
+}
+
 @test "plan: warm or cold, why, and whether there is a snapshot" {
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"'

@@ -96,14 +96,15 @@ later_package() {
     expect 0 by_name "$BUSYBOX" true
 }
 
-@test "installed: manual page and completions name places that are there" {
+@test "installed: manual pages and completions name places that are there" {
     needs_root "installs packages"
     local path
-    for path in $(zcat /usr/share/man/man8/pysbx-runtime.8.gz | sed -n 's/^\.It Pa \(\/usr[^ ]*\)$/\1/p'); do
-        [[ -e $path ]] || { echo "the manual page names '$path'"; return 1; }
+    local -a pages=(/usr/share/man/man1/pysbx.1.gz /usr/share/man/man5/{profiles,warm.json}.5.gz /usr/share/man/man8/pysbx-runtime.8.gz)
+    for path in $(zcat "${pages[@]}" | sed -n 's/^\.It Pa \(\/usr[^ ]*\)$/\1/p'); do
+        [[ -e $path ]] || { echo "a manual page names '$path'"; return 1; }
     done
     expect 1 grep -r /usr/local /usr/libexec/pysbx-runtime /usr/share/containers/oci/hooks.d
-    expect 1 zgrep /usr/local /usr/share/man/man8/pysbx-runtime.8.gz
+    expect 1 zgrep /usr/local "${pages[@]}"
 }
 
 @test "upgrade: what the administrator has changed stays, whether the package changes the same file or not" {

@@ -1,0 +1,33 @@
+"""The manual pages pysbx(1) and profiles(5) describe everything that the package accepts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pysbx import profiles
+from pysbx.command import completion
+from pysbx.command.main import _parser
+
+PAGES = Path(__file__).parents[2] / "man"
+
+
+@pytest.mark.parametrize("command", list(completion.commands(_parser())), ids=lambda command: command.words or "pysbx")
+def test_pysbx_describes_every_command_and_option(command: completion.Command) -> None:
+    """The page has each command, with each option that its parser knows."""
+    page = (PAGES / "pysbx.1").read_text(encoding="utf-8")
+    assert re.search(rf"^\.It Cm {command.words}\b", page, re.MULTILINE)
+    lines = "\n".join(re.findall(r"^\.It .*$", page, re.MULTILINE))
+    for option in command.options:
+        for name in option.names:
+            assert re.search(rf"\bFl {name.removeprefix('-').replace('-', 'Fl ', 1)}(?![\w-])", lines), name
+
+
+def test_profiles_describes_every_key() -> None:
+    """The page has each key of a profile, of its stages, each word of a stage, and each pattern."""
+    page = (PAGES / "profiles.5").read_text(encoding="utf-8")
+    shipped = {key for name in profiles.names() for key in profiles._complete(name)["limits"]}
+    for word in {*profiles.KEYS, *profiles.WORDS, *profiles.LISTS.values(), *profiles.PATTERNS, "stage", *shipped}:
+        assert re.search(rf"^\.(?:It )?Li (?:.* )?{re.escape(word)}(?: |$)", page, re.MULTILINE), word
