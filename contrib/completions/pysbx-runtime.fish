@@ -55,8 +55,8 @@ complete -c pysbx-runtime -f -n 'string length -q -- (__pysbx_runtime_warm); and
 
 # Whose values are not names or commands.
 set -l before -c pysbx-runtime -n 'not string length -q -- (__pysbx_runtime_command)'
-complete $before -l root -d 'where the state of containers is kept' -xa '(__fish_complete_directories)'
-complete $before -l log -d 'where errors go too: a file, syslog:NAME or journald:NAME' -r
-complete $before -l log-format -d 'text or json' -xa 'text json'
-complete $before -l log-level -d 'error, warning, info or debug' -xa 'error warning info debug'
-complete $before -l cgroup-manager -d 'systemd, cgroupfs or disabled' -xa 'systemd cgroupfs disabled'
+complete $before -l root -d 'directory for the state of containers' -xa '(__fish_complete_directories)'
+complete $before -l log -d 'write errors also to a file, syslog:NAME or journald:NAME' -r
+complete $before -l log-format -d 'format of the log: text or json' -xa 'text json'
+complete $before -l log-level -d 'least severe level: error, warning, info or debug' -xa 'error warning info debug'
+complete $before -l cgroup-manager -d 'how to create cgroups: systemd, cgroupfs or disabled' -xa 'systemd cgroupfs disabled'

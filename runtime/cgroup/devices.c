@@ -344,7 +344,7 @@ static int exchange_programs(int dirfd, int program, const uint32_t *ids, size_t
 int cgroup_devices_load(const struct cgroup_device_program *program, struct error *err)
 {
     int fd = load_program(program);
-    return fd < 0 ? error_set(err, fd, "load the device program of linux.resources.devices") : fd;
+    return fd < 0 ? error_set(err, fd, "load the BPF device filter of linux.resources.devices") : fd;
 }
 
 int cgroup_devices_attach(int program, int dirfd, struct error *err)
@@ -358,7 +358,7 @@ int cgroup_devices_attach(int program, int dirfd, struct error *err)
     attr.query.prog_cnt = sizeof(ids) / sizeof(ids[0]);
     int ret = sys_bpf(BPF_PROG_QUERY, &attr);
     if (ret < 0)
-        return error_set(err, ret, "query the device programs of the cgroup");
+        return error_set(err, ret, "query the BPF device filters of the cgroup");
     ret = exchange_programs(dirfd, program, ids, attr.query.prog_cnt);
-    return ret < 0 ? error_set(err, ret, "attach the device program of linux.resources.devices") : 0;
+    return ret < 0 ? error_set(err, ret, "attach the BPF device filter of linux.resources.devices") : 0;
 }

@@ -34,17 +34,19 @@ static const struct option_choice log_levels[] = {{"error", LOG_LEVEL_ERROR},  {
 
 #define GLOBAL(field) offsetof(struct global_options, field)
 static const struct option global_options[] = {
-    {"root", 0, OPTION_STRING, GLOBAL(root), "DIR", "where the state of containers is kept", NULL},
+    {"root", 0, OPTION_STRING, GLOBAL(root), "DIR", "directory for the state of containers", NULL},
     {"log", 0, OPTION_STRING, GLOBAL(log.target), "TARGET",
-     "where errors go too: a file, syslog:NAME or journald:NAME", NULL},
-    {"log-format", 0, OPTION_CHOICE, GLOBAL(log_json), "FORMAT", "text or json", log_formats},
-    {"log-level", 0, OPTION_CHOICE, GLOBAL(log_level), "LEVEL", "error, warning, info or debug", log_levels},
+     "write errors also to a file, syslog:NAME or journald:NAME", NULL},
+    {"log-format", 0, OPTION_CHOICE, GLOBAL(log_json), "FORMAT", "format of the log: text or json",
+     log_formats},
+    {"log-level", 0, OPTION_CHOICE, GLOBAL(log_level), "LEVEL",
+     "least severe level: error, warning, info or debug", log_levels},
     {"debug", 0, OPTION_FLAG, GLOBAL(debug), NULL, "the same as --log-level debug", NULL},
     {"systemd-cgroup", 0, OPTION_FLAG, GLOBAL(systemd_cgroup), NULL, "the same as --cgroup-manager systemd",
      NULL},
     {"cgroup-manager", 0, OPTION_CHOICE, GLOBAL(cgroup_manager), "MANAGER",
-     "systemd, cgroupfs or disabled (default: cgroupfs)", cgroup_managers},
-    {"rootless", 0, OPTION_IGNORED, 0, NULL, "accepted for other runtimes' sake: it is found out", NULL},
+     "how to create cgroups: systemd, cgroupfs or disabled (default: cgroupfs)", cgroup_managers},
+    {"rootless", 0, OPTION_IGNORED, 0, NULL, "ignored, for compatibility; rootless is detected", NULL},
     {"version", 'v', OPTION_FLAG, GLOBAL(version), NULL, "show the version", NULL},
     {0},
 };
@@ -53,7 +55,7 @@ const struct option command_no_options[] = {{0}};
 
 static int show_program_help(const struct command *const *commands, struct error *err)
 {
-    puts("usage: pysbx-runtime [OPTION...] COMMAND [ARGUMENT...]\n\nRuns containers as the OCI runtime "
+    puts("usage: pysbx-runtime [OPTION...] COMMAND [ARGUMENT...]\n\nRun containers as the OCI runtime "
          "specification describes them.\n\nCommands:");
     for (; *commands != NULL; commands++)
         printf("  %-12s%s\n", (*commands)->name, (*commands)->summary);

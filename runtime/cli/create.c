@@ -9,12 +9,12 @@
 #define AT(field) offsetof(struct create_options, field)
 #define COMMON_OPTIONS                                                                                       \
     {"bundle",   'b',   OPTION_STRING,                                                                       \
-     AT(bundle), "DIR", "the container's bundle (default: the working directory)",                           \
+     AT(bundle), "DIR", "bundle of the container (default: the working directory)",                          \
      NULL},                                                                                                  \
         {"config",   'f',    OPTION_STRING,                                                                  \
-         AT(config), "FILE", "its configuration, relative to the bundle (default: config.json)",             \
+         AT(config), "FILE", "configuration, relative to the bundle (default: config.json)",                 \
          NULL},                                                                                              \
-        {"pid-file", 0, OPTION_STRING, AT(pid_file), "FILE", "write the process id there", NULL},            \
+        {"pid-file", 0, OPTION_STRING, AT(pid_file), "FILE", "write the process id to this file", NULL},     \
         {"console-socket",                                                                                   \
          0,                                                                                                  \
          OPTION_STRING,                                                                                      \
@@ -30,10 +30,10 @@
          "pass on N descriptors after 0, 1, 2 and those of $LISTEN_FDS",                                     \
          NULL},                                                                                              \
         {"snapshot",   0,      OPTION_STRING,                                                                \
-         AT(snapshot), "FILE", "continue the session that 'warm save' has written there",                    \
+         AT(snapshot), "FILE", "continue the session that 'warm save' wrote to this file",                   \
          NULL},                                                                                              \
         {"no-pivot",   0,    OPTION_FLAG,                                                                    \
-         AT(no_pivot), NULL, "enter the root by moving its mount, for a root in an initramfs",               \
+         AT(no_pivot), NULL, "move the mount of the root instead of pivot_root, for an initramfs",           \
          NULL},                                                                                              \
         {"no-new-keyring",                                                                                   \
          0,                                                                                                  \
@@ -49,10 +49,10 @@
 static const struct option create_options[] = {COMMON_OPTIONS};
 
 static const struct option run_options[] = {
-    {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return once the program has started", NULL},
+    {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return when the program has started", NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
-    {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL,
-     "leave orphans of the container to the system's init", NULL},
+    {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
+     NULL},
     COMMON_OPTIONS,
 };
 
@@ -81,7 +81,7 @@ static int run_run(struct invocation *invocation, void *values, struct error *er
 const struct command command_create = {
     .name = "create",
     .arguments = "ID",
-    .summary = "make a container; its program waits for 'start'",
+    .summary = "create a container; its program waits for 'start'",
     .options = create_options,
     .values_size = sizeof(struct create_options),
     .min_args = 1,
@@ -92,7 +92,7 @@ const struct command command_create = {
 const struct command command_run = {
     .name = "run",
     .arguments = "ID",
-    .summary = "make a container, start its program and wait for its end",
+    .summary = "create a container, start its program and wait for its end",
     .options = run_options,
     .values_size = sizeof(struct create_options),
     .min_args = 1,

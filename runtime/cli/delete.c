@@ -10,7 +10,7 @@ struct delete_values {
 
 static const struct option options[] = {
     {"force", 'f', OPTION_FLAG, offsetof(struct delete_values, force), NULL,
-     "kill a running container first; one that does not exist is no error", NULL},
+     "kill a running container first; ignore a missing container", NULL},
     {0},
 };
 
@@ -23,7 +23,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_delete = {
     .name = "delete",
     .arguments = "ID",
-    .summary = "take away a stopped container and all that belongs to it",
+    .summary = "delete a stopped container and its resources",
     .options = options,
     .values_size = sizeof(struct delete_values),
     .min_args = 1,

@@ -141,7 +141,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_events = {
     .name = "events",
     .arguments = "ID",
-    .summary = "report statistics and out-of-memory kills until the container stops",
+    .summary = "report statistics and OOM kills until the container stops",
     .options = options,
     .values_size = sizeof(struct events_values),
     .min_args = 1,

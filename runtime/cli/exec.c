@@ -22,24 +22,27 @@ struct exec_values {
 #define PROCESS(field) offsetof(struct exec_values, process.field)
 static const struct option exec_table[] = {
     {"process", 'p', OPTION_STRING, offsetof(struct exec_values, process_file), "FILE",
-     "the process object as JSON, instead of a program and the options about it", NULL},
-    {"detach", 'd', OPTION_FLAG, EXEC(detach), NULL, "return once the program has started", NULL},
-    {"pid-file", 0, OPTION_STRING, EXEC(pid_file), "FILE", "write the process id there", NULL},
+     "file with a process object, instead of a program and its options", NULL},
+    {"detach", 'd', OPTION_FLAG, EXEC(detach), NULL, "return when the program has started", NULL},
+    {"pid-file", 0, OPTION_STRING, EXEC(pid_file), "FILE", "write the process id to this file", NULL},
     {"console-socket", 0, OPTION_STRING, EXEC(console_socket), "SOCKET",
      "send the terminal's descriptor to this AF_UNIX socket", NULL},
     {"preserve-fds", 0, OPTION_COUNT, EXEC(preserve_fds), "N",
      "pass on N descriptors after 0, 1, 2 and those of $LISTEN_FDS", NULL},
-    {"cgroup", 0, OPTION_STRING, EXEC(cgroup), "PATH", "run it in a cgroup beneath the container's", NULL},
-    {"ignore-paused", 0, OPTION_FLAG, EXEC(ignore_paused), NULL, "a paused container is no error", NULL},
-    {"tty", 't', OPTION_FLAG, PROCESS(tty), NULL, "give it a terminal", NULL},
-    {"user", 'u', OPTION_STRING, PROCESS(user), "UID[:GID]", "run it as this user, by number", NULL},
-    {"additional-gids", 'g', OPTION_LIST, PROCESS(additional_gids), "GID", "add groups, by number", NULL},
-    {"env", 'e', OPTION_LIST, PROCESS(env), "NAME=VALUE", "set a variable besides the container's", NULL},
-    {"cwd", 0, OPTION_STRING, PROCESS(cwd), "DIR", "its working directory in the container", NULL},
+    {"cgroup", 0, OPTION_STRING, EXEC(cgroup), "PATH", "run in a cgroup below the container's", NULL},
+    {"ignore-paused", 0, OPTION_FLAG, EXEC(ignore_paused), NULL, "do not fail if the container is paused",
+     NULL},
+    {"tty", 't', OPTION_FLAG, PROCESS(tty), NULL, "allocate a terminal", NULL},
+    {"user", 'u', OPTION_STRING, PROCESS(user), "UID[:GID]", "user and group, by number", NULL},
+    {"additional-gids", 'g', OPTION_LIST, PROCESS(additional_gids), "GID", "additional group, by number",
+     NULL},
+    {"env", 'e', OPTION_LIST, PROCESS(env), "NAME=VALUE", "set an environment variable", NULL},
+    {"cwd", 0, OPTION_STRING, PROCESS(cwd), "DIR", "working directory in the container", NULL},
     {"cap", 'c', OPTION_LIST, PROCESS(caps), "CAP", "add a capability", NULL},
-    {"no-new-privs", 0, OPTION_FLAG, PROCESS(no_new_privs), NULL, "it gains no privilege by execve", NULL},
-    {"process-label", 0, OPTION_STRING, PROCESS(process_label), "LABEL", "its SELinux label", NULL},
-    {"apparmor", 0, OPTION_STRING, PROCESS(apparmor), "PROFILE", "its AppArmor profile", NULL},
+    {"no-new-privs", 0, OPTION_FLAG, PROCESS(no_new_privs), NULL, "set no_new_privs", NULL},
+    {"process-label", 0, OPTION_STRING, PROCESS(process_label), "LABEL", "SELinux label of the process",
+     NULL},
+    {"apparmor", 0, OPTION_STRING, PROCESS(apparmor), "PROFILE", "AppArmor profile of the process", NULL},
     {0},
 };
 
@@ -56,7 +59,8 @@ static int use_process_file(const struct invocation *invocation, struct exec_val
                             struct error *err)
 {
     if (invocation->count > 1 || any_given(&values->process))
-        return error_text(err, -EINVAL, "--process stands alone: neither a program nor options about it");
+        return error_text(err, -EINVAL,
+                          "--process excludes a program and its options: remove them, or --process");
     char *text = NULL;
     size_t size = 0;
     int ret = input_read(invocation->arena, "process", values->process_file, &text, &size, err);
@@ -72,7 +76,7 @@ static int use_process_file(const struct invocation *invocation, struct exec_val
 static int use_options(const struct invocation *invocation, struct exec_values *values, struct error *err)
 {
     if (invocation->count < 2)
-        return error_text(err, -EINVAL, "no program to run: give one, or --process FILE");
+        return error_text(err, -EINVAL, "no program to run: name a program, or use --process FILE");
     int ret = exec_default_process(invocation->arena, invocation->runtime, values->exec.id,
                                    &values->exec.process, err);
     if (ret < 0)

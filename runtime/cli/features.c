@@ -67,7 +67,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_features = {
     .name = "features",
     .arguments = "",
-    .summary = "show what this runtime can do as JSON",
+    .summary = "show the features of this runtime as JSON",
     .options = command_no_options,
     .run = run,
 };

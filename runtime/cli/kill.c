@@ -14,7 +14,7 @@ struct kill_values {
 
 static const struct option options[] = {
     {"all", 'a', OPTION_FLAG, offsetof(struct kill_values, all), NULL,
-     "signal every process of the container, not only its first", NULL},
+     "signal every process of the container", NULL},
     {0},
 };
 

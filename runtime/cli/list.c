@@ -17,9 +17,9 @@ struct list_values {
 };
 
 static const struct option options[] = {
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct list_values, quiet), NULL, "only the names", NULL},
-    {"format", 'f', OPTION_CHOICE, offsetof(struct list_values, format), "FORMAT", "table or json",
-     output_formats},
+    {"quiet", 'q', OPTION_FLAG, offsetof(struct list_values, quiet), NULL, "print only the names", NULL},
+    {"format", 'f', OPTION_CHOICE, offsetof(struct list_values, format), "FORMAT",
+     "format of the list: table or json", output_formats},
     {0},
 };
 

@@ -116,7 +116,7 @@ static const char *expectation(const struct parser *p, const struct option *opti
     case OPTION_FLAG:
         return "true or false";
     case OPTION_SIZE:
-        return "a number of bytes, perhaps with the suffix k, m, g or t";
+        return "a number of bytes, with an optional suffix k, m, g or t";
     case OPTION_CHOICE: {
         const char *words = NULL;
         for (const struct option_choice *c = option->choices; c->word != NULL; c++)

@@ -8,9 +8,9 @@
 
 static const struct option options[] = {
     {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
-     "the container's bundle (default: the working directory)", NULL},
+     "bundle of the container (default: the working directory)", NULL},
     {"config", 'f', OPTION_STRING, offsetof(struct create_options, config), "FILE",
-     "its configuration, relative to the bundle (default: config.json)", NULL},
+     "configuration, relative to the bundle (default: config.json)", NULL},
     {"no-pivot", 0, OPTION_FLAG, offsetof(struct create_options, no_pivot), NULL, "as for create", NULL},
     {0},
 };
@@ -31,7 +31,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_plan = {
     .name = "plan",
     .arguments = "[ID]",
-    .summary = "show as JSON what 'create' would do, and touch nothing",
+    .summary = "show as JSON what 'create' would do, and change nothing",
     .options = options,
     .values_size = sizeof(struct create_options),
     .max_args = 1,

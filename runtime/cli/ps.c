@@ -24,7 +24,7 @@ struct ps_values {
 
 static const struct option options[] = {
     {"format", 'f', OPTION_CHOICE, offsetof(struct ps_values, format), "FORMAT",
-     "table (default) or json: an array of process ids", output_formats},
+     "table (default), or json for an array of process ids", output_formats},
     {0},
 };
 
@@ -105,7 +105,8 @@ static int filter_lines(struct arena *a, FILE *lines, struct pid_list pids, stru
     while (getline(&line, &size, lines) > 0) {
         bool is_header = column < 0;
         if (is_header && (column = find_pid_column(arena_strdup(a, line))) < 0)
-            return error_text(err, -EINVAL, "ps shows no column PID: its options must ask for one");
+            return error_text(err, -EINVAL,
+                              "ps shows no column PID: add an option that shows it, such as -ef");
         if (is_header || is_listed(line, column, pids))
             fputs(line, stdout);
     }

@@ -17,9 +17,9 @@ struct spec_values {
 
 static const struct option options[] = {
     {"bundle", 'b', OPTION_STRING, offsetof(struct spec_values, bundle), "DIR",
-     "where to write it (default: the working directory)", NULL},
+     "directory for config.json (default: the working directory)", NULL},
     {"rootless", 0, OPTION_FLAG, offsetof(struct spec_values, rootless), NULL,
-     "for a container that an unprivileged user runs", NULL},
+     "write it for a container of an unprivileged user", NULL},
     {0},
 };
 
@@ -53,7 +53,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_spec = {
     .name = "spec",
     .arguments = "",
-    .summary = "write a config.json to begin with",
+    .summary = "write a config.json to start from",
     .options = options,
     .values_size = sizeof(struct spec_values),
     .run = run,

@@ -11,7 +11,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_start = {
     .name = "start",
     .arguments = "ID",
-    .summary = "let the program of a created container run",
+    .summary = "start the program of a created container",
     .options = command_no_options,
     .min_args = 1,
     .max_args = 1,

@@ -23,16 +23,17 @@ struct update_values {
 #define AT(field) offsetof(struct update_values, field)
 static const struct option options[] = {
     {"resources", 'r', OPTION_STRING, AT(resources), "FILE",
-     "a resources object as JSON; '-' is standard input", NULL},
+     "file with a resources object; '-' is standard input", NULL},
     {"memory", 0, OPTION_SIZE, AT(memory), "BYTES", "memory limit, -1 for none", NULL},
     {"memory-reservation", 0, OPTION_SIZE, AT(memory_reservation), "BYTES", "protected memory", NULL},
     {"memory-swap", 0, OPTION_SIZE, AT(memory_swap), "BYTES", "limit of memory and swap together", NULL},
-    {"cpu-period", 0, OPTION_INTEGER, AT(cpu_period), "USEC", "period of the processor quota", NULL},
-    {"cpu-quota", 0, OPTION_INTEGER, AT(cpu_quota), "USEC", "processor time a period, -1 for no limit", NULL},
+    {"cpu-period", 0, OPTION_INTEGER, AT(cpu_period), "USEC", "period of the CPU quota", NULL},
+    {"cpu-quota", 0, OPTION_INTEGER, AT(cpu_quota), "USEC", "CPU quota per period, -1 for no limit", NULL},
     {"cpu-burst", 0, OPTION_INTEGER, AT(cpu_burst), "USEC", "unused quota that may be saved up", NULL},
-    {"cpu-share", 0, OPTION_INTEGER, AT(cpu_share), "SHARES", "processor shares against others", NULL},
-    {"cpu-idle", 0, OPTION_INTEGER, AT(cpu_idle), "0|1", "run only when nothing else wants to", NULL},
-    {"cpuset-cpus", 0, OPTION_STRING, AT(cpuset_cpus), "LIST", "processors to run on: 0-3,7", NULL},
+    {"cpu-share", 0, OPTION_INTEGER, AT(cpu_share), "SHARES", "CPU shares relative to other cgroups", NULL},
+    {"cpu-idle", 0, OPTION_INTEGER, AT(cpu_idle), "0|1", "run only when no other process wants the CPU",
+     NULL},
+    {"cpuset-cpus", 0, OPTION_STRING, AT(cpuset_cpus), "LIST", "CPUs to use, such as 0-3,7", NULL},
     {"cpuset-mems", 0, OPTION_STRING, AT(cpuset_mems), "LIST", "memory nodes to use", NULL},
     {"pids-limit", 0, OPTION_INTEGER, AT(pids_limit), "N", "number of processes, -1 for no limit", NULL},
     {"blkio-weight", 0, OPTION_INTEGER, AT(blkio_weight), "WEIGHT", "share of disk access, 10 to 1000", NULL},
@@ -126,8 +127,8 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     bool any = any_given(update);
     if (any == (update->resources != NULL))
         return error_text(err, -EINVAL,
-                          any ? "--resources stands alone: no limits by options beside it"
-                              : "nothing to update: give limits, or --resources FILE");
+                          any ? "--resources excludes options with limits: remove them, or --resources"
+                              : "nothing to update: set a limit, or use --resources FILE");
     char *text = NULL;
     size_t size = 0;
     int ret = any ? text_of_options(invocation->arena, update, &text, &size, err)

@@ -38,7 +38,7 @@ int warm_open_store(struct arena *a, struct store *store, bool *there, struct er
 
 static const struct option build_options[] = {
     {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
-     "the container's bundle (default: the working directory)", NULL},
+     "bundle of the container (default: the working directory)", NULL},
     WARM_CONFIG_OPTION,
     {0},
 };
@@ -59,7 +59,7 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
     uint64_t pid;
     int ret = str_to_u64(args[1], INT32_MAX, &pid);
     if (ret < 0 || pid == 0)
-        return error_text(err, -EINVAL, "'%s' is no number of a process", args[1]);
+        return error_text(err, -EINVAL, "'%s' is not a process id", args[1]);
     const struct save_options save = {.id = args[0], .pid = (pid_t)pid, .file = args[2]};
     return container_save(invocation->runtime, &save, err);
 }
@@ -125,9 +125,9 @@ struct prune_values {
 static const struct option prune_options[] = {
     {"all", 'a', OPTION_FLAG, offsetof(struct prune_values, all), NULL, "remove every snapshot", NULL},
     {"max-size", 0, OPTION_SIZE, offsetof(struct prune_values, max_size), "BYTES",
-     "keep no more than this; those used last stay (default: maxSize of the configuration)", NULL},
+     "keep at most this, of the snapshots used last (default: maxSize of warm.json)", NULL},
     {"older-than", 0, OPTION_INTEGER, offsetof(struct prune_values, older_than), "SECONDS",
-     "remove what is older (default: maxAge of the configuration)", NULL},
+     "remove older snapshots (default: maxAge of warm.json)", NULL},
     {0},
 };
 
@@ -195,7 +195,7 @@ static int run_prune(struct invocation *invocation, void *values, struct error *
 static const struct command command_build = {
     .name = "warm build",
     .arguments = "",
-    .summary = "make the snapshot for the program of a bundle, unless there is a fresh one",
+    .summary = "build the snapshot for the program of a bundle, unless there is a fresh one",
     .options = build_options,
     .values_size = sizeof(struct create_options),
     .run = run_build,
@@ -214,7 +214,7 @@ static const struct command command_save = {
 static const struct command command_verify = {
     .name = "warm verify",
     .arguments = "[KEY]",
-    .summary = "compare one snapshot, or all, with the checksums of their content",
+    .summary = "compare one snapshot, or all, with their checksums",
     .options = command_no_options,
     .max_args = 1,
     .run = run_verify,
@@ -223,7 +223,7 @@ static const struct command command_verify = {
 static const struct command command_prune = {
     .name = "warm prune",
     .arguments = "[KEY]",
-    .summary = "remove one snapshot, or all that are too old, used too often, damaged or more than fit",
+    .summary = "remove one snapshot, or all that are too old, used too often, damaged or too large",
     .options = prune_options,
     .values_size = sizeof(struct prune_values),
     .max_args = 1,
@@ -251,7 +251,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
 const struct command command_warm = {
     .name = "warm",
     .arguments = "build|save|list|show|verify|prune [ARGUMENT...]",
-    .summary = "prewarmed interpreters: make, list, show, verify, remove them",
+    .summary = "build, list, show, verify and remove snapshots of Python interpreters",
     .options = command_no_options,
     .min_args = 1,
     .max_args = COMMAND_ANY_ARGS,

@@ -18,7 +18,7 @@ extern const struct command command_warm_list, command_warm_show;
 #define WARM_CONFIG_OPTION                                                                                   \
     {                                                                                                        \
         "config", 'f', OPTION_STRING, offsetof(struct create_options, config), "FILE",                       \
-            "its configuration, relative to the bundle (default: config.json)", NULL                         \
+            "configuration, relative to the bundle (default: config.json)", NULL                             \
     }
 
 /* Put in what was not said: bundle and configuration are those of the working directory, and the container,

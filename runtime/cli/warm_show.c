@@ -24,9 +24,9 @@ struct list_values {
 };
 
 static const struct option list_options[] = {
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct list_values, quiet), NULL, "only the keys", NULL},
-    {"format", 'f', OPTION_CHOICE, offsetof(struct list_values, format), "FORMAT", "table or json",
-     output_formats},
+    {"quiet", 'q', OPTION_FLAG, offsetof(struct list_values, quiet), NULL, "print only the keys", NULL},
+    {"format", 'f', OPTION_CHOICE, offsetof(struct list_values, format), "FORMAT",
+     "format of the list: table or json", output_formats},
     {0},
 };
 
@@ -180,7 +180,7 @@ static int run_list(struct invocation *invocation, void *values, struct error *e
 const struct command command_warm_list = {
     .name = "warm list",
     .arguments = "",
-    .summary = "list the snapshots, the one used last first",
+    .summary = "list the snapshots, in the order of their last use",
     .options = list_options,
     .values_size = sizeof(struct list_values),
     .run = run_list,
@@ -190,7 +190,7 @@ const struct command command_warm_list = {
 
 static const struct option show_options[] = {
     {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
-     "compare with the program of this bundle; its own snapshot where no key is given", NULL},
+     "compare with the program of this bundle (default key: its snapshot)", NULL},
     WARM_CONFIG_OPTION,
     {0},
 };
@@ -266,7 +266,7 @@ static int run_show(struct invocation *invocation, void *values, struct error *e
     struct store_slot slot;
     struct warm_match match;
     if (key == NULL && !compare)
-        return error_text(err, -EINVAL, "neither a key nor --bundle is given");
+        return error_text(err, -EINVAL, "no snapshot named: give a key, or --bundle DIR");
     int ret = warm_show_store(a, &store, err);
     if (ret < 0)
         return ret;
@@ -284,7 +284,7 @@ static int run_show(struct invocation *invocation, void *values, struct error *e
 const struct command command_warm_show = {
     .name = "warm show",
     .arguments = "[KEY]",
-    .summary = "show as JSON what is known of a snapshot, and whether it fits the program of a bundle",
+    .summary = "show a snapshot as JSON, and whether it fits the program of a bundle",
     .options = show_options,
     .values_size = sizeof(struct create_options),
     .max_args = 1,

@@ -71,12 +71,12 @@ int record_open_root(const char *root, bool make, struct error *err)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return error_set(err, -errno, "stat state directory '%s'", root);
-    /* Who can write here can make any process the init of any container. */
+    /* A user that can write here can make any process the init of any container. */
     if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return error_text(
             err, -EPERM,
-            "state directory '%s' belongs to user %u with mode %04o: it must belong to user %u and be "
-            "writable by nobody else",
+            "state directory '%s' belongs to user %u with mode %04o: it must belong to user %u, and "
+            "no other user may write to it",
             root, st.st_uid, st.st_mode & 07777, geteuid());
     return fd_steal(&fd);
 }

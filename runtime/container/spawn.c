@@ -199,7 +199,7 @@ static int observe_until_message(struct creation *c, struct error *err)
     return ret;
 }
 
-/* A child that ends without a word was killed: by the kernel for want of memory, most likely. */
+/* A child that ends without a message was killed. The most likely reason is the OOM killer. */
 static int explain_end(const struct creation *c, struct error *err)
 {
     siginfo_t info = {0};
@@ -208,8 +208,7 @@ static int explain_end(const struct creation *c, struct error *err)
     if (cgroup_oom_kills(&c->record.cgroup, &kills) == 0 && kills > 0)
         return error_text(
             err, -ENOMEM,
-            "the container's first process was killed for want of memory: linux.resources.memory.limit "
-            "could be too low");
+            "the container's first process was OOM-killed: linux.resources.memory.limit may be too low");
     if (info.si_code == CLD_EXITED)
         return error_text(err, -ECONNRESET,
                           "the container's first process ended with status %d before it was ready",

@@ -84,7 +84,7 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
         /* The socket is what makes it "created": a second start is to find it gone. Until the first process
          * is the program, its new name says to exec that it is not yet. */
         if (ret == 0 && renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
-            ret = error_text(err, -EINVAL, "cannot start container '%s': somebody else is starting it", id);
+            ret = error_text(err, -EINVAL, "cannot start container '%s': another process is starting it", id);
         if (ret == 0)
             ret = start_program(channel, err);
         if (ret == 0)

@@ -139,7 +139,7 @@ int dump_areas_take_content(struct image_area *a, const char *name, struct error
 {
     if ((a->flags & IMAGE_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
         return error_text(err, -ENOTSUP,
-                          "memory at %#lx-%#lx (%s) is %s of a file that the container has not got",
+                          "memory at %#lx-%#lx (%s) is %s of a file that the container does not have",
                           (unsigned long)a->start, (unsigned long)a->end, name,
                           (a->prot & PROT_EXEC) != 0 ? "code" : "a shared part");
     a->flags &= ~(uint32_t)IMAGE_AREA_FILE;

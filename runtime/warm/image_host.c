@@ -67,6 +67,6 @@ const char *image_host_difference(const struct image_host *a, const struct image
     if (a->vdso != b->vdso)
         return "on another vdso";
     if (a->processor != b->processor)
-        return "on another processor";
+        return "on another CPU";
     return NULL;
 }

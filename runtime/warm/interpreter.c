@@ -145,7 +145,7 @@ const char *interpreter_find(struct arena *a, const struct look *look, const cha
         return arena_printf(a, "no program '%s' is seen in the container's root", argv0);
     char path[PATH_MAX];
     if (!resolved_name(path_only, path))
-        return "the program's file cannot be named: /proc is not to be had";
+        return "the program's file cannot be named: /proc cannot be used";
     if (!minor_of(base_name(path), &out->minor))
         return arena_printf(a, "'%s' is '%s', which is not called python3.N as CPython is", out->program,
                             base_name(path));

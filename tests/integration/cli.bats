@@ -249,7 +249,7 @@ JSON
     expect 0 runtime exec -p - box <process.json
     output_is "here in /tmp"
     expect 1 runtime exec --process process.json --env A=B box
-    stderr_has "--process stands alone"
+    stderr_has "--process excludes a program and its options"
     expect 1 runtime exec --process missing.json box
     stderr_has "'missing.json': does not exist"
 }
@@ -335,7 +335,7 @@ JSON
     expect 1 runtime update box
     stderr_has "nothing to update"
     expect 1 runtime update --resources - --memory 1g box
-    stderr_has "--resources stands alone"
+    stderr_has "--resources excludes options with limits"
     expect 1 runtime update --resources - box <<<'{"pids": {"limit": "many"}}'
     stderr_has "pids.limit"
     expect 1 runtime update --memory 1x box

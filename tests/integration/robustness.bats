@@ -432,7 +432,7 @@ assert got == want'
     expect 0 env XDG_RUNTIME_DIR="$PWD/xdg" "$RUNTIME" delete box
     chmod 0770 "$long"
     expect 1 runtime --root "$long" run --bundle bundle box
-    stderr_has "writable by nobody else"
+    stderr_has "no other user may write to it"
 }
 
 @test "paused: SIGKILL ends it, delete refuses, delete --force does not" {

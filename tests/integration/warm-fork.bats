@@ -280,7 +280,7 @@ wait()'
     expect 1 runtime warm save box 4194304 saved
     stderr_has "process 4194304"
     expect 1 runtime warm save box one saved
-    stderr_has "'one' is no number of a process"
+    stderr_has "'one' is not a process id"
     expect 1 runtime warm save none "$(parked)" saved
     stderr_has "container 'none' does not exist"
     [[ ! -s saved ]]

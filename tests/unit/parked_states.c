@@ -180,7 +180,7 @@ const struct parked_state parked_states[] = {
     {"a child", "there is a child process", make_child},
     {"writable code", "is of a file, writable and executable", make_executable},
     {"code that it wrote", "a page of code at", make_code},
-    {"code of a file that is gone", "is code of a file that the container has not got", make_removed_code},
+    {"code of a file that is gone", "is code of a file that the container does not have", make_removed_code},
     {"a restartable sequence", "it is in a restartable sequence", make_sequence},
     {"the kernel's areas elsewhere", "it has moved the kernel's areas", make_moved},
     {"a pending signal", "a signal is pending", make_pending},

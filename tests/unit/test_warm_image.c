@@ -366,7 +366,7 @@ static void test_host(void)
     ok(image_host_difference(&here, &other) == NULL, "a machine is like itself");
     ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it is known by something");
     other.processor++;
-    is_str(image_host_difference(&here, &other), "on another processor", "another processor differs");
+    is_str(image_host_difference(&here, &other), "on another CPU", "another CPU differs");
     other = here;
     other.vdso++;
     is_str(image_host_difference(&here, &other), "on another vdso", "another vdso differs");

@@ -401,12 +401,12 @@ static void test_begun(int file)
     struct image image = *request.image;
     image.header = &header;
     header.host.processor ^= 1;
-    ok(restore_begin(&image, file, true) == NULL, "nothing is begun on another processor");
+    ok(restore_begin(&image, file, true) == NULL, "nothing is begun on another CPU");
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;
     elsewhere.image = &image;
     is_int(restore_prepare(&elsewhere, &restore, &err), -ENOTSUP, "nor prepared");
-    is_str(err.text, "the snapshot was made on another processor", "the reason is given");
+    is_str(err.text, "the snapshot was made on another CPU", "the reason is given");
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
