@@ -50,7 +50,7 @@ try:
 except SandboxMemoryError as error:
     print(error.memory_mb, error)
 PYTHON
-    output_is $'1048576\n64 killed for want of memory: 64 MiB allowed'
+    output_is $'1048576\n64 OOM-killed: 64 MiB allowed'
 }
 
 @test "run_code: memory_mb is for all processes of a sandbox together" {
@@ -122,7 +122,7 @@ for source in "1", "x = bytearray(200 << 20)":
     done = run_code(source, options=options, warm="require")
     print(done.warm, done.exit_code, done.error and done.error.message)
 PYTHON
-    output_is $'\nTrue 0 None\nTrue 137 killed for want of memory: 64 MiB allowed'
+    output_is $'\nTrue 0 None\nTrue 137 OOM-killed: 64 MiB allowed'
 }
 
 @test "pysbx doctor: nothing stands in for cgroups" {
@@ -130,7 +130,7 @@ PYTHON
 from pysbx import doctor
 print([(check.status, check.found) for check in doctor.examine() if check.name == "limits"])
 PYTHON
-    output_is "[('ok', 'memory, processor and processes by cgroup')]"
+    output_is "[('ok', 'memory, CPU and processes by cgroup')]"
 }
 
 # Runs the program of a user who has logged in: in a cgroup that is systemd's, not the user's.

@@ -188,8 +188,8 @@ for name in ('file/below', 'file/far/below', 'directory', 'link/x', 'link/far/x'
     assert list(elsewhere.iterdir()) == []
     assert sorted(done.stderr.splitlines()) == [
         f"pysbx: --output: '{out}/directory' is not written: Is a directory",
-        f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' is there, and no directory",
-        f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' is there, and no directory",
+        f"pysbx: --output: '{out}/file/below' is not written: '{out}/file' exists and is not a directory",
+        f"pysbx: --output: '{out}/file/far/below' is not written: '{out}/file' exists and is not a directory",
         f"pysbx: --output: '{out}/link/far/x' is not written: '{out}/link' leads out of '{out}'",
         f"pysbx: --output: '{out}/link/x' is not written: '{out}/link' leads out of '{out}'",
     ]

@@ -56,7 +56,7 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
         wait_until(lambda: containers_of(service.process.pid) == [], 5)
         answer = service.post(f"{place}/run", code="1")
         assert answer.status_code == 410
-        assert problem(answer)["detail"] == "nobody used it for 1 seconds"
+        assert problem(answer)["detail"] == "it was not used for 1 seconds"
         start(service)
 
 

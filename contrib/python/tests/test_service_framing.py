@@ -114,7 +114,7 @@ def test_after_an_answer_no_other_is_sent_for_what_cannot_be_read(service: Serve
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\0\x01\0\r\n\r\n", b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
 def test_what_is_no_request_is_told(service: Server, sent: bytes) -> None:
     content = talk(service, sent, to_the_end=True).partition(b"\r\n\r\n")[2]
-    assert json.loads(content)["title"] == "this is no request of HTTP"
+    assert json.loads(content)["title"] == "this is not an HTTP request"
 
 
 @pytest.mark.parametrize(

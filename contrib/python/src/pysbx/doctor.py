@@ -82,7 +82,7 @@ def _runtime() -> Check:
         return Check("runtime", "failure", f"{error}", "install the runtime again: make && sudo make install")
     if not said.startswith("pysbx-runtime version "):
         found = f"{path} is another program: {said[:80]!r}"
-        return Check("runtime", "failure", found, "let PYSBX_RUNTIME be the path of pysbx-runtime, or unset it")
+        return Check("runtime", "failure", found, "set PYSBX_RUNTIME to the path of pysbx-runtime, or unset it")
     choice = runtime.choose_runtime()
     unused = f"; '{choice.unused}' on PATH is not used: set PYSBX_RUNTIME to use it" if choice.unused else ""
     return Check("runtime", "ok", f"{path}: {said.splitlines()[0]}; {choice.reason}{unused}")
@@ -115,8 +115,8 @@ def _warm() -> Check:
         return Check("warm start", "warning", str(error))
     if done.warm:
         return Check("warm start", "ok", f"from a prewarmed interpreter, in {done.usage.wall_sec * 1000:.0f} ms")
-    found = f"every sandbox starts its interpreter anew: {reason}" if reason else "every sandbox starts it anew"
-    return Check("warm start", "warning", found, "see pysbx-runtime(8) on warm")
+    found = f"every sandbox starts its interpreter cold: {reason}" if reason else "every sandbox starts it cold"
+    return Check("warm start", "warning", found, "see PREWARMED PYTHON in pysbx-runtime(8)")
 
 
 def _cgroups() -> Check:
@@ -126,14 +126,14 @@ def _cgroups() -> Check:
     except SandboxError as error:
         return Check("limits", "failure", str(error))
     if not found.missing:
-        return Check("limits", "ok", "memory, processor and processes by cgroup")
+        return Check("limits", "ok", "memory, CPU and processes by cgroup")
     remedy = "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
     if os.geteuid() != 0:
         remedy = (
             "in /etc/systemd/system/user@.service.d/delegate.conf: [Service] Delegate=cpu cpuset io memory pids; "
             "then systemctl daemon-reload, and log in again"
         )
-    return Check("limits", "warning", f"rlimits stand in for {', '.join(found.missing)}: {found.reason}", remedy)
+    return Check("limits", "warning", f"rlimits, not cgroup, for {', '.join(found.missing)}: {found.reason}", remedy)
 
 
 def _subordinate_ids() -> Check:
@@ -160,7 +160,7 @@ def _landlock() -> Check:
         return Check(
             "Landlock",
             "warning",
-            "not in this kernel, or not switched on",
+            "not in this kernel, or not enabled",
             "boot with lsm=landlock,… (CONFIG_LANDLOCK)",
         )
     if abi < LANDLOCK_SCOPES_ABI:
@@ -191,14 +191,14 @@ def _interpreter() -> Check:
 
 def _pip() -> Check:
     if importlib.util.find_spec("pip") is None:
-        return Check("pip", "warning", "not installed: dependencies cannot be", "python -m ensurepip")
+        return Check("pip", "warning", "not installed, so dependencies cannot be installed", "python -m ensurepip")
     return Check("pip", "ok", "there")
 
 
 def _podman() -> Check:
     path = shutil.which("podman")
     if path is None:
-        return Check("Podman", "warning", "not installed: needed for image= only", "install the package podman")
+        return Check("Podman", "warning", "not installed; only image= needs it", "install the package podman")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return Check("Podman", "ok", said or path)
 

@@ -126,7 +126,7 @@ def _say(sentence: str) -> Advice:
 
 # By type, a pattern of the message, and what to say; the first that fits.
 RULES: tuple[tuple[str, str, Advice], ...] = (
-    ("NameError", r"name '__file__' is", _say("the program is in no file: what is put into a sandbox is in /work")),
+    ("NameError", r"name '__file__' is", _say("the program is in no file: files of a sandbox are in /work")),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
     ("UnboundLocalError", r".*variable '(?P<name>[^']+)'", _unassigned),
     ("AttributeError", r".*'(?P<object>[^']+)' (?:object )?has no attribute '(?P<name>[^']+)'", _missing_attribute),
@@ -150,9 +150,9 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
     ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
     ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
-    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code has failed: an extension module, or ctypes")),
+    ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code failed: an extension module, or ctypes")),
     ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
-    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: stdin= is what it has")),
+    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: pass its text with stdin=")),
     ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
     ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
     ("IndentationError", r"", _say("indent with four spaces throughout")),

@@ -52,7 +52,7 @@ def rootfs_of(name: str) -> str:
     except SandboxStartupError:
         image = _podman("pull", "--quiet", name).splitlines()[-1]
     if not IMAGE_ID.fullmatch(image):
-        raise SandboxStartupError(f"image '{name}': podman says '{image}', which is no id")
+        raise SandboxStartupError(f"image '{name}': podman says '{image}', which is not an id")
     top = private_directory(cache_directory() / "images")
     path = top / image
     with (top / f".{image}.lock").open("a") as lock:

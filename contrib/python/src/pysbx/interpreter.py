@@ -232,7 +232,7 @@ def _version(root: Path, settings: dict[str, str]) -> tuple[int, int]:
 def _prefix_of(root: Path, home: str, version: tuple[int, int]) -> str:
     """Return the prefix of an installation from the directory of its programs, as Python does (Modules/getpath.py)."""
     if not os.path.isabs(home):
-        raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: home = '{home}' is no absolute path")
+        raise SandboxStartupError(f"virtualenv '{root}': pyvenv.cfg: home = '{home}' is not an absolute path")
     library = f"python{version[0]}.{version[1]}"
     # Distributions have links from one directory of programs to another.
     for start in (home, os.path.realpath(home), os.path.dirname(os.path.realpath(f"{home}/{library}"))):
@@ -271,7 +271,7 @@ def rootfs_interpreter(directory: str) -> Interpreter:
         os.close(root)
     if program is None:
         raise SandboxStartupError(
-            f"rootfs '{path}': no python3 in /usr/local/bin or /usr/bin; a link that leads out of the root is none"
+            f"rootfs '{path}': no python3 in /usr/local/bin or /usr/bin; links out of the root do not count"
         )
     return Interpreter(program, tuple(mounts), tuple(links), None, foreign=True, root=True)
 

@@ -88,11 +88,11 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     # The limit counts by the tick, the usage exactly: on a busy machine the two may be far apart.
     spent = container.usage.cpu_sec >= limits.cpu_seconds(policy) / 2 and not policy.session
     if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
-        said = f"{limits.cpu_seconds(policy)} seconds of processor time are spent: killed"
+        said = f"{limits.cpu_seconds(policy)} seconds of CPU time are spent: killed"
         return SandboxTimeoutError(said, policy.timeout_sec)
     if ended.code == KILLED:
         # Its first process cannot be killed from inside: it was the kernel, for want of memory.
-        return SandboxMemoryError(f"killed for want of memory: {policy.memory_mb} MiB allowed", policy.memory_mb)
+        return SandboxMemoryError(f"OOM-killed: {policy.memory_mb} MiB allowed", policy.memory_mb)
     # A function's caller learns from the exception what was said last; a program's takes it from the container.
     said = container.outputs[2].text()
     name = crash(ended.code)

@@ -30,7 +30,7 @@ def private_directory(path: Path) -> Path:
             # Whoever may rename it could put another one in its place: sudo with a user's environment leads here.
             raise SandboxStartupError(
                 f"directory '{path}': others can replace '{parent}' (user {about.st_uid}): "
-                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME for the user who calls"
+                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user"
             )
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise SandboxStartupError(

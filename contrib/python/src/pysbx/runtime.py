@@ -49,9 +49,7 @@ def choose_runtime() -> Choice:
         SandboxStartupError: there is none.
     """
     if sys.platform != "linux":
-        raise PlatformNotSupportedError(
-            f"sandboxes are made of namespaces, which {sys.platform} has not got: use Linux"
-        )
+        raise PlatformNotSupportedError(f"sandboxes need namespaces, which {sys.platform} does not have: use Linux")
     given = os.environ.get("PYSBX_RUNTIME")
     on_path = shutil.which("pysbx-runtime") or ""
     candidates = [(str(BUNDLED), "it is part of this package"), (on_path, "it is the first one on PATH")]

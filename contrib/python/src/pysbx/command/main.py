@@ -19,13 +19,13 @@ FAILURE = 125
 COMMANDS = {
     "run": ("run", "run a program"),
     "shell": ("run", "type statements into a session"),
-    "warm": ("show", "make what a first call would have to make"),
-    "deps": ("show", "installed sets of dependencies"),
-    "profiles": ("show", "show the profiles, or one of them"),
-    "doctor": ("show", "say what this machine lacks, and what to do about it"),
+    "warm": ("show", "install dependencies and build the snapshot before a first call"),
+    "deps": ("show", "list, remove or install sets of dependencies"),
+    "profiles": ("show", "list the profiles, or print one"),
+    "doctor": ("show", "report what this machine lacks, and how to add it"),
     "runtime": ("installing", "install the runtime of this package, or remove it"),
-    "serve": ("serve", "run code for other programs, by HTTP"),
-    "mcp": ("serve", "be a tool of a language model, by the Model Context Protocol"),
+    "serve": ("serve", "run code for other programs, over HTTP"),
+    "mcp": ("serve", "be a tool of a language model, with the Model Context Protocol"),
     "completion": ("completion", "print the completion for a shell"),
 }
 
@@ -48,7 +48,7 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
     Args:
         wanted: the only command that gets its options, and whose module is imported; by default all do.
     """
-    parser = argparse.ArgumentParser(prog="pysbx", description="Run Python nobody has read, in a sandbox.")
+    parser = argparse.ArgumentParser(prog="pysbx", description="Run untrusted Python code in a sandbox.")
     parser.add_argument("--version", action=_ShowVersion, help="show the version and the runtime")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():

@@ -10,20 +10,20 @@ from pysbx.interpreter import Mount
 
 # option, keyword of make_options, type, how it is shown, help
 NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
-    ("--memory", "memory_mb", int, "MIB", "memory"),
-    ("--timeout", "timeout_sec", float, "SECONDS", "time by the clock"),
-    ("--cpus", "cpus", float, "N", "processors' worth of time"),
-    ("--processes", "max_processes", int, "N", "processes and threads at once"),
+    ("--memory", "memory_mb", int, "MIB", "memory limit"),
+    ("--timeout", "timeout_sec", float, "SECONDS", "time limit, by the clock"),
+    ("--cpus", "cpus", float, "N", "number of CPUs, such as 0.5"),
+    ("--processes", "max_processes", int, "N", "processes and threads at the same time"),
     ("--tmp-size", "tmp_mb", int, "MIB", "size of /tmp, /work and /output, each"),
-    ("--output-limit", "output_limit", int, "BYTES", "of each stream that are kept"),
+    ("--output-limit", "output_limit", int, "BYTES", "bytes to keep of each output stream"),
 )
 TEXTS = (
-    ("--profile", "profile", "NAME", "limits and rules: see `pysbx profiles`"),
+    ("--profile", "profile", "NAME", "use these limits and rules, see `pysbx profiles`"),
     ("--virtualenv", "virtualenv", "DIR", "use the Python and packages of this virtualenv or conda environment"),
     ("--rootfs", "rootfs", "DIR", "use this root file system's Python"),
     ("--image", "image", "NAME", "use the Python of this image; Podman fetches it"),
-    ("--index-url", "index_url", "URL", "where dependencies come from"),
-    ("--wheels", "wheels", "DIR", "directory of wheels that dependencies come from instead"),
+    ("--index-url", "index_url", "URL", "install dependencies from this index"),
+    ("--wheels", "wheels", "DIR", "install dependencies from this directory of wheels"),
 )
 
 
@@ -80,7 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         dest="allow_network",
         action="append",
         metavar="HOST",
-        help="a name it may reach; or localhost, host",
+        help="allow this host name; or localhost, host",
     )
     group.add_argument(
         "--mount",
@@ -88,22 +88,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=parse_mount,
         metavar="SOURCE[:TARGET[:rw]]",
-        help="of the host's files",
+        help="mount a file or directory of the host",
     )
     group.add_argument(
-        "--env", dest="env", action="append", type=parse_variable, metavar="NAME=VALUE", help="an environment variable"
+        "--env", dest="env", action="append", type=parse_variable, metavar="NAME=VALUE", help="set this variable"
     )
     group.add_argument(
-        "--preload", dest="preload", action="append", metavar="MODULE", help="import this before, in a warm start"
+        "--preload", dest="preload", action="append", metavar="MODULE", help="import this in prewarmed interpreters"
     )
     group.add_argument(
         "--strict",
         dest="limits",
         action="store_const",
         const="strict",
-        help="refuse where a cgroup controller is missing",
+        help="fail if a cgroup controller is missing",
     )
-    group.add_argument("--warm", choices=("auto", "require", "off"), help="continue from a prewarmed interpreter")
+    group.add_argument("--warm", choices=("auto", "require", "off"), help="start from a prewarmed interpreter")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:

@@ -50,7 +50,7 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
     files = _files(arguments.files or [])
     if name == "-":
         if arguments.stdin == "-":
-            raise ValueError("--stdin: the program itself comes from standard input: put one of the two into a file")
+            raise ValueError("--stdin: the program comes from standard input too: put one of the two into a file")
         return {"source": _source(name, sys.stdin.buffer.read()), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     with_script = _files([*(arguments.files or []), name])
@@ -102,7 +102,7 @@ def save(done: Execution, directory: str) -> list[str]:
             top.mkdir(parents=True, exist_ok=True)
             there = next(parent for parent in path.parents if parent.exists())
             if not there.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, f"'{there}' is there, and no directory")
+                raise NotADirectoryError(errno.ENOTDIR, f"'{there}' exists and is not a directory")
             if not there.resolve().is_relative_to(top.resolve()):
                 raise PermissionError(errno.EPERM, f"'{there}' leads out of '{top}'")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,19 +136,19 @@ def _input(path: str | None) -> bytes:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx run`."""
-    parser.description = "Run a program, and exit as it does. What follows it is the program's, as for python."
+    parser.description = "Run a program, and exit as it does. Arguments after it belong to it, as for python."
     parser.usage = "pysbx run [OPTION]... (-c CODE | -m MODULE | FILE | -) [ARGUMENT]..."
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="source text, and its arguments")
-    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module of the sandbox, and its arguments")
+    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="run this text, with arguments")
+    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run this module, with arguments")
     parser.add_argument("--file", dest="files", action="append", metavar="PATH", help="put this file into /work")
-    parser.add_argument("--stdin", metavar="PATH", help="what it reads from standard input; - for our own")
-    parser.add_argument("--output", metavar="DIR", help="write what it leaves in /output here")
-    parser.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    parser.add_argument("--stdin", metavar="PATH", help="file for its standard input; - for that of this command")
+    parser.add_argument("--output", metavar="DIR", help="write the files of /output to this directory")
+    parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     options.add(parser)
     parser.add_argument(
-        "file", nargs=argparse.REMAINDER, metavar="FILE", help="a file, or - for standard input, and its arguments"
+        "file", nargs=argparse.REMAINDER, metavar="FILE", help="run this file, or - for standard input, with arguments"
     )
     parser.set_defaults(function=run)
 
@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def add_shell(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx shell`."""
-    parser.add_argument("--raw", action="store_true", help="let control characters through to a terminal")
+    parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
     options.add(parser)
     parser.set_defaults(function=shell)
 

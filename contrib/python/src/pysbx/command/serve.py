@@ -15,16 +15,16 @@ FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
 # option, field of Settings, type, how it is shown, help
 NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--at-once", "at_once", int, "N", "sandboxes that run code at the same time (4)"),
-    ("--waiting", "waiting", int, "N", "requests that may wait for that (32)"),
+    ("--waiting", "waiting", int, "N", "requests that may wait for a sandbox (32)"),
     ("--sessions", "sessions", int, "N", "sessions at the same time (16)"),
-    ("--idle", "idle_sec", float, "SECONDS", "after which an unused session ends (600)"),
-    ("--connections", "connections", int, "N", "connections at the same time (places for requests and 256)"),
+    ("--idle", "idle_sec", float, "SECONDS", "end a session that is unused for this time (600)"),
+    ("--connections", "connections", int, "N", "connections at the same time (256 more than requests)"),
     (
         *("--connections-per-peer", "connections_per_peer", int, "N"),
-        "of them, from one IPv4 address or IPv6 /64 (places and 64; as many as --connections if a proxy is in front)",
+        "of one IPv4 address or IPv6 /64 (64 more than requests); behind a proxy, as many as --connections",
     ),
-    ("--request-size", "request_mb", int, "MIB", "of a request (8); besides, it may have 1000 files"),
-    ("--artifact-size", "artifact_mb", int, "MIB", "of what a run leaves in /output, of a file of a session (8)"),
+    ("--request-size", "request_mb", int, "MIB", "size of a request (8), which may have 1000 files"),
+    ("--artifact-size", "artifact_mb", int, "MIB", "size of /output after a run, and of a file of a session (8)"),
 )
 
 
@@ -35,17 +35,25 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
         parser: of the command.
         otherwise: what happens without --listen.
     """
-    parser.description = "Of the sandbox's limits no caller gets more."
+    parser.description = "Callers cannot exceed the limits of the sandbox."
     group = parser.add_argument_group("the server")
     group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH or HOST:PORT; {otherwise}")
-    group.add_argument("--token-file", metavar="FILE", help="tokens of the callers, one a line; or one in $PYSBX_TOKEN")
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the tokens of the callers, one per line (default: the token in $PYSBX_TOKEN)",
+    )
     for option, name, kind, shown, text in NUMBERS:
         group.add_argument(option, dest=name, type=kind, metavar=shown, help=text)
     group.add_argument(
-        "--allow-profile", dest="profiles", action="append", metavar="NAME", help="a profile that callers may choose"
+        "--allow-profile", dest="profiles", action="append", metavar="NAME", help="let callers choose this profile"
     )
     group.add_argument(
-        "--allow-package", dest="packages", action="append", metavar="REQUIREMENT", help="one that callers may name"
+        "--allow-package",
+        dest="packages",
+        action="append",
+        metavar="REQUIREMENT",
+        help="let callers ask for this requirement",
     )
     # Callers are strangers, and rlimits leave them much of the machine's memory: the administrator has to allow that.
     parser.set_defaults(limits="strict")
@@ -54,7 +62,7 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
         dest="limits",
         action="store_const",
         const="best",
-        help="start where a cgroup controller is missing, with rlimits, which bound memory much less",
+        help="start without some cgroup controllers; rlimits bound memory much less",
     )
     options.add(parser)
     parser.set_defaults(function=serve)

@@ -46,14 +46,14 @@ def _print_json(content: Any) -> None:
 def add_deps(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `pysbx deps`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (("list", "show them"), ("prune", "remove them"), ("install", "make one")):
+    for name, text in (("list", "show them"), ("prune", "remove sets"), ("install", "make one")):
         action = actions.add_parser(name, help=text)
         action.add_argument("--json", action="store_true", help="print JSON")
         if name == "prune":
-            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only those not used for so long")
+            action.add_argument("--days", type=float, default=0.0, metavar="N", help="only sets unused for N days")
         if name == "install":
             options.add_source(action)
-            action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="such as 'pandas>=2'")
+            action.add_argument("requirements", nargs="+", metavar="REQUIREMENT", help="as in 'pandas>=2'")
         action.set_defaults(function=deps)
 
 
@@ -85,7 +85,7 @@ def _ago(when: float) -> str:
 def add_profiles(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `pysbx profiles`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of a profile, or the path of its file")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of a profile, or path of its file")
     parser.set_defaults(function=show_profiles)
 
 

@@ -162,7 +162,7 @@ def _weak_hash(source: _Source) -> Iterator[Finding]:
         first = call.args[0] if call.args else None
         chosen = first.value if function == "new" and isinstance(first, ast.Constant) else function
         if module == "hashlib" and isinstance(chosen, str) and chosen.lower() in WEAK_HASHES:
-            yield "weak-hash", call.lineno, f"'{chosen}' is no protection against somebody who tries"
+            yield "weak-hash", call.lineno, f"'{chosen}' does not protect against an attack"
 
 
 def _deserialization(source: _Source) -> Iterator[Finding]:

@@ -166,7 +166,7 @@ def _is_left_behind(path: Path) -> bool:
     """Tell whether there is a socket at which nobody listens any more."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ValueError(f"listen: '{path}' is there, and no socket: choose another path")
+            raise ValueError(f"listen: '{path}' exists and is not a socket: choose another path")
     except FileNotFoundError:
         return False
     with socket.socket(socket.AF_UNIX) as asker:
@@ -177,7 +177,7 @@ def _is_left_behind(path: Path) -> bool:
             return True
         except BlockingIOError:
             pass  # so many want to connect that it has to be alive
-    raise ValueError(f"listen: somebody listens at '{path}' already: end that server, or choose another path")
+    raise ValueError(f"listen: another server listens at '{path}': stop it, or choose another path")
 
 
 def unlisten(address: Address, listener: socket.socket) -> None:

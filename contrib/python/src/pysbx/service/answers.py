@@ -61,7 +61,7 @@ def text_of(outcome: Outcome) -> str:
     elif outcome.exit_code:
         parts.append(f"[exit code {outcome.exit_code}]")
     if outcome.truncated:
-        parts.append("[output or files were left out: print less, write smaller files]")
+        parts.append("[output or files were left out: print less, or write smaller files]")
     if outcome.files:
         named = ", ".join(f"{file.name} ({file.size} bytes)" for file in outcome.files)
         parts.append(f"[files in /output: {named}]")

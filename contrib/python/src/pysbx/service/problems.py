@@ -49,26 +49,26 @@ BUSY = Kind("busy", 503, "all places are taken", "try again after the seconds th
 STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
 SESSIONS = Kind("too-many-sessions", 503, "no further session is allowed", "end one, or try again later")
 CONNECTIONS = Kind("too-many-connections", 503, "no further connection is allowed", "close one, or try again later")
-EXHAUSTED = Kind("exhausted", 503, "the server's machine is short of something", "try again later")
+EXHAUSTED = Kind("exhausted", 503, "the server's machine lacks a resource", "try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
 LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
 MANY = Kind("too-many", 413, "the request has too many parts", "send an archive, and unpack it by code")
-MALFORMED = Kind("malformed", 400, "this is no request of HTTP", "send one as RFC 9112 has it")
+MALFORMED = Kind("malformed", 400, "this is not an HTTP request", "send a request that follows RFC 9112")
 SLOW = Kind("slow", 408, "the request did not arrive in time", "send it again, faster")
-REQUEST = Kind("request", 422, "the request cannot be meant", "change what the detail names")
+REQUEST = Kind("request", 422, "the request is invalid", "change what the detail names")
 JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the header Content-Type: application/json")
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
-ENDED = Kind("session-ended", 410, "the session has ended", "start another; files and names of this one are gone")
+ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "the file cannot be read", "list the session's files")
 REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
-FAULT = Kind("fault", 500, "the server has made a mistake", "report it, with what is in the server's log")
+FAULT = Kind("fault", 500, "the server has a bug", "report it, with the server's log")
 # Problems that the web framework finds: a body that cannot be read, no such place, no such method.
 PLAIN: Mapping[int, Kind] = {
     400: JSON,
     404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
-    405: Kind("method", 405, "this method is not for this place", "GET /openapi.json names the methods"),
+    405: Kind("method", 405, "this place does not have this method", "GET /openapi.json names the methods"),
 }
 # What a call fails with when the process or the machine has no descriptors or memory left: see errno(3).
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

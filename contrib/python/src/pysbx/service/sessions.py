@@ -173,7 +173,7 @@ class Sessions:
             await asyncio.sleep(min(self.idle_sec / 4, 10.0))
             limit = time.monotonic() - self.idle_sec
             idle = [one for one in self._known.values() if one.used < limit and not one.turn.locked()]
-            await asyncio.gather(*(self._end(one, f"nobody used it for {self.idle_sec:g} seconds") for one in idle))
+            await asyncio.gather(*(self._end(one, f"it was not used for {self.idle_sec:g} seconds") for one in idle))
 
     async def close(self) -> None:
         """End all of them."""
