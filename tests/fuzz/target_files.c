@@ -3,6 +3,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,16 +22,30 @@
 
 static char *const environment[] = {(char[]){"FOO=1"}, (char[]){"HOME=/root"}, (char[]){"HOSTNAME=h"}, NULL};
 
-static const struct look_mount mounts[] = {{"/mnt", NULL, false}, {"/lib/data", "/dev/null", false}};
+/* A file of the container's own: one of the host may change meanwhile, /dev/null too. */
+static const char *mounted_file(void)
+{
+    static char path[PATH_MAX];
+    char link[32];
+    int dir = fuzz_directory();
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+    ssize_t n = readlink(link, path, sizeof(path) - sizeof("/data"));
+    if (n < 0 || io_create_file_at(dir, "data", "data", sizeof("data"), 0644) < 0)
+        abort();
+    memcpy(path + n, "/data", sizeof("/data"));
+    return path;
+}
 
 static const struct look *container_look(void)
 {
+    static struct look_mount mounts[] = {{"/mnt", NULL, false}, {"/lib/data", NULL, false}};
     static struct look look = {.root = -1, .mounts = mounts, .count = 2};
     static const char *const directories[] = {"lib", "lib/json", "mnt", "etc"};
     static const char *const files[] = {"lib/a.py", "lib/b.py", "lib/json/__init__.py", "etc/passwd"};
     if (look.root >= 0)
         return &look;
     look.root = fuzz_directory();
+    mounts[1].source = mounted_file();
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
         if (mkdirat(look.root, directories[i], 0755) < 0)
             abort();
