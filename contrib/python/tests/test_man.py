@@ -9,12 +9,12 @@ import pytest
 
 from pysbx import profiles
 from pysbx.command import completion
-from pysbx.command.main import _parser
+from pysbx.command.main import make_parser
 
 PAGES = Path(__file__).parents[2] / "man"
 
 
-@pytest.mark.parametrize("command", list(completion.commands(_parser())), ids=lambda command: command.words or "pysbx")
+@pytest.mark.parametrize("command", list(completion.commands(make_parser())), ids=lambda command: command.words or "pysbx")
 def test_pysbx_describes_every_command_and_option(command: completion.Command) -> None:
     """The page has each command, with each option that its parser knows."""
     page = (PAGES / "pysbx.1").read_text(encoding="utf-8")
