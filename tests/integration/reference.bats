@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# The pages of contrib/docs/pages/reference name everything that the programs offer: commands, options, keys, errors.
+# once: pages and programs are the same in both modes
+
+load ../lib/bundle.bash
+
+TOP=$TESTS/..
+PAGES=$TOP/contrib/docs/pages/reference
+PACKAGE=$TOP/contrib/python/src/pysbx
+
+# Fails if a page lacks one of the words of standard input as code, such as `--bundle DIR`, which has the word --bundle.
+# Fails without words, for then nothing has been compared.
+page_names() {
+    local page=$PAGES/$1 word bad=0 count=0 code
+    code=$(grep -o '`[^`]*`' "$page" | tr -s '`=[]()|, ":' '\n')
+    while read -r word; do
+        count=$((count + 1))
+        grep -qxF -- "$word" <<<"$code" || { echo "$1 lacks $word" && bad=1; }
+    done
+    ((count)) || { echo "no words for $1" && return 1; }
+    return "$bad"
+}
+
+# Prints the keys of a JSON object, those of objects in it as "outer.inner".
+keys() {
+    python3 -c '
+import json, sys
+for name, value in json.load(open(sys.argv[1])).items():
+    print(*(f"{name}.{inner}" for inner in value) if isinstance(value, dict) else (name,), sep="\n")' "$1"
+}
+
+@test "commands.md: every command and every option of the help" {
+    local command
+    runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | page_names commands.md
+    for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        runtime ${command:+"$command"} --help 2>/dev/null
+    done | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p' | grep -vxE -- '--(help|version)' | sort -u | page_names commands.md
+    for command in build list prune save show verify; do
+        runtime warm "$command" --help
+    done | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort -u | page_names commands.md
+}
+
+@test "warm-json.md and runtime-json.md: every key of the files" {
+    keys "$TOP/config/warm.json" | page_names warm-json.md
+    keys "$TOP/config/runtime.json" | page_names runtime-json.md
+}
+
+@test "python-api.md: every public name and every option of a sandbox" {
+    sed -n '/^__all__/,/^]/s/^ *"\(.*\)",$/\1/p' "$PACKAGE/__init__.py" | grep -vxE 'ErrorReport|ExecutionError|Violation' |
+        page_names python-api.md
+    sed -n '/^class SandboxOptions/,$s/^    \([a-z_]*\): .*/\1/p' "$PACKAGE/keywords.py" | page_names python-api.md
+}
+
+@test "pysbx-command.md: every option that describes a sandbox" {
+    grep -oE '"--[a-z-]+"' "$PACKAGE/command/options.py" | tr -d '"' | sort -u | page_names pysbx-command.md
+}
+
+@test "http-api.md: the name of every problem" {
+    sed -n 's/.*Kind("\([a-z-]*\)", [0-9].*/\1/p' "$PACKAGE/service/problems.py" | sort -u | page_names http-api.md
+}
+
+@test "profiles.md: every key and every rule" {
+    local list
+    for list in KEYS PATTERNS WORDS STAGES; do
+        sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/profiles.py" | grep -oE '"[a-z-]+"' | tr -d '"'
+    done | sort -u | page_names profiles.md
+}
