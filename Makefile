@@ -240,7 +240,8 @@ SETUP_check-packages := build test packaging
 SETUP_check-fresh := fresh
 SETUP_fuzz := build fuzz
 SETUP_check-fuzz := build fuzz
-SETUP_check-self := build test
+SETUP_check-docs := build test python
+SETUP_check-self := build test python
 SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_docs := docs
@@ -261,7 +262,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## all tests that decide
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-wheel check-self
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-docs check-wheel check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -281,9 +282,13 @@ check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in
 	@TEST_PYSBX="$$(tests/setup/pysbx '$(abspath $(BUILD))/pysbx-venv')" \
 	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS) tests/self/flaky
 
+# The commands and Python programs of README.md and contrib/docs.
+check-docs: all ## every command and Python example of the documentation
+	@BUILD='$(abspath $(BUILD))' tests/docs/run
+
 # What runs the tests, by tests that fail. After check-python, whose virtual environment it uses.
 check-self: all
-	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky
+	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky tests/self/docs
 
 # The agent of a prewarmed Python, by itself.
 check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, by itself
@@ -386,7 +391,7 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python \
+.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-docs \
         check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
         check-packages fuzz check-fuzz bench docs check-site lint clean FORCE

@@ -1,0 +1,143 @@
+"""Read the code blocks of a Markdown page, and what a comment before each of them says about running it.
+
+README.md beside this file describes the comments. Used by execute.py, outside and inside of the environment of a page.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt  # type: ignore[import] # comes with pysbx, by way of rich
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    tomllib = None  # type: ignore[assignment]
+
+RUN = ("sh", "console", "python")
+OUTPUT = ("output", "text")
+# Without effect on the blocks after them: not run, but they have to be well-formed.
+DATA = ("json", "toml", "ini")
+KINDS = ("not run", "fails", "user", "file")
+COMMENT = re.compile(r"<!--\s*(?P<kind>[a-z ]+?)\s*(?::\s*(?P<value>.*?)\s*)?-->", re.DOTALL)
+FILE_NAME = re.compile(r"#\s*(?P<name>[\w.-]+\.py)\s*")
+
+
+class PageError(ValueError):
+    """A page does not follow the rules. The text names the line."""
+
+
+@dataclass
+class Block:
+    """A code block of a page.
+
+    Attributes:
+        line: where it begins, from 1.
+        language: the word behind the fence.
+        text: its lines.
+        not_run: the reason why it is not run, or "".
+        fails: the exit status with which it has to end.
+        user: whether an ordinary user runs it.
+        file: the file that gets the text, instead of a run, or "".
+        output: the output that it must have; None if the page shows none.
+    """
+
+    line: int
+    language: str
+    text: str
+    not_run: str = ""
+    fails: int = 0
+    user: bool = False
+    file: str = ""
+    output: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the block is a program."""
+        return self.language in RUN and not self.not_run and not self.file
+
+
+@dataclass
+class _Before:
+    """What the comments directly before a block say."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def add(self, text: str, line: int) -> None:
+        """Take in the comments of a piece of HTML; those that are not for this test are left alone."""
+        for match in COMMENT.finditer(text):
+            kind, value = match["kind"], match["value"] or ""
+            if kind not in KINDS:
+                continue
+            if (kind == "user") != (not value):
+                raise PageError(f"line {line}: comment '{kind}': {'takes no' if value else 'needs a'} value")
+            self.values[kind] = " ".join(value.split())
+
+
+def _check_data(block: Block) -> None:
+    try:
+        if block.language == "json":
+            json.loads(block.text)
+        elif block.language == "toml" and tomllib is not None:
+            tomllib.loads(block.text)
+        elif block.language == "ini":
+            configparser.ConfigParser(strict=False, interpolation=None).read_string(block.text)
+    except (ValueError, configparser.Error) as error:
+        raise PageError(f"line {block.line}: not {block.language}: {error}") from error
+
+
+def _block(token: Any, before: _Before, *, user: bool) -> Block:
+    line = token.map[0] + 1
+    language = token.info.strip()
+    if language not in (*RUN, *OUTPUT, *DATA):
+        known = ", ".join((*RUN, *OUTPUT, *DATA))
+        raise PageError(f"line {line}: language '{language}' of a code block: use one of {known}")
+    said = before.values
+    status = said.get("fails", "0")
+    if not status.isdigit():
+        raise PageError(f"line {line}: comment 'fails': '{status}' is not an exit status")
+    block = Block(line, language, token.content, said.get("not run", ""), int(status), user, said.get("file", ""))
+    if block.file.startswith("/") or ".." in Path(block.file).parts:
+        raise PageError(f"line {line}: comment 'file': '{block.file}' leaves the directory of the page")
+    if language in DATA:
+        _check_data(block)
+    return block
+
+
+def name_of(block: Block) -> str:
+    """Return the name of the file from which a block of Python runs: that of its first line, if it has one."""
+    named = FILE_NAME.match(block.text)
+    return named["name"] if named else f"line-{block.line}.py"
+
+
+def read(path: Path) -> list[Block]:
+    """Return the blocks of a page, in order.
+
+    Raises:
+        PageError: a block is indented instead of fenced, or one of the rules is broken.
+    """
+    blocks: list[Block] = []
+    before, user, last = _Before(), False, None
+    for token in MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8")):
+        if token.type == "code_block":
+            raise PageError(f"line {(token.map or [0])[0] + 1}: indented code block: use a fence and a language")
+        if token.type == "html_block":
+            before.add(token.content, (token.map or [0])[0] + 1)
+            user = user or "user" in before.values
+        elif token.type == "fence":
+            block = _block(token, before, user=user)
+            if block.language in OUTPUT and last is not None and last.runs and not before.values:
+                last.output = block.text
+            blocks.append(block)
+            before, last = _Before(), block
+        else:
+            if before.values.keys() - {"user"}:
+                kind = next(iter(before.values))
+                raise PageError(f"line {(token.map or [0])[0] + 1}: comment '{kind}' is not directly before a block")
+            before, last = _Before(), None
+    return blocks
