@@ -323,7 +323,7 @@ check-conformance: all ## the OCI project's validation suite
 
 # The package pysbx: linters, and its tests with the real runtime.
 check-python: all ## the package pysbx
-	@BUILD='$(abspath $(BUILD))' contrib/python/check
+	@BUILD='$(abspath $(BUILD))' contrib/python/check --mode $(if $(ALL),both,once)
 
 # In a machine of their own, whose kernel enforces limits, labels and profiles.
 check-vm: all ## a virtual machine with systemd, SELinux, AppArmor

@@ -1,5 +1,7 @@
 """Static analysis and profiles: what each rule finds, where it runs, and what a profile may say."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import json

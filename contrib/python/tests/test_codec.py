@@ -1,5 +1,7 @@
 """What may leave a sandbox, and what happens to bytes that no encoder made."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import datetime

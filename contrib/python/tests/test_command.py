@@ -1,5 +1,7 @@
 """The command line: what it prints, how it exits."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import contextlib

@@ -1,5 +1,7 @@
 """The exceptions: they come whole out of other processes."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import copy

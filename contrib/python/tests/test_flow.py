@@ -1,5 +1,7 @@
 """What a sandbox can use of the process in which the proxy runs: descriptors, time on the CPU, places of others."""
 
+# once: the proxy is a program of the caller
+
 from __future__ import annotations
 
 import asyncio

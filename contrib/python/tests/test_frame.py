@@ -1,5 +1,7 @@
 """How many elements a frame has, before any of them is made."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import tracemalloc

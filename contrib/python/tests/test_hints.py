@@ -1,5 +1,7 @@
 """From output to type, message, line and hint: of a terminal, of a notebook, with colours."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import random

@@ -1,5 +1,7 @@
 """`pysbx runtime install` and `uninstall`, which runtime is used, and `python -m pysbx`."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """The manual pages pysbx(1) and profiles(5) describe everything that the package accepts."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import re
@@ -14,7 +16,9 @@ from pysbx.command.main import make_parser
 PAGES = Path(__file__).parents[2] / "man"
 
 
-@pytest.mark.parametrize("command", list(completion.commands(make_parser())), ids=lambda command: command.words or "pysbx")
+@pytest.mark.parametrize(
+    "command", list(completion.commands(make_parser())), ids=lambda command: command.words or "pysbx"
+)
 def test_pysbx_describes_every_command_and_option(command: completion.Command) -> None:
     """The page has each command, with each option that its parser knows."""
     page = (PAGES / "pysbx.1").read_text(encoding="utf-8")

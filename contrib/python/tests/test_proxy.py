@@ -1,5 +1,7 @@
 """The way out of a sandbox with named hosts: what passes, what does not, with real servers and real TLS."""
 
+# once: the proxy is a program of the caller
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """`pysbx serve`: what it answers, over a Unix socket, to clients that are well-behaved and to others."""
 
+# once: a server says the same to its clients as root
+
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,7 @@
 """`pysbx serve`: who may call, how much at once, and what is left when it stops."""
 
+# once: a server says the same to its clients as root
+
 from __future__ import annotations
 
 import asyncio

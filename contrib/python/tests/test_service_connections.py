@@ -1,5 +1,7 @@
 """`pysbx serve` and `pysbx mcp`: connections that keep a server waiting, too many of them, and no descriptors left."""
 
+# once: a server says the same to its clients as root
+
 from __future__ import annotations
 
 import json

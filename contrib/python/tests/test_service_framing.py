@@ -1,5 +1,7 @@
 """`pysbx serve` and `pysbx mcp`: requests of which it is doubtful where they end, sent as no client would."""
 
+# once: a server says the same to its clients as root
+
 from __future__ import annotations
 
 import json

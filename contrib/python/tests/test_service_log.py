@@ -1,5 +1,7 @@
 """The log of `pysbx serve` and `pysbx mcp`: what callers cause again and again is written a few times, and counted."""
 
+# once: a server says the same to its clients as root
+
 from __future__ import annotations
 
 import logging

@@ -3,6 +3,8 @@
 Times are measured by `make bench`. Here it is the modules that take the time.
 """
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import ast

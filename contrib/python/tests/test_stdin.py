@@ -1,5 +1,7 @@
 """Standard input of a run: what the caller gives it, once."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,7 @@
 """Tables in answers: what comes back, and that a few bytes that stand for many are refused before they are read."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import datetime

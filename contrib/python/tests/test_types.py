@@ -1,5 +1,7 @@
 """The package's annotations, as a type checker sees them in programs that use it."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import subprocess
