@@ -65,3 +65,24 @@ for name, value in json.load(open(sys.argv[1])).items():
         sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/profiles.py" | grep -oE '"[a-z-]+"' | tr -d '"'
     done | sort -u | page_names profiles.md
 }
+
+@test "troubleshooting.md: the texts of the table are the runtime's" {
+    expect 0 python3 - "$TOP" <<'PYTHON'
+import pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+sources = "".join(path.read_text() for path in sorted((top / "runtime").rglob("*.c")))
+sources = re.sub(r'"\s*(?:PRI\w+)?\s*"', "", sources)
+page = (top / "contrib/docs/pages/how-to/troubleshooting.md").read_text().partition("## Errors of the runtime")[2]
+compared = 0
+for cell in re.findall(r"^\| (`.*?) \| ", page, re.MULTILINE):
+    for text in re.findall(r"`([^`]*)`", cell):
+        # Between the words that only an example has: names in quotes, variables, numbers, what is left out.
+        for part in re.split(r"…|'[^' ]*'|\b[A-Z][A-Z_]*\b|: ", text):
+            if len(part.strip()) > 7:
+                compared += 1
+                if part.strip() not in sources:
+                    print(f"{text!r}: the runtime has no {part.strip()!r}")
+sys.exit(f"only {compared} parts of texts were found" if compared < 20 else 0)
+PYTHON
+    [[ -z $output ]]
+}
