@@ -178,7 +178,7 @@ def run_page(page: Path, title: str, *, user: bool) -> bool:
 
 
 def print_needs(page: Path) -> None:
-    """Print what a page needs: "root" or "user" if blocks are for them, and the names of images."""
+    """Print what a page needs: "root", "user": blocks for them; "podman", "index": what the blocks use."""
     blocks = read(page)
     text = "".join(block.text for block in blocks if block.runs)
     for user, word in ((False, "root"), (True, "user")):
@@ -186,6 +186,8 @@ def print_needs(page: Path) -> None:
             print(word)
     if "podman" in text:
         print("podman")
+    if re.search(r"\bpip3? |--with\b|dependencies=", text):
+        print("index")
 
 
 def main() -> int:
