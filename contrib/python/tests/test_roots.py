@@ -209,8 +209,8 @@ def test_the_python_of_a_virtualenv_is_not_run_on_the_host(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("version = 3.11.2\n", "no absolute path"),
-        ("home = relative\nversion = 3.11.2\n", "no absolute path"),
+        ("version = 3.11.2\n", "not an absolute path"),
+        ("home = relative\nversion = 3.11.2\n", "not an absolute path"),
         ("home = /nonexistent/bin\nversion = 3.11.2\n", "no standard library of python3.11"),
         ("home = {home}\nversion = 3\n", "has a version"),
     ],

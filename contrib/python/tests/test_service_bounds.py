@@ -117,7 +117,7 @@ def test_servers_that_do_not_start(
     assert "needs a token" in refused(capsys, "127.0.0.1:0")
     assert "needs a token" in refused(capsys, "0.0.0.0:0")
     assert "neither unix:PATH nor HOST:PORT" in refused(capsys, "8080")
-    assert "no socket" in refused(capsys, f"unix:{PROGRAM[0]}")
+    assert "not a socket" in refused(capsys, f"unix:{PROGRAM[0]}")
     assert "profile 'none'" in refused(capsys, path, "--allow-profile", "none")
     assert "not a requirement" in refused(capsys, path, "--allow-package", "-e .")
     assert "sessions" in refused(capsys, path, "--sessions", "0")
@@ -176,7 +176,7 @@ def test_a_socket_is_its_users_and_one_servers(tmp_path: Path, capsys: pytest.Ca
         left_behind.bind(str(path))
     listener = access.listen(address, access.Access())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "already" in refused(capsys, str(address))
+    assert "another server" in refused(capsys, str(address))
     access.unlisten(address, listener)
     assert not path.exists()
 
