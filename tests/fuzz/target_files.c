@@ -25,15 +25,15 @@ static char *const environment[] = {(char[]){"FOO=1"}, (char[]){"HOME=/root"}, (
 /* A file of the container's own: one of the host may change meanwhile, /dev/null too. */
 static const char *mounted_file(void)
 {
-    static char path[PATH_MAX];
-    char link[32];
+    static char file[PATH_MAX];
+    char of_directory[32];
     int dir = fuzz_directory();
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
-    ssize_t n = readlink(link, path, sizeof(path) - sizeof("/data"));
+    snprintf(of_directory, sizeof(of_directory), "/proc/self/fd/%d", dir);
+    ssize_t n = readlink(of_directory, file, sizeof(file) - sizeof("/data"));
     if (n < 0 || io_create_file_at(dir, "data", "data", sizeof("data"), 0644) < 0)
         abort();
-    memcpy(path + n, "/data", sizeof("/data"));
-    return path;
+    memcpy(file + n, "/data", sizeof("/data"));
+    return file;
 }
 
 static const struct look *container_look(void)
