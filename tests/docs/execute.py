@@ -155,7 +155,6 @@ def run_block(shell: Shell, block: Block, directory: Path) -> list[str]:
 def run_page(page: Path, title: str, *, user: bool) -> bool:
     """Run the blocks of a page that are for one kind of user."""
     directory, scratch = Path.cwd() / "page", Path.cwd() / "scratch"
-    directory.mkdir()
     scratch.mkdir()
     shell, broken = Shell(directory, scratch), False
     for block in read(page):
