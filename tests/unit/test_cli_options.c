@@ -145,9 +145,9 @@ static void test_messages(void)
         {"--count -1", "invalid argument '-1' for --count: expected a number"},
         {"--count 4294967296", "invalid argument '4294967296' for --count: out of range"},
         {"--limit 1x", "invalid argument '1x' for --limit: expected a number"},
-        {"--memory 1x", "invalid argument '1x' for --memory: expected a number of bytes, perhaps with the "
+        {"--memory 1x", "invalid argument '1x' for --memory: expected a number of bytes, with an optional "
                         "suffix k, m, g or t"},
-        {"--memory k", "invalid argument 'k' for --memory: expected a number of bytes, perhaps with the "
+        {"--memory k", "invalid argument 'k' for --memory: expected a number of bytes, with an optional "
                        "suffix k, m, g or t"},
         {"--memory -2", "invalid argument '-2' for --memory: out of range"},
         {"--memory 9223372036854775807k",
