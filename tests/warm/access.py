@@ -257,6 +257,7 @@ CHANGES: dict[str, Change] = {
     "group": lambda c, n, v: c.mount("/etc/group", v.parent / f"group-{n}"),
     "resolv": lambda c, n, v: c.mount("/etc/resolv.conf", v.parent / f"passwd-{n}"),
     "cpuinfo": lambda c, n, v: c.mount("/proc/cpuinfo", v.parent / f"passwd-{n}"),
+    "meminfo": lambda c, n, v: c.mount("/proc/meminfo", v.parent / f"passwd-{n}"),
     "statvfs": lambda c, n, _: c.temporary("/secret", f"size={n + 1}m"),
     "host": lambda c, n, _: c.config.update(hostname=MARKS[n]),
     "domain": lambda c, n, _: c.config.update(domainname=MARKS[n]),

@@ -350,6 +350,7 @@ HOST = [
     Row("/proc/1/mountinfo", "mount", "got = [l.split()[3] for l in open('/proc/1/mountinfo') if ' /other ' in l]"),
     Row("/proc/self/mountstats", "mount", "got = sorted(l for l in open('/proc/self/mountstats') if '/mnt/' in l)"),
     Row("a file mounted over one of /proc", "cpuinfo", "got = open('/proc/cpuinfo').readline()"),
+    c("a file mounted over /proc/meminfo, by open(2)", "meminfo", "got = content(call(2, b'/proc/meminfo', 0))"),
     c("a file mounted over one of /proc, by open(2)", "cpuinfo", "got = content(call(2, b'/proc/cpuinfo', 0))"),
     Row("is a mount there", "mount", "import os; got = sorted(os.listdir('/mnt'))"),
     Row("os.path.ismount", "mountpoint", "import os; got = os.path.ismount('/mnt/point')"),

@@ -157,7 +157,9 @@ class Trace:
             read = path in self.kernel_read or path in heard
             if name in MOUNTS and path not in heard:
                 self.reads_mounts |= read
-            elif (name in SIZES and path not in heard) or (name.startswith("/proc/") and not read):
+            elif (name in SIZES and path not in heard and not is_mounted(path)) or (
+                name.startswith("/proc/") and not read
+            ):
                 pass
             elif name in ("/proc/self/environ", "/proc/self/mem"):
                 reads_environment = True
