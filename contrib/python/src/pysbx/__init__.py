@@ -1,4 +1,4 @@
-"""Run Python nobody has read, each call in a fresh container of pysbx-runtime.
+"""Run untrusted Python, each call in a fresh container of pysbx-runtime.
 
 Importing the package imports none of its modules. A name is looked up in its module at first use (PEP 562), because
 the modules behind all names take longer to import than a sandbox takes to start.
