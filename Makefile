@@ -36,10 +36,10 @@ machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine 2>/dev/null)))
 MACHINE    := $(call machine_of,$(CC))
 # Snapshots are made of a machine's registers and instructions: for another one, a file that says so stands for these.
 WARM       := $(filter x86_64,$(MACHINE))
-WARM_FILES := $(wildcard runtime/warm/dump*.c runtime/warm/observe*.c runtime/warm/image_host.c runtime/warm/restore*.c runtime/warm/restorer/*.c)
+WARM_FILES := $(wildcard $(addprefix runtime/warm/,dump/*.c observe/*.c restore/*.c restore/restorer/*.c snapshot/host.c))
 AGENT      := runtime/warm/agent
-SOURCES    := $(sort $(filter-out $(if $(WARM),runtime/warm/unavailable.c,$(WARM_FILES)),\
-              $(wildcard runtime/*.c runtime/*/*.c) $(WARM_FILES))) $(if $(SANITIZED),tests/sanitize/options.c)
+SOURCES    := $(sort $(filter-out $(AGENT)/% $(if $(WARM),runtime/warm/unavailable.c,$(WARM_FILES)),\
+              $(wildcard runtime/*.c runtime/*/*.c runtime/*/*/*.c runtime/*/*/*/*.c))) $(if $(SANITIZED),tests/sanitize/options.c)
 EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
 WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)

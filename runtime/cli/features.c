@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "cli/version.h"
 #include "sandbox/caps.h"
-#include "sandbox/mount_options.h"
-#include "sandbox/seccomp_compile.h"
+#include "sandbox/mount/options.h"
+#include "sandbox/seccomp/compile.h"
 #include "spec/annotations.h"
 #include "spec/features.h"
 

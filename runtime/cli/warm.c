@@ -13,7 +13,7 @@
 #include "container/warm_show.h"
 #include "container/warm_start.h"
 #include "warm/config.h"
-#include "warm/store_files.h"
+#include "warm/store/files.h"
 
 /* What the container is called whose snapshot is made or compared; it is never made itself. */
 #define CONTAINER_ID "warm"

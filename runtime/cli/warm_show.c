@@ -13,8 +13,8 @@
 #include "cli/output.h"
 #include "cli/warm.h"
 #include "container/warm_show.h"
-#include "warm/manifest.h"
-#include "warm/store_files.h"
+#include "warm/manifest/manifest.h"
+#include "warm/store/files.h"
 
 /* list */
 

@@ -20,8 +20,8 @@
 #include "container/spawn.h"
 #include "container/warm_start.h"
 #include "container/watched.h"
-#include "sandbox/rootfs.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/mount/rootfs.h"
+#include "sandbox/seccomp/notify.h"
 
 void creation_release(struct creation *c)
 {

@@ -16,7 +16,7 @@
 #include "container/saved.h"
 #include "container/template.h"
 #include "sandbox/intelrdt.h"
-#include "sandbox/rootfs.h"
+#include "sandbox/mount/rootfs.h"
 
 /* How long a killed init may take to be gone. */
 #define KILL_TIMEOUT_MS 10000

@@ -32,7 +32,7 @@
 #include "sandbox/detach.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/oom.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/seccomp/notify.h"
 
 static void execution_close(struct execution *x)
 {

@@ -12,7 +12,7 @@
 #include "container/saved.h"
 #include "container/warm_start.h"
 #include "container/watched.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/seccomp/notify.h"
 #include "spec/annotations.h"
 
 int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,

@@ -27,9 +27,9 @@
 #include "container/signals.h"
 #include "container/sync.h"
 #include "container/warm_start.h"
-#include "sandbox/loopback.h"
+#include "sandbox/mount/rootfs.h"
+#include "sandbox/net/loopback.h"
 #include "sandbox/oom.h"
-#include "sandbox/rootfs.h"
 
 static int set_names(const struct spec *spec, struct error *err)
 {

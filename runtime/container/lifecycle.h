@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "cgroup/cgroup.h"
 #include "container/record.h"
-#include "warm/observe.h"
+#include "warm/observe/observe.h"
 
 struct error;
 struct json_out;

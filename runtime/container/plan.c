@@ -21,7 +21,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "container/warm_start.h"
-#include "sandbox/rootfs.h"
+#include "sandbox/mount/rootfs.h"
 #include "spec/annotations.h"
 #include "spec/policy.h"
 

@@ -12,7 +12,7 @@
 #include "sandbox/idmap.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/namespaces.h"
-#include "sandbox/netdev.h"
+#include "sandbox/net/netdev.h"
 #include "sandbox/sysctl.h"
 #include "spec/annotations.h"
 #include "spec/spec.h"

@@ -18,7 +18,7 @@
 #include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/keyring.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/seccomp/notify.h"
 
 /* Without no_new_privs, a filter and Landlock's rules need CAP_SYS_ADMIN until they are in force (seccomp(2),
  * landlock_restrict_self(2)). */

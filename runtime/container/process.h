@@ -7,17 +7,17 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
-#include "sandbox/apparmor.h"
 #include "sandbox/caps.h"
-#include "sandbox/identity.h"
+#include "sandbox/credentials.h"
 #include "sandbox/ioprio.h"
-#include "sandbox/landlock.h"
+#include "sandbox/lsm/apparmor.h"
+#include "sandbox/lsm/landlock.h"
+#include "sandbox/lsm/selinux.h"
 #include "sandbox/mempolicy.h"
 #include "sandbox/personality.h"
 #include "sandbox/rlimits.h"
 #include "sandbox/sched.h"
-#include "sandbox/seccomp.h"
-#include "sandbox/selinux.h"
+#include "sandbox/seccomp/seccomp.h"
 #include "sandbox/terminal.h"
 #include "spec/spec.h"
 
@@ -48,7 +48,8 @@ struct process_plan {
     struct personality_plan personality;
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
-    struct seccomp_plan observer; /* of a probe, loaded before the container's filter (warm/observe.h) */
+    struct seccomp_plan
+        observer; /* of a probe, loaded before the container's filter (warm/observe/observe.h) */
     struct terminal_plan terminal;
     bool die_with_runtime;    /* SIGKILL when the process that cloned this one ends */
     struct warm_start *warm;  /* the program is not executed but restored; NULL: executed */

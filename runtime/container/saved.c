@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/io.h"
 #include "container/record.h"
-#include "sandbox/seccomp.h"
+#include "sandbox/seccomp/seccomp.h"
 
 #define CONFIG_MAX ((size_t)16 * 1024 * 1024)
 #define FILTER_MAX (BPF_MAXINSNS * sizeof(struct sock_filter))

@@ -22,9 +22,9 @@
 #include "container/unseen.h"
 #include "container/warm_start.h"
 #include "sandbox/detach.h"
-#include "sandbox/loopback.h"
+#include "sandbox/net/loopback.h"
 #include "sandbox/oom.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/seccomp/notify.h"
 
 /* A child that is gone is no error here: why it went is still to be read from the socket. */
 static int tell_child(const struct creation *c, enum sync_message message, struct error *err)

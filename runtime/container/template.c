@@ -30,7 +30,7 @@
 #include "container/template_report.h"
 #include "container/template_spec.h"
 #include "container/template_state.h"
-#include "warm/observe.h"
+#include "warm/observe/observe.h"
 #include "warm/params.h"
 
 /* An id names a directory, and it may name a scope of systemd: "pysbx-ID.scope". */

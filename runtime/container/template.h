@@ -28,9 +28,9 @@ struct template_request {
     uint64_t memory;                      /* bytes of address space at most, 0: what the container may have */
 };
 
-/* What a probe or template said: records as in warm/manifest.h, not to be trusted. What it said of its
- * progress is taken out: "i" and the name of a module that it is about to import, for one that ends on the
- * way. */
+/* What a probe or template said: records as in warm/manifest/manifest.h, not to be trusted. What it said of
+ * its progress is taken out: "i" and the name of a module that it is about to import, for one that ends on
+ * the way. */
 struct template_report {
     struct stat pid_namespace; /* that the template is in */
     const char *data;

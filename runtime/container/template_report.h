@@ -1,5 +1,5 @@
-/* The pieces of a template's report, put together (its records: warm/manifest.h). A parser only: the bytes
- * come from a process of the container, and no system call is made. */
+/* The pieces of a template's report, put together (its records: warm/manifest/manifest.h). A parser only: the
+ * bytes come from a process of the container, and no system call is made. */
 #ifndef PYSBX_CONTAINER_TEMPLATE_REPORT_H
 #define PYSBX_CONTAINER_TEMPLATE_REPORT_H
 

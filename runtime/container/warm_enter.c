@@ -15,9 +15,9 @@
 #include "container/sync.h"
 #include "container/warm_start.h"
 #include "sandbox/caps.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
-#include "warm/restore.h"
+#include "warm/manifest/manifest.h"
+#include "warm/restore/restore.h"
+#include "warm/root_view.h"
 
 /* How long a look at the files holds. */
 #define VALID_MS 500

@@ -13,8 +13,8 @@
 #include "base/str.h"
 #include "container/plan.h"
 #include "container/template.h"
-#include "sandbox/selinux_access.h"
-#include "warm/look.h"
+#include "sandbox/lsm/selinux_access.h"
+#include "warm/root_view.h"
 
 const char *warm_label_obstacle(struct arena *a, const struct plan *plan)
 {

@@ -11,8 +11,8 @@
 #include "base/str.h"
 #include "container/create.h"
 #include "container/warm_start.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
+#include "warm/manifest/manifest.h"
+#include "warm/root_view.h"
 
 int warm_show_store(struct arena *a, struct store *out, struct error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "container/lifecycle.h"
 #include "spec/spec.h"
-#include "warm/store.h"
+#include "warm/store/store.h"
 
 struct error;
 

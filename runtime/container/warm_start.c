@@ -24,10 +24,10 @@
 #include "container/warm_rights.h"
 #include "sandbox/namespaces.h"
 #include "warm/agent/agent.h"
-#include "warm/dump.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
+#include "warm/dump/dump.h"
+#include "warm/manifest/manifest.h"
 #include "warm/params.h"
+#include "warm/root_view.h"
 #include "warm/session.h"
 
 #ifndef MFD_EXEC

@@ -10,7 +10,7 @@
 #include "container/lifecycle.h"
 #include "container/plan.h"
 #include "warm/decide.h"
-#include "warm/store.h"
+#include "warm/store/store.h"
 
 struct error;
 struct json_out;

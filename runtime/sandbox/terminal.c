@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/proc.h"
-#include "sandbox/mount_attach.h"
+#include "sandbox/mount/attach.h"
 #include "spec/spec.h"
 
 /* What the message with the descriptor says: engines want some bytes in it, and fewer than 4096. */

@@ -1,6 +1,6 @@
-/* When a file's identity (warm/identity.h) is not enough. The kernel notes the time of a change when a page
- * becomes dirty: a write through a shared mapping to a page that is dirty already, and on some file systems
- * any such write, leaves no time. There the content itself counts, by a keyed hash. */
+/* When a file's identity (warm/file_identity.h) is not enough. The kernel notes the time of a change when a
+ * page becomes dirty: a write through a shared mapping to a page that is dirty already, and on some file
+ * systems any such write, leaves no time. There the content itself counts, by a keyed hash. */
 #ifndef PYSBX_WARM_CONTENT_H
 #define PYSBX_WARM_CONTENT_H
 

@@ -11,8 +11,8 @@
 #include "base/json_out.h"
 #include "base/str.h"
 #include "warm/interpreter.h"
-#include "warm/look.h"
-#include "warm/restore.h"
+#include "warm/restore/restore.h"
+#include "warm/root_view.h"
 
 #define PRELOAD_MAX     64
 #define MODULE_NAME_MAX 255

@@ -16,7 +16,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "warm/look.h"
+#include "warm/root_view.h"
 
 #define MINOR_MIN 9
 #define MINOR_MAX 15

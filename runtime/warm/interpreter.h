@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "warm/identity.h"
+#include "warm/file_identity.h"
 
 struct arena;
 struct look;

@@ -22,8 +22,8 @@
 #include "base/str.h"
 #include "warm/agent/agent.h"
 #include "warm/command_line.h"
-#include "warm/identity.h"
-#include "warm/look.h"
+#include "warm/file_identity.h"
+#include "warm/root_view.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 

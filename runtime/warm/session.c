@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "warm/agent/agent.h"
-#include "warm/dump.h"
+#include "warm/dump/dump.h"
 
 /* Stands where a template's snapshot has its manifest: that one begins a program and does not go on with one.
  */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "warm/image.h"
+#include "warm/snapshot/snapshot.h"
 
 struct error;
 
@@ -18,7 +18,7 @@ int session_create(const char *path, struct error *err);
 
 /* Save a process that has parked itself by the agent of this runtime (fork() in warm/agent/agent.c) to an
  * empty file. `root` is its root directory, `limit` the most bytes. 0 or negative errno, with nothing left in
- * the file: -ENOTSUP and -EFBIG name what cannot be saved (warm/dump.h). */
+ * the file: -ENOTSUP and -EFBIG name what cannot be saved (warm/dump/dump.h). */
 int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err);
 
 /* Open a snapshot that session_save has made, and only such a one; *out is to be closed by image_close.

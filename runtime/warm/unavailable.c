@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "warm/agent/agent.h"
-#include "warm/dump.h"
-#include "warm/observe.h"
-#include "warm/restore.h"
+#include "warm/dump/dump.h"
+#include "warm/observe/observe.h"
+#include "warm/restore/restore.h"
 
 static const char reason[] = "this runtime is built for a machine whose registers no snapshot can hold yet";
 

@@ -3,7 +3,7 @@
 
 #include "base/json_out.h"
 #include "base/log.h"
-#include "sandbox/landlock.h"
+#include "sandbox/lsm/landlock.h"
 #include "spec/annotations.h"
 #include "spec/json.h"
 #include "spec/policy.h"

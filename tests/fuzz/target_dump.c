@@ -1,4 +1,4 @@
-/* Texts and tables of /proc/PID for a process that is saved. x86-64, as warm/dump.h. */
+/* Texts and tables of /proc/PID for a process that is saved. x86-64, as warm/dump/dump.h. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -6,12 +6,12 @@
 
 #include "base/fd.h"
 #include "targets.h"
-#include "warm/dump_areas.h"
-#include "warm/dump_join.h"
-#include "warm/dump_text.h"
-#include "warm/dump_tracee.h"
-#include "warm/dump_writes.h"
-#include "warm/image.h"
+#include "warm/dump/join.h"
+#include "warm/dump/text.h"
+#include "warm/dump/tracee.h"
+#include "warm/dump/vmas.h"
+#include "warm/dump/writes.h"
+#include "warm/snapshot/snapshot.h"
 
 #define AGENT "/dev/agent"
 

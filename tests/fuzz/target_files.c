@@ -16,9 +16,9 @@
 #include "targets.h"
 #include "warm/command_line.h"
 #include "warm/interpreter.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
-#include "warm/manifest_format.h"
+#include "warm/manifest/format.h"
+#include "warm/manifest/manifest.h"
+#include "warm/root_view.h"
 
 static char *const environment[] = {(char[]){"FOO=1"}, (char[]){"HOME=/root"}, (char[]){"HOSTNAME=h"}, NULL};
 

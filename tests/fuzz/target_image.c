@@ -6,10 +6,10 @@
 
 #include "base/fd.h"
 #include "targets.h"
-#include "warm/image.h"
-#include "warm/manifest.h"
-#include "warm/restore.h"
+#include "warm/manifest/manifest.h"
+#include "warm/restore/restore.h"
 #include "warm/session.h"
+#include "warm/snapshot/snapshot.h"
 
 #define CODE  0x400000ULL
 #define DATA  0x500000ULL

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "warm/dump.h"
+#include "warm/dump/dump.h"
 
 struct error;
 

@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "sandbox/caps.h"
-#include "sandbox/identity.h"
+#include "sandbox/credentials.h"
 #include "spec/spec.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
-/* sandbox/idmap_mount.h: the mapping in the mount option idmap=. */
+/* sandbox/mount/idmapped.h: the mapping in the mount option idmap=. */
 #include "base/arena.h"
 #include "base/error.h"
-#include "sandbox/idmap_mount.h"
+#include "sandbox/mount/idmapped.h"
 #include "unit.h"
 
 static struct arena arena;

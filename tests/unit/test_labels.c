@@ -8,10 +8,10 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json_out.h"
-#include "sandbox/apparmor.h"
 #include "sandbox/keyring.h"
-#include "sandbox/selinux.h"
-#include "sandbox/selinux_access.h"
+#include "sandbox/lsm/apparmor.h"
+#include "sandbox/lsm/selinux.h"
+#include "sandbox/lsm/selinux_access.h"
 #include "unit.h"
 
 static struct arena arena;

@@ -5,8 +5,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json_out.h"
-#include "sandbox/landlock.h"
-#include "sandbox/landlock_abi.h"
+#include "sandbox/lsm/landlock.h"
+#include "sandbox/lsm/landlock_abi.h"
 #include "unit.h"
 
 #define NEWEST 7

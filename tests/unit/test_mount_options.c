@@ -1,11 +1,11 @@
-/* sandbox/mount_options.h: the vocabulary of mount options and how words combine. */
+/* sandbox/mount/options.h: the vocabulary of mount options and how words combine. */
 #include <errno.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json_out.h"
 #include "base/sys.h"
-#include "sandbox/mount_options.h"
+#include "sandbox/mount/options.h"
 #include "spec/spec.h"
 #include "unit.h"
 

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "sandbox/netdev.h"
+#include "sandbox/net/netdev.h"
 #include "spec/spec.h"
 #include "unit.h"
 

@@ -1,5 +1,5 @@
-/* sandbox/rootfs.h, carried out in new namespaces: what an image can put in the way of a mount or a device,
- * and that none of it reaches the host. Needs root. */
+/* sandbox/mount/rootfs.h, carried out in new namespaces: what an image can put in the way of a mount or a
+ * device, and that none of it reaches the host. Needs root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/sys.h"
-#include "sandbox/rootfs.h"
+#include "sandbox/mount/rootfs.h"
 #include "spec/spec.h"
 #include "unit.h"
 

@@ -17,8 +17,8 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "base/sys.h"
-#include "sandbox/seccomp.h"
-#include "sandbox/seccomp_notify.h"
+#include "sandbox/seccomp/notify.h"
+#include "sandbox/seccomp/seccomp.h"
 #include "spec/spec.h"
 #include "unit.h"
 

@@ -12,9 +12,9 @@
 #include "unit.h"
 #include "warm/config.h"
 #include "warm/decide.h"
-#include "warm/identity.h"
-#include "warm/look.h"
-#include "warm/restore.h"
+#include "warm/file_identity.h"
+#include "warm/restore/restore.h"
+#include "warm/root_view.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

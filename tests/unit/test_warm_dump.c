@@ -1,5 +1,5 @@
-/* warm/dump.h: what is not saved, and why. What is saved, test_warm_restore.c restores. */
-#include "warm/dump.h"
+/* warm/dump/dump.h: what is not saved, and why. What is saved, test_warm_restore.c restores. */
+#include "warm/dump/dump.h"
 
 #include <errno.h>
 #include <sys/mman.h>

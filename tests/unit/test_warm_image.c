@@ -1,4 +1,4 @@
-/* warm/image.h: what was written is read, and a damaged file is an error, whatever the damage. */
+/* warm/snapshot/snapshot.h: what was written is read, and a damaged file is an error, whatever the damage. */
 #include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "unit.h"
-#include "warm/image.h"
+#include "warm/snapshot/snapshot.h"
 
 #define CODE  0x400000ULL
 #define DATA  0x500000ULL

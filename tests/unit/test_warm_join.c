@@ -2,8 +2,8 @@
 #include <sys/mman.h>
 
 #include "unit.h"
-#include "warm/dump_areas.h"
-#include "warm/dump_join.h"
+#include "warm/dump/join.h"
+#include "warm/dump/vmas.h"
 
 #define PAGE 4096UL
 #define MAX  8

@@ -11,8 +11,8 @@
 #include "base/io.h"
 #include "unit.h"
 #include "warm/command_line.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
+#include "warm/manifest/manifest.h"
+#include "warm/root_view.h"
 
 static char root_path[] = "/tmp/pysbx-unit.XXXXXX";
 static int root;

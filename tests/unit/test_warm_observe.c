@@ -1,6 +1,6 @@
 /* The observer of a probe: each kind of system call is noted with what it names, and goes on. A child loads
  * the filter and makes the calls; this process serves them. */
-#include "warm/observe.h"
+#include "warm/observe/observe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* warm/restore.h: a process that was saved, and other processes become it. */
-#include "warm/restore.h"
+/* warm/restore/restore.h: a process that was saved, and other processes become it. */
+#include "warm/restore/restore.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "parked.h"
 #include "unit.h"
-#include "warm/image.h"
+#include "warm/snapshot/snapshot.h"
 
 struct restored {
     pid_t pid;

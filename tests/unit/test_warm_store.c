@@ -17,10 +17,10 @@
 #include "base/sys.h"
 #include "unit.h"
 #include "warm/config.h"
-#include "warm/look.h"
-#include "warm/manifest.h"
-#include "warm/store.h"
-#include "warm/store_files.h"
+#include "warm/manifest/manifest.h"
+#include "warm/root_view.h"
+#include "warm/store/files.h"
+#include "warm/store/store.h"
 
 #define PAGE     4096
 #define BUILDERS 8

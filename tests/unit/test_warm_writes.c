@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "unit.h"
-#include "warm/dump_writes.h"
-#include "warm/image.h"
+#include "warm/dump/writes.h"
+#include "warm/snapshot/snapshot.h"
 
 #define PAGES 64
 #define MANY  5000 /* more than a process can mean */

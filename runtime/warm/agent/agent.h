@@ -1,8 +1,8 @@
 /* The agent: a shared object without libc (runtime/warm/agent/agent.c) and a Python source that it carries.
  * The template loads it to import modules and to park; a restored interpreter runs the user's program through
  * it. It is part of the runtime's binary. */
-#ifndef PYSBX_WARM_AGENT_H
-#define PYSBX_WARM_AGENT_H
+#ifndef PYSBX_WARM_AGENT_AGENT_H
+#define PYSBX_WARM_AGENT_AGENT_H
 
 #include <stddef.h>
 #include <sys/syscall.h>

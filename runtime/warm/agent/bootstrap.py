@@ -2,7 +2,7 @@
 
 Imports happen twice, in two containers, and the runtime says on the descriptor REPORT which one this is (read_order).
 The probe has the environment and the mounts of the container that is wanted. It watches what the imports look at,
-reports it (runtime/warm/manifest.h has the records) and ends: scout.py, which runs in a copy of the names here.
+reports it (runtime/warm/manifest/manifest.h has the records) and ends: scout.py, which runs in a copy of the names here.
 The template has only what the probe was seen to need. It imports the modules and ends by an exception that the agent
 handles: it goes on when no frame is left, and the runtime saves it. Nothing may remain here but the modules, so this
 text imports only what is built in.

@@ -1,7 +1,7 @@
 /* Which variables the libraries of a probe ask the C library for. There the agent is preloaded (ld.so(8),
  * LD_PRELOAD), so that its getenv(3) stands before that of the C library; each name is told to the runtime by
- * a look-up of a path (runtime/warm/observe.h). In a template the agent is loaded by itself, where nothing
- * finds these functions. */
+ * a look-up of a path (runtime/warm/observe/observe.h). In a template the agent is loaded by itself, where
+ * nothing finds these functions. */
 #include <asm/unistd.h>
 #include <stdbool.h>
 

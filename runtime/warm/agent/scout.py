@@ -87,7 +87,7 @@ class Variables(dict[bytes, bytes]):
 
 
 class Trace:
-    """What the runtime has seen of the system calls of this process and its children (runtime/warm/observe.h)."""
+    """What the runtime has seen of the system calls of this process and its children (runtime/warm/observe/observe.h)."""
 
     def __init__(self, records: bytes) -> None:
         self.files: set[str] = set()  # what was opened

@@ -56,7 +56,7 @@ def rules(network: object, calls: tuple[str, ...]) -> tuple[list[Json], tuple[st
 
     for family in families:
         add("socket", "ALLOW", [_family(family), *SOCKETS[family]])
-    # Conditions on one argument are alternatives: see runtime/sandbox/seccomp_compile.c.
+    # Conditions on one argument are alternatives: see runtime/sandbox/seccomp/compile.c.
     add("socket", "ERRNO", _others(families), errno.EAFNOSUPPORT)
     if socket.AF_NETLINK in families:
         other = {"index": 2, "value": NETLINK_ROUTE, "op": "SCMP_CMP_NE"}

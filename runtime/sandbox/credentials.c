@@ -1,0 +1,127 @@
+/* Groups, ids, umask and no_new_privs. */
+#include "sandbox/credentials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/proc.h"
+#include "spec/spec.h"
+
+#define DEFAULT_UMASK 0022
+
+int identity_plan(struct arena *a, const struct spec_process *process, const struct identity_options *options,
+                  struct identity_plan *out, struct error *err)
+{
+    const struct spec_user *user = &process->user;
+    *out = (struct identity_plan){
+        .uid = user->uid,
+        .gid = user->gid,
+        .keep_groups = options->keep_groups,
+        .keep_caps = options->keep_caps,
+        .no_new_privs = process->no_new_privileges,
+        .umask = user->umask.set ? (mode_t)(user->umask.value & 0777) : DEFAULT_UMASK,
+    };
+    if (user->uid == UINT32_MAX || user->gid == UINT32_MAX)
+        return error_set(err, -EINVAL, "process.user: 4294967295 is no valid id");
+    size_t count = user->additional_gids.count;
+    if (count == 0 || options->keep_groups)
+        return 0;
+    gid_t *groups = ARENA_ARRAY(a, count, gid_t);
+    for (size_t i = 0; i < count; i++) {
+        groups[i] = user->additional_gids.items[i];
+        if (groups[i] == UINT32_MAX)
+            return error_set(err, -EINVAL, "process.user.additionalGids[%zu]: 4294967295 is no valid id", i);
+    }
+    out->groups = groups;
+    out->group_count = count;
+    return 0;
+}
+
+int identity_own_stdio(const struct identity_plan *plan, struct error *err)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        struct stat st;
+        if (fstat(fd, &st) < 0) {
+            if (errno == EBADF)
+                continue;
+            return error_set(err, -errno, "fstat standard stream %d", fd);
+        }
+        /* conmon makes its pipes with mode 0777: nothing to do then. */
+        const mode_t everybody = S_IROTH | S_IWOTH;
+        if (!S_ISFIFO(st.st_mode) || st.st_uid == plan->uid || (st.st_mode & everybody) == everybody)
+            continue;
+        /* The group stays: it may have been chosen by whoever made the pipe. EINVAL and EPERM: an owner that
+         * the user namespace does not map; EROFS: a named pipe that cannot be changed. */
+        if (fchown(fd, plan->uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL && errno != EROFS)
+            return error_set(err, -errno, "give standard stream %d to uid %u", fd, plan->uid);
+    }
+    return 0;
+}
+
+int identity_apply_no_new_privs(const struct identity_plan *plan, struct error *err)
+{
+    if (plan->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return error_set(err, -errno, "set no_new_privs");
+    return 0;
+}
+
+/* user_namespaces(7): "deny" is final for this namespace. */
+static bool setgroups_denied(void)
+{
+    cleanup_fd int fd = proc_open("self/setgroups", O_RDONLY, NULL);
+    char word[8];
+    return fd >= 0 && io_read_full(fd, word, sizeof(word)) >= 4 && memcmp(word, "deny", 4) == 0;
+}
+
+static int apply_groups(const struct identity_plan *plan, struct error *err)
+{
+    if (plan->keep_groups || setgroups(plan->group_count, plan->groups) == 0)
+        return 0;
+    int ret = -errno;
+    if (ret == -EPERM && setgroups_denied()) {
+        if (plan->group_count == 0)
+            return 0;
+        return error_text(err, ret,
+                          "process.user.additionalGids: the user namespace denies supplementary groups "
+                          "(it has no gid range of its own from /etc/subgid)");
+    }
+    if (ret == -EINVAL)
+        return error_text(err, ret,
+                          "process.user.additionalGids: a group is not mapped in the user namespace");
+    return error_set(err, ret, "set %zu supplementary groups", plan->group_count);
+}
+
+static int apply_id(int result, const char *what, unsigned id, struct error *err)
+{
+    if (result == 0)
+        return 0;
+    if (errno == EINVAL)
+        return error_text(err, -EINVAL, "process.user.%s: %u is not mapped in the user namespace", what, id);
+    return error_set(err, -errno, "set the process' %s to %u", what, id);
+}
+
+int identity_apply(const struct identity_plan *plan, struct error *err)
+{
+    umask(plan->umask);
+    int ret = apply_groups(plan, err);
+    if (ret < 0)
+        return ret;
+    ret = apply_id(setresgid(plan->gid, plan->gid, plan->gid), "gid", plan->gid, err);
+    if (ret < 0)
+        return ret;
+    /* Only leaving uid 0 takes capabilities away; execve(2) clears the flag. */
+    if (plan->keep_caps && plan->uid != 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
+        return error_set(err, -errno, "keep capabilities over the change of uid");
+    return apply_id(setresuid(plan->uid, plan->uid, plan->uid), "uid", plan->uid, err);
+}

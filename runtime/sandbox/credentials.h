@@ -1,0 +1,46 @@
+/* Who the process is: supplementary groups, gid, uid, umask, no_new_privs and the owner of its standard
+ * streams. credentials(7), runtime-spec process.user. */
+#ifndef PYSBX_SANDBOX_CREDENTIALS_H
+#define PYSBX_SANDBOX_CREDENTIALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct arena;
+struct error;
+struct spec_process;
+
+struct identity_options {
+    bool keep_groups; /* annotation run.oci.keep_original_groups=1: supplementary groups stay as they are */
+    bool keep_caps;   /* the capability plan has a permitted set to carry over the change of uid */
+};
+
+struct identity_plan {
+    uid_t uid;
+    gid_t gid;
+    const gid_t *groups;
+    size_t group_count;
+    bool keep_groups, keep_caps, no_new_privs;
+    mode_t umask;
+};
+
+/* Ids are those of the container. An absent umask is 0022, as with runc and crun. -EINVAL for an id of
+ * 4294967295, which setresuid(2) takes for "unchanged". */
+int identity_plan(struct arena *a, const struct spec_process *process, const struct identity_options *options,
+                  struct identity_plan *out, struct error *err);
+
+/* Child, still privileged: give the process the pipes it has as standard input, output and error, so that it
+ * may open /dev/stdout again. Nothing but pipes is touched: a terminal is the terminal room's, a character
+ * device is shared by everybody and a file belongs to whoever redirected it. */
+int identity_own_stdio(const struct identity_plan *plan, struct error *err);
+
+/* Child: prctl(PR_SET_NO_NEW_PRIVS), if asked for. Before a seccomp filter is loaded without privilege. */
+int identity_apply_no_new_privs(const struct identity_plan *plan, struct error *err);
+
+/* Child: umask, setgroups, setresgid, setresuid. In a user namespace that denies setgroups(2) the call is
+ * left out when no supplementary group is asked for, and is an error otherwise. With keep_caps and a uid
+ * other than 0 the permitted set survives; the effective set does not: caps_apply_after_uid follows. */
+int identity_apply(const struct identity_plan *plan, struct error *err);
+
+#endif

@@ -1,0 +1,330 @@
+/* The parent's part of mounts: decide what each entry of config.json is, open what only the parent may. */
+#include "sandbox/mount/mounts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "sandbox/idmap.h"
+#include "sandbox/lsm/selinux.h"
+#include "sandbox/mount/attach.h"
+#include "sandbox/mount/rootfs.h"
+#include "spec/annotations.h"
+#include "spec/spec.h"
+
+/* File systems whose superblock is shared with others or must stay writable while the container is set up:
+ * "ro" is a property of the mount alone. */
+static const char *const mount_only_readonly[] = {"proc",   "sysfs",  "tmpfs",  "devpts",
+                                                  "mqueue", "cgroup", "cgroup2"};
+/* File systems that cannot carry a context (mqueue gets it as an attribute of its root). */
+static const char *const unlabelled[] = {"proc", "sysfs", "mqueue", "cgroup", "cgroup2"};
+/* File systems in which nothing is ever made for a later mount. */
+static const char *const complete[] = {"proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"};
+
+#define LISTED(type, list) is_listed(type, list, sizeof(list) / sizeof((list)[0]))
+static bool is_listed(const char *type, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(type, list[i]))
+            return true;
+    return false;
+}
+
+/* Is `path` strictly below `dir`? Both clean. */
+static bool is_below(const char *path, const char *dir)
+{
+    const char *rest = str_after(path, dir);
+    return rest != NULL && rest[0] == '/';
+}
+
+static int plan_bind(struct arena *a, const struct spec_mount *in, const struct rootfs_context *context,
+                     struct mount_plan *m, struct error *err)
+{
+    if (in->source == NULL || in->source[0] == '\0')
+        return error_text(err, -EINVAL, "a bind mount needs a source");
+    m->kind = MOUNT_KIND_BIND;
+    m->source = path_join(a, context->bundle, in->source);
+    /* "ro" without recursion makes /sys alone read-only. */
+    m->protect_cgroups = (context->user_namespace || context->runtime_in_userns) &&
+                         str_eq(path_clean(a, m->source), "/sys") &&
+                         (m->options.attrs.set & MOUNT_ATTR_RDONLY) != 0;
+    if ((m->options.wishes & MOUNT_WISH_COPY_SYMLINK) == 0)
+        return 0;
+    char link[PATH_MAX];
+    ssize_t n = readlink(m->source, link, sizeof(link) - 1);
+    if (n >= 0) {
+        m->kind = MOUNT_KIND_SYMLINK;
+        m->source = arena_strndup(a, link, (size_t)n);
+    }
+    return 0;
+}
+
+static void plan_filesystem(struct arena *a, const struct spec_mount *in, const struct mounts_plan *plan,
+                            struct mount_plan *m)
+{
+    const struct mount_options *o = &m->options;
+    m->kind = MOUNT_KIND_FILESYSTEM;
+    if (str_eq(in->type, "cgroup") || str_eq(in->type, "cgroup2"))
+        m->kind = MOUNT_KIND_CGROUP;
+    m->fs = (struct filesystem){
+        .type = in->type,
+        .source = in->source,
+        .attrs = (o->attrs.set & ~o->recursive.clear) | o->recursive.set,
+        .super = o->super,
+        .data = o->data,
+        .data_count = o->data_count,
+    };
+    if ((m->fs.attrs & MOUNT_ATTR_RDONLY) != 0 && !LISTED(in->type, mount_only_readonly))
+        m->fs.super |= MS_RDONLY;
+    if (plan->label != NULL && !LISTED(in->type, unlabelled) &&
+        mount_options_data(o, plan->label_key) == NULL) {
+        m->fs.label_key = plan->label_key;
+        m->fs.label = plan->label;
+    }
+    m->inherit_mode = str_eq(in->type, "tmpfs") && mount_options_data(o, "mode") == NULL;
+    if (m->kind == MOUNT_KIND_FILESYSTEM)
+        filesystem_plan(a, &m->fs);
+}
+
+static void plan_remount(struct arena *a, const struct spec_mount *in, struct mount_plan *m)
+{
+    m->kind = MOUNT_KIND_REMOUNT;
+    m->fs = (struct filesystem){
+        .type = in->type != NULL ? in->type : "none",
+        .attrs = m->options.attrs.set,
+        .super = m->options.super | ((m->options.attrs.set & MOUNT_ATTR_RDONLY) != 0 ? MS_RDONLY : 0),
+        .data = m->options.data,
+        .data_count = m->options.data_count,
+    };
+    const char *text = "";
+    for (size_t i = 0; i < m->fs.data_count; i++)
+        text = arena_printf(a, "%s%s%s", text, text[0] != '\0' ? "," : "", m->fs.data[i].text);
+    m->fs.legacy_data = text;
+}
+
+static int plan_idmap(struct arena *a, const struct spec *spec, const struct spec_mount *in,
+                      struct mount_plan *m, struct error *err)
+{
+    const struct idmap_mount container = {.uids = spec->linux_->uid_mappings,
+                                          .gids = spec->linux_->gid_mappings};
+    bool given = in->uid_mappings.count > 0 || in->gid_mappings.count > 0;
+    m->idmapped = given || (m->options.wishes & MOUNT_WISH_IDMAP) != 0;
+    if (!m->idmapped)
+        return 0;
+    if (m->kind != MOUNT_KIND_BIND)
+        return error_text(err, -EINVAL, "only bind mounts can be id-mapped");
+    if (m->options.idmap != NULL)
+        return idmap_mount_parse(a, m->options.idmap, &container, &m->idmap, err);
+    m->idmap = container;
+    if (given)
+        m->idmap = (struct idmap_mount){.uids = in->uid_mappings, .gids = in->gid_mappings};
+    if (m->idmap.uids.count == 0 || m->idmap.gids.count == 0)
+        return error_text(err, -EINVAL,
+                          given ? "uidMappings and gidMappings must both be given"
+                                : "idmap without a mapping of its own needs a user namespace "
+                                  "with uidMappings and gidMappings");
+    return 0;
+}
+
+static int plan_mount(struct arena *a, const struct spec *spec, const struct spec_mount *in,
+                      const struct mounts_plan *plan, struct mount_plan *m, struct error *err)
+{
+    *m = (struct mount_plan){.source_fd = -1, .mount_fd = -1};
+    m->target = path_clean(a, in->destination);
+    if (m->target[1] == '\0')
+        return error_text(err, -EINVAL, "a mount on '/' would cover the root file system: set root.path");
+    int ret = mount_options_parse(a, &in->options, &m->options, err);
+    if (ret < 0)
+        return ret;
+    if ((m->options.wishes & MOUNT_WISH_REMOUNT) != 0)
+        plan_remount(a, in, m);
+    else if ((m->options.wishes & MOUNT_WISH_BIND) != 0 || str_eq(in->type, "bind"))
+        ret = plan_bind(a, in, plan->context, m, err);
+    else if (in->type == NULL || in->type[0] == '\0')
+        ret = error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
+    else
+        plan_filesystem(a, in, plan, m);
+    if (ret == 0)
+        ret = plan_idmap(a, spec, in, m, err);
+    if (ret == 0 && (m->options.wishes & MOUNT_WISH_COPY_UP) != 0 &&
+        (m->kind != MOUNT_KIND_FILESYSTEM || !str_eq(in->type, "tmpfs")))
+        ret = error_text(err, -EINVAL, "tmpcopyup is for tmpfs only");
+    m->strict_target = str_eq(m->target, "/proc") || str_eq(m->target, "/sys") || str_eq(in->type, "proc") ||
+                       str_eq(in->type, "sysfs");
+    return ret;
+}
+
+/* A read-only mount in which a later mount needs its target made, and /dev, where devices come last. */
+static void plan_late_readonly(struct mounts_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct mount_plan *m = &plan->items[i];
+        if (((m->options.attrs.set | m->options.recursive.set) & MOUNT_ATTR_RDONLY) == 0 ||
+            m->kind == MOUNT_KIND_SYMLINK || m->kind == MOUNT_KIND_REMOUNT || m->kind == MOUNT_KIND_CGROUP ||
+            (m->kind == MOUNT_KIND_FILESYSTEM && (LISTED(m->fs.type, complete) || m->fs.legacy_data != NULL)))
+            continue;
+        m->late_readonly = str_eq(m->target, "/dev") || (m->options.wishes & MOUNT_WISH_COPY_UP) != 0;
+        for (size_t j = i + 1; j < plan->count && !m->late_readonly; j++)
+            m->late_readonly = is_below(plan->items[j].target, m->target);
+        if (m->late_readonly) {
+            m->fs.attrs &= ~(uint64_t)MOUNT_ATTR_RDONLY;
+            m->fs.super &= ~(unsigned long)MS_RDONLY;
+        }
+    }
+}
+
+/* The specification wants the mounts in their order, and the kernel shows them by the time they were made:
+ * from the first sysfs or cgroup on they wait for these namespaces. */
+static void plan_order(struct mounts_plan *plan)
+{
+    bool late = false;
+    for (size_t i = 0; i < plan->count; i++) {
+        struct mount_plan *m = &plan->items[i];
+        late |=
+            m->kind == MOUNT_KIND_CGROUP || (m->kind == MOUNT_KIND_FILESYSTEM && str_eq(m->fs.type, "sysfs"));
+        m->late = late;
+    }
+}
+
+/* run.oci.mount_context_type: which of SELinux' mount options carries linux.mountLabel. */
+static int plan_label(const struct spec *spec, struct mounts_plan *out, struct error *err)
+{
+    static const char *const keys[] = {"context", "fscontext", "defcontext", "rootcontext"};
+    const char *key = spec_annotation(spec, ANNOTATION_MOUNT_CONTEXT);
+    out->label = spec->linux_->mount_label;
+    out->label_key = key != NULL ? key : keys[0];
+    /* Without SELinux there is nothing that a label could allow or forbid. */
+    if (out->label != NULL && (out->label[0] == '\0' || !selinux_enabled()))
+        out->label = NULL;
+    if (!LISTED(out->label_key, keys))
+        return error_text(err, -EINVAL,
+                          "annotation run.oci.mount_context_type: '%s' is none of context, fscontext, "
+                          "defcontext, rootcontext",
+                          key);
+    return 0;
+}
+
+int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
+                struct mounts_plan *out, struct error *err)
+{
+    const struct spec_mounts *in = &spec->mounts;
+    const char *propagation = spec->linux_->rootfs_propagation;
+    *out = (struct mounts_plan){
+        .items = ARENA_ARRAY(a, in->count, struct mount_plan),
+        .count = in->count,
+        .context = context,
+        .detach_peers = !str_eq(propagation, "shared") && !str_eq(propagation, "rshared"),
+    };
+    int ret = plan_label(spec, out, err);
+    for (size_t i = 0; ret == 0 && i < in->count; i++) {
+        if (in->items[i].destination == NULL)
+            return error_text(err, -EINVAL, "mounts[%zu]: destination is missing", i);
+        if (plan_mount(a, spec, &in->items[i], out, &out->items[i], err) < 0)
+            return error_wrap(err, "mounts[%zu] ('%s')", i, in->items[i].destination);
+    }
+    if (ret == 0) {
+        plan_late_readonly(out);
+        plan_order(out);
+    }
+    return ret;
+}
+
+enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct mount_plan *m)
+{
+    unsigned long propagation = m->options.propagation;
+    /* mount_set_options takes all mounts out of their groups, or keeps those that are asked for. */
+    if (propagation == MS_SHARED || (propagation != 0 && m->options.propagation_recursive))
+        return MOUNT_PEERS_KEEP;
+    /* "private" and "slave" name the top mount only: those below it leave their groups here. */
+    return plan->detach_peers || propagation != 0 ? MOUNT_PEERS_SLAVE : MOUNT_PEERS_KEEP;
+}
+
+static int prepare_bind(struct mounts_plan *plan, struct mount_plan *m, int userns, struct error *err)
+{
+    bool recursive = (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0;
+    cleanup_fd int fd =
+        mount_clone(AT_FDCWD, m->source, recursive, (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0,
+                    mounts_bind_peers(plan, m));
+    if (fd < 0)
+        return error_set(err, fd, "mount source '%s'", m->source);
+    int ret = 0;
+    if (userns >= 0)
+        ret = idmap_mount_apply(fd, userns, (m->options.wishes & MOUNT_WISH_IDMAP_RECURSIVE) != 0, err);
+    if (ret == 0)
+        ret = mount_set_options(fd, &m->options, m->late_readonly ? MOUNT_ATTR_RDONLY : 0, err);
+    if (ret == 0)
+        m->source_fd = fd_steal(&fd);
+    return ret;
+}
+
+int mounts_prepare(struct mounts_plan *plan, struct error *err)
+{
+    bool all = plan->context->user_namespace && plan->context->parent_privileged;
+    cleanup_fd int userns = -1;
+    const struct idmap_mount *mapped = NULL; /* what userns carries */
+    for (size_t i = 0; i < plan->count; i++) {
+        struct mount_plan *m = &plan->items[i];
+        if (m->kind != MOUNT_KIND_BIND || (!all && !m->idmapped))
+            continue;
+        int ret = 0;
+        if (m->idmapped && (mapped == NULL || !idmap_mount_equal(mapped, &m->idmap))) {
+            fd_close(&userns);
+            ret = userns = idmap_mount_userns(&m->idmap, err);
+            mapped = &m->idmap;
+        }
+        if (ret >= 0)
+            ret = prepare_bind(plan, m, m->idmapped ? userns : -1, err);
+        if (ret < 0)
+            return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
+    }
+    return 0;
+}
+
+void mounts_release(struct mounts_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        fd_close(&plan->items[i].source_fd);
+        fd_close(&plan->items[i].mount_fd);
+    }
+}
+
+const struct mount_plan *mounts_at(const struct mounts_plan *plan, const char *target)
+{
+    const struct mount_plan *found = NULL;
+    for (size_t i = 0; i < plan->count; i++)
+        if (str_eq(plan->items[i].target, target))
+            found = &plan->items[i];
+    return found;
+}
+
+void mounts_describe(const struct mounts_plan *plan, struct json_out *out)
+{
+    static const char *const kinds[] = {"filesystem", "bind", "cgroup", "symlink", "remount"};
+    json_out_array_open(out);
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct mount_plan *m = &plan->items[i];
+        json_out_map_open(out);
+        json_out_pair_string(out, "target", m->target);
+        json_out_pair_string(out, "kind", kinds[m->kind]);
+        json_out_pair_string(out, "type", m->fs.type);
+        json_out_pair_string(out, "source", m->source != NULL ? m->source : m->fs.source);
+        json_out_key(out, "options");
+        mount_options_describe(&m->options, out);
+        if (m->idmapped) {
+            idmap_describe_maps("uidMappings", &m->idmap.uids, out);
+            idmap_describe_maps("gidMappings", &m->idmap.gids, out);
+        }
+        if (m->late_readonly)
+            json_out_pair_bool(out, "readonlyLast", true);
+        json_out_map_close(out);
+    }
+    json_out_array_close(out);
+}

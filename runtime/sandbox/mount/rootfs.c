@@ -1,0 +1,322 @@
+/* The container's root from plan to pivot: the order of things; the things themselves are in mounts, devices
+ * and masks. */
+#include "sandbox/mount/rootfs.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json_out.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "sandbox/mount/attach.h"
+#include "sandbox/mount/devices.h"
+#include "sandbox/mount/masks.h"
+#include "sandbox/mount/mounts.h"
+#include "spec/spec.h"
+
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x00002000
+#endif
+
+struct rootfs_plan {
+    struct rootfs_context context;
+    const char *path; /* absolute, on the host */
+    bool readonly;
+    const char *propagation_word; /* linux.rootfsPropagation; NULL: none given */
+    unsigned long propagation;
+    bool propagation_recursive;
+    struct mounts_plan mounts;
+    struct devices_plan devices;
+    struct masks_plan masks;
+    int fd; /* detached after rootfs_prepare, attached after rootfs_mount; else -1 */
+};
+
+static bool stays_shared(const struct rootfs_plan *plan)
+{
+    return plan->propagation == MS_SHARED;
+}
+
+int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
+                struct rootfs_plan **out, struct error *err)
+{
+    struct rootfs_plan *plan = ARENA_NEW(a, struct rootfs_plan);
+    plan->context = *context;
+    plan->fd = -1;
+    plan->propagation_word = spec->linux_->rootfs_propagation;
+    if (spec->root == NULL || spec->root->path == NULL || spec->root->path[0] == '\0')
+        return error_text(err, -EINVAL, "root.path is missing");
+    plan->path = path_join(a, context->bundle, spec->root->path);
+    plan->readonly = spec->root->readonly;
+    if (plan->propagation_word != NULL && plan->propagation_word[0] != '\0' &&
+        !mount_options_propagation(plan->propagation_word, &plan->propagation, &plan->propagation_recursive))
+        return error_text(err, -EINVAL, "linux.rootfsPropagation: '%s' is not a kind of propagation",
+                          plan->propagation_word);
+    int ret = mounts_plan(a, spec, &plan->context, &plan->mounts, err);
+    if (ret < 0)
+        return ret;
+    const struct mount_plan *dev = mounts_at(&plan->mounts, "/dev");
+    ret = devices_plan(a, spec, &plan->context, dev != NULL && dev->kind == MOUNT_KIND_BIND, &plan->devices,
+                       err);
+    plan->devices.label_key = plan->mounts.label_key;
+    plan->devices.label = plan->mounts.label;
+    if (ret == 0)
+        ret = masks_plan(a, spec->linux_, plan->mounts.label_key, plan->mounts.label, &plan->masks, err);
+    if (ret == 0)
+        *out = plan;
+    return ret;
+}
+
+/* A detached clone of the root with what is mounted in it. Opened in the host's namespace (`detach_peers`) it
+ * would stay a peer of the host's mounts. pivot_root(2) wants a root that is not shared. */
+static int open_root(const struct rootfs_plan *plan, bool detach_peers, struct error *err)
+{
+    bool shared = stays_shared(plan);
+    cleanup_fd int fd = mount_clone(AT_FDCWD, plan->path, true, false,
+                                    detach_peers && !shared ? MOUNT_PEERS_SLAVE : MOUNT_PEERS_KEEP);
+    if (fd < 0)
+        return error_set(err, fd, "root file system '%s'", plan->path);
+    int ret = shared ? mount_set_propagation(fd, MS_PRIVATE, false) : 0;
+    return ret < 0 ? error_set(err, ret, "propagation of the root file system") : fd_steal(&fd);
+}
+
+int rootfs_prepare(struct rootfs_plan *plan, struct error *err)
+{
+    if (plan->context.user_namespace && plan->context.parent_privileged) {
+        int fd = open_root(plan, true, err);
+        if (fd < 0)
+            return fd;
+        plan->fd = fd;
+    }
+    int ret = mounts_prepare(&plan->mounts, err);
+    return ret < 0 ? ret : devices_prepare(&plan->devices, err);
+}
+
+void rootfs_release(struct rootfs_plan *plan)
+{
+    fd_close(&plan->fd);
+    mounts_release(&plan->mounts);
+    devices_release(&plan->devices);
+}
+
+/* pivot_root(2) refuses a root whose parent mount is shared, and attaching to one would show on
+ * the host. The parent is the mount that holds `path`: its root is found upwards, for only a
+ * mount's root can be changed. */
+static int make_parent_private(const char *path, struct error *err)
+{
+    cleanup_fd int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0) {
+        struct statx st;
+        if (statx(fd, "", AT_EMPTY_PATH, 0, &st) < 0)
+            break;
+        if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) {
+            int ret = mount_set_propagation(fd, MS_PRIVATE, false);
+            return ret < 0 ? error_set(err, ret, "make the mount that holds '%s' private", path) : 0;
+        }
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        fd_close(&fd);
+        fd = up;
+    }
+    return error_set(err, -errno, "find the mount that holds '%s'", path);
+}
+
+static int attach_on(const struct rootfs_plan *plan, const char *path, struct error *err)
+{
+    if (stays_shared(plan)) {
+        int ret = make_parent_private(path, err);
+        if (ret < 0)
+            return ret;
+    }
+    if (sys_move_mount(plan->fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_SYMLINKS) < 0)
+        return error_set(err, -errno, "attach the root file system on '%s'", path);
+    return 0;
+}
+
+/* The root is attached where it comes from, so that createContainer hooks find the container's mounts at
+ * root.path. In a user namespace that path may be out of reach; then any place will do for pivot_root: on top
+ * of "/", where no path lookup of this process sees it. */
+static int attach_root(struct rootfs_plan *plan, struct error *err)
+{
+    int ret = attach_on(plan, plan->path, err);
+    if (ret == -EACCES)
+        ret = attach_on(plan, "/", err);
+    return ret;
+}
+
+int rootfs_mount(struct rootfs_plan *plan, struct error *err)
+{
+    struct mount_attr slave = {.propagation = MS_SLAVE};
+    if (plan->context.new_mount && !stays_shared(plan) &&
+        sys_mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &slave, sizeof(slave)) < 0)
+        return error_set(err, -errno, "make the mounts of the host slaves");
+    if (plan->fd < 0)
+        plan->fd = open_root(plan, !plan->context.new_mount, err);
+    if (plan->fd < 0)
+        return plan->fd;
+    int ret = attach_root(plan, err);
+    /* Modes are those of config.json; the process' own umask is set much later. */
+    mode_t mask = umask(0);
+    if (ret == 0)
+        ret = mounts_apply(&plan->mounts, plan->fd, err);
+    umask(mask);
+    return ret;
+}
+
+int rootfs_mount_late(struct rootfs_plan *plan, struct error *err)
+{
+    mode_t mask = umask(0);
+    int ret = mounts_apply_late(&plan->mounts, plan->fd, err);
+    if (ret == 0)
+        ret = devices_apply(&plan->devices, plan->fd, err);
+    umask(mask);
+    return ret;
+}
+
+int rootfs_fd(const struct rootfs_plan *plan)
+{
+    return plan->fd;
+}
+
+int rootfs_finish(struct rootfs_plan *plan, struct error *err)
+{
+    int ret = mounts_finish(&plan->mounts, err);
+    if (ret == 0)
+        ret = masks_apply(&plan->masks, &plan->mounts, plan->fd, err);
+    mounts_release(&plan->mounts);
+    if (ret == 0 && plan->readonly && (ret = mount_set_attrs(plan->fd, MOUNT_ATTR_RDONLY, false)) < 0)
+        ret = error_set(err, ret, "make the root file system read-only");
+    return ret;
+}
+
+/* pivot_root(".", ".") stacks the old root on the new one at "/", from where it is detached (pivot_root(2),
+ * "pivot_root(".", ".")"). */
+static int enter_by_pivot(const struct rootfs_plan *plan, struct error *err)
+{
+    cleanup_fd int old = stays_shared(plan) ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (stays_shared(plan) && old < 0)
+        return error_set(err, -errno, "open the host's root");
+    if (sys_pivot_root(".", ".") < 0)
+        return error_set(err, -errno, "pivot_root to '%s'", plan->path);
+    /* Otherwise the host would lose its mounts with us. */
+    int ret = old >= 0 ? mount_set_propagation(old, MS_SLAVE, true) : 0;
+    if (ret == 0 && umount2(".", MNT_DETACH) < 0)
+        ret = -errno;
+    return ret < 0 ? error_set(err, ret, "detach the host's root") : 0;
+}
+
+/* Unmount the host's `path` here, and nowhere else: what is still shared with the host is made a slave first.
+ * A mount that is locked in a user namespace (mount_namespaces(7)) is covered instead: what lies under a
+ * mount does not count as visible in namespaces nested in this one. */
+static int hide(const char *path)
+{
+    struct mount_attr slave = {.propagation = MS_SLAVE};
+    if (sys_mount_setattr(AT_FDCWD, path, AT_RECURSIVE, &slave, sizeof(slave)) < 0)
+        return errno == EINVAL || errno == ENOENT ? 0 : -errno; /* EINVAL: not a mount */
+    if (umount2(path, MNT_DETACH) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -errno;
+    return mount("none", path, "tmpfs", MS_RDONLY, NULL) < 0 ? -errno : 0;
+}
+
+/* On the initial ramdisk there is nothing to pivot from. The host's /proc and /sys go first: as long as a
+ * complete one is mounted, the kernel would let a nested user namespace mount another, without our masks. */
+static int enter_by_move(const struct rootfs_plan *plan, struct error *err)
+{
+    static const char *const reveal[] = {"/proc", "/sys"};
+    int ret = stays_shared(plan) ? make_parent_private("/", err) : 0;
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < 2; i++)
+        if ((ret = hide(reveal[i])) < 0)
+            return error_set(err, ret, "unmount the host's '%s'", reveal[i]);
+    if (sys_move_mount(plan->fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return error_set(err, -errno, "move '%s' to '/'", plan->path);
+    if (chroot(".") < 0)
+        return error_set(err, -errno, "chroot to '%s'", plan->path);
+    return 0;
+}
+
+/* In a mount namespace that others live in the root can only be this process' own. */
+static int enter_by_chroot(const struct rootfs_plan *plan, struct error *err)
+{
+    return chroot(".") < 0 ? error_set(err, -errno, "chroot to '%s'", plan->path) : 0;
+}
+
+static int enter_root(const struct rootfs_plan *plan, struct error *err)
+{
+    if (!plan->context.new_mount)
+        return enter_by_chroot(plan, err);
+    return plan->context.no_pivot ? enter_by_move(plan, err) : enter_by_pivot(plan, err);
+}
+
+int rootfs_pivot(struct rootfs_plan *plan, struct error *err)
+{
+    if (fchdir(plan->fd) < 0)
+        return error_set(err, -errno, "chdir to '%s'", plan->path);
+    int ret = enter_root(plan, err);
+    if (ret < 0)
+        return ret;
+    if (plan->propagation != 0 &&
+        (ret = mount_set_propagation(plan->fd, plan->propagation, plan->propagation_recursive)) < 0)
+        return error_set(err, ret, "linux.rootfsPropagation '%s'", plan->propagation_word);
+    fd_close(&plan->fd);
+    return chdir("/") < 0 ? error_set(err, -errno, "chdir to '/'") : 0;
+}
+
+static int unmount_root(const char *path, const char *mount_namespace, struct error *err)
+{
+    cleanup_fd int fd = mount_namespace != NULL ? open(mount_namespace, O_RDONLY | O_CLOEXEC) : -1;
+    if (mount_namespace != NULL && fd < 0)
+        return errno == ENOENT ? 0 : error_set(err, -errno, "open mount namespace '%s'", mount_namespace);
+    if (fd >= 0 && setns(fd, CLONE_NEWNS) < 0)
+        return error_set(err, -errno, "enter mount namespace '%s'", mount_namespace);
+    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL && errno != ENOENT)
+        return error_set(err, -errno, "unmount '%s'", path);
+    return 0;
+}
+
+int rootfs_detach(const char *path, const char *mount_namespace, struct error *err)
+{
+    if (mount_namespace == NULL)
+        return unmount_root(path, NULL, err);
+    /* Only a process that shares its root and working directory with no other may change its mount namespace,
+     * and it could not easily come back: a child does it. */
+    pid_t child = fork();
+    if (child < 0)
+        return error_set(err, -errno, "fork");
+    if (child == 0)
+        _exit(unmount_root(path, mount_namespace, NULL) < 0 ? 1 : 0);
+    int status = 0;
+    RETRY(waitpid(child, &status, 0));
+    if (status != 0)
+        return error_text(err, -EIO, "cannot unmount '%s' in mount namespace '%s'", path, mount_namespace);
+    return 0;
+}
+
+static const char *way_in(const struct rootfs_plan *plan)
+{
+    return !plan->context.new_mount ? "chroot" : plan->context.no_pivot ? "move" : "pivot_root";
+}
+
+void rootfs_describe(const struct rootfs_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "root", plan->path);
+    json_out_pair_bool(out, "readonly", plan->readonly);
+    json_out_pair_string(out, "propagation", plan->propagation_word);
+    json_out_pair_string(out, "enter", way_in(plan));
+    json_out_key(out, "mounts");
+    mounts_describe(&plan->mounts, out);
+    json_out_key(out, "devices");
+    devices_describe(&plan->devices, out);
+    masks_describe(&plan->masks, out);
+    json_out_map_close(out);
+}

@@ -1,0 +1,10 @@
+/* The loopback device of a new network namespace: netdevice(7). */
+#ifndef PYSBX_SANDBOX_NET_LOOPBACK_H
+#define PYSBX_SANDBOX_NET_LOOPBACK_H
+
+struct error;
+
+/* Child, in its new network namespace and with CAP_NET_ADMIN there: set "lo" up. */
+int loopback_up(struct error *err);
+
+#endif

@@ -1,0 +1,265 @@
+/* Moving network devices. */
+#include "sandbox/net/netdev.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "sandbox/net/netlink.h"
+#include "spec/spec.h"
+
+#ifndef SIOCGSKNS
+#define SIOCGSKNS 0x894C
+#endif
+
+/* dev_valid_name() of the kernel. */
+static bool name_is_valid(const char *name)
+{
+    if (name[0] == '\0' || strlen(name) >= IFNAMSIZ || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return false;
+    return strpbrk(name, "/: \t\n\v\f\r") == NULL;
+}
+
+/* "eth%d": the kernel looks for a free number. */
+static bool name_is_template(const char *name)
+{
+    return strstr(name, "%d") != NULL;
+}
+
+int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out, struct error *err)
+{
+    *out = (struct netdev_plan){0};
+    if (linux_->net_devices.count == 0)
+        return 0;
+    out->items = ARENA_ARRAY(a, linux_->net_devices.count, struct netdev_item);
+    for (size_t i = 0; i < linux_->net_devices.count; i++) {
+        const struct spec_net_device *from = &linux_->net_devices.items[i];
+        const char *new_name = from->new_name != NULL ? from->new_name : from->name;
+        if (!name_is_valid(from->name) || name_is_template(from->name))
+            return error_set(err, -EINVAL, "linux.netDevices: '%s' cannot be the name of a device",
+                             from->name);
+        if (!name_is_valid(new_name))
+            return error_set(err, -EINVAL, "linux.netDevices['%s'].name: '%s' cannot be the name of a device",
+                             from->name, new_name);
+        out->items[i] = (struct netdev_item){from->name, new_name};
+    }
+    out->count = linux_->net_devices.count;
+    return 0;
+}
+
+struct address {
+    uint8_t family, prefix;
+    uint32_t flags;
+    size_t size; /* 4 or 16 */
+    bool has_local, has_broadcast;
+    unsigned char address[16], local[16], broadcast[16];
+};
+
+struct addresses {
+    int index; /* of the device */
+    struct address *items;
+    size_t count;
+};
+
+static void free_addresses(struct addresses *addresses)
+{
+    free(addresses->items);
+}
+
+static bool copy_attribute(const struct nlmsghdr *message, int type, size_t expected, unsigned char *out)
+{
+    size_t size;
+    const void *data = netlink_attribute(message, sizeof(struct ifaddrmsg), type, &size);
+    if (data == NULL || size != expected)
+        return false;
+    memcpy(out, data, size);
+    return true;
+}
+
+/* Keep an address that somebody configured and that is valid everywhere; the kernel and its neighbours make
+ * the others again. */
+static int collect_address(const struct nlmsghdr *message, void *arg)
+{
+    struct addresses *all = arg;
+    const struct ifaddrmsg *from = NLMSG_DATA(message);
+    if (message->nlmsg_type != RTM_NEWADDR || (int)from->ifa_index != all->index ||
+        from->ifa_scope != RT_SCOPE_UNIVERSE)
+        return 0;
+    uint32_t flags = from->ifa_flags;
+    (void)copy_attribute(message, IFA_FLAGS, sizeof(flags), (unsigned char *)&flags);
+    if (!(flags & IFA_F_PERMANENT))
+        return 0;
+    /* What is configured; the rest of the flags is state. The address was in use: it is not a duplicate, and
+     * must not be unusable for the second that looking for one takes. */
+    flags &= IFA_F_NODAD | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE | IFA_F_MCAUTOJOIN;
+    if (from->ifa_family == AF_INET6)
+        flags |= IFA_F_NODAD;
+    struct address address = {
+        .family = from->ifa_family,
+        .prefix = from->ifa_prefixlen,
+        .flags = flags,
+        .size = from->ifa_family == AF_INET6 ? 16 : 4,
+    };
+    if (!copy_attribute(message, IFA_ADDRESS, address.size, address.address))
+        return 0;
+    address.has_local = copy_attribute(message, IFA_LOCAL, address.size, address.local);
+    address.has_broadcast = copy_attribute(message, IFA_BROADCAST, address.size, address.broadcast);
+    struct address *grown = realloc(all->items, (all->count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    all->items = grown;
+    all->items[all->count++] = address;
+    return 0;
+}
+
+static int collect_addresses(int fd, struct addresses *out)
+{
+    struct netlink_request request;
+    const struct ifaddrmsg header = {.ifa_family = AF_UNSPEC, .ifa_index = (unsigned)out->index};
+    netlink_begin(&request, RTM_GETADDR, NLM_F_DUMP, &header, sizeof(header));
+    return netlink_call(fd, &request, collect_address, out);
+}
+
+static int take_index(const struct nlmsghdr *message, void *arg)
+{
+    const struct ifinfomsg *link = NLMSG_DATA(message);
+    if (message->nlmsg_type == RTM_NEWLINK)
+        *(int *)arg = link->ifi_index;
+    return 0;
+}
+
+static int find_device(int fd, const char *name, int *index)
+{
+    struct netlink_request request;
+    const struct ifinfomsg header = {.ifi_family = AF_UNSPEC};
+    netlink_begin(&request, RTM_GETLINK, 0, &header, sizeof(header));
+    netlink_add(&request, IFLA_IFNAME, name, strlen(name) + 1);
+    *index = 0;
+    int ret = netlink_call(fd, &request, take_index, index);
+    return ret < 0 ? ret : *index > 0 ? 0 : -ENODEV;
+}
+
+/* Into the other namespace and under its new name in one request. new_index 0: the kernel's choice. */
+static int move_device(int fd, int index, int netns, const char *new_name, int new_index)
+{
+    struct netlink_request request;
+    const struct ifinfomsg header = {.ifi_family = AF_UNSPEC, .ifi_index = index};
+    netlink_begin(&request, RTM_NEWLINK, 0, &header, sizeof(header));
+    netlink_add(&request, IFLA_NET_NS_FD, &netns, sizeof(netns));
+    netlink_add(&request, IFLA_IFNAME, new_name, strlen(new_name) + 1);
+    if (new_index > 0)
+        netlink_add(&request, IFLA_NEW_IFINDEX, &new_index, sizeof(new_index));
+    return netlink_call(fd, &request, NULL, NULL);
+}
+
+static int set_up(int fd, int index)
+{
+    struct netlink_request request;
+    const struct ifinfomsg header = {
+        .ifi_family = AF_UNSPEC,
+        .ifi_index = index,
+        .ifi_flags = IFF_UP,
+        .ifi_change = IFF_UP,
+    };
+    netlink_begin(&request, RTM_NEWLINK, 0, &header, sizeof(header));
+    return netlink_call(fd, &request, NULL, NULL);
+}
+
+static int add_address(int fd, int index, const struct address *address)
+{
+    struct netlink_request request;
+    const struct ifaddrmsg header = {
+        .ifa_family = address->family,
+        .ifa_prefixlen = address->prefix,
+        .ifa_scope = RT_SCOPE_UNIVERSE,
+        .ifa_index = (unsigned)index,
+    };
+    netlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof(header));
+    netlink_add(&request, IFA_ADDRESS, address->address, address->size);
+    if (address->has_local)
+        netlink_add(&request, IFA_LOCAL, address->local, address->size);
+    if (address->has_broadcast)
+        netlink_add(&request, IFA_BROADCAST, address->broadcast, address->size);
+    netlink_add(&request, IFA_FLAGS, &address->flags, sizeof(address->flags));
+    return netlink_call(fd, &request, NULL, NULL);
+}
+
+static int move_one(const struct netdev_item *item, int number, int host, int container, int netns,
+                    struct error *err)
+{
+    __attribute__((cleanup(free_addresses))) struct addresses addresses = {0};
+    int ret = find_device(host, item->name, &addresses.index);
+    if (ret == 0)
+        ret = collect_addresses(host, &addresses);
+    if (ret < 0)
+        return error_set(err, ret, "linux.netDevices['%s']", item->name);
+    /* A name that the kernel chooses tells nothing about the device: give that one an index far above those
+     * in use, by which it can be found (Linux 5.13; before, it would have kept the one it has). */
+    bool template = name_is_template(item->new_name);
+    int wanted = template ? 1 << 24 | number : 0, index = wanted;
+    ret = move_device(host, addresses.index, netns, item->new_name, wanted);
+    if (ret < 0)
+        return error_set(err, ret, "linux.netDevices['%s']: move it into the container as '%s'", item->name,
+                         item->new_name);
+    ret = template ? 0 : find_device(container, item->new_name, &index);
+    for (size_t i = 0; ret == 0 && i < addresses.count; i++)
+        ret = add_address(container, index, &addresses.items[i]);
+    if (ret == 0)
+        ret = set_up(container, index);
+    if (ret < 0)
+        return error_set(err, ret, "linux.netDevices['%s']: addresses and state of '%s' in the container",
+                         item->name, item->new_name);
+    return 0;
+}
+
+/* A socket belongs to the namespace in which it was made, and knows it: so the way back needs no /proc. */
+static int open_there(int host, int netns, struct error *err)
+{
+    cleanup_fd int here = ioctl(host, SIOCGSKNS);
+    if (here < 0)
+        return error_set(err, -errno, "linux.netDevices: the runtime's network namespace");
+    if (setns(netns, CLONE_NEWNET) < 0)
+        return error_set(err, -errno, "linux.netDevices: enter the container's network namespace");
+    int fd = netlink_open();
+    if (setns(here, CLONE_NEWNET) < 0) {
+        fd_close(&fd);
+        return error_set(err, -errno, "linux.netDevices: return to the runtime's network namespace");
+    }
+    return fd < 0 ? error_set(err, fd, "linux.netDevices: socket in the container's network namespace") : fd;
+}
+
+int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
+{
+    if (plan->count == 0)
+        return 0;
+    cleanup_fd int host = netlink_open();
+    if (host < 0)
+        return error_set(err, host, "linux.netDevices: socket");
+    cleanup_fd int container = open_there(host, netns, err);
+    if (container < 0)
+        return container;
+    /* netns may be a pidfd, which IFLA_NET_NS_FD does not take. */
+    cleanup_fd int target = ioctl(container, SIOCGSKNS);
+    if (target < 0)
+        return error_set(err, -errno, "linux.netDevices: the container's network namespace");
+    for (size_t i = 0; i < plan->count; i++) {
+        int ret = move_one(&plan->items[i], (int)i, host, container, target, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}

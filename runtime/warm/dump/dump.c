@@ -1,0 +1,194 @@
+/* The snapshot of a parked process, step by step: stop it, refuse or read, write (warm/dump/dump.h). The
+ * process is not changed but for what lies below its stack. */
+#include "warm/dump/dump.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "warm/dump/descriptors.h"
+#include "warm/dump/files.h"
+#include "warm/dump/guard.h"
+#include "warm/dump/join.h"
+#include "warm/dump/state.h"
+#include "warm/dump/tracee.h"
+#include "warm/dump/vmas.h"
+#include "warm/dump/writes.h"
+#include "warm/snapshot/snapshot.h"
+
+/* It says that it is about to park, and does so: two seconds, asked every millisecond. */
+#define PARK_TRIES    2000
+#define PARK_INTERVAL 1000000
+
+/* Written at once, and where the page cache has room for a piece of that size, which one fault maps as a
+ * whole (since Linux 6.18): larger ones save faults, smaller ones leave unmapped what an idle container does
+ * not look at. */
+#define COPY_SIZE (128UL << 10)
+
+static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
+{
+    for (size_t i = 0; i < areas->area_count; i++) {
+        const struct image_area *a = &areas->areas[i];
+        if (a->start <= address && address < a->end)
+            return (a->flags & IMAGE_AREA_FILE) != 0 && a->file == IMAGE_FILE_AGENT &&
+                   (a->prot & PROT_EXEC) != 0;
+    }
+    return false;
+}
+
+/* Stopped where the agent parks, and nowhere else: only there the agent takes over after the restore. */
+static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
+                       struct dump_areas *areas, struct error *err)
+{
+    for (int i = 0; i < PARK_TRIES; i++) {
+        int ret = tracee_stop(t, err);
+        if (ret == 0 && (long)t->parked.orig_rax == request->park) {
+            ret = dump_areas_read(t, a, request->agent_path, areas, err);
+            if (ret < 0 || is_in_agent(areas, t->parked.rip))
+                return ret;
+        }
+        if (ret == 0)
+            ret = tracee_resume(t, err);
+        if (ret < 0 && ret != -EAGAIN)
+            return ret;
+        nanosleep(&(struct timespec){.tv_nsec = PARK_INTERVAL}, NULL);
+    }
+    return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
+}
+
+/* What goes to the image page behind page, in pieces that end at multiples of COPY_SIZE. */
+struct output {
+    int fd;
+    char *piece;
+    size_t filled;
+    uint64_t offset; /* of the piece */
+};
+
+static size_t room(const struct output *out)
+{
+    return COPY_SIZE - out->offset % COPY_SIZE - out->filled;
+}
+
+static int flush(struct output *out, struct error *err)
+{
+    ssize_t n = RETRY(pwrite(out->fd, out->piece, out->filled, (off_t)out->offset));
+    if (n != (ssize_t)out->filled)
+        return error_set(err, n < 0 ? -errno : -ENOSPC, "write the snapshot");
+    out->offset += out->filled;
+    out->filled = 0;
+    return 0;
+}
+
+static int write_run(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
+                     struct error *err)
+{
+    int ret = 0;
+    for (uint64_t done = 0; ret == 0 && done < size;) {
+        size_t part = size - done < room(out) ? (size_t)(size - done) : room(out);
+        ret = tracee_read(t, address + done, out->piece + out->filled, part, err);
+        out->filled += part;
+        done += part;
+        if (ret == 0 && room(out) == 0)
+            ret = flush(out, err);
+    }
+    return ret;
+}
+
+static int write_pages(const struct tracee *t, const struct image_parts *parts, int fd, struct error *err)
+{
+    cleanup_free char *piece = malloc(COPY_SIZE);
+    if (piece == NULL)
+        return error_set(err, -ENOMEM, "write the snapshot");
+    struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
+    int ret = 0;
+    for (size_t i = 0; ret == 0 && i < parts->run_count; i++) {
+        const struct image_run *r = &parts->runs[i];
+        ret = r->offset == out.offset + out.filled
+                  ? write_run(t, r->address, r->pages * parts->header.page_size, &out, err)
+                  : error_set(err, -EINVAL, "place of pages in the snapshot");
+    }
+    return ret < 0 ? ret : flush(&out, err);
+}
+
+/* What the process is, besides its pages. */
+static int look(struct tracee *t, const struct dump_request *request, struct arena *a,
+                struct dump_areas *areas, struct image_parts *parts, struct error *err)
+{
+    int ret = stop_parked(t, request, a, areas, err);
+    if (ret == 0)
+        ret = dump_guard_layout(areas, a, err);
+    if (ret == 0 && request->agent != NULL)
+        ret = dump_guard_agent(t, areas, request->agent, request->agent_size, err);
+    if (ret == 0)
+        ret = dump_state_check(t, a, err);
+    if (ret == 0)
+        ret = dump_state_read(t, a, &parts->header, err);
+    if (ret == 0)
+        ret = dump_files(request->root, areas, a, parts, err);
+    if (ret == 0)
+        ret = dump_descriptors(t, request, a, parts, err);
+    return ret;
+}
+
+static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
+{
+    struct dump_areas areas = {0};
+    struct image_parts *parts = ARENA_NEW(a, struct image_parts);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
+    if (ret == 0)
+        ret = look(t, request, a, &areas, parts, err);
+    if (ret == 0)
+        ret = dump_areas_scan(t, a, &areas, err);
+    if (ret < 0)
+        return ret;
+    dump_areas_join(&areas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
+    image_host_now(&parts->header.host);
+    memcpy(parts->header.special, areas.special, sizeof(areas.special));
+    parts->header.special_count = areas.special_count;
+    parts->areas = areas.areas;
+    parts->area_count = areas.area_count;
+    parts->runs = areas.runs;
+    parts->run_count = areas.run_count;
+    dump_writes(request->rehearsal, request->pid_namespace, a, parts);
+    parts->meta = request->meta;
+    parts->meta_size = request->meta_size;
+    ret = dump_guard_size(parts, page, request->limit, err);
+    if (ret == 0)
+        ret = image_write(request->out, parts, err);
+    if (ret == 0)
+        ret = write_pages(t, parts, request->out, err);
+    if (ret == 0)
+        ret = dump_guard_rseq(request->out, parts, page, err);
+    return ret;
+}
+
+/* What the restore will ask of the image is asked here, so that a process that cannot be restored is found
+ * while its template is there. */
+static int check_image(int fd, struct error *err)
+{
+    struct image image;
+    int ret = image_open(fd, &image, err);
+    if (ret == 0)
+        image_close(&image);
+    return ret;
+}
+
+int warm_dump(const struct dump_request *request, struct error *err)
+{
+    struct arena arena = {0};
+    struct tracee tracee;
+    int ret = dump(&tracee, request, &arena, err);
+    tracee_release(&tracee);
+    if (ret == 0)
+        ret = check_image(request->out, err);
+    arena_free(&arena);
+    return ret < 0 ? error_wrap(err, "snapshot of process %d", (int)request->pid) : 0;
+}

@@ -1,0 +1,120 @@
+/* The checks of warm/dump/guard.h. x86-64; linux/rseq.h, proc(5). */
+#include "warm/dump/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "warm/dump/text.h"
+#include "warm/dump/tracee.h"
+#include "warm/dump/vmas.h"
+#include "warm/snapshot/snapshot.h"
+
+#define MAX_MAPS (16UL << 20)
+
+/* struct rseq: the pointer to the description of the sequence. */
+#define RSEQ_CS_OFFSET 8
+
+static uint64_t vdso_of(const struct image_special *special, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(special[i].name, "[vdso]") == 0)
+            return special[i].start;
+    return 0;
+}
+
+/* The kernel's areas of this process. */
+static int own_special(struct arena *a, struct image_special out[IMAGE_MAX_SPECIAL], size_t *count,
+                       struct error *err)
+{
+    char *text;
+    cleanup_fd int fd = proc_open("self/maps", O_RDONLY, err);
+    if (fd < 0)
+        return fd;
+    int ret = io_read_fd(a, fd, MAX_MAPS, &text, NULL);
+    if (ret < 0)
+        return error_set(err, ret, "read '/proc/self/maps'");
+    *count = dump_text_special(text, out, IMAGE_MAX_SPECIAL);
+    return 0;
+}
+
+int dump_guard_layout(const struct dump_areas *areas, struct arena *a, struct error *err)
+{
+    struct image_special own[IMAGE_MAX_SPECIAL];
+    size_t count = 0;
+    int ret = own_special(a, own, &count, err);
+    if (ret < 0)
+        return ret;
+    uint64_t here = vdso_of(own, count), there = vdso_of(areas->special, areas->special_count);
+    bool same = count == areas->special_count && here != 0 && there != 0;
+    for (size_t i = 0; same && i < count; i++)
+        same = strcmp(own[i].name, areas->special[i].name) == 0 &&
+               own[i].start - here == areas->special[i].start - there &&
+               own[i].end - here == areas->special[i].end - there;
+    return same ? 0 : error_text(err, -ENOTSUP, "it has moved the kernel's areas (vdso)");
+}
+
+int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, const void *agent, size_t size,
+                     struct error *err)
+{
+    for (size_t i = 0; i < areas->area_count; i++) {
+        const struct image_area *area = &areas->areas[i];
+        if ((area->flags & IMAGE_AREA_FILE) == 0 || area->file != IMAGE_FILE_AGENT ||
+            (area->prot & PROT_EXEC) == 0)
+            continue;
+        uint64_t length = area->end - area->start, rest = area->offset < size ? size - area->offset : 0;
+        if (length > rest)
+            length = rest; /* behind the file's end there are zeros */
+        cleanup_free char *content = malloc(length + 1);
+        if (content == NULL)
+            return error_set(err, -ENOMEM, "compare the agent");
+        int ret = tracee_read(t, area->start, content, length, err);
+        if (ret < 0)
+            return ret;
+        if (length == 0 || memcmp(content, (const char *)agent + area->offset, length) != 0)
+            return error_text(err, -ENOTSUP, "it was started by another version of the runtime");
+    }
+    return 0;
+}
+
+int dump_guard_size(const struct image_parts *parts, uint64_t page, uint64_t limit, struct error *err)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < parts->run_count; i++)
+        pages += parts->runs[i].pages;
+    if (limit == 0 || pages <= limit / page)
+        return 0;
+    return error_text(err, -EFBIG, "it holds %lu MiB, and %lu are allowed",
+                      (unsigned long)(pages * page >> 20), (unsigned long)(limit >> 20));
+}
+
+int dump_guard_rseq(int image, const struct image_parts *parts, uint64_t page, struct error *err)
+{
+    const struct image_thread *thread = &parts->header.thread;
+    uint64_t place = thread->rseq + RSEQ_CS_OFFSET, sequence = 0;
+    if (thread->rseq == 0)
+        return 0;
+    for (size_t i = 0; i < parts->area_count; i++)
+        if (parts->areas[i].start <= place && place < parts->areas[i].end &&
+            (parts->areas[i].flags & IMAGE_AREA_FILE) != 0)
+            return error_text(err, -ENOTSUP, "its restartable sequences are in a file");
+    for (size_t i = 0; i < parts->run_count; i++) {
+        const struct image_run *r = &parts->runs[i];
+        if (place < r->address || place >= r->address + r->pages * page)
+            continue;
+        ssize_t n = pread(image, &sequence, sizeof(sequence), (off_t)(r->offset + (place - r->address)));
+        if (n != (ssize_t)sizeof(sequence))
+            return error_set(err, n < 0 ? -errno : -EIO, "read the snapshot");
+    }
+    return sequence == 0 ? 0 : error_text(err, -ENOTSUP, "it is in a restartable sequence (rseq)");
+}

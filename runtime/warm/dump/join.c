@@ -1,0 +1,142 @@
+/* Neighbouring areas as one (warm/dump/join.h). */
+#include "warm/dump/join.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "warm/dump/vmas.h"
+
+#define CODE (PROT_READ | PROT_EXEC)
+
+static bool is_file(const struct image_area *a)
+{
+    return (a->flags & IMAGE_AREA_FILE) != 0;
+}
+
+static uint64_t run_end(const struct image_run *r, uint64_t page)
+{
+    return r->address + r->pages * page;
+}
+
+/* The number of runs from `first` on that are in the area: runs have the order of the areas. */
+static size_t count_runs(const struct dump_areas *areas, size_t first, const struct image_area *a)
+{
+    size_t n = 0;
+    while (first + n < areas->run_count && areas->runs[first + n].address < a->end)
+        n++;
+    return n;
+}
+
+static bool goes_on(const struct image_area *a, const struct image_area *b)
+{
+    return a->offset + (a->end - a->start) == b->offset && a->file == b->file;
+}
+
+static bool may_be_code(const struct image_area *a, const struct image_area *b)
+{
+    return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
+}
+
+/* `content`: one of them has runs. Code of a file has none. Areas that permit the same may
+ * be apart by the kernel's bookkeeping only. */
+static bool joins(const struct image_area *a, const struct image_area *b, bool content)
+{
+    if (a->end != b->start || a->flags != b->flags || (a->flags & IMAGE_AREA_STACK) != 0)
+        return false;
+    if (!is_file(a))
+        return a->prot == b->prot;
+    return !content && goes_on(a, b) && (a->prot == b->prot || may_be_code(a, b));
+}
+
+/* Append runs to those that are kept already; the first may go on where the last has ended. */
+static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size_t count, bool joined,
+                      uint64_t page)
+{
+    for (size_t i = first; i < first + count; i++) {
+        struct image_run *last = *kept > 0 ? &areas->runs[*kept - 1] : NULL;
+        if (joined && last != NULL && run_end(last, page) == areas->runs[i].address)
+            last->pages += areas->runs[i].pages;
+        else
+            areas->runs[(*kept)++] = areas->runs[i];
+    }
+}
+
+/* Pages that are stored too rather than mapped around, for a mapping more costs as much as to copy two. What
+ * was not touched of a file is better left to the page cache, which others share. Of what is copied each page
+ * costs, and what ends where the heap does keeps memory of no file at its end, or the kernel would not call
+ * it "[heap]". */
+struct filling {
+    uint64_t between, edge; /* runs; the first or last of them and the area's end */
+};
+
+static struct filling filling_of(const struct image_area *a, uint64_t heap_end)
+{
+    bool zeros = !is_file(a) && !image_area_is_copied(a) && a->end != heap_end;
+    return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
+}
+
+/* Make runs of one area longer, or one of several; returns how many are left. */
+static size_t fill_area(const struct image_area *a, struct image_run *runs, size_t count, uint64_t page,
+                        struct filling few)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct image_run *last = kept > 0 ? &runs[kept - 1] : NULL;
+        if (last != NULL && runs[i].address - run_end(last, page) <= few.between * page)
+            last->pages = (run_end(&runs[i], page) - last->address) / page;
+        else
+            runs[kept++] = runs[i];
+    }
+    if (kept > 0 && runs[0].address - a->start <= few.edge * page) {
+        runs[0].pages += (runs[0].address - a->start) / page;
+        runs[0].address = a->start;
+    }
+    if (kept > 0 && a->end - run_end(&runs[kept - 1], page) <= few.edge * page)
+        runs[kept - 1].pages = (a->end - runs[kept - 1].address) / page;
+    return kept;
+}
+
+static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
+{
+    size_t kept = 0, first = 0;
+    for (size_t i = 0; areas->run_count > 0 && i < areas->area_count; i++) {
+        const struct image_area *a = &areas->areas[i];
+        size_t count = count_runs(areas, first, a);
+        size_t left = fill_area(a, &areas->runs[first], count, page, filling_of(a, heap_end));
+        memmove(&areas->runs[kept], &areas->runs[first], left * sizeof(*areas->runs));
+        kept += left;
+        first += count;
+    }
+    areas->run_count = kept;
+}
+
+void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
+{
+    size_t kept_areas = 0, kept_runs = 0, first = 0;
+    bool last_has_runs = false;
+    fill_gaps(areas, page, heap_end);
+    for (size_t i = 0; i < areas->area_count; i++) {
+        struct image_area a = areas->areas[i];
+        size_t count = count_runs(areas, first, &a);
+        if (is_file(&a) && count == 1 && image_run_covers(&areas->runs[first], &a, page)) {
+            a.flags &= ~(uint32_t)IMAGE_AREA_FILE;
+            a.file = 0;
+            a.offset = 0;
+        }
+        struct image_area *last = kept_areas > 0 ? &areas->areas[kept_areas - 1] : NULL;
+        bool joined = last != NULL && joins(last, &a, count > 0 || last_has_runs);
+        if (joined) {
+            last->end = a.end;
+            last->prot |= a.prot;
+        } else {
+            areas->areas[kept_areas++] = a;
+        }
+        last_has_runs = count > 0 || (joined && last_has_runs);
+        keep_runs(areas, &kept_runs, first, count, joined, page);
+        first += count;
+    }
+    areas->area_count = kept_areas;
+    areas->run_count = kept_runs;
+}

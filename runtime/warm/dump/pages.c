@@ -1,0 +1,197 @@
+/* The pages that a process has for itself, by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
+ * Relocated and written-to pages of mapped files are among them, untouched ones are not. And those that are
+ * to be touched by nobody, as the C library puts them at the end of a thread's stack (glibc 2.42). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "warm/dump/tracee.h"
+#include "warm/dump/vmas.h"
+
+#define PAGEMAP_PRESENT (1ULL << 63)
+#define PAGEMAP_SWAPPED (1ULL << 62)
+#define PAGEMAP_FILE    (1ULL << 61) /* of a file, or shared */
+/* MADV_GUARD_INSTALL, said since Linux 6.15. In the two releases before such a page only looks swapped out,
+ * and cannot be read: no snapshot. */
+#define PAGEMAP_GUARD (1ULL << 58)
+
+/* Pages looked at at once. */
+#define BLOCK 512
+
+/* Pieces of areas, one behind the other. */
+struct pieces {
+    struct image_run *items;
+    size_t count, room;
+};
+
+struct scan {
+    const struct tracee *tracee;
+    struct arena *arena;
+    struct error *err;
+    struct dump_areas *out;
+    struct pieces own, guards;
+    uint64_t page;
+    int pagemap;
+    char *content; /* BLOCK pages */
+};
+
+static bool is_zero(const char *data, size_t size)
+{
+    return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
+}
+
+static void add_page(struct scan *s, struct pieces *to, const struct image_area *a, uint64_t address)
+{
+    if (to->count > 0) {
+        struct image_run *last = &to->items[to->count - 1];
+        if (last->address >= a->start && last->address + last->pages * s->page == address) {
+            last->pages++;
+            return;
+        }
+    }
+    if (to->count == to->room) {
+        to->room = to->room * 2 + 256;
+        struct image_run *grown = ARENA_ARRAY(s->arena, to->room, struct image_run);
+        if (to->count > 0)
+            memcpy(grown, to->items, to->count * sizeof(*grown));
+        to->items = grown;
+    }
+    to->items[to->count++] = (struct image_run){.address = address, .pages = 1};
+}
+
+/* A process has it for itself, and it is to come back. */
+static bool is_own(const struct image_area *a, uint64_t entry)
+{
+    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0)
+        return false;
+    if ((a->flags & IMAGE_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
+        return true;
+    return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
+}
+
+/* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored;
+ * they are there because somebody read them, or cleared them before use. */
+static int add_pages(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
+{
+    bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
+    if ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a))
+        return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
+    if (anonymous) {
+        int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);
+        if (ret < 0)
+            return ret;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!anonymous || !is_zero(s->content + i * s->page, s->page))
+            add_page(s, &s->own, a, address + i * s->page);
+    return 0;
+}
+
+static int scan_block(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
+{
+    uint64_t entries[BLOCK];
+    size_t size = count * sizeof(*entries);
+    ssize_t n = pread(s->pagemap, entries, size, (off_t)(address / s->page * sizeof(*entries)));
+    if (n != (ssize_t)size)
+        return error_set(s->err, n < 0 ? -errno : -EIO, "read '/proc/%d/pagemap'", (int)s->tracee->pid);
+    for (size_t i = 0; i < count; i++)
+        if ((entries[i] & PAGEMAP_GUARD) != 0)
+            add_page(s, &s->guards, a, address + i * s->page);
+    for (size_t i = 0, end; i < count; i = end + 1) {
+        for (end = i; end < count && is_own(a, entries[end]); end++)
+            ;
+        int ret = end > i ? add_pages(s, a, address + i * s->page, end - i) : 0;
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+static int scan_areas(struct scan *s)
+{
+    for (size_t i = 0; i < s->out->area_count; i++) {
+        const struct image_area *a = &s->out->areas[i];
+        for (uint64_t at = a->start; at < a->end;) {
+            uint64_t pages = (a->end - at) / s->page;
+            size_t count = pages < BLOCK ? (size_t)pages : BLOCK;
+            int ret = scan_block(s, a, at, count);
+            if (ret < 0)
+                return ret;
+            at += count * s->page;
+        }
+    }
+    return 0;
+}
+
+/* The area from `start` on, up to `end`. */
+static struct image_area part_of(const struct image_area *a, uint64_t start, uint64_t end)
+{
+    struct image_area part = *a;
+    part.start = start;
+    part.end = end;
+    if ((a->flags & IMAGE_AREA_FILE) != 0)
+        part.offset += start - a->start;
+    return part;
+}
+
+/* Each piece between guards, and each of guards, is an area. */
+static int set_guards_apart(struct scan *s)
+{
+    struct dump_areas *out = s->out;
+    if (s->guards.count == 0)
+        return 0;
+    const struct image_run *guard = s->guards.items, *last = guard + s->guards.count;
+    struct image_area *areas =
+        ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct image_area);
+    size_t count = 0;
+    for (size_t i = 0; i < out->area_count; i++) {
+        const struct image_area *a = &out->areas[i];
+        uint64_t at = a->start;
+        for (; guard < last && guard->address < a->end; guard++) {
+            if ((a->flags & (IMAGE_AREA_STACK | IMAGE_AREA_DROPPABLE)) != 0)
+                return error_text(s->err, -ENOTSUP, "memory at %#lx-%#lx has guard pages",
+                                  (unsigned long)a->start, (unsigned long)a->end);
+            if (at < guard->address)
+                areas[count++] = part_of(a, at, guard->address);
+            at = guard->address + guard->pages * s->page;
+            areas[count] = part_of(a, guard->address, at);
+            areas[count++].flags |= IMAGE_AREA_GUARD;
+        }
+        if (at < a->end)
+            areas[count++] = part_of(a, at, a->end);
+    }
+    out->areas = areas;
+    out->area_count = count;
+    return 0;
+}
+
+int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap < 0)
+        return error_set(err, -errno, "open '/proc/%d/pagemap'", (int)t->pid);
+    cleanup_free char *content = malloc(BLOCK * page);
+    if (content == NULL)
+        return error_set(err, -ENOMEM, "read memory");
+    struct scan scan = {.tracee = t,
+                        .arena = a,
+                        .err = err,
+                        .out = areas,
+                        .page = page,
+                        .pagemap = pagemap,
+                        .content = content};
+    int ret = scan_areas(&scan);
+    if (ret == 0)
+        ret = set_guards_apart(&scan);
+    areas->runs = scan.own.items;
+    areas->run_count = scan.own.count;
+    return ret;
+}

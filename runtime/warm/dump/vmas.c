@@ -1,0 +1,240 @@
+/* The areas of a stopped process, by /proc/PID/smaps (proc(5), Documentation/filesystems/proc.rst). Decides
+ * what can be mapped again and what cannot; opens no mapped file. */
+#include "warm/dump/vmas.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "warm/dump/tracee.h"
+
+/* Two letters of the line VmFlags: what they ask for, or why the area cannot be saved. Letters that are not
+ * here say nothing that has to be done again. */
+static const struct {
+    char letters[3];
+    uint32_t flag;
+    const char *refused;
+} vm_flags[] = {
+    {"gd", IMAGE_AREA_STACK, NULL},
+    {"nr", IMAGE_AREA_NORESERVE, NULL},
+    {"dp", IMAGE_AREA_DROPPABLE, NULL},
+    {"wf", IMAGE_AREA_WIPEONFORK, NULL},
+    {"dc", IMAGE_AREA_DONTFORK, NULL},
+    {"dd", IMAGE_AREA_DONTDUMP, NULL},
+    {"hg", IMAGE_AREA_HUGEPAGE, NULL},
+    {"nh", IMAGE_AREA_NOHUGEPAGE, NULL},
+    {"mg", IMAGE_AREA_MERGEABLE, NULL},
+    {"lo", 0, "is locked in memory"},
+    {"ht", 0, "is of huge pages"},
+    {"io", 0, "is of a device"},
+    {"pf", 0, "is of a device"},
+    {"mm", 0, "is of a device"},
+    {"um", 0, "is watched by userfaultfd"},
+    {"uw", 0, "is watched by userfaultfd"},
+    {"ui", 0, "is watched by userfaultfd"},
+    {"ss", 0, "is a shadow stack"},
+    {"sl", 0, "is sealed"},
+};
+
+struct reader {
+    pid_t pid;
+    struct arena *arena;
+    const char *agent_path;
+    struct dump_areas *out;
+    struct error *err;
+    /* The area whose lines are being read. */
+    struct image_area area;
+    const char *name;
+    char perms[5];
+    bool is_special;
+    uint64_t total; /* bytes of all areas so far */
+    uint64_t page;
+    uint64_t last; /* where the area before it ends */
+};
+
+static int refuse(const struct reader *r, const char *why)
+{
+    return error_text(r->err, -ENOTSUP, "memory at %#lx-%#lx (%s) %s", (unsigned long)r->area.start,
+                      (unsigned long)r->area.end, r->name[0] != '\0' ? r->name : "anonymous", why);
+}
+
+/* The first line: "start-end perms offset device inode   name". */
+static int read_head(struct reader *r, char *line)
+{
+    unsigned long start, end, offset;
+    int name = 0;
+    if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &start, &end, r->perms, &offset, &name) != 4 ||
+        name == 0 || start < r->last || start >= end || (start | end) % r->page != 0)
+        return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->pid, line);
+    r->name = line + name;
+    r->last = end;
+    r->area = (struct image_area){.start = start, .end = end, .offset = offset};
+    r->area.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
+                   (r->perms[2] == 'x' ? PROT_EXEC : 0);
+    r->is_special = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
+    return 0;
+}
+
+static int read_flags(struct reader *r, const char *list)
+{
+    for (const char *p = list; *p != '\0'; p++) {
+        if (*p == ' ')
+            continue;
+        for (size_t i = 0; i < sizeof(vm_flags) / sizeof(*vm_flags); i++) {
+            if (strncmp(p, vm_flags[i].letters, 2) != 0)
+                continue;
+            /* The kernel's own areas are devices to it; sealed, they cannot be put anywhere else. */
+            if (vm_flags[i].refused != NULL && (!r->is_special || strcmp(vm_flags[i].letters, "sl") == 0))
+                return refuse(r, vm_flags[i].refused);
+            r->area.flags |= vm_flags[i].flag;
+        }
+        if (p[1] != '\0')
+            p++;
+    }
+    return 0;
+}
+
+static int add_special(struct reader *r)
+{
+    struct dump_areas *out = r->out;
+    if (out->special_count == IMAGE_MAX_SPECIAL)
+        return refuse(r, "is one too many of the kernel's");
+    struct image_special *s = &out->special[out->special_count++];
+    *s = (struct image_special){.start = r->area.start, .end = r->area.end};
+    snprintf(s->name, sizeof(s->name), "%s", r->name);
+    return 0;
+}
+
+static uint32_t find_path(struct reader *r)
+{
+    struct dump_areas *out = r->out;
+    if (strcmp(r->name, r->agent_path) == 0)
+        return IMAGE_FILE_AGENT;
+    /* Areas of one file follow each other. */
+    for (size_t i = out->path_count; i-- > 0;)
+        if (strcmp(out->paths[i], r->name) == 0)
+            return (uint32_t)i;
+    out->paths[out->path_count] = arena_strdup(r->arena, r->name);
+    return (uint32_t)out->path_count++;
+}
+
+/* A mapping whose file was removed cannot be told from one of a file of that name. */
+static bool is_deleted(const char *name)
+{
+    static const char mark[] = " (deleted)";
+    size_t len = strlen(name);
+    return len >= sizeof(mark) - 1 && strcmp(name + len - (sizeof(mark) - 1), mark) == 0;
+}
+
+/* Reserved by some for what they will never use; to look through all of it would take minutes. */
+#define MOST_MEMORY (1ULL << 38)
+
+int dump_areas_take_content(struct image_area *a, const char *name, struct error *err)
+{
+    if ((a->flags & IMAGE_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
+        return error_text(err, -ENOTSUP,
+                          "memory at %#lx-%#lx (%s) is %s of a file that the container does not have",
+                          (unsigned long)a->start, (unsigned long)a->end, name,
+                          (a->prot & PROT_EXEC) != 0 ? "code" : "a shared part");
+    a->flags &= ~(uint32_t)IMAGE_AREA_FILE;
+    a->file = DUMP_BY_CONTENT;
+    a->offset = 0;
+    return 0;
+}
+
+static int classify(struct reader *r)
+{
+    struct image_area *a = &r->area;
+    bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
+    r->total += a->end - a->start;
+    if (r->total > MOST_MEMORY)
+        return refuse(r, "is too large, with all below it");
+    if (shared && (a->prot & PROT_WRITE) != 0)
+        return refuse(r, "is shared and writable");
+    if (!agent && is_deleted(r->name)) {
+        a->flags |= shared ? IMAGE_AREA_SHARED : 0;
+        return dump_areas_take_content(a, r->name, r->err);
+    }
+    if (strpbrk(r->name, "\\\n") != NULL)
+        return refuse(r, "is of a file with a strange name");
+    if (r->name[0] == '/') {
+        a->flags |= IMAGE_AREA_FILE | (shared ? IMAGE_AREA_SHARED : 0);
+        if ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0)
+            return refuse(r, "is of a file, writable and executable");
+        if ((a->flags & (IMAGE_AREA_EMPTY | IMAGE_AREA_STACK)) != 0)
+            return refuse(r, "is of a file, and wiped on fork or a stack");
+        a->file = find_path(r);
+        return 0;
+    }
+    a->offset = 0;
+    if (shared)
+        return refuse(r, "is shared");
+    if ((a->prot & PROT_EXEC) != 0 && a->end - a->start > IMAGE_COPY_MAX)
+        return refuse(r, "is executable and too large to be copied");
+    static const char *const known[] = {"", "[heap]", "[stack]"};
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (strcmp(r->name, known[i]) == 0)
+            return 0;
+    return str_after(r->name, "[anon:") != NULL ? 0 : refuse(r, "is of an unknown kind");
+}
+
+static int finish_area(struct reader *r)
+{
+    if (str_after(r->name, "[vsyscall]") != NULL)
+        return 0; /* no area, though it is listed: the same in every process */
+    if (r->is_special)
+        return add_special(r);
+    int ret = classify(r);
+    if (ret < 0)
+        return ret;
+    struct dump_areas *out = r->out;
+    out->areas[out->area_count++] = r->area;
+    return 0;
+}
+
+static size_t count_areas(const char *text)
+{
+    size_t count = 0;
+    for (const char *p = text; (p = strstr(p, "VmFlags:")) != NULL; p++)
+        count++;
+    return count;
+}
+
+int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
+                     struct error *err)
+{
+    int ret = 0;
+    size_t count = count_areas(text);
+    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, count, struct image_area),
+                               .paths = ARENA_ARRAY(a, count, const char *)};
+    struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
+    r.page = (uint64_t)sysconf(_SC_PAGESIZE);
+    bool head = true;
+    /* Each area ends with its line VmFlags. */
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && ret == 0;
+         line = strtok_r(NULL, "\n", &save)) {
+        const char *flags = str_after(line, "VmFlags:");
+        if (head)
+            ret = read_head(&r, line);
+        else if (flags != NULL)
+            ret = read_flags(&r, flags);
+        if (ret == 0 && flags != NULL)
+            ret = finish_area(&r);
+        head = flags != NULL;
+    }
+    return ret;
+}
+
+int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
+                    struct error *err)
+{
+    char *text;
+    int ret = tracee_file(t, a, "smaps", &text, NULL, err);
+    return ret < 0 ? ret : dump_areas_parse(text, t->pid, a, agent_path, out, err);
+}

@@ -1,0 +1,48 @@
+/* The address space of a stopped process: what has to be mapped again, and the pages that have to be saved.
+ */
+#ifndef PYSBX_WARM_DUMP_VMAS_H
+#define PYSBX_WARM_DUMP_VMAS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "warm/snapshot/snapshot.h"
+
+struct arena;
+struct error;
+struct tracee;
+
+/* In place of a file, for a private area of one that the container has not got: an anonymous area from here
+ * on, of which every page counts. So it is with the pages of the snapshot that a process was restored from.
+ */
+#define DUMP_BY_CONTENT 0xfffffffeU
+
+struct dump_areas {
+    struct image_area *areas;
+    struct image_special special[IMAGE_MAX_SPECIAL];
+    const char **paths; /* of the mapped files, each once; image_area.file is the index */
+    struct image_run *runs;
+    size_t area_count, special_count, path_count, run_count;
+};
+
+/* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get
+ * IMAGE_FILE_AGENT. */
+int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
+                    struct error *err);
+
+/* The same for the text of that file, which is changed; `pid` is for messages. */
+int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
+                     struct error *err);
+
+/* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
+ * shared.
+ */
+int dump_areas_take_content(struct image_area *area, const char *name, struct error *err);
+
+/* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
+ * untouched nor those of a file (pagemap). Fills in `runs`. Guard pages (MADV_GUARD_INSTALL) become areas of
+ * their own. A page of code that was written to is -ENOTSUP.
+ */
+int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err);
+
+#endif

@@ -1,0 +1,101 @@
+/* The write set, by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst): of the memory that fork(2)
+ * has left shared, a process has those pages to itself which it has written to. Nothing here is needed, and
+ * what a template pretends costs its own containers time and memory at worst. */
+#include "warm/dump/writes.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/proc.h"
+#include "warm/snapshot/snapshot.h"
+
+#define PAGEMAP_PRESENT   (1ULL << 63)
+#define PAGEMAP_FILE      (1ULL << 61) /* of a file, or shared */
+#define PAGEMAP_EXCLUSIVE (1ULL << 56) /* mapped by this process alone */
+
+/* Pages; pandas writes to 320. */
+#define WRITES_MAX 4096
+
+/* Pages looked at at once. */
+#define BLOCK 512
+
+struct writes {
+    struct arena *arena;
+    struct image_write *items;
+    size_t count, room, pages;
+    uint64_t page;
+    int pagemap;
+};
+
+static void add_page(struct writes *w, const struct image_area *a, uint64_t address)
+{
+    struct image_write *last = w->count > 0 ? &w->items[w->count - 1] : NULL;
+    w->pages++;
+    if (last != NULL && last->address >= a->start && last->address + last->pages * w->page == address) {
+        last->pages++;
+        return;
+    }
+    if (w->count == w->room) {
+        struct image_write *larger = ARENA_ARRAY(w->arena, 2 * w->room + 256, struct image_write);
+        if (w->count > 0)
+            memcpy(larger, w->items, w->count * sizeof(*larger));
+        w->items = larger;
+        w->room = 2 * w->room + 256;
+    }
+    w->items[w->count++] = (struct image_write){.address = address, .pages = 1};
+}
+
+static bool scan_area(struct writes *w, const struct image_area *a)
+{
+    uint64_t entries[BLOCK];
+    for (uint64_t at = a->start; at < a->end;) {
+        uint64_t rest = (a->end - at) / w->page;
+        size_t count = rest < BLOCK ? (size_t)rest : BLOCK, size = count * sizeof(*entries);
+        if (pread(w->pagemap, entries, size, (off_t)(at / w->page * sizeof(*entries))) != (ssize_t)size)
+            return false;
+        for (size_t i = 0; i < count; i++)
+            if ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE | PAGEMAP_FILE)) ==
+                (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE))
+                add_page(w, a, at + i * w->page);
+        at += count * w->page;
+    }
+    return w->pages <= WRITES_MAX;
+}
+
+/* What is copied is there already, and what is not part of an image is not there to be copied. */
+static bool is_written_to(const struct image_area *a)
+{
+    return (a->prot & PROT_WRITE) != 0 && (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) == 0 &&
+           !image_area_is_copied(a);
+}
+
+void dump_writes_scan(int pagemap, struct arena *a, struct image_parts *parts)
+{
+    struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE), .pagemap = pagemap};
+    bool complete = true;
+    for (size_t i = 0; complete && i < parts->area_count; i++)
+        if (is_written_to(&parts->areas[i]))
+            complete = scan_area(&w, &parts->areas[i]);
+    if (!complete)
+        return;
+    parts->writes = w.items;
+    parts->write_count = w.count;
+}
+
+void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts)
+{
+    if (pid <= 0)
+        return;
+    cleanup_fd int proc = proc_open_process(pid, NULL);
+    if (proc < 0 || (pid_namespace != NULL && proc_in_pid_namespace(proc, pid_namespace) != 1))
+        return;
+    cleanup_fd int pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap >= 0)
+        dump_writes_scan(pagemap, a, parts);
+}

@@ -1,0 +1,86 @@
+/* How a manifest lies in memory and in the image: header, groups, entries, contents, values,
+ * modules, variables, places, strings. Offsets of strings count from the first string. Numbers are those of
+ * the machine that wrote it. */
+#ifndef PYSBX_WARM_MANIFEST_FORMAT_H
+#define PYSBX_WARM_MANIFEST_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/siphash.h"
+#include "warm/file_identity.h"
+
+#define MANIFEST_MAGIC UINT64_C(0x34304e414d585953) /* raise with every change of the layout */
+
+enum group_flags {
+    GROUP_IDENTITY = 1, /* what the path leads to has this identity */
+    GROUP_ABSENT = 2,   /* the path leads nowhere */
+};
+
+/* What is compared of a file, beside its identity. */
+enum content_rule {
+    CONTENT_NONE,    /* the identity alone counts */
+    CONTENT_AS_WELL, /* its times cannot be trusted: identity and content have to be the same */
+    CONTENT_ALONE,   /* only the content was looked at: another file may have it, with another identity */
+    CONTENT_TRUSTED, /* the same, and where the identity is the same, so is the content */
+};
+
+struct manifest_content {
+    struct siphash hash;
+    uint64_t rule; /* enum content_rule */
+};
+
+/* A path, resolved once, and files in the directory that it leads to. */
+struct manifest_group {
+    struct file_identity identity;
+    uint32_t path, flags;
+    uint32_t first, count; /* of the entries */
+    uint32_t content;      /* number in the table, counted from 1; 0: none */
+    uint32_t reserved;
+};
+
+/* A file in a directory; a link is itself, not what it leads to. */
+struct manifest_entry {
+    struct file_identity identity; /* mode 0: there is none of this name */
+    uint32_t name;
+    uint32_t kind_only; /* of the mode the type of file counts, and nothing else */
+    uint32_t content;   /* as of a group */
+    uint32_t reserved;
+};
+
+/* A file of the kernel, which each container has its own of: what it says. */
+struct manifest_value {
+    struct siphash hash; /* of kernel_value() */
+    uint32_t path, reserved;
+};
+
+struct manifest_header {
+    uint64_t magic, size;
+    int64_t built;
+    struct siphash_key salt;  /* of the contents' hashes */
+    uint32_t python, builder; /* strings */
+    uint32_t key, key_size;   /* the key's text is among the strings */
+    uint32_t group_count, entry_count, module_count, variable_count;
+    uint32_t strings_size;
+    uint32_t whole_environment; /* the variables are all there were */
+    uint32_t place_count;
+    uint32_t asks_terminal; /* the imports asked whether a standard stream is one */
+    uint32_t content_count;
+    uint32_t value_count;
+    uint32_t reserved;
+};
+
+/* Points into the data. */
+struct manifest {
+    const struct manifest_header *header;
+    const struct manifest_group *groups;
+    const struct manifest_entry *entries;
+    const struct manifest_content *contents;
+    const struct manifest_value *values;
+    const uint32_t *modules;   /* names, sorted */
+    const uint32_t *variables; /* "NAME=value", or "NAME" for one that was not set; sorted */
+    const uint32_t *places;    /* directories, sorted */
+    const char *strings;
+};
+
+#endif

@@ -1,0 +1,318 @@
+/* The steps of a restore that exchange the memory. The address space on the way, lowest address first; M is
+ * the middle of the largest gap of the snapshot:
+ *
+ *     before                     exchange              after
+ *     the runtime's program      nothing               the interpreter, its heap
+ *     M code, data, strings      the same              the same, until the agent unmaps code and data
+ *       parking, reserved        [vvar] [vdso]         nothing
+ *     libraries, stack           nothing               the interpreter's mappings, its stack
+ *     [vvar] [vdso]              nothing               [vvar] [vdso], where the snapshot had them
+ *
+ * Where the snapshot has nothing that the runtime has, which is usual, for both lie anywhere, it is mapped
+ * before the exchange, beside the runtime, which can still give it back; the exchange then unmaps the gaps.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "warm/restore/plan.h"
+#include "warm/restore/restore.h"
+
+/* Newer than the headers of the oldest supported distribution. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef PIDFD_SELF_THREAD
+#define PIDFD_SELF_THREAD (-10000)
+#endif
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08
+#endif
+
+static const struct {
+    uint32_t area_flag;
+    int advice;
+    uint32_t step_flags;
+} advices[] = {
+    {IMAGE_AREA_WIPEONFORK, MADV_WIPEONFORK, 0},
+    {IMAGE_AREA_DONTFORK, MADV_DONTFORK, 0},
+    {IMAGE_AREA_DONTDUMP, MADV_DONTDUMP, 0},
+    {IMAGE_AREA_HUGEPAGE, MADV_HUGEPAGE, RESTORER_HINT},
+    {IMAGE_AREA_NOHUGEPAGE, MADV_NOHUGEPAGE, RESTORER_HINT},
+    {IMAGE_AREA_MERGEABLE, MADV_MERGEABLE, RESTORER_HINT},
+    {IMAGE_AREA_GUARD, MADV_GUARD_INSTALL, 0},
+};
+
+static void move(struct restore_plan *plan, uint64_t from, uint64_t to, uint64_t size)
+{
+    restore_step(&plan->rest, REPORT_VDSO, 0, SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                 to);
+}
+
+static void unmap(struct restore_plan *plan, uint64_t from, uint64_t to)
+{
+    if (from < to)
+        restore_step(&plan->rest, REPORT_UNMAP, 0, SYS_munmap, from, to - from);
+}
+
+/* Where an area begins: a stack has room to grow. */
+static uint64_t area_start(const struct restore_plan *plan, const struct image_area *a)
+{
+    return (a->flags & IMAGE_AREA_STACK) != 0 ? plan->stack : a->start;
+}
+
+/* All that is neither the place nor, if it is mapped already, the snapshot's. */
+static void unmap_others(struct restore_plan *plan)
+{
+    const struct image *image = plan->image;
+    const struct restore_place *place = plan->place;
+    const uint64_t place_end = place->parking + place->parking_size;
+    uint64_t from = 0;
+    for (size_t i = 0, count = plan->beside ? image->area_count : 0; i <= count; i++) {
+        uint64_t to = i < count ? area_start(plan, &image->areas[i]) : IMAGE_HIGHEST;
+        if (from <= place->code && place_end <= to) {
+            unmap(plan, from, place->code);
+            from = place_end;
+        }
+        unmap(plan, from, to);
+        from = i < count ? image->areas[i].end : to;
+    }
+}
+
+/* The kernel lays its areas out in one block, the same way in every process: where the code is, the others
+ * are. They are moved twice, for where they belong something of the runtime may lie, and where they are
+ * something of the snapshot. */
+static void exchange_special(struct restore_plan *plan)
+{
+    const struct image_header *h = plan->image->header;
+    const struct restore_place *place = plan->place;
+    uint64_t vdso = 0;
+    for (size_t i = 0; i < h->special_count; i++)
+        if (strcmp(h->special[i].name, "[vdso]") == 0)
+            vdso = h->special[i].start;
+    uint64_t parked = place->parking;
+    for (size_t i = 0; i < h->special_count; i++) {
+        const struct image_special *s = &h->special[i];
+        move(plan, plan->own_vdso + (s->start - vdso), parked, s->end - s->start);
+        parked += s->end - s->start;
+    }
+    unmap_others(plan);
+    parked = place->parking;
+    for (size_t i = 0; i < h->special_count; i++) {
+        const struct image_special *s = &h->special[i];
+        move(plan, parked, s->start, s->end - s->start);
+        parked += s->end - s->start;
+    }
+}
+
+/* The area as it would be untouched. */
+static void map_area(struct restore_plan *plan, const struct image_area *a)
+{
+    uint64_t flags = MAP_FIXED_NOREPLACE | ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    if ((a->flags & IMAGE_AREA_FILE) != 0) {
+        int fd = a->file == IMAGE_FILE_AGENT ? plan->request->agent : plan->files[a->file];
+        flags |= (a->flags & IMAGE_AREA_SHARED) != 0 ? MAP_SHARED : MAP_PRIVATE;
+        restore_step(&plan->map, REPORT_MAP_FILE, 0, SYS_mmap, a->start, a->end - a->start, a->prot, flags,
+                     (uint64_t)fd, a->offset);
+        return;
+    }
+    const uint64_t start = area_start(plan, a);
+    flags |= MAP_ANONYMOUS | ((a->flags & IMAGE_AREA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
+    if ((a->flags & IMAGE_AREA_STACK) != 0)
+        flags |= MAP_GROWSDOWN | MAP_NORESERVE;
+    const uint32_t prot = a->prot | (image_area_is_copied(a) ? PROT_WRITE : 0);
+    restore_step(&plan->map, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, prot, flags,
+                 (uint64_t)-1);
+}
+
+/* What could be written to until its content was there. */
+static void protect(struct restore_plan *plan, const struct image_area *a)
+{
+    if (image_area_is_copied(a) && (a->prot & PROT_WRITE) == 0)
+        restore_step(&plan->map, REPORT_PROTECT, 0, SYS_mprotect, a->start, a->end - a->start, a->prot);
+}
+
+/* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
+static void run_arguments(const struct restore_plan *plan, const struct image_area *a,
+                          const struct image_run *r, bool over, uint64_t arguments[6])
+{
+    const int flags = MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
+                      ((a->flags & IMAGE_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    const uint64_t size = r->pages * plan->image->header->page_size;
+    memcpy(arguments,
+           (uint64_t[]){r->address, size, a->prot, (uint64_t)flags, (uint64_t)plan->request->file, r->offset},
+           6 * sizeof(*arguments));
+}
+
+static void map_run(struct restore_plan *plan, const struct image_area *a, const struct image_run *r,
+                    bool over)
+{
+    uint64_t m[6];
+    run_arguments(plan, a, r, over, m);
+    if (image_area_is_copied(a))
+        restore_step(&plan->map, REPORT_COPY, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
+    else
+        restore_list_add(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, m);
+}
+
+static void advise(struct restore_plan *plan, const struct image_area *a)
+{
+    /* Droppable memory has the properties already, and may not be given others. */
+    if ((a->flags & IMAGE_AREA_DROPPABLE) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++)
+        if ((a->flags & advices[i].area_flag) != 0)
+            restore_step(&plan->map, REPORT_ADVICE, advices[i].step_flags, SYS_madvise, a->start,
+                         a->end - a->start, (uint64_t)advices[i].advice);
+}
+
+/* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
+static const struct image_run *whole_run(const struct image *image, const struct image_area *a,
+                                         const struct image_run **next)
+{
+    const struct image_run *first = *next, *end = image->runs + image->run_count;
+    while (*next < end && (*next)->address < a->end)
+        ++*next;
+    bool whole = *next == first + 1 && !image_area_is_copied(a) &&
+                 image_run_covers(first, a, image->header->page_size);
+    return whole ? first : NULL;
+}
+
+/* Does it take nothing but the image? So it is with memory, and with what the image has all pages of. */
+static bool is_early(const struct image_area *a, bool whole)
+{
+    return whole || ((a->flags & ~(uint32_t)IMAGE_AREA_NORESERVE) == 0 && !image_area_is_copied(a));
+}
+
+/* What is written to on the way to the program in any case: one call for many pages costs less than a fault
+ * for each. For the process itself process_madvise(2) knows every advice since Linux 6.13, and PIDFD_SELF
+ * since 6.15; before, the pages are copied one by one. */
+static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t count)
+{
+    for (size_t i = 0; i < count; i += IOV_MAX)
+        restore_step(&plan->map, REPORT_ADVICE, RESTORER_HINT, SYS_process_madvise,
+                     (uint64_t)PIDFD_SELF_THREAD, (uint64_t)&list[i],
+                     count - i < IOV_MAX ? count - i : IOV_MAX, MADV_POPULATE_WRITE);
+}
+
+/* The steps for early areas or the others. Their part of the write set is put into *room; returns how many
+ * pieces it has. */
+static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *room)
+{
+    const struct image *image = plan->image;
+    const struct image_run *run = image->runs;
+    const struct image_write *w = image->writes, *last = w + image->write_count;
+    size_t count = 0;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        const struct image_run *first = run;
+        bool whole = whole_run(image, a, &run) != NULL, wanted = is_early(a, whole) == early;
+        for (; w < last && w->address < a->end; w++)
+            if (wanted)
+                room[count++] = (struct iovec){(void *)w->address, w->pages * image->header->page_size};
+        if (!wanted)
+            continue;
+        if (!whole)
+            map_area(plan, a);
+        for (; first < run; first++)
+            map_run(plan, a, first, !whole);
+        protect(plan, a);
+        advise(plan, a);
+    }
+    return count;
+}
+
+void restore_plan_map(struct restore_plan *plan)
+{
+    struct iovec *room = restore_plan_alloc(plan, plan->image->write_count * sizeof(*room));
+    size_t early = map_areas(plan, true, room);
+    if (plan->copied)
+        prefetch(plan, room, early);
+    plan->early = plan->map.count;
+    size_t late = map_areas(plan, false, room + early);
+    if (plan->request->prefetch)
+        prefetch(plan, plan->copied ? room + early : room, plan->copied ? late : early + late);
+}
+
+/* Does the step take memory where there was nothing? */
+static bool takes_memory(const struct restorer_step *step)
+{
+    return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
+}
+
+static void unmap_steps(const struct restore_plan *plan, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (takes_memory(&plan->map.steps[i]))
+            munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
+}
+
+/* Steps from one to the end, here and now. After a failure nothing of all steps is left. */
+static bool carry_out(const struct restore_plan *plan, size_t from)
+{
+    for (size_t i = from; i < plan->map.count; i++) {
+        const struct restorer_step *step = &plan->map.steps[i];
+        const uint64_t *a = step->arguments;
+        if (syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
+            (step->flags & RESTORER_HINT) != 0)
+            continue;
+        unmap_steps(plan, i);
+        return false;
+    }
+    return true;
+}
+
+bool restore_plan_map_early(struct restore_plan *plan, bool copy)
+{
+    const struct image *image = plan->image;
+    struct iovec *room = calloc(image->write_count + 1, sizeof(*room));
+    plan->map.steps = calloc(restore_plan_map_steps(image), sizeof(*plan->map.steps));
+    if (room != NULL && plan->map.steps != NULL) {
+        size_t count = map_areas(plan, true, room);
+        if (copy)
+            prefetch(plan, room, count);
+        plan->begun = carry_out(plan, 0);
+        plan->copied = plan->begun && copy;
+    }
+    free(room);
+    free(plan->map.steps);
+    plan->map = (struct restore_list){0};
+    return plan->begun;
+}
+
+bool restore_plan_map_beside(struct restore_plan *plan)
+{
+    plan->beside = carry_out(plan, plan->begun ? plan->early : 0);
+    plan->begun = false;
+    return plan->beside;
+}
+
+void restore_plan_unmap(struct restore_plan *plan)
+{
+    const struct image *image = plan->image;
+    const struct image_run *run = image->runs;
+    for (size_t i = 0; i < image->area_count && (plan->begun || plan->beside); i++) {
+        const struct image_area *a = &image->areas[i];
+        bool whole = whole_run(image, a, &run) != NULL;
+        if (plan->beside || is_early(a, whole))
+            munmap((void *)area_start(plan, a), a->end - area_start(plan, a));
+    }
+    plan->begun = plan->beside = false;
+}
+
+void restore_plan_memory(struct restore_plan *plan)
+{
+    exchange_special(plan);
+    if (plan->beside)
+        return;
+    memcpy(&plan->rest.steps[plan->rest.count], plan->map.steps, plan->map.count * sizeof(*plan->map.steps));
+    plan->rest.count += plan->map.count;
+}

@@ -1,0 +1,140 @@
+/* A place for restorer, arguments and stack in the address space (warm/restore/place.h). Reads no file: the
+ * kernel itself tells whether the running program has something there (MAP_FIXED_NOREPLACE, Linux 4.17). */
+#include "warm/restore/place.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "warm/restore/restorer/restorer.h"
+#include "warm/snapshot/snapshot.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+/* Tried one after another, from the middle of the largest gap upwards. */
+#define TRIES 64
+#define STEP  (1ULL << 30)
+
+/* What the kernel keeps free below a stack (stack_guard_gap). */
+#define STACK_GUARD (1ULL << 20)
+/* Enough for any recursion where there is no limit. */
+#define STACK_MOST (8ULL << 30)
+
+/* The end of what the snapshot has below `address`, or the lowest address. */
+static uint64_t end_below(const struct image *image, uint64_t address)
+{
+    uint64_t end = IMAGE_LOWEST;
+    for (size_t i = 0; i < image->area_count && image->areas[i].end <= address; i++)
+        end = image->areas[i].end;
+    const struct image_header *h = image->header;
+    for (size_t i = 0; i < h->special_count && h->special[i].end <= address; i++)
+        if (h->special[i].end > end)
+            end = h->special[i].end;
+    return end;
+}
+
+/* The middle of the largest gap between the snapshot's areas: far from its heap, which grows upwards, and
+ * from where the kernel places mappings. */
+static uint64_t find_gap(const struct image *image, uint64_t *size)
+{
+    uint64_t middle = 0;
+    *size = 0;
+    for (size_t i = 0; i <= image->area_count; i++) {
+        uint64_t end = i < image->area_count ? image->areas[i].start : IMAGE_HIGHEST;
+        uint64_t start = end_below(image, end);
+        if (end - start > *size) {
+            *size = end - start;
+            middle = start + *size / 2;
+        }
+    }
+    return middle & ~(STEP - 1);
+}
+
+/* Executable memory comes from a file, for SELinux forbids to make other memory executable (execmem). */
+static int map_code(uint64_t address, uint64_t size)
+{
+    /* A write beyond it is a signal (SIGXFSZ) that ends the process. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < restorer_size())
+        return -EFBIG;
+    cleanup_fd int fd = memfd_create("restorer", MFD_CLOEXEC | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("restorer", MFD_CLOEXEC); /* MFD_EXEC is of Linux 6.3 */
+    if (fd < 0)
+        return -errno;
+    int ret = io_write_full(fd, restorer_start, restorer_size());
+    if (ret < 0)
+        return ret;
+    void *put = mmap((void *)address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    return put == MAP_FAILED ? -errno : 0;
+}
+
+/* All of it, inaccessible as yet. */
+static int reserve(uint64_t address, uint64_t size)
+{
+    void *got = mmap((void *)address, size, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    return got == MAP_FAILED ? -errno : 0;
+}
+
+static uint64_t total(const struct restore_place *place)
+{
+    return place->code_size + place->data_size + place->strings_size + place->parking_size;
+}
+
+static void set_addresses(struct restore_place *place, uint64_t start)
+{
+    place->code = start;
+    place->data = place->code + place->code_size;
+    place->strings = place->data + place->data_size;
+    place->parking = place->strings + place->strings_size;
+}
+
+int restore_place_make(const struct image *image, struct restore_place *place, struct error *err)
+{
+    uint64_t page = image->header->page_size;
+    place->code_size = (restorer_size() + page - 1) & ~(page - 1);
+    uint64_t gap, size = total(place), address = find_gap(image, &gap);
+    if (gap / 2 < size + (TRIES + 1) * STEP)
+        return error_text(err, -ENOTSUP, "the snapshot leaves no room for what restores it");
+    int ret = reserve(address, size);
+    for (int i = 1; ret == -EEXIST && i < TRIES; i++)
+        ret = reserve(address += STEP, size);
+    if (ret < 0)
+        return error_set(err, ret, "make room for what restores the snapshot");
+    set_addresses(place, address);
+    ret = map_code(place->code, place->code_size);
+    if (ret == 0 &&
+        mprotect((void *)place->data, place->data_size + place->strings_size, PROT_READ | PROT_WRITE) < 0)
+        ret = -errno;
+    if (ret < 0) {
+        restore_place_unmake(place);
+        return error_set(err, ret, "map what restores the snapshot");
+    }
+    return 0;
+}
+
+void restore_place_unmake(const struct restore_place *place)
+{
+    munmap((void *)place->code, total(place));
+}
+
+uint64_t restore_place_stack(const struct image *image, const struct image_area *stack)
+{
+    struct rlimit limit;
+    uint64_t page = image->header->page_size, size = STACK_MOST;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < size)
+        size = limit.rlim_cur & ~(page - 1);
+    uint64_t lowest = end_below(image, stack->start) + STACK_GUARD;
+    uint64_t start = size < stack->end ? stack->end - size : 0;
+    if (start < lowest)
+        start = lowest;
+    return start < stack->start ? start : stack->start;
+}

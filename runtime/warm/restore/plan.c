@@ -1,0 +1,118 @@
+/* The list of system calls of a restore: the list itself, and the texts of its errors. */
+#include "warm/restore/plan.h"
+
+#include <limits.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "warm/restore/restore.h"
+
+static const char *const texts[REPORT_COUNT] = {
+    [REPORT_SIGNALS] = "set the signals",
+    [REPORT_RSEQ] = "register restartable sequences",
+    [REPORT_VDSO] = "move the kernel's vdso",
+    [REPORT_UNMAP] = "unmap the runtime",
+    [REPORT_MAP_FILE] = "map a file",
+    [REPORT_MAP_MEMORY] = "map memory",
+    [REPORT_MAP_SNAPSHOT] = "map pages of the snapshot",
+    [REPORT_COPY] = "copy the stack or code",
+    [REPORT_PROTECT] = "protect code",
+    [REPORT_ADVICE] = "set properties of memory",
+    [REPORT_THREAD] = "set the thread's identity",
+    [REPORT_LAYOUT] = "set the layout of memory (PR_SET_MM_MAP)",
+    [REPORT_NAME] = "set the process' name",
+    [REPORT_DESCRIPTOR] = "open descriptors again",
+    [REPORT_CLOSE] = "close descriptors",
+    [REPORT_FILTER] = "load the seccomp filter",
+    [REPORT_LABEL] = "take the label (/proc/self/attr/current)",
+    [REPORT_CAPABILITIES] = "set the capabilities",
+};
+
+/* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
+ * each descriptor, and those that are written out, of which there are some twenty. */
+#define STEPS_FIXED (2 * IMAGE_MAX_SPECIAL + IMAGE_SIGNALS + 3 * IMAGE_MAX_DESCRIPTORS + 64)
+/* For an area: the mapping, its advices, its protection. */
+#define STEPS_AREA 9
+
+#define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
+
+size_t restore_plan_map_steps(const struct image *image)
+{
+    return image->area_count * STEPS_AREA + image->run_count + image->write_count / IOV_MAX + 2;
+}
+
+/* They may all be among them, or instead of them a step for each gap between areas. */
+static size_t most_steps(const struct image *image, const struct restore_request *request)
+{
+    return STEPS_FIXED + restore_plan_map_steps(image) + request->finish.close_from;
+}
+
+static size_t count(char *const *list)
+{
+    size_t n = 0;
+    while (list[n] != NULL)
+        n++;
+    return n;
+}
+
+static size_t labels_size(const struct restore_finish *finish)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++)
+        size += finish->labels[i].text != NULL ? strlen(finish->labels[i].text) : 0;
+    return size;
+}
+
+size_t restore_plan_size(const struct image *image, const struct restore_request *request)
+{
+    const struct sock_fprog *filter = request->finish.filter;
+    return (most_steps(image, request) + restore_plan_map_steps(image)) * sizeof(struct restorer_step) +
+           REPORT_COUNT * sizeof(struct restorer_report) + image->write_count * sizeof(struct iovec) +
+           (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) + labels_size(&request->finish) +
+           (count(request->argv) + count(request->envp) + 2) * sizeof(uint64_t) + OTHER_SIZE;
+}
+
+void *restore_plan_alloc(struct restore_plan *plan, size_t size)
+{
+    uint64_t address = (plan->next + 63) & ~63ULL;
+    if (address + size > plan->end)
+        abort(); /* restore_plan_size is wrong */
+    plan->next = address + size;
+    return (void *)address;
+}
+
+void *restore_plan_copy(struct restore_plan *plan, const void *data, size_t size)
+{
+    return memcpy(restore_plan_alloc(plan, size), data, size);
+}
+
+void restore_plan_begin(struct restore_plan *plan, int message)
+{
+    plan->next = plan->place->data;
+    plan->end = plan->place->data + plan->place->data_size;
+    struct restorer_work *work = restore_plan_alloc(plan, sizeof(*work));
+    work->reports = restore_plan_alloc(plan, REPORT_COUNT * sizeof(*work->reports));
+    for (size_t i = 0; i < REPORT_COUNT; i++) {
+        struct restorer_report *report = &work->reports[i];
+        report->message = message;
+        int n = snprintf(report->text, sizeof(report->text), "warm start: %s: error 000", texts[i]);
+        report->text_size = (uint32_t)n + 1;
+    }
+    size_t rest = most_steps(plan->image, plan->request), map = restore_plan_map_steps(plan->image);
+    plan->rest.steps = restore_plan_alloc(plan, rest * sizeof(*plan->rest.steps));
+    plan->map.steps = restore_plan_alloc(plan, map * sizeof(*plan->map.steps));
+    plan->work = work;
+}
+
+void restore_list_add(struct restore_list *list, enum restore_report report, uint32_t flags, long number,
+                      const uint64_t arguments[6])
+{
+    struct restorer_step *step = &list->steps[list->count++];
+    step->number = number;
+    memcpy(step->arguments, arguments, sizeof(step->arguments));
+    step->report = report;
+    step->flags = flags;
+}

@@ -1,0 +1,461 @@
+/* From a snapshot to the process: check, plan, jump (warm/restore/restore.h). */
+#include "warm/restore/restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "warm/file_identity.h"
+#include "warm/restore/place.h"
+#include "warm/restore/plan.h"
+#include "warm/restore/restorer/x86_64.h"
+#include "warm/snapshot/snapshot.h"
+
+#ifndef SYS_rseq
+#define SYS_rseq 334
+#endif
+
+/* The restorer's own needs. */
+#define STACK_SIZE (16UL << 10)
+
+struct restore {
+    struct restore_request request;
+    struct restore_place place;
+    struct restore_plan plan;
+    int *files;
+    size_t file_count;
+    int urandom;
+    /* What the request points to, and the caller need not keep. */
+    struct sock_fprog filter;
+    struct __user_cap_data_struct caps[2];
+};
+
+const char *restore_unavailable(void)
+{
+    return NULL;
+}
+
+static int check_host(const struct image *image, struct error *err)
+{
+    struct image_host here;
+    image_host_now(&here);
+    const char *difference = image_host_difference(&image->header->host, &here);
+    if (difference != NULL)
+        return error_text(err, -ENOTSUP, "the snapshot was made %s", difference);
+    return 0;
+}
+
+/* A descriptor that is needed to the end must not have a number that the snapshot has: `fd` itself, or a
+ * copy. Negative errno. */
+static int aside(const struct image *image, int fd)
+{
+    int limit = 0;
+    for (size_t i = 0; i < image->header->descriptor_count; i++)
+        if ((int)image->header->descriptors[i].fd >= limit)
+            limit = (int)image->header->descriptors[i].fd + 1;
+    if (fd < 0 || fd >= limit)
+        return fd;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, limit);
+    return copy < 0 ? -errno : copy;
+}
+
+/* The directory of the file that was opened last: the next one is in the same, as a rule. */
+struct folder {
+    const char *path;
+    size_t length;
+    int fd;
+};
+
+/* What lies there now may be anything: a FIFO must not hang the runtime, a terminal not become its own. */
+static int open_file(int root, const char *path, struct folder *last)
+{
+    char folder[PATH_MAX];
+    const char *name = strrchr(path, '/') + 1;
+    size_t length = (size_t)(name - path);
+    if (length >= sizeof(folder))
+        return -ENAMETOOLONG;
+    if (last->fd < 0 || length != last->length || memcmp(path, last->path, length) != 0) {
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+        fd_close(&last->fd);
+        *last =
+            (struct folder){path, length, path_open_in_root_nosymlink(root, folder, O_PATH | O_DIRECTORY, 0)};
+    }
+    return last->fd < 0 ? last->fd
+                        : path_open_in_root_nosymlink(last->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
+/* The file has to be the one that the snapshot was made with. */
+static int compare_file(int fd, const char *path, const struct file_identity *expected, struct error *err)
+{
+    struct file_identity identity;
+    int ret = identity_of(fd, &identity);
+    if (ret < 0)
+        return error_set(err, ret, "file '%s' of the snapshot", path);
+    return identity_equal(&identity, expected)
+               ? 0
+               : error_text(err, -ESTALE, "file '%s' of the snapshot is another one", path);
+}
+
+/* The files that the snapshot has mapped or open. */
+static int open_files(struct restore *restore, struct error *err)
+{
+    const struct image *image = restore->request.image;
+    restore->files = calloc(image->file_count + 1, sizeof(*restore->files));
+    if (restore->files == NULL)
+        return error_set(err, -ENOMEM, "open the snapshot's files");
+    struct folder last = {NULL, 0, -1};
+    int ret = 0;
+    for (size_t i = 0; ret == 0 && i < image->file_count; i++) {
+        const char *path = image_path(image, &image->files[i]);
+        cleanup_fd int fd = open_file(restore->request.root, path, &last);
+        if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+            ret = error_text(err, -ESTALE, "file '%s' of the snapshot is gone", path);
+        else if (fd < 0)
+            ret = error_set(err, fd, "open file '%s' of the snapshot", path);
+        else
+            ret = compare_file(fd, path, &image->files[i].identity, err);
+        int kept = ret == 0 ? aside(image, fd) : -1;
+        if (ret == 0 && kept < 0)
+            ret = error_set(err, kept, "open file '%s' of the snapshot", path);
+        if (ret < 0)
+            break;
+        restore->files[restore->file_count++] = kept;
+        if (kept == fd)
+            fd_steal(&fd);
+    }
+    fd_close(&last.fd);
+    return ret;
+}
+
+/* The container's own, if a descriptor of the snapshot wants it. */
+static int open_urandom(struct restore *restore, struct error *err)
+{
+    const struct image_header *h = restore->request.image->header;
+    bool wanted = false;
+    for (size_t i = 0; i < h->descriptor_count; i++)
+        wanted |= h->descriptors[i].file == IMAGE_FILE_URANDOM;
+    if (!wanted)
+        return 0;
+    struct stat st;
+    cleanup_fd int fd = path_open_in_root_nosymlink(restore->request.root, "/dev/urandom",
+                                                    O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0)
+        return error_set(err, fd, "open '/dev/urandom'");
+    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != IMAGE_URANDOM_DEVICE)
+        return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's");
+    restore->urandom = aside(restore->request.image, fd);
+    if (restore->urandom == fd)
+        fd_steal(&fd);
+    return restore->urandom < 0 ? error_set(err, restore->urandom, "copy a descriptor") : 0;
+}
+
+/* What the C library has registered with the kernel (rseq(2), glibc 2.35). Its size is not what __rseq_size
+ * says, and ending the registration takes the very size; asked with a wrong signature, the kernel says EPERM
+ * when all the rest is right. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+#define RSEQ_SIGNATURE  0x53053053U /* glibc's, for x86 */
+#define RSEQ_UNREGISTER 1
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#define AT_RSEQ_ALIGN        28
+#endif
+
+static int find_own_rseq(struct restore_plan *plan, struct error *err)
+{
+    if (&__rseq_size == NULL || &__rseq_offset == NULL || __rseq_size == 0)
+        return 0;
+    uint64_t address = (uint64_t)__builtin_thread_pointer() + (uint64_t)__rseq_offset;
+    uint64_t align = getauxval(AT_RSEQ_ALIGN), feature = getauxval(AT_RSEQ_FEATURE_SIZE);
+    const uint64_t sizes[] = {32, align > 0 ? (feature + align - 1) / align * align : 32, __rseq_size};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        if (syscall(SYS_rseq, address, sizes[i], RSEQ_UNREGISTER, ~RSEQ_SIGNATURE) < 0 && errno == EPERM) {
+            plan->own_rseq = address;
+            plan->own_rseq_size = (uint32_t)sizes[i];
+            plan->own_rseq_signature = RSEQ_SIGNATURE;
+            return 0;
+        }
+    return error_text(err, -ENOTSUP, "the C library's restartable sequences are of an unknown size");
+}
+
+/* The strings of a list one after another at *next, which moves on, and an array of pointers to them. */
+static uint64_t put_strings(struct restore_plan *plan, char *const *list, uint64_t *next, uint64_t *count)
+{
+    size_t n = 0;
+    while (list[n] != NULL)
+        n++;
+    uint64_t *pointers = restore_plan_alloc(plan, (n + 1) * sizeof(*pointers));
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(list[i]) + 1;
+        memcpy((void *)*next, list[i], size);
+        pointers[i] = *next;
+        *next += size;
+    }
+    *count = n;
+    return (uint64_t)pointers;
+}
+
+static size_t strings_size(const struct restore_request *request)
+{
+    size_t size = 1;
+    for (size_t i = 0; request->argv[i] != NULL; i++)
+        size += strlen(request->argv[i]) + 1;
+    for (size_t i = 0; request->envp[i] != NULL; i++)
+        size += strlen(request->envp[i]) + 1;
+    return size;
+}
+
+static int put_params(struct restore_plan *plan, struct error *err)
+{
+    const struct restore_place *place = plan->place;
+    struct warm_params *params = restore_plan_alloc(plan, sizeof(*params));
+    params->magic = WARM_PARAMS_MAGIC;
+    params->area = place->code;
+    params->area_size = place->code_size + place->data_size;
+    uint64_t next = place->strings;
+    plan->argument_start = next;
+    params->argv = put_strings(plan, plan->request->argv, &next, &params->argc);
+    plan->argument_end = plan->environment_start = next;
+    params->envp = put_strings(plan, plan->request->envp, &next, &params->envc);
+    plan->environment_end = next;
+    params->program = plan->request->program;
+    params->program_index = plan->request->program_index;
+    plan->params = (uint64_t)params;
+    if (getrandom(params->entropy, sizeof(params->entropy), 0) != (ssize_t)sizeof(params->entropy))
+        return error_set(err, -errno, "get random bytes");
+    return 0;
+}
+
+static uint64_t whole_pages(uint64_t size, uint64_t page)
+{
+    return (size + page - 1) / page * page;
+}
+
+/* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
+ * fault: others can use it. */
+static int check_limits(const struct image *image, const struct restore_place *place, struct error *err)
+{
+    uint64_t all = whole_pages(restorer_size(), image->header->page_size) + place->data_size +
+                   place->strings_size + place->parking_size,
+             data = place->data_size + place->strings_size;
+    for (size_t i = 0; i < image->area_count; i++) {
+        const struct image_area *a = &image->areas[i];
+        all += a->end - ((a->flags & IMAGE_AREA_STACK) != 0 ? restore_place_stack(image, a) : a->start);
+        if ((a->prot & PROT_WRITE) != 0 || image_area_is_copied(a)) /* which is writable first */
+            data += a->end - a->start;
+    }
+    const struct {
+        int resource;
+        const char *name;
+        uint64_t needed;
+    } limits[] = {{RLIMIT_AS, "RLIMIT_AS", all}, {RLIMIT_DATA, "RLIMIT_DATA", data}};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
+            return error_text(err, -ENOMEM, "%s is smaller than the snapshot", limits[i].name);
+    }
+    return 0;
+}
+
+/* Code of no file may be forbidden to this process, though it was not to the template: by SELinux (execmem),
+ * or PR_SET_MDWE. As with limits, others can use the snapshot. */
+static int check_code(const struct image *image, struct error *err)
+{
+    const uint64_t page = image->header->page_size;
+    bool needed = false;
+    for (size_t i = 0; i < image->area_count; i++)
+        needed =
+            needed || ((image->areas[i].prot & PROT_EXEC) != 0 && image_area_is_copied(&image->areas[i]));
+    void *probe =
+        needed ? mmap(NULL, page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+               : NULL;
+    if (probe == MAP_FAILED)
+        return error_text(err, -EACCES,
+                          "the snapshot has code that was made at run time, which is forbidden here");
+    if (probe != NULL)
+        munmap(probe, page);
+    return 0;
+}
+
+static int make_place(struct restore *restore, struct error *err)
+{
+    const struct image_header *h = restore->request.image->header;
+    struct restore_place *place = &restore->place;
+    place->data_size =
+        whole_pages(restore_plan_size(restore->request.image, &restore->request) + STACK_SIZE, h->page_size);
+    place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
+    for (size_t i = 0; i < h->special_count; i++)
+        place->parking_size += h->special[i].end - h->special[i].start;
+    int ret = check_limits(restore->request.image, place, err);
+    if (ret == 0)
+        ret = check_code(restore->request.image, err);
+    return ret < 0 ? ret : restore_place_make(restore->request.image, place, err);
+}
+
+static void close_files(struct restore *restore)
+{
+    while (restore->file_count > 0)
+        close(restore->files[--restore->file_count]);
+}
+
+/* The snapshot's own descriptors are made of the files, which would have to stay open. */
+static void map_beside(struct restore *restore)
+{
+    if (restore->request.beside && restore->request.image->header->descriptor_count == 0 &&
+        restore_plan_map_beside(&restore->plan))
+        close_files(restore);
+}
+
+static uint64_t find_stack(const struct image *image)
+{
+    for (size_t i = 0; i < image->area_count; i++)
+        if ((image->areas[i].flags & IMAGE_AREA_STACK) != 0)
+            return restore_place_stack(image, &image->areas[i]);
+    return 0;
+}
+
+static int make_plan(struct restore *restore, struct error *err)
+{
+    struct restore_plan *plan = &restore->plan;
+    plan->place = &restore->place;
+    plan->files = restore->files;
+    plan->urandom = restore->urandom;
+    plan->own_vdso = getauxval(AT_SYSINFO_EHDR);
+    plan->stack = find_stack(plan->image);
+    int ret = find_own_rseq(plan, err);
+    if (ret < 0)
+        return ret;
+    restore_plan_begin(plan, restore->request.error_message);
+    ret = put_params(plan, err);
+    if (ret < 0)
+        return ret;
+    restore_plan_frame(plan);
+    restore_plan_map(plan);
+    map_beside(restore);
+    restore_plan_leave(plan);
+    restore_plan_memory(plan);
+    restore_plan_process(plan);
+    return 0;
+}
+
+/* The caller's stay open as well: all close themselves at execve, and the restorer closes them. */
+static int set_labels_aside(struct restore *restore, struct error *err)
+{
+    struct restore_finish *finish = &restore->request.finish;
+    for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++) {
+        struct restore_label *label = &finish->labels[i];
+        if (label->text != NULL)
+            label->fd = aside(restore->request.image, label->fd);
+        if (label->text != NULL && label->fd < 0)
+            return error_set(err, label->fd, "copy a descriptor");
+    }
+    return 0;
+}
+
+void restore_free(struct restore *restore)
+{
+    if (restore == NULL)
+        return;
+    restore_plan_unmap(&restore->plan);
+    if (restore->place.code != 0)
+        restore_place_unmake(&restore->place);
+    close_files(restore);
+    free(restore->files);
+    fd_close(&restore->urandom);
+    free(restore);
+}
+
+static void copy_request(struct restore *restore, const struct restore_request *request)
+{
+    struct restore_finish *finish = &restore->request.finish;
+    restore->request = *request;
+    if (finish->filter != NULL) {
+        restore->filter = *finish->filter;
+        finish->filter = &restore->filter;
+    }
+    if (finish->caps != NULL) {
+        memcpy(restore->caps, finish->caps, sizeof(restore->caps));
+        finish->caps = restore->caps;
+    }
+}
+
+static struct restore *make_restore(const struct image *image, int file)
+{
+    struct restore *restore = calloc(1, sizeof(*restore));
+    if (restore == NULL)
+        return NULL;
+    restore->request.image = restore->plan.image = image;
+    restore->request.file = file;
+    restore->plan.request = &restore->request;
+    restore->urandom = -1;
+    return restore;
+}
+
+struct restore *restore_begin(const struct image *image, int file, bool copy)
+{
+    struct error ignored = {0};
+    /* Asking a virtual machine's processor takes the hypervisor, some five microseconds for each question. */
+    if (image->header->descriptor_count > 0 || check_host(image, &ignored) < 0)
+        return NULL;
+    struct restore *restore = make_restore(image, file);
+    if (restore == NULL)
+        return NULL;
+    if (restore_plan_map_early(&restore->plan, copy))
+        return restore;
+    restore_free(restore);
+    return NULL;
+}
+
+int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
+{
+    struct restore *restore = *out != NULL ? *out : make_restore(request->image, request->file);
+    if (restore == NULL)
+        return error_set(err, -ENOMEM, "restore the snapshot");
+    int ret = *out == NULL ? check_host(request->image, err) : 0;
+    *out = NULL;
+    copy_request(restore, request);
+    if (ret == 0)
+        ret = open_files(restore, err);
+    if (ret == 0)
+        ret = open_urandom(restore, err);
+    if (ret == 0)
+        ret = set_labels_aside(restore, err);
+    if (ret == 0)
+        ret = make_place(restore, err);
+    if (ret == 0)
+        ret = make_plan(restore, err);
+    if (ret < 0) {
+        restore_free(restore);
+        return ret;
+    }
+    *out = restore;
+    return 0;
+}
+
+bool restore_is_mapped(const struct restore *restore)
+{
+    return restore->plan.beside;
+}
+
+_Noreturn void restore_go(struct restore *restore, int error_fd)
+{
+    struct restore_place *place = &restore->place;
+    int report = aside(restore->request.image, error_fd);
+    restore_plan_finish(&restore->plan, report < 0 ? -1 : report);
+    uint64_t entry = place->code + ((uintptr_t)restorer_run - (uintptr_t)restorer_start);
+    restorer_enter(entry, place->data + place->data_size, restore->plan.work);
+}

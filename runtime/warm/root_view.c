@@ -1,0 +1,220 @@
+/* A path is resolved as the kernel will do it: in the mount that is on top there, links followed step by
+ * step, from one mount into another if they lead there (path_resolution(7)). */
+#include "warm/root_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "spec/spec.h"
+
+/* As the kernel: path_resolution(7). */
+#define MAX_LINKS 40
+
+static bool has_option(const struct spec_mount *mount, const char *option)
+{
+    for (size_t i = 0; i < mount->options.count; i++)
+        if (str_eq(mount->options.items[i], option))
+            return true;
+    return false;
+}
+
+/* What is left of the path behind the destination, "" or beginning with a slash; NULL when it is elsewhere.
+ */
+static const char *beneath(const char *path, const char *destination)
+{
+    const char *rest = str_after(path, destination);
+    if (rest == NULL || str_eq(destination, "/"))
+        return rest != NULL ? path : NULL;
+    return *rest == '\0' || *rest == '/' ? rest : NULL;
+}
+
+/* Beneath a mount that is seen from within only, like most masked paths, nothing is looked at from outside.
+ */
+static bool is_hidden(const struct look *look, const char *path)
+{
+    for (size_t i = look->count; i > 0; i--)
+        if (beneath(path, look->mounts[i - 1].destination) != NULL)
+            return look->mounts[i - 1].source == NULL;
+    return false;
+}
+
+void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char *bundle, struct look *out)
+{
+    const struct str_list none = {0}, *masked = spec->linux_ != NULL ? &spec->linux_->masked_paths : &none;
+    struct look_mount *mounts = ARENA_ARRAY(a, spec->mounts.count + masked->count, struct look_mount);
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        const struct spec_mount *mount = &spec->mounts.items[i];
+        bool recursive = has_option(mount, "rbind");
+        bool bind = recursive || str_eq(mount->type, "bind") || has_option(mount, "bind");
+        mounts[i] =
+            (struct look_mount){.destination = path_clean(a, mount->destination), .recursive = recursive};
+        if (bind && mount->source != NULL)
+            mounts[i].source = path_join(a, bundle, mount->source);
+    }
+    *out = (struct look){rootfs, mounts, spec->mounts.count};
+    for (size_t i = 0; i < masked->count; i++) {
+        const char *path = path_clean(a, masked->items[i]);
+        if (!is_hidden(out, path))
+            mounts[out->count++] = (struct look_mount){.destination = path};
+    }
+}
+
+/* Open a path without links on its way: -ELOOP when there is one, at its end too unless flags say O_NOFOLLOW
+ * and O_PATH. */
+static int open_straight(const struct look *look, const char *path, int flags)
+{
+    for (size_t i = look->count; i > 0; i--) { /* the last one is on top */
+        const struct look_mount *mount = &look->mounts[i - 1];
+        const char *inside = beneath(path, mount->destination);
+        if (inside == NULL)
+            continue;
+        if (mount->source == NULL)
+            return -EXDEV;
+        bool itself = *inside == '\0'; /* it may be a file */
+        cleanup_fd int source = open(mount->source, (itself ? flags & ~O_NOFOLLOW : O_PATH) | O_CLOEXEC);
+        if (source < 0)
+            return -errno;
+        return itself ? fd_steal(&source) : path_open_in_root_nosymlink(source, inside, flags, 0);
+    }
+    return path_open_in_root_nosymlink(look->root, path, flags, 0);
+}
+
+/* Does it lead to a mount point? Such directories are made where they are missing, in a new tmpfs too. */
+static bool is_on_the_way(const struct look *look, const char *path)
+{
+    for (size_t i = 0; i < look->count; i++)
+        if (beneath(look->mounts[i].destination, path) != NULL)
+            return true;
+    return false;
+}
+
+/* Read a link; 0 when it is none. */
+static ssize_t read_link(const struct look *look, const char *path, char *target, size_t size)
+{
+    cleanup_fd int fd = open_straight(look, path, O_PATH | O_NOFOLLOW);
+    if (fd < 0)
+        return (fd == -ENOENT || fd == -EXDEV) && is_on_the_way(look, path) ? 0 : fd;
+    ssize_t n = readlinkat(fd, "", target, size);
+    if (n < 0)
+        return errno == EINVAL || errno == ENOENT ? 0 : -errno;
+    return (size_t)n < size ? n : -ENAMETOOLONG;
+}
+
+/* Append a component to a path without links; false when it gets too long. */
+static bool step(char *path, size_t end, const char *name, size_t length)
+{
+    if (end + 1 + length >= PATH_MAX)
+        return false;
+    path[end] = '/';
+    memcpy(path + end + 1, name, length);
+    path[end + 1 + length] = '\0';
+    return true;
+}
+
+/* The path without links, in `done`; both are of PATH_MAX bytes. What comes behind something that does not
+ * exist is -ENOENT. */
+static int resolve(const struct look *look, char *todo, char *done)
+{
+    char target[PATH_MAX], joined[PATH_MAX];
+    const char *p = todo;
+    unsigned links = 0;
+    done[0] = '\0';
+    for (;;) {
+        p += strspn(p, "/");
+        size_t length = strcspn(p, "/"), end = strlen(done);
+        if (length == 0)
+            return 0;
+        const char *name = p;
+        p += length;
+        if (length == 1 && name[0] == '.')
+            continue;
+        if (length == 2 && strncmp(name, "..", 2) == 0) {
+            char *last = strrchr(done, '/');
+            if (last != NULL)
+                *last = '\0';
+            continue;
+        }
+        if (!step(done, end, name, length))
+            return -ENAMETOOLONG;
+        ssize_t n = read_link(look, done, target, sizeof(target));
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            continue;
+        if (++links > MAX_LINKS)
+            return -ELOOP;
+        done[target[0] == '/' ? 0 : end] = '\0';
+        if (snprintf(joined, sizeof(joined), "%.*s%s", (int)n, target, p) >= (int)sizeof(joined))
+            return -ENAMETOOLONG;
+        memcpy(todo, joined, strlen(joined) + 1);
+        p = todo;
+    }
+}
+
+int look_open(const struct look *look, const char *path, int flags)
+{
+    if (look->count == 0)
+        return path_open_in_root(look->root, path, flags, 0);
+    int fd = open_straight(look, path, flags);
+    if (fd != -ELOOP)
+        return fd;
+    char todo[PATH_MAX], done[PATH_MAX];
+    int ret = path_copy(todo, path);
+    if (ret < 0)
+        return ret;
+    ret = resolve(look, todo, done);
+    return ret < 0 ? ret : open_straight(look, done[0] != '\0' ? done : "/", flags);
+}
+
+bool look_is_mounted(const struct look *look, const char *directory, const char *name)
+{
+    for (size_t i = 0; i < look->count; i++) {
+        const char *rest = beneath(look->mounts[i].destination, directory);
+        if (rest != NULL && beneath(rest + strspn(rest, "/"), name) != NULL)
+            return true;
+    }
+    return false;
+}
+
+bool look_has_mounts(const struct look *look, const char *directory)
+{
+    for (size_t i = 0; i < look->count; i++) {
+        const char *rest = beneath(look->mounts[i].destination, directory);
+        if (rest != NULL && rest[strspn(rest, "/")] != '\0')
+            return true;
+    }
+    return false;
+}
+
+/* Made for each container: no file of a snapshot lies there (ELSEWHERE in agent/bootstrap.py). Where the
+ * program lies its first process looks by itself. */
+static bool is_elsewhere(const char *destination)
+{
+    return str_eq(destination, "/dev/shm") || str_eq(destination, "/dev/mqueue");
+}
+
+bool look_is_exact(const struct look *look)
+{
+    for (size_t i = 0; i < look->count; i++) {
+        const struct look_mount *mount = &look->mounts[i];
+        struct look before = {look->root, look->mounts, i};
+        struct stat st;
+        cleanup_fd int there = open_straight(&before, mount->destination, O_PATH);
+        if (there == -ELOOP)
+            return false;
+        /* What is mounted beneath its source is not seen in the container. Podman mounts /dev/shm so. */
+        if (mount->source != NULL && !mount->recursive && !is_elsewhere(mount->destination) &&
+            (stat(mount->source, &st) < 0 || S_ISDIR(st.st_mode)))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,74 @@
+/* Write header and tables of a snapshot (warm/snapshot/snapshot.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "warm/snapshot/snapshot.h"
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* The next table begins at *end, which moves on. */
+static void place(struct image_table *table, uint64_t *end, size_t count, size_t element)
+{
+    *table = (struct image_table){.offset = *end, .count = count};
+    *end = round_up(*end + count * element, sizeof(uint64_t));
+}
+
+static void put(char *buffer, const struct image_table *table, const void *data, size_t element)
+{
+    if (table->count > 0)
+        memcpy(buffer + table->offset, data, table->count * element);
+}
+
+static void lay_out(struct image_parts *parts, uint64_t page)
+{
+    struct image_header *h = &parts->header;
+    uint64_t end = sizeof(*h);
+    place(&h->areas, &end, parts->area_count, sizeof(*parts->areas));
+    place(&h->runs, &end, parts->run_count, sizeof(*parts->runs));
+    place(&h->files, &end, parts->file_count, sizeof(*parts->files));
+    place(&h->writes, &end, parts->write_count, sizeof(*parts->writes));
+    place(&h->strings, &end, parts->strings_size, 1);
+    place(&h->meta, &end, parts->meta_size, 1);
+    h->tables_size = round_up(end, page);
+    uint64_t offset = h->tables_size;
+    for (size_t i = 0; i < parts->run_count; i++) {
+        parts->runs[i].offset = offset;
+        offset += parts->runs[i].pages * page;
+    }
+    h->size = offset;
+}
+
+int image_write(int fd, struct image_parts *parts, struct error *err)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct image_header *h = &parts->header;
+    h->magic = IMAGE_MAGIC;
+    h->format = IMAGE_VERSION;
+    h->page_size = (uint32_t)page;
+    lay_out(parts, page);
+    cleanup_free char *buffer = calloc(1, h->tables_size);
+    if (buffer == NULL)
+        return error_set(err, -ENOMEM, "write the snapshot");
+    put(buffer, &h->areas, parts->areas, sizeof(*parts->areas));
+    put(buffer, &h->runs, parts->runs, sizeof(*parts->runs));
+    put(buffer, &h->files, parts->files, sizeof(*parts->files));
+    put(buffer, &h->writes, parts->writes, sizeof(*parts->writes));
+    put(buffer, &h->strings, parts->strings, 1);
+    put(buffer, &h->meta, parts->meta, 1);
+    memcpy(buffer, h, sizeof(*h));
+    h->checksum = image_checksum(buffer, h->tables_size);
+    memcpy(buffer, h, sizeof(*h));
+    if (ftruncate(fd, (off_t)h->size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return error_set(err, -errno, "write the snapshot");
+    int ret = io_write_full(fd, buffer, h->tables_size);
+    return ret < 0 ? error_set(err, ret, "write the snapshot") : 0;
+}

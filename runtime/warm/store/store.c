@@ -1,0 +1,394 @@
+/* One key's way through the store. Nothing is synced to the disk: a key holds the id of the boot, so that
+ * after a crash no image is used again, and until then what was written is what is read. */
+#include "warm/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "warm/config.h"
+#include "warm/manifest/manifest.h"
+#include "warm/store/files.h"
+
+#define ROOT_PATH "/var/lib/pysbx-runtime/warm"
+
+const char *store_path(struct arena *a, bool root_of_host)
+{
+    if (root_of_host)
+        return ROOT_PATH;
+    const char *data = secure_getenv("XDG_DATA_HOME");
+    const char *home = secure_getenv("HOME");
+    if (data != NULL && data[0] == '/')
+        return path_join(a, data, "pysbx-runtime/warm");
+    return home != NULL && home[0] == '/' ? path_join(a, home, ".local/share/pysbx-runtime/warm") : NULL;
+}
+
+static int make_directory(const char *path, struct error *err)
+{
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int dir = root < 0 ? -errno : path_mkdir_in_root(root, path, 0700);
+    return dir < 0 ? error_set(err, dir, "make the directory of snapshots '%s'", path) : 0;
+}
+
+/* Snapshots of earlier versions hold the environment of the container that made them. Without that file there
+ * may be some. */
+static int remove_earlier(const struct store *store, struct error *err)
+{
+    struct arena a = {0};
+    const struct store_limits everything = {.all = true};
+    if (faccessat(store->dir, STORE_FORMAT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if (RETRY(flock(store->dir, LOCK_EX)) < 0)
+        return error_set(err, -errno, "lock the directory of snapshots '%s'", store->path);
+    int ret = 0;
+    if (faccessat(store->dir, STORE_FORMAT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+        ret = store_prune(&a, store, &everything, NULL, NULL, err);
+        if (ret == 0 && (ret = io_create_file_at(store->dir, STORE_FORMAT_FILE, "", 0, 0600)) < 0)
+            error_set(err, ret, "make '%s/" STORE_FORMAT_FILE "'", store->path);
+    }
+    flock(store->dir, LOCK_UN);
+    arena_free(&a);
+    return ret;
+}
+
+int store_open(const char *path, bool create, struct store *out, struct error *err)
+{
+    struct stat st;
+    cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 && errno == ENOENT && create) {
+        int ret = make_directory(path, err);
+        if (ret < 0)
+            return ret;
+        dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (dir < 0 || fstat(dir, &st) < 0)
+        return error_set(err, -errno, "open the directory of snapshots '%s'", path);
+    if (st.st_uid != geteuid())
+        return error_text(err, -EPERM, "the directory of snapshots '%s' belongs to user %u, not to %u", path,
+                          st.st_uid, geteuid());
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return error_text(err, -EPERM,
+                          "the directory of snapshots '%s' is open to others: its mode is %04o (chmod 0700)",
+                          path, st.st_mode & 07777);
+    struct store store = {path, dir};
+    int ret = create ? remove_earlier(&store, err) : 0;
+    if (ret < 0)
+        return ret;
+    *out = (struct store){path, fd_steal(&dir)};
+    return 0;
+}
+
+void store_close(struct store *store)
+{
+    fd_close(&store->dir);
+}
+
+#define MAKE_ROOM "'pysbx-runtime warm prune --all' makes room, maxSize in warm.json bounds what is kept"
+static const struct {
+    int code;
+    const char *advice;
+} advices[] = {
+    {ENOSPC, MAKE_ROOM},
+    {EDQUOT, MAKE_ROOM},
+    {EFBIG, "where maxSize in warm.json is the bound, raise it, or preload less"},
+};
+
+int store_advise(const char *path, struct error *err)
+{
+    char text[ERROR_TEXT_MAX];
+    for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+        if (err->code == -advices[i].code) {
+            memcpy(text, err->text, sizeof(text));
+            return error_text(err, err->code, "%s (in '%s'; %s)", text, path, advices[i].advice);
+        }
+    return err->code;
+}
+
+/* Open image and manifest of `name`. -ENOENT: there is none that is the caller's own. */
+static int open_image(struct arena *a, const struct store *store, const char *name, struct store_slot *slot,
+                      struct stat *st, struct error *err)
+{
+    cleanup_fd int fd = openat(store->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "snapshot '%s'", name);
+    if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_uid != geteuid())
+        return error_text(err, -EUCLEAN, "snapshot '%s' is not a file of the caller's own", name);
+    int ret = image_open(fd, &slot->mapped, err);
+    if (ret < 0)
+        return error_wrap(err, "snapshot '%s'", name);
+    ret = manifest_open(a, slot->mapped.meta, slot->mapped.meta_size, &slot->manifest, err);
+    if (ret < 0) {
+        image_close(&slot->mapped);
+        return error_wrap(err, "snapshot '%s'", name);
+    }
+    slot->image = fd_steal(&fd);
+    return 0;
+}
+
+static void close_image(struct store_slot *slot)
+{
+    image_close(&slot->mapped);
+    fd_close(&slot->image);
+    slot->manifest = NULL;
+}
+
+static bool same_key(const struct store_slot *slot, const struct warm_key *key)
+{
+    struct manifest_facts facts;
+    manifest_describe(slot->manifest, &facts);
+    return facts.key.size == key->size && memcmp(facts.key.text, key->text, key->size) == 0;
+}
+
+/* Seconds since the file was written; a clock that was set back makes everything old. By the exact clock:
+ * that of time(2) is a tick behind, and from Linux 6.13 on a file may be newer than that. */
+static int64_t age(const struct stat *st)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t seconds = (int64_t)now.tv_sec - st->st_mtim.tv_sec;
+    return seconds >= 0 ? seconds : INT64_MAX;
+}
+
+enum state { STATE_FRESH, STATE_NONE, STATE_EXPIRED };
+
+/* Why a snapshot is not to be used any more, or NULL. */
+static const char *expiry(struct arena *a, const struct store *store, const struct store_question *q,
+                          const struct stat *image)
+{
+    struct stat st;
+    if (age(image) > q->config->max_age)
+        return "the snapshot is too old";
+    if (store_file_stat(store, q->key->name, STORE_USES, &st) && (uint64_t)st.st_size >= q->config->max_uses)
+        return "the snapshot was used too often";
+    if (age(image) < q->config->retry_after && !q->force)
+        return NULL;
+    const char *stale = store_file_text(a, store, q->key->name, STORE_STALE);
+    return stale != NULL ? arena_printf(a, "the snapshot does not fit any more: %s", stale) : NULL;
+}
+
+static enum state find(struct arena *a, const struct store *store, const struct store_question *q,
+                       struct store_slot *slot)
+{
+    struct error reason = {0};
+    struct stat st;
+    int ret = open_image(a, store, q->key->name, slot, &st, &reason);
+    if (ret < 0 && ret != -ENOENT)
+        log_debug("%s", reason.text);
+    if (ret < 0) {
+        slot->reason = ret == -ENOENT ? "there is no snapshot yet" : "the snapshot is damaged";
+        return STATE_NONE;
+    }
+    slot->reason = same_key(slot, q->key) ? expiry(a, store, q, &st) : "another key has the name of this one";
+    if (slot->reason == NULL)
+        return STATE_FRESH;
+    close_image(slot);
+    return STATE_EXPIRED;
+}
+
+/* A reason not to make the snapshot now, or NULL. */
+static const char *forbidden(struct arena *a, const struct store *store, const struct store_question *q,
+                             enum state state, const char *why)
+{
+    struct stat st;
+    if (q->force)
+        return NULL;
+    if (state == STATE_EXPIRED && !q->config->rebuild_expired)
+        return why;
+    if (store_file_stat(store, q->key->name, STORE_FAILED, &st) && age(&st) < q->config->retry_after) {
+        const char *reason = store_file_text(a, store, q->key->name, STORE_FAILED);
+        return arena_printf(a,
+                            "the snapshot could not be made, and is not tried again for %" PRIu32
+                            " s (retryAfter in warm.json): %s",
+                            q->config->retry_after,
+                            reason != NULL && reason[0] != '\0' ? reason : "no reason is on record");
+    }
+    bool first = q->bare && q->config->second_run && state == STATE_NONE &&
+                 !store_file_stat(store, q->key->name, STORE_SEEN, &st);
+    if (first && !q->look)
+        store_file_note(store, q->key->name, STORE_SEEN, "");
+    return first ? "the first run of a bare interpreter makes no snapshot" : NULL;
+}
+
+/* The lock is held: open an empty file, in the place of what a killed one has left. */
+static int begin(const struct store *store, struct store_slot *slot, struct error *err)
+{
+    char name[STORE_FILE_NAME_SIZE];
+    store_file_remove(store, slot->name, STORE_NEW);
+    slot->out = openat(store->dir, store_file_name(slot->name, STORE_NEW, name),
+                       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (slot->out >= 0)
+        return 0;
+    int ret = error_set(err, -errno, "make '%s/%s'", store->path, name);
+    store_unlock(store, slot->name, &slot->lock);
+    return ret;
+}
+
+static int cold(struct store_slot *slot, const char *reason)
+{
+    slot->answer = STORE_COLD;
+    slot->reason = reason;
+    return 0;
+}
+
+int store_ask(struct arena *a, const struct store *store, const struct store_question *q,
+              struct store_slot *slot, struct error *err)
+{
+    *slot = (struct store_slot){.answer = STORE_READY, .image = -1, .lock = -1, .out = -1};
+    memcpy(slot->name, q->key->name, sizeof(slot->name));
+    enum state state = find(a, store, q, slot);
+    if (state == STATE_FRESH)
+        return 0;
+    const char *no = forbidden(a, store, q, state, slot->reason);
+    if (no != NULL)
+        return cold(slot, no);
+    slot->answer = STORE_BUILD;
+    if (q->look)
+        return 0;
+    const char *why = slot->reason;
+    slot->lock = store_lock(store, slot->name, q->config->wait_for_build || q->force);
+    if (slot->lock == -EAGAIN)
+        return cold(slot, "another one is making the snapshot");
+    if (slot->lock < 0)
+        return error_set(err, slot->lock, "lock snapshot '%s' in '%s'", slot->name, store->path);
+    /* Who had the lock before may have made it, or failed. */
+    no = NULL;
+    if (find(a, store, q, slot) == STATE_FRESH)
+        slot->answer = STORE_READY;
+    else
+        no = forbidden(a, store, q, state, why);
+    if (slot->answer == STORE_BUILD && no == NULL) {
+        slot->reason = why;
+        return begin(store, slot, err);
+    }
+    store_unlock(store, slot->name, &slot->lock);
+    return no != NULL ? cold(slot, no) : 0;
+}
+
+/* The checksum first: an image never stands without it. */
+static int write_sum(const struct store *store, const struct store_slot *slot)
+{
+    char name[STORE_FILE_NAME_SIZE], text[32];
+    uint64_t sum;
+    int ret = store_file_sum(slot->out, &sum);
+    if (ret < 0)
+        return ret;
+    int length = snprintf(text, sizeof(text), "%016" PRIx64 "\n", sum);
+    return io_replace_file_at(store->dir, store_file_name(slot->name, STORE_SUM, name), text, (size_t)length,
+                              0600);
+}
+
+int store_commit(const struct store *store, const struct warm_config *config, struct store_slot *slot,
+                 struct error *err)
+{
+    static const enum store_file outdated[] = {STORE_USES, STORE_STALE, STORE_FAILED, STORE_SEEN};
+    char name[STORE_FILE_NAME_SIZE];
+    int ret = fchmod(slot->out, 0400) < 0 ? -errno : write_sum(store, slot);
+    if (ret == 0 &&
+        renameat(store->dir, store_file_name(slot->name, STORE_NEW, name), store->dir, slot->name) < 0)
+        ret = -errno;
+    if (ret < 0) {
+        error_set(err, ret, "store snapshot '%s' in '%s'", slot->name, store->path);
+        store_release(store, slot);
+        return ret;
+    }
+    for (size_t i = 0; i < sizeof(outdated) / sizeof(outdated[0]); i++)
+        store_file_remove(store, slot->name, outdated[i]);
+    fd_close(&slot->out);
+    store_unlock(store, slot->name, &slot->lock);
+    struct arena a = {0};
+    struct error ignored = {0};
+    struct store_limits limits = {
+        .max_age = config->max_age, .max_uses = config->max_uses, .max_size = config->max_size};
+    if (store_prune(&a, store, &limits, slot->name, NULL, &ignored) < 0)
+        log_debug("%s", ignored.text);
+    arena_free(&a);
+    return 0;
+}
+
+static void drop_output(const struct store *store, struct store_slot *slot)
+{
+    if (slot->out >= 0)
+        store_file_remove(store, slot->name, STORE_NEW);
+    fd_close(&slot->out);
+}
+
+/* Reasons quote names that a container has chosen, and are printed. */
+static void note_reason(const struct store *store, const char *name, enum store_file file, const char *reason)
+{
+    struct arena a = {0};
+    store_file_note(store, name, file, str_printable(&a, reason));
+    arena_free(&a);
+}
+
+void store_fail(const struct store *store, struct store_slot *slot, const char *reason)
+{
+    drop_output(store, slot); /* first: the disk may be full */
+    note_reason(store, slot->name, STORE_FAILED, reason);
+    store_release(store, slot);
+}
+
+void store_mark_stale(const struct store *store, const char *name, const char *reason)
+{
+    note_reason(store, name, STORE_STALE, reason);
+}
+
+void store_count_use(const struct store *store, const char *name)
+{
+    char file[STORE_FILE_NAME_SIZE];
+    cleanup_fd int fd = openat(store->dir, store_file_name(name, STORE_USES, file),
+                               O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)io_write_full(fd, "", 1);
+}
+
+void store_release(const struct store *store, struct store_slot *slot)
+{
+    close_image(slot);
+    drop_output(store, slot);
+    store_unlock(store, slot->name, &slot->lock);
+}
+
+static int compare_sum(struct arena *a, const struct store *store, const char *name, int image,
+                       struct error *err)
+{
+    uint64_t sum;
+    const char *text = store_file_text(a, store, name, STORE_SUM);
+    int ret = store_file_sum(image, &sum);
+    if (ret < 0)
+        return error_set(err, ret, "read snapshot '%s'", name);
+    if (text == NULL || !str_eq(text, arena_printf(a, "%016" PRIx64 "\n", sum)))
+        return error_text(err, -EUCLEAN, "snapshot '%s' does not have its checksum", name);
+    return 0;
+}
+
+int store_open_item(struct arena *a, const struct store *store, const char *name, bool pages,
+                    struct store_slot *slot, struct error *err)
+{
+    char key[KEY_NAME_SIZE];
+    enum store_file file;
+    struct stat st;
+    *slot = (struct store_slot){.answer = STORE_READY, .image = -1, .lock = -1, .out = -1};
+    if (!store_file_parse(name, key, &file) || file != STORE_IMAGE)
+        return error_text(err, -ENOENT, "'%.64s' is no key of a snapshot", name);
+    memcpy(slot->name, key, sizeof(slot->name));
+    int ret = open_image(a, store, key, slot, &st, err);
+    if (ret == 0 && pages)
+        ret = compare_sum(a, store, key, slot->image, err);
+    if (ret < 0)
+        close_image(slot);
+    return ret;
+}
