@@ -87,12 +87,14 @@ all: $(PROGRAMS) ## build the runtime
 $(lastword $(PROGRAMS)): $(OBJECTS) $(BUILD)/linked
 	$(call quiet,LD)$(CC) $(ALL_LDFLAGS) -o $@ $(OBJECTS) $(LDLIBS)
 
+# The tables of functions that a child calls through a pointer, which the linker does not see: container/launch.h.
+LAUNCHES    := restore_child refuse_child observed_child
 STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
               -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name 2>/dev/null) -Wl,--end-group $(MUSL)/crtn.o
 ifdef STATIC
 # What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
-	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish,--print-gc-sections -o $@.elf 2>$@ || \
+	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish $(LAUNCHES:%=-Wl,--undefined=%) -Wl,--print-gc-sections -o $@.elf 2>$@ || \
 	    { grep -v 'removing unused section' $@; rm $@; exit 1; }
 	@rm $@.elf
 
@@ -172,7 +174,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '
 $(BUILD)/compiled: FORCE | $(BUILD)/complete
 	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(AGENT_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
 $(BUILD)/linked: FORCE
-	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS)')
+	$(call write_if_changed,'$(CC) $(ALL_LDFLAGS) $(OBJECTS) $(LDLIBS) $(MUSL) $(STATIC_LDFLAGS) $(LAUNCHES)')
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 

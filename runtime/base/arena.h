@@ -20,6 +20,7 @@ char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void arena_free(struct arena *a);
+#define cleanup_arena __attribute__((cleanup(arena_free)))
 /* Overwrite all that is in it, for a process that must not know it any more; the arena is not used again. */
 void arena_wipe(struct arena *a);
 

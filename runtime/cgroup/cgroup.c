@@ -91,6 +91,12 @@ int cgroup_destroy(const struct cgroup_ref *ref, struct error *err)
     return 0;
 }
 
+void cgroup_discard(const struct cgroup_ref *ref)
+{
+    if (ref->manager == CGROUP_MANAGER_CGROUPFS)
+        cgroup_fs_discard(ref);
+}
+
 int cgroup_open(const struct cgroup_ref *ref, const char *sub, struct error *err)
 {
     if (ref->manager == CGROUP_MANAGER_DISABLED || ref->mount == NULL)

@@ -113,6 +113,10 @@ int cgroup_confine(const struct cgroup_ref *ref, int program, struct error *err)
  * would not die. */
 int cgroup_destroy(const struct cgroup_ref *ref, struct error *err);
 
+/* It is not known whether the runtime made the cgroup before it was killed. Remove it if it holds no process
+ * and no cgroup; else it is in use by another container. A scope of systemd ends with its last process. */
+void cgroup_discard(const struct cgroup_ref *ref);
+
 /* Directory of the cgroup (O_PATH), for CLONE_INTO_CGROUP of exec; `sub`, when not NULL, is a path that stays
  * beneath it. Descriptor or negative errno; -ENOENT when the cgroup is gone, -ENOTSUP when the container has
  * none (so do all functions below that need one). */

@@ -217,3 +217,10 @@ int cgroup_fs_destroy(const struct cgroup_ref *ref, struct error *err)
     ret = remove_directory(name, dirfd);
     return ret < 0 ? error_set(err, ret, "remove cgroup '%s'", name) : 0;
 }
+
+void cgroup_fs_discard(const struct cgroup_ref *ref)
+{
+    char name[PATH_MAX];
+    if (!is_nowhere(ref) && snprintf(name, sizeof(name), "%s%s", ref->mount, ref->path) < (int)sizeof(name))
+        (void)rmdir(name);
+}

@@ -15,7 +15,11 @@ int cgroup_fs_create(const struct cgroup_plan *plan, int *dirfd, struct error *e
 /* cgroup_destroy for this manager. */
 int cgroup_fs_destroy(const struct cgroup_ref *ref, struct error *err);
 
-/* The first half of it: kill the processes in ref->path and beneath and wait until they have ended. */
+/* cgroup_discard for this manager. */
+void cgroup_fs_discard(const struct cgroup_ref *ref);
+
+/* The first half of cgroup_fs_destroy: kill the processes in ref->path and beneath and wait until they have
+ * ended. */
 int cgroup_fs_empty(const struct cgroup_ref *ref, struct error *err);
 
 /* Write limits and ownership into the cgroup open at dirfd; controllers are enabled from the

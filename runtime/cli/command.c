@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cli/output.h"
 #include "cli/version.h"
-#include "container/lifecycle.h"
+#include "container/options.h"
 
 struct global_options {
     const char *root;

@@ -4,7 +4,8 @@
 
 #include "cli/commands.h"
 #include "cli/listen_fds.h"
-#include "container/lifecycle.h"
+#include "container/options.h"
+#include "prewarm/commands.h"
 
 #define AT(field) offsetof(struct create_options, field)
 #define COMMON_OPTIONS                                                                                       \
@@ -70,12 +71,12 @@ static struct create_options *complete(const struct invocation *invocation, stru
 
 static int run_create(struct invocation *invocation, void *values, struct error *err)
 {
-    return container_create(invocation->runtime, complete(invocation, values), err);
+    return prewarm_create(invocation->runtime, complete(invocation, values), err);
 }
 
 static int run_run(struct invocation *invocation, void *values, struct error *err)
 {
-    return container_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
+    return prewarm_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
 }
 
 const struct command command_create = {

@@ -16,6 +16,7 @@
 #include "cli/interval.h"
 #include "cli/output.h"
 #include "container/lifecycle.h"
+#include "container/lookup.h"
 
 struct events_values {
     bool stats;

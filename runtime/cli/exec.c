@@ -9,7 +9,7 @@
 #include "cli/exec_process.h"
 #include "cli/input.h"
 #include "cli/listen_fds.h"
-#include "container/lifecycle.h"
+#include "prewarm/commands.h"
 #include "spec/spec.h"
 
 struct exec_values {
@@ -100,7 +100,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
                                          : use_options(invocation, exec, err);
     if (ret < 0)
         return ret;
-    return container_exec(invocation->runtime, &exec->exec, &invocation->exit_code, err);
+    return prewarm_exec(invocation->runtime, &exec->exec, &invocation->exit_code, err);
 }
 
 const struct command command_exec = {

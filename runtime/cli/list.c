@@ -9,7 +9,7 @@
 #include "base/libraries.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "container/lifecycle.h"
+#include "container/lookup.h"
 
 struct list_values {
     bool quiet;

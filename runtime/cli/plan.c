@@ -4,7 +4,7 @@
 #include "base/json_out.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "container/lifecycle.h"
+#include "prewarm/commands.h"
 
 static const struct option options[] = {
     {"bundle", 'b', OPTION_STRING, offsetof(struct create_options, bundle), "DIR",
@@ -24,7 +24,7 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     if (create->config == NULL)
         create->config = "config.json";
     cleanup_json_out struct json_out *out = json_out_new(true);
-    int ret = container_plan(invocation->runtime, create, out, err);
+    int ret = prewarm_plan(invocation->runtime, create, out, err);
     return ret < 0 ? ret : output_json(out, err);
 }
 

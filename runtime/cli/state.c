@@ -3,7 +3,7 @@
 #include "base/json_out.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "container/lifecycle.h"
+#include "container/lookup.h"
 
 static int run(struct invocation *invocation, void *values, struct error *err)
 {

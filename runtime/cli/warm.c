@@ -10,10 +10,9 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/warm.h"
-#include "container/warm_show.h"
-#include "container/warm_start.h"
-#include "warm/config.h"
-#include "warm/store/files.h"
+#include "prewarm/commands.h"
+#include "prewarm/show.h"
+#include "prewarm/upkeep.h"
 
 /* What the container is called whose snapshot is made or compared; it is never made itself. */
 #define CONTAINER_ID "warm"
@@ -29,7 +28,7 @@ void warm_complete(struct create_options *create)
 
 int warm_open_store(struct arena *a, struct store *store, bool *there, struct error *err)
 {
-    int ret = warm_show_store(a, store, err);
+    int ret = show_store(a, store, err);
     *there = ret == 0;
     return ret == -ENOENT ? 0 : ret;
 }
@@ -47,7 +46,7 @@ static int run_build(struct invocation *invocation, void *values, struct error *
 {
     struct create_options *create = values;
     warm_complete(create);
-    return container_warm_build(invocation->runtime, create, err);
+    return prewarm_build(invocation->runtime, create, err);
 }
 
 /* save */
@@ -61,19 +60,10 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
     if (ret < 0 || pid == 0)
         return error_text(err, -EINVAL, "'%s' is not a process id", args[1]);
     const struct save_options save = {.id = args[0], .pid = (pid_t)pid, .file = args[2]};
-    return container_save(invocation->runtime, &save, err);
+    return prewarm_save(invocation->runtime, &save, err);
 }
 
 /* verify */
-
-static int verify_one(struct arena *a, const struct store *store, const char *key, struct error *err)
-{
-    struct store_slot slot;
-    int ret = store_open_item(a, store, key, true, &slot, err);
-    if (ret == 0)
-        store_release(store, &slot);
-    return ret;
-}
 
 /* Every snapshot is looked at; the damaged ones are listed, and counted in the error. One that has gone since
  * the list was made is no damage. */
@@ -84,7 +74,7 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
     int ret = store_list(a, store, &items, &count, err);
     for (size_t i = 0; ret == 0 && i < count; i++) {
         struct error reason = {0};
-        int found = verify_one(a, store, items[i].name, &reason);
+        int found = upkeep_verify(a, store, items[i].name, &reason);
         if (found == 0 || found == -ENOENT)
             continue;
         damaged++;
@@ -110,82 +100,28 @@ static int run_verify(struct invocation *invocation, void *values, struct error 
         return err->code;
     if (ret < 0 || !there)
         return ret;
-    ret = key != NULL ? verify_one(a, &store, key, err) : verify_all(a, &store, err);
+    ret = key != NULL ? upkeep_verify(a, &store, key, err) : verify_all(a, &store, err);
     store_close(&store);
     return ret;
 }
 
 /* prune */
 
-struct prune_values {
-    bool all;
-    struct opt_i64 max_size, older_than;
-};
-
 static const struct option prune_options[] = {
-    {"all", 'a', OPTION_FLAG, offsetof(struct prune_values, all), NULL, "remove every snapshot", NULL},
-    {"max-size", 0, OPTION_SIZE, offsetof(struct prune_values, max_size), "BYTES",
+    {"all", 'a', OPTION_FLAG, offsetof(struct prune_request, all), NULL, "remove every snapshot", NULL},
+    {"max-size", 0, OPTION_SIZE, offsetof(struct prune_request, max_size), "BYTES",
      "keep at most this, of the snapshots used last (default: maxSize of warm.json)", NULL},
-    {"older-than", 0, OPTION_INTEGER, offsetof(struct prune_values, older_than), "SECONDS",
+    {"older-than", 0, OPTION_INTEGER, offsetof(struct prune_request, older_than), "SECONDS",
      "remove older snapshots (default: maxAge of warm.json)", NULL},
     {0},
 };
 
-static int limits_of(struct arena *a, const struct prune_values *prune, struct store_limits *out,
-                     struct error *err)
-{
-    struct warm_config config;
-    int root_of_host = warm_root_of_host(err);
-    int ret = root_of_host < 0 ? root_of_host : warm_config_read(a, NULL, root_of_host, &config, err);
-    if (ret < 0)
-        return ret;
-    *out = (struct store_limits){.max_age = config.max_age,
-                                 .max_uses = config.max_uses,
-                                 .max_size = config.max_size,
-                                 .all = prune->all,
-                                 .damaged = true};
-    if (prune->older_than.set) {
-        if (prune->older_than.value < 0 || prune->older_than.value > UINT32_MAX)
-            return error_text(err, -EINVAL, "--older-than: '%" PRId64 "' is no number of seconds",
-                              prune->older_than.value);
-        out->max_age = (uint32_t)prune->older_than.value;
-    }
-    if (prune->max_size.set)
-        out->max_size = prune->max_size.value < 0 ? UINT64_MAX : (uint64_t)prune->max_size.value;
-    return 0;
-}
-
-static int remove_one(const struct store *store, const char *key, struct error *err)
-{
-    char name[KEY_NAME_SIZE];
-    enum store_file file;
-    struct stat st;
-    if (!store_file_parse(key, name, &file) || file != STORE_IMAGE ||
-        !store_file_stat(store, key, STORE_IMAGE, &st))
-        return error_text(err, -ENOENT, "there is no snapshot '%s'", key);
-    return store_remove(store, key, err);
-}
-
 static int run_prune(struct invocation *invocation, void *values, struct error *err)
 {
-    struct arena *a = invocation->arena;
-    struct store_limits limits;
-    struct store store = {.dir = -1};
-    size_t removed = 0;
-    bool there = false;
-    int ret = limits_of(a, values, &limits, err);
-    if (ret == 0)
-        ret = warm_open_store(a, &store, &there, err);
-    if (ret < 0)
-        return ret;
-    if (invocation->count > 0) {
-        ret = there ? remove_one(&store, invocation->args[0], err)
-                    : error_text(err, -ENOENT, "there is no snapshot '%s'", invocation->args[0]);
-        removed = ret == 0;
-    } else if (there) {
-        ret = store_prune(a, &store, &limits, NULL, &removed, err);
-    }
-    store_close(&store);
+    struct prune_request *request = values;
+    size_t removed;
+    request->key = invocation->count > 0 ? invocation->args[0] : NULL;
+    int ret = upkeep_prune(invocation->arena, request, &removed, err);
     if (ret < 0)
         return ret;
     printf("%zu removed\n", removed);
@@ -225,7 +161,7 @@ static const struct command command_prune = {
     .arguments = "[KEY]",
     .summary = "remove one snapshot, or all that are too old, used too often, damaged or too large",
     .options = prune_options,
-    .values_size = sizeof(struct prune_values),
+    .values_size = sizeof(struct prune_request),
     .max_args = 1,
     .run = run_prune,
 };

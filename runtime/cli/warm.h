@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "cli/command.h"
-#include "container/lifecycle.h"
+#include "container/options.h"
 
 struct arena;
 struct error;

@@ -12,9 +12,7 @@
 #include "base/str.h"
 #include "cli/output.h"
 #include "cli/warm.h"
-#include "container/warm_show.h"
-#include "warm/manifest/manifest.h"
-#include "warm/store/files.h"
+#include "prewarm/show.h"
 
 /* list */
 
@@ -267,11 +265,11 @@ static int run_show(struct invocation *invocation, void *values, struct error *e
     struct warm_match match;
     if (key == NULL && !compare)
         return error_text(err, -EINVAL, "no snapshot named: give a key, or --bundle DIR");
-    int ret = warm_show_store(a, &store, err);
+    int ret = show_store(a, &store, err);
     if (ret < 0)
         return ret;
     warm_complete(create);
-    ret = compare ? warm_show_match(a, invocation->runtime, create, &store, key, &slot, &match, err)
+    ret = compare ? show_match(a, invocation->runtime, create, &store, key, &slot, &match, err)
                   : store_open_item(a, &store, key, false, &slot, err);
     if (ret == 0) {
         ret = print_snapshot(a, &store, &slot, compare ? &match : NULL, err);

@@ -1,28 +1,44 @@
-/* delete: processes, cgroup, resctrl groups, poststop hooks and state, in that order. */
+/* The steps of a deletion, and `delete`. */
+#include "container/delete.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "container/delete.h"
 #include "container/hooks.h"
 #include "container/lifecycle.h"
-#include "container/saved.h"
-#include "container/template.h"
+#include "container/record.h"
+#include "container/record_copies.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/mount/rootfs.h"
 
-/* How long a killed init may take to be gone. */
+/* How long a killed init may take to end. */
 #define KILL_TIMEOUT_MS 10000
 
-static int kill_init(const struct record *record, struct error *err)
+/* Kill the child of a failed creation and wait for it. */
+static int kill_child(const struct deletion *d, struct error *err)
 {
+    siginfo_t info;
+    (void)err;
+    sys_pidfd_send_signal(d->init, SIGKILL, NULL, 0);
+    RETRY(waitid(P_PIDFD, (id_t)d->init, &info, WEXITED));
+    if (d->pid_file != NULL)
+        unlink(d->pid_file);
+    return 0;
+}
+
+static int kill_init(const struct deletion *d, struct error *err)
+{
+    const struct record *record = d->record;
+    if (d->init >= 0)
+        return kill_child(d, err);
     cleanup_fd int pidfd = record_pidfd(record);
     if (pidfd == -ESRCH)
         return 0;
@@ -38,23 +54,19 @@ static int kill_init(const struct record *record, struct error *err)
     return n < 0 ? error_set(err, -errno, "wait for process %d", (int)record->pid) : 0;
 }
 
-static void run_poststop(int dir, const struct record *record)
+static int remove_cgroup(const struct deletion *d, struct error *err)
 {
-    if (!record->has_poststop)
-        return;
-    struct arena a = {0};
-    struct error err = {0};
-    struct spec *spec;
-    struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = record->bundle};
-    if (saved_spec(&a, dir, record, &spec, &err) == 0)
-        hooks_run_all(&spec->hooks.poststop, &run, record);
-    else
-        log_warning("poststop hooks: %s", err.text);
-    arena_free(&a);
+    /* A record names a process only after its cgroup was made. */
+    bool recorded = d->init < 0 && d->record->pid > 0;
+    if (recorded || record_owns_cgroup(d->dir))
+        return cgroup_destroy(&d->record->cgroup, err);
+    cgroup_discard(&d->record->cgroup);
+    return 0;
 }
 
-static int remove_rdt(const struct record *record, struct error *err)
+static int remove_rdt(const struct deletion *d, struct error *err)
 {
+    const struct record *record = d->record;
     if (!record->rdt_made.group && !record->rdt_made.monitor)
         return 0;
     cleanup_fd int root = intelrdt_open(err);
@@ -62,22 +74,59 @@ static int remove_rdt(const struct record *record, struct error *err)
                     : intelrdt_destroy(record->rdt_group, record->rdt_monitor, &record->rdt_made, root, err);
 }
 
-int delete_recorded(int root, int dir, const struct record *record, struct error *err)
+static int detach_root(const struct deletion *d, struct error *err)
 {
-    int ret = kill_init(record, err);
-    if (ret == 0)
-        ret = cgroup_destroy(&record->cgroup, err);
-    if (ret == 0)
-        ret = remove_rdt(record, err);
-    if (ret == 0 && record->chrooted)
-        ret = rootfs_detach(record->rootfs, record->mount_namespace, err);
-    if (ret < 0)
-        return ret;
-    run_poststop(dir, record);
-    return record_remove_dir(root, dir, record->id, err);
+    return d->record->chrooted ? rootfs_detach(d->record->rootfs, d->record->mount_namespace, err) : 0;
 }
 
-/* Not by force only what has no process to lose goes: a container that was created but never started may. */
+/* The specification: a failure after the namespaces exist is followed by destruction and the poststop hooks.
+ */
+static int run_poststop(const struct deletion *d, struct error *err)
+{
+    cleanup_arena struct arena a = {0};
+    struct spec *spec;
+    struct hook_run run = {.kind = "poststop", .status = "stopped", .cwd = d->record->bundle};
+    if (d->poststop != NULL && d->init >= 0)
+        hooks_run_all(d->poststop, &run, d->record);
+    if (d->poststop != NULL || !d->record->has_poststop)
+        return 0;
+    if (saved_spec(&a, d->dir, d->record, &spec, err) < 0)
+        log_warning("poststop hooks: %s", err->text);
+    else
+        hooks_run_all(&spec->hooks.poststop, &run, d->record);
+    return 0;
+}
+
+static int remove_record(const struct deletion *d, struct error *err)
+{
+    return record_remove_dir(d->root, d->dir, d->record->id, err);
+}
+
+static int (*const steps[])(const struct deletion *d, struct error *err) = {
+    kill_init, remove_cgroup, remove_rdt, detach_root, run_poststop, remove_record};
+#define STEP_COUNT (sizeof(steps) / sizeof(steps[0]))
+
+int delete_recorded(int root, int dir, const struct record *record, struct error *err)
+{
+    const struct deletion deletion = {.root = root, .dir = dir, .record = record, .init = -1};
+    for (size_t i = 0; i < STEP_COUNT; i++) {
+        int ret = steps[i](&deletion, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+void delete_failed(const struct deletion *deletion)
+{
+    for (size_t i = 0; i < STEP_COUNT; i++) {
+        struct error err = {0};
+        if (steps[i](deletion, &err) < 0)
+            log_warning("%s", err.text);
+    }
+}
+
+/* Without force, only a container that is stopped, or created and never started, is deleted. */
 static int check_status(int dir, const struct record *record, struct error *err)
 {
     enum status status = record_status(dir, record);
@@ -106,31 +155,31 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     return ret < 0 ? ret : delete_recorded(root, dir, &record, err);
 }
 
-int container_delete(const struct runtime_options *rt, const char *id, bool force, struct error *err)
+/* By id, below the state root of these options; -ENOENT with a text if there is none. */
+static int delete_by_id(const struct runtime_options *rt, const char *id, bool force, struct error *err)
 {
-    struct arena a = {0};
-    int ret = record_check_id(id, err);
-    if (ret == 0) {
-        cleanup_fd int root = record_open_root(record_root(&a, rt->root), false, err);
-        if (root == -ENOENT)
-            ret = error_text(err, root, "container '%s' does not exist", id);
-        else
-            ret = root < 0 ? root : delete_in(&a, root, id, force, err);
-        /* What a runtime that was killed while it made the container's snapshot left. */
-        struct error ignored = {0};
-        if (root >= 0 && force)
-            delete_in(&a, root, template_id(&a, id), true, &ignored);
-    }
-    arena_free(&a);
-    return ret == -ENOENT && force ? 0 : ret;
+    cleanup_arena struct arena a = {0};
+    cleanup_fd int root = record_open_root(record_root(&a, rt->root), false, err);
+    if (root == -ENOENT)
+        return error_text(err, root, "container '%s' does not exist", id);
+    return root < 0 ? root : delete_in(&a, root, id, force, err);
 }
 
-void template_delete(const struct runtime_options *rt, const char *id)
+int container_delete(const struct runtime_options *rt, const char *id, bool force, struct error *err)
 {
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
+    int ret = record_check_id(id, err);
+    if (ret < 0)
+        return ret;
+    ret = delete_by_id(rt, id, force, err);
+    if (!force)
+        return ret;
+    delete_quietly(rt, record_companion_id(&a, id));
+    return ret == -ENOENT ? 0 : ret;
+}
+
+void delete_quietly(const struct runtime_options *rt, const char *id)
+{
     struct error ignored = {0};
-    cleanup_fd int root = record_open_root(record_root(&a, rt->root), false, &ignored);
-    if (root >= 0)
-        delete_in(&a, root, id, true, &ignored);
-    arena_free(&a);
+    (void)delete_by_id(rt, id, true, &ignored);
 }

@@ -1,10 +1,6 @@
-/* exec: one more process in a running container. One clone: the runtime enters only the pid namespace (which
- * counts for its children), the child is born in the container's cgroup and enters the rest.
- *
- * Where the container's processes may trace that child, whatever it does about it (record->watched), nothing
- * is born in the pid namespace before it has nothing that they have not: the child stays outside, does all
- * that a process of exec does, has the filter loaded, and only then clones the one that executes the program,
- * with CLONE_PARENT. It is called apart here. */
+/* The clone, the steps of the child, and what the runtime does meanwhile. */
+#include "container/exec.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -21,37 +17,23 @@
 #include "base/json_out.h"
 #include "base/libraries.h"
 #include "base/sys.h"
-#include "container/exec_plan.h"
 #include "container/finish.h"
+#include "container/launch.h"
 #include "container/pid_file.h"
 #include "container/signals.h"
 #include "container/sync.h"
-#include "container/unseen.h"
+#include "container/tracing.h"
 #include "container/wait.h"
-#include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/intelrdt.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp/notify.h"
 
-static void execution_close(struct execution *x)
-{
-    terminal_release(&x->plan.terminal);
-    warm_start_release(x->warm);
-    seccomp_handover_free(x->handover);
-    fd_close(&x->sync);
-    fd_close(&x->pidfd);
-    fd_close(&x->init);
-    fd_close(&x->lock);
-    fd_close(&x->dir);
-    arena_free(&x->arena);
-}
-
 /* In the child. */
 
-/* Enter namespaces of the container's first process; 0 or a negative errno. The kernel lets only those in who
- * may look into that process, and until it executes its program this is nobody who has no more than the
- * container's user namespace. */
+/* Enter namespaces of the container's first process. The kernel permits that only to a process that may trace
+ * the first one. Until the first one executes its program, capabilities over the container's user namespace
+ * are not enough. 0 or a negative errno. */
 static int enter(const struct execution *x, int flags, const char *what, struct error *err)
 {
     if (setns(x->init, flags) == 0)
@@ -61,7 +43,7 @@ static int enter(const struct execution *x, int flags, const char *what, struct 
     if (ret == -EPERM && (x->record.namespaces & CLONE_NEWUSER) != 0) {
         begun = record_beginning(x->dir, &x->record);
         if (begun == RECORD_IS_PROGRAM && setns(x->init, flags) == 0)
-            return 0; /* it has just become that */
+            return 0; /* it has just become the program */
     }
     if (begun == RECORD_IS_PROGRAM)
         return error_set(err, ret, "enter the %s of container '%s'", what, x->record.id);
@@ -81,7 +63,7 @@ static int enter_container(const struct execution *x, struct error *err)
     /* Nothing in the container may trace or read this process while it still is the runtime. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
-    int flags = (int)x->record.namespaces & ~(x->apart ? 0 : CLONE_NEWPID);
+    int flags = (int)x->record.namespaces & ~(x->late ? 0 : CLONE_NEWPID);
     cleanup_fd int root = -1;
     if (x->record.chrooted) {
         char path[48];
@@ -89,7 +71,7 @@ static int enter_container(const struct execution *x, struct error *err)
         root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
             return error_set(err, -errno, "open the root of container '%s'", x->record.id);
-        /* It was opened by number: of this process only if that is still there. */
+        /* It was opened by number. It is the root of this process if the process still exists. */
         if (sys_pidfd_send_signal(x->init, 0, NULL, 0) < 0 && errno == ESRCH)
             return error_text(err, -ESRCH, "container not running: '%s'", x->record.id);
     }
@@ -114,15 +96,15 @@ static int open_terminal(struct execution *x, struct error *err)
     cleanup_fd int slave = -1;
     if (root < 0)
         return error_set(err, -errno, "open the container's root");
-    int ret = terminal_setup(&x->plan.terminal, root, x->plan.identity.uid, false, &master, &slave, err);
+    int ret = terminal_setup(&x->plan.terminal, root, x->plan.credentials.uid, false, &master, &slave, err);
     if (ret == 0)
         ret = terminal_send_master(x->plan.terminal.socket, master, err);
     if (ret < 0)
         return ret;
-    return x->apart ? terminal_place(fd_steal(&slave), err) : terminal_attach(fd_steal(&slave), err);
+    return x->late ? terminal_place(fd_steal(&slave), err) : terminal_attach(fd_steal(&slave), err);
 }
 
-/* What the engine's environment says is not the container's business. */
+/* Overwrite the environment of the engine, which a late clone would otherwise inherit. */
 static void forget_environment(void)
 {
     for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
@@ -131,7 +113,7 @@ static void forget_environment(void)
 
 static int prepare(struct execution *x, struct process_program *program, struct error *err)
 {
-    if (x->apart)
+    if (x->late)
         forget_environment();
     umask(0);
     signals_reset();
@@ -155,7 +137,7 @@ static _Noreturn void child_main(struct execution *x, int sync)
                                          .handover = x->handover,
                                          .copy = x->copy,
                                          .sync = sync,
-                                         .apart = x->apart,
+                                         .late = x->late,
                                          .arenas = {&x->arena, x->options->arena}};
     exec_finish(&context, &program);
 }
@@ -173,8 +155,8 @@ static pid_t clone_child(struct execution *x, int cgroup_fd)
     return sys_clone3(&args, sizeof(args));
 }
 
-/* The runtime itself enters the pid namespace, for its child to be born there. An unprivileged one gets the
- * right to do so from the user namespace, which it owns. */
+/* Let the runtime enter the pid namespace, so that its child is born there. An unprivileged runtime has that
+ * right from the user namespace, which it owns. 1: it has entered the user namespace as well. */
 static int enter_pid_namespace(const struct execution *x, struct error *err)
 {
     if ((x->record.namespaces & CLONE_NEWPID) == 0)
@@ -187,7 +169,8 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
     return ret < 0 ? ret : 1;
 }
 
-/* Clone into the container's cgroup, cgroup_fd, or where that cannot be; 0 in the child. */
+/* Clone into the container's cgroup, cgroup_fd, or where that is not possible into another place. 0 in the
+ * child. */
 static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
 {
     const struct cgroup_ref *ref = &x->record.cgroup;
@@ -200,7 +183,8 @@ static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
         pid = clone_child(x, fallback);
     }
     if (pid < 0 && (errno == EACCES || errno == EPERM) && cgroup_fd >= 0) {
-        /* The cgroup is not ours to enter (a delegated tree of systemd's): its manager moves the process. */
+        /* The runtime may not enter the cgroup (a delegated tree of systemd). Its manager moves the process.
+         */
         pid = clone_child(x, -1);
         if (pid > 0 && cgroup_move(ref, x->options->cgroup, cgroup_fd, pid, err) < 0)
             return err->code;
@@ -217,17 +201,17 @@ static pid_t spawn(struct execution *x, struct error *err)
         if (cgroup_fd < 0)
             return cgroup_fd;
     }
-    int entered = x->apart ? 0 : enter_pid_namespace(x, err);
+    int entered = x->late ? 0 : enter_pid_namespace(x, err);
     if (entered < 0)
         return entered;
     if (entered == 0)
         return clone_into(x, cgroup_fd, err);
-    struct unseen unseen;
+    struct nondumpable before;
     x->record.namespaces &= ~(unsigned)CLONE_NEWUSER;
-    unseen_begin(&unseen, x->options->process);
+    nondumpable_begin(&before, x->options->process);
     pid_t pid = clone_into(x, cgroup_fd, err);
     if (pid != 0)
-        unseen_end(&unseen);
+        nondumpable_end(&before);
     return pid;
 }
 
@@ -247,12 +231,12 @@ static int pass_listener(struct execution *x, struct error *err)
 static int receive(struct execution *x, struct error *err)
 {
     int message;
-    while ((message = sync_receive(x->sync, err)) == SYNC_COLD && x->plan.warm != NULL)
-        warm_start_refused(x->warm, err);
+    while ((message = sync_receive(x->sync, err)) == SYNC_COLD && x->plan.launch->in_place)
+        launch_refused(x->plan.launch, err);
     return message;
 }
 
-/* What the child inherits to the one that it clones, if it is apart. */
+/* Apply what a late clone inherits from the child. */
 static int settle(const struct execution *x, struct error *err)
 {
     int ret = oom_apply(x->options->process, x->pid, err);
@@ -271,8 +255,8 @@ static int unready(int message, struct error *err)
                                : error_text(err, -EPROTO, "unexpected message %d", message);
 }
 
-/* Who says that he is born, or anything else, is in the container already, and perhaps in the hands of
- * another there. Whatever he says, he is ours to kill: a child of the runtime's, as the kernel knows. */
+/* Take over the process that sent a message from within the container. It may be traced there already, so
+ * only the kernel is believed: it must be a child of the runtime. From now on the runtime can kill it. */
 static int adopt(struct execution *x, pid_t pid, struct error *err)
 {
     siginfo_t info;
@@ -288,23 +272,23 @@ static int adopt(struct execution *x, pid_t pid, struct error *err)
     return 0;
 }
 
-/* From now on the process is the one that its child clones. */
-static int follow_birth(struct execution *x, struct error *err)
+/* Let the child clone the process late, and go on with that one. */
+static int follow_late_clone(struct execution *x, struct error *err)
 {
     struct error refused = {0};
     pid_t pid = 0;
     int ret = sync_ask_for_senders(x->sync, err);
-    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
+    if (ret == 0 && sync_send(x->sync, SYNC_PROCEED) < 0)
         return unready(SYNC_END, err);
     int message = ret < 0 ? ret : sync_receive_from(x->sync, &pid, err);
-    bool born = pid > 0 && pid != x->pid;
-    if (born)
+    bool cloned = pid > 0 && pid != x->pid;
+    if (cloned)
         ret = adopt(x, pid, &refused);
-    if (message != SYNC_BORN)
+    if (message != SYNC_CLONED)
         return unready(message, err);
     if (ret < 0)
         *err = refused;
-    return ret < 0 || born ? ret : error_text(err, -EPROTO, "no process says that it is the new one");
+    return ret < 0 || cloned ? ret : error_text(err, -EPROTO, "no process says that it is the new one");
 }
 
 static int follow(struct execution *x, struct error *err)
@@ -313,15 +297,15 @@ static int follow(struct execution *x, struct error *err)
     if (message != SYNC_READY && message != SYNC_LISTENER)
         return unready(message, err);
     int ret = settle(x, err);
-    if (ret == 0 && x->apart)
-        ret = follow_birth(x, err);
-    if (ret == 0 && x->options->pid_file != NULL)
-        ret = pid_file_write(x->options->pid_file, x->pid, err);
-    if (ret == 0 && sync_send(x->sync, SYNC_GO) < 0)
-        ret = unready(SYNC_END, err);
-    if (ret == 0 && message == SYNC_LISTENER)
-        ret = pass_listener(x, err);
     if (ret < 0)
+        return ret;
+    if (x->late && (ret = follow_late_clone(x, err)) < 0)
+        return ret;
+    if (x->options->pid_file != NULL && (ret = pid_file_write(x->options->pid_file, x->pid, err)) < 0)
+        return ret;
+    if (sync_send(x->sync, SYNC_PROCEED) < 0)
+        return unready(SYNC_END, err);
+    if (message == SYNC_LISTENER && (ret = pass_listener(x, err)) < 0)
         return ret;
     message = receive(x, err);
     return message == SYNC_END ? 0 : unready(message, err);
@@ -348,9 +332,9 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     x->sync = sockets[0];
     cleanup_fd int child_end = sockets[1];
     ret = sched_apply_initial(&x->plan.affinity, err);
-    if (ret == 0 && (x->record.namespaces & CLONE_NEWUSER) != 0)
-        ret = rlimits_raise(&x->plan.rlimits, err);
     if (ret < 0)
+        return ret;
+    if ((x->record.namespaces & CLONE_NEWUSER) != 0 && (ret = rlimits_raise(&x->plan.rlimits, err)) < 0)
         return ret;
     x->copy = detach_prepare();
     x->pid = spawn(x, err);
@@ -362,7 +346,7 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     detach_fill(&x->copy);
     cleanup_fd int master = -1;
     ret = x->pid < 0 ? x->pid : follow(x, err);
-    fd_close(&x->lock); /* it is the program now, or nothing */
+    fd_close(&x->lock); /* the process is the program now, or has ended */
     if (ret == 0 && x->plan.terminal.relay_socket >= 0) {
         master = terminal_receive_master(x->plan.terminal.relay_socket, err);
         ret = master < 0 ? master : 0;
@@ -374,25 +358,12 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     return x->options->detach ? 0 : wait_for_process(x->pid, x->pidfd, master, exit_code, err);
 }
 
-int container_exec(const struct runtime_options *rt, const struct exec_options *options, int *exit_code,
-                   struct error *err)
+int execution_run(struct execution *x, int *exit_code, struct error *err)
 {
-    struct execution x = {.options = options,
-                          .dir = -1,
-                          .init = -1,
-                          .pidfd = -1,
-                          .sync = -1,
-                          .lock = -1,
-                          .copy = -1,
-                          .plan.terminal = TERMINAL_PLAN_NONE};
     struct wait_signals signals = WAIT_SIGNALS_NONE;
-    *exit_code = 0;
-    int ret = execution_plan(&x, rt, err);
-    if (ret == 0 && !options->detach)
+    if (!x->options->detach)
         wait_block_signals(&signals);
-    if (ret == 0)
-        ret = run(&x, exit_code, err);
+    int ret = run(x, exit_code, err);
     wait_restore_signals(&signals);
-    execution_close(&x);
     return ret;
 }

@@ -1,5 +1,4 @@
-/* One more process in a container, as exec.c makes it: what is known of it, and what is decided beforehand.
- */
+/* One more process in a container: what exec decides before it changes anything. */
 #ifndef PYSBX_CONTAINER_EXEC_PLAN_H
 #define PYSBX_CONTAINER_EXEC_PLAN_H
 
@@ -7,35 +6,55 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
-#include "container/lifecycle.h"
+#include "container/options.h"
 #include "container/process.h"
 #include "container/record.h"
 
 struct error;
 struct seccomp_handover;
-struct warm_start;
+
+struct exec_options {
+    const char *id;
+    struct arena *arena;          /* that the following lies in */
+    struct spec_process *process; /* complete: what --process or the options said, see exec_default_process */
+    const char *pid_file, *console_socket;
+    const char *cgroup; /* sub-cgroup beneath the container's, or NULL */
+    unsigned preserve_fds, listen_fds;
+    bool detach, ignore_paused;
+};
 
 struct execution {
     struct arena arena;
     const struct exec_options *options;
     struct record record;
     struct process_plan plan;
-    struct warm_start *warm; /* what was decided about the program; NULL: it is no interpreter */
     struct seccomp_handover *handover;
     int copy; /* of the runtime's program, see detach.h */
     int dir;
-    int lock;  /* nobody in the container may trace yet, see watched.h; -1 where it makes no difference */
+    int lock;  /* shared: container/tracing.h; -1: none */
     int init;  /* pidfd of the container's init */
     int pidfd; /* the new process */
     int sync;
     pid_t pid;
-    bool apart;
+    bool late; /* clone late: container/exec.h */
 };
 
-/* Open the container of x->options, refuse where the process would be one that cannot be or must not be, and
- * plan it: everything up to `handover`, and `dir`, `lock`, `init` and `apart`. Nothing outside of the
- * execution is changed but for a snapshot that may be made, and the mark of who may trace (watched.h). What
- * was opened belongs to the execution also after a failure. 0 or a negative errno. */
-int execution_plan(struct execution *x, const struct runtime_options *rt, struct error *err);
+/* Return in *out the process object of the container's own config.json, to be changed by the options of exec:
+ * user, capabilities, labels and limits are the container's. In the arena. 0 or a negative errno. */
+int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,
+                         struct spec_process **out, struct error *err);
+
+/* Open the container of the options and plan the process, or refuse it. Only a mark of a process that can
+ * trace is left outside of the execution (container/tracing.h). Release the execution also after a failure. 0
+ * or a negative errno. */
+int execution_plan(const struct runtime_options *rt, const struct exec_options *options,
+                   struct execution *out, struct error *err);
+
+/* Return in *out the configuration of the container with the process of the options, which tells what the
+ * program will find; in the arena of the execution. 0 or a negative errno. */
+int execution_spec(struct execution *execution, struct spec **out, struct error *err);
+
+void execution_release(struct execution *execution);
+#define cleanup_execution __attribute__((cleanup(execution_release)))
 
 #endif

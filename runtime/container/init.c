@@ -1,5 +1,5 @@
-/* The container's init from its clone to the change of identity. It carries out the plan it finds in the
- * memory it inherited; all decisions were made by the parent. */
+/* The container's init from its clone to the change of credentials. It carries out the plan in the memory
+ * that it inherited. The runtime has made all decisions. */
 #include "container/init.h"
 
 #include <errno.h>
@@ -22,11 +22,11 @@
 #include "base/sys.h"
 #include "container/finish.h"
 #include "container/hooks.h"
+#include "container/launch.h"
 #include "container/plan.h"
 #include "container/record.h"
 #include "container/signals.h"
 #include "container/sync.h"
-#include "container/warm_start.h"
 #include "sandbox/mount/rootfs.h"
 #include "sandbox/net/loopback.h"
 #include "sandbox/oom.h"
@@ -52,18 +52,19 @@ static int close_foreign_descriptors(const struct plan *plan, struct error *err)
 static int enter_namespaces(const struct init_context *c, struct error *err)
 {
     struct plan *plan = c->plan;
-    int ret = c->wait_first ? sync_expect(c->sync, SYNC_GO, err) : 0;
-    if (ret == 0)
-        ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0, err);
-    if (ret == 0)
-        ret = namespaces_enter(&plan->namespaces, err);
+    int ret = c->wait_first ? sync_expect(c->sync, SYNC_MAPPED, err) : 0;
     if (ret < 0)
         return ret;
-    /* The runtime of an ordinary user cannot do it any more once this process is not dumpable; what needs its
-     * privilege fails here and is done there. */
+    ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0, err);
+    if (ret < 0)
+        return ret;
+    ret = namespaces_enter(&plan->namespaces, err);
+    if (ret < 0)
+        return ret;
+    /* The runtime of an ordinary user cannot do it once this process is not dumpable. What needs more
+     * privilege fails here, and the runtime does it. */
     (void)oom_apply(plan->process.process, 0, NULL);
-    /* From here on no process of another user, and of the container if it is entered, may trace or read this
-     * one. */
+    /* From here on, no process of another user or of the container may trace or read this one. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
     if (setsid() < 0 && errno != EPERM)
@@ -71,28 +72,28 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
     return set_names(plan->spec, err);
 }
 
-/* The new network namespace: made by clone, or aside by the runtime, which then sets the loopback device up
- * itself. */
+/* Enter the new network namespace. Either the clone has made it, or the runtime makes it meanwhile and sets
+ * the loopback device up itself. */
 static int enter_network(const struct init_context *c, struct error *err)
 {
     if ((c->plan->namespaces.make & CLONE_NEWNET) == 0)
         return 0;
-    if (!c->plan->namespaces.network_aside)
+    if (!c->plan->namespaces.network_overlapped)
         return loopback_up(err);
-    warm_start_begin(c->plan->process.warm, !c->wait_scope && !c->plan->process.mempolicy.set);
-    int ret = sync_expect(c->sync, SYNC_GO, err);
+    launch_overlap(c->plan->process.launch, !c->wait_scope && !c->plan->process.mempolicy.set);
+    int ret = sync_expect(c->sync, SYNC_NETWORK, err);
     return ret < 0 ? ret : namespaces_enter_network(&c->plan->namespaces, err);
 }
 
 /* The root of a new cgroup namespace is the cgroup that the process is in. */
 static int enter_cgroup(const struct init_context *c, struct error *err)
 {
-    int ret = c->wait_scope ? sync_expect(c->sync, SYNC_GO, err) : 0;
+    int ret = c->wait_scope ? sync_expect(c->sync, SYNC_SCOPE, err) : 0;
     return ret < 0 ? ret : namespaces_make_cgroup(&c->plan->namespaces, err);
 }
 
-/* The working directory is made if the image lacks it, as engines expect; a read-only or squashed root says
- * so at chdir. */
+/* Make the working directory if the image lacks it, as engines expect. On a read-only or squashed root, chdir
+ * fails later. */
 static void make_cwd(const struct plan *plan)
 {
     if (!plan->has_process)
@@ -108,7 +109,7 @@ static int setup_terminal(struct plan *plan, int *slave, struct error *err)
         return 0;
     cleanup_fd int master = -1;
     int ret = terminal_setup(&plan->process.terminal, rootfs_fd(plan->rootfs_plan),
-                             plan->process.identity.uid, true, &master, slave, err);
+                             plan->process.credentials.uid, true, &master, slave, err);
     if (ret == 0)
         ret = terminal_send_master(plan->process.terminal.socket, master, err);
     return ret;
@@ -123,53 +124,72 @@ static int run_inside(const struct spec_hook_list *hooks, const struct record *r
     return hooks_run(hooks, &run, record, err);
 }
 
+/* Let the runtime run the hooks of its namespaces. */
+static int await_hooks(const struct init_context *c, struct error *err)
+{
+    const struct spec_hooks *hooks = &c->plan->spec->hooks;
+    if (hooks->prestart.count + hooks->create_runtime.count == 0)
+        return 0;
+    int ret = sync_send(c->sync, SYNC_HOOKS);
+    return ret < 0 ? error_set(err, ret, "send to the runtime") : sync_expect(c->sync, SYNC_HOOKS_RAN, err);
+}
+
+/* The steps before the devices. */
+static int mount_root(const struct init_context *c, struct error *err)
+{
+    struct plan *plan = c->plan;
+    int ret = rootfs_mount(plan->rootfs_plan, err);
+    if (ret < 0)
+        return ret;
+    ret = enter_network(c, err);
+    if (ret < 0)
+        return ret;
+    ret = enter_cgroup(c, err);
+    return ret < 0 ? ret : rootfs_mount_late(plan->rootfs_plan, err);
+}
+
 static int setup_root(const struct init_context *c, struct error *err)
 {
     struct plan *plan = c->plan;
-    const struct spec_hooks *hooks = &plan->spec->hooks;
     cleanup_fd int slave = -1;
-    int ret = rootfs_mount(plan->rootfs_plan, err);
-    if (ret == 0)
-        ret = enter_network(c, err);
-    if (ret == 0)
-        ret = enter_cgroup(c, err);
-    if (ret == 0)
-        ret = rootfs_mount_late(plan->rootfs_plan, err);
+    int ret = mount_root(c, err);
     if (ret < 0)
         return ret;
     if (plan->cgroup->devices != NULL && (ret = sync_send(c->sync, SYNC_DEVICES)) < 0)
         return error_set(err, ret, "send to the runtime");
     make_cwd(plan);
     ret = sysctl_apply(&plan->sysctl, err);
-    if (ret == 0)
-        ret = setup_terminal(plan, &slave, err);
-    if (ret == 0 && hooks->prestart.count + hooks->create_runtime.count > 0) {
-        ret = sync_send(c->sync, SYNC_HOOKS);
-        if (ret == 0)
-            ret = sync_expect(c->sync, SYNC_GO, err);
-    }
-    if (ret == 0)
-        ret = run_inside(&hooks->create_container, c->record, err);
-    if (ret == 0)
-        ret = rootfs_finish(plan->rootfs_plan, err);
-    if (ret == 0)
-        ret = rootfs_pivot(plan->rootfs_plan, err);
-    if (ret == 0 && slave >= 0)
-        ret = terminal_attach(fd_steal(&slave), err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = setup_terminal(plan, &slave, err);
+    if (ret < 0)
+        return ret;
+    ret = await_hooks(c, err);
+    if (ret < 0)
+        return ret;
+    ret = run_inside(&plan->spec->hooks.create_container, c->record, err);
+    if (ret < 0)
+        return ret;
+    ret = rootfs_finish(plan->rootfs_plan, err);
+    if (ret < 0)
+        return ret;
+    ret = rootfs_pivot(plan->rootfs_plan, err);
+    return ret < 0 || slave < 0 ? ret : terminal_attach(fd_steal(&slave), err);
 }
 
-/* Everything up to the change of identity. */
+/* Everything up to the change of credentials. */
 static int prepare(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct plan *plan = c->plan;
     umask(0);
     signals_reset();
     int ret = close_foreign_descriptors(plan, err);
-    if (ret == 0)
-        ret = enter_namespaces(c, err);
-    if (ret == 0)
-        ret = setup_root(c, err);
+    if (ret < 0)
+        return ret;
+    ret = enter_namespaces(c, err);
+    if (ret < 0)
+        return ret;
+    ret = setup_root(c, err);
     return ret < 0 || !plan->has_process ? ret : process_prepare(&plan->process, program, err);
 }
 

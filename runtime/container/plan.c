@@ -20,7 +20,8 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "container/warm_start.h"
+#include "container/execve.h"
+#include "container/tracing.h"
 #include "sandbox/mount/rootfs.h"
 #include "spec/annotations.h"
 #include "spec/policy.h"
@@ -90,6 +91,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     if (!out->has_process)
         return 0;
     const char *keep_groups = spec_annotation(spec, ANNOTATION_KEEP_GROUPS);
+    const struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
     struct process_context context = {
         .spec = spec,
         .user_namespace = out->other_user_namespace,
@@ -100,10 +102,9 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
         .landlock = spec_annotation(spec, LANDLOCK_ANNOTATION),
         .landlock_log = out->landlock_log,
         .landlock_allow = options->landlock_allow,
+        .filter = &filter,
     };
-    int ret = process_plan(a, spec->process, &context, &out->process, err);
-    struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
-    return ret < 0 ? ret : seccomp_plan(a, spec, &filter, &out->process.seccomp, err);
+    return process_plan(a, spec->process, &context, &out->process, err);
 }
 
 /* The administrator's decision comes before all planning, so that no mechanism sees an annotation that is
@@ -138,10 +139,42 @@ static int check_sysctls(const struct plan *plan, struct error *err)
     return 0;
 }
 
+/* Can the runtime leave its own network namespace? Not if programs still run in it, or devices leave it. */
+static bool can_leave_network(const struct plan *plan)
+{
+    const struct spec_hooks *hooks = &plan->spec->hooks;
+    return hooks->prestart.count + hooks->create_runtime.count + hooks->poststart.count +
+                   hooks->poststop.count ==
+               0 &&
+           plan->netdev.count == 0;
+}
+
+static int plan_namespaces(struct arena *a, struct plan *out, struct error *err)
+{
+    int ret = namespaces_plan(a, out->spec, &out->namespaces, err);
+    if (ret < 0)
+        return ret;
+    ret = namespaces_open(&out->namespaces, err);
+    if (ret < 0)
+        return ret;
+    ret = check_sysctls(out, err);
+    if (ret < 0)
+        return ret;
+    out->other_user_namespace = ((out->namespaces.make | out->namespaces.join) & CLONE_NEWUSER) != 0;
+    ret = idmap_plan(a, out->spec, &out->idmap, err);
+    if (ret < 0)
+        return ret;
+    ret = netdev_plan(a, out->spec->linux_, &out->netdev, err);
+    if (ret < 0 || !can_leave_network(out))
+        return ret;
+    return namespaces_overlap_network(&out->namespaces, err);
+}
+
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err)
 {
     *out = PLAN_NONE;
+    out->process.launch = &launch_execve;
     out->id = options->id;
     out->bundle = source->bundle;
     out->config = source->config;
@@ -153,29 +186,26 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     if (ret < 0)
         return ret;
     const struct spec *spec = out->spec;
-    ret = namespaces_plan(a, spec, &out->namespaces, err);
-    if (ret == 0)
-        ret = namespaces_open(&out->namespaces, err);
-    if (ret == 0)
-        ret = check_sysctls(out, err);
-    if (ret == 0)
-        ret = idmap_plan(a, spec, &out->idmap, err);
+    ret = plan_namespaces(a, out, err);
     if (ret < 0)
         return ret;
-    out->other_user_namespace = ((out->namespaces.make | out->namespaces.join) & CLONE_NEWUSER) != 0;
     struct cgroup_options cgroup = {
         .manager = rt->cgroup_manager, .id = options->id, .rootless = geteuid() != 0 || !in_initial_user};
     ret = cgroup_plan(a, spec, &cgroup, &out->cgroup, err);
-    if (ret == 0)
-        ret = plan_root(a, options, out, in_initial_user, err);
-    if (ret == 0)
-        ret = plan_process_of(a, rt, options, out, state_dir, err);
-    if (ret == 0)
-        ret = sysctl_plan(a, &spec->linux_->sysctl, &out->sysctl, err);
-    if (ret == 0)
-        ret = netdev_plan(a, spec->linux_, &out->netdev, err);
-    if (ret == 0)
-        ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_root(a, options, out, in_initial_user, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_process_of(a, rt, options, out, state_dir, err);
+    if (ret < 0)
+        return ret;
+    ret = sysctl_plan(a, &spec->linux_->sysctl, &out->sysctl, err);
+    if (ret < 0)
+        return ret;
+    ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
+    out->traceable =
+        tracing_possible(&out->namespaces, out->has_process && tracing_capable(&out->process.caps));
     return ret;
 }
 
@@ -243,15 +273,21 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     json_out_pair_string(out, "domainname", spec->domainname);
     describe_pairs("sysctl", &spec->linux_->sysctl, out);
     annotations_describe(&spec->annotations, &plan->ignored, out);
+    if (plan->netdev.count > 0) {
+        json_out_key(out, "netDevices");
+        netdev_describe(&plan->netdev, out);
+    }
+    if (plan->intelrdt.group != NULL) {
+        json_out_key(out, "intelRdt");
+        intelrdt_describe(&plan->intelrdt, out);
+    }
+    json_out_pair_bool(out, "traceable", plan->traceable);
     json_out_key(out, "hooks");
     describe_hooks(spec, out);
     if (plan->has_process) {
         json_out_key(out, "process");
         process_describe(&plan->process, out);
     }
-    if (plan->warm != NULL) {
-        json_out_key(out, "warm");
-        warm_start_describe(plan->warm, out);
-    }
+    launch_describe(plan->process.launch, out);
     json_out_map_close(out);
 }

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "cgroup/cgroup.h"
-#include "container/lifecycle.h"
+#include "container/options.h"
 #include "container/process.h"
 #include "sandbox/idmap.h"
 #include "sandbox/intelrdt.h"
@@ -20,7 +20,6 @@
 struct error;
 struct json_out;
 struct rootfs_plan;
-struct warm_start;
 
 struct plan {
     const char *id;
@@ -41,7 +40,7 @@ struct plan {
     struct netdev_plan netdev;
     struct intelrdt_plan intelrdt;
     struct cgroup_plan *cgroup;
-    struct warm_start *warm; /* whether the program is restored; NULL: not asked */
+    bool traceable; /* container/tracing.h */
 };
 
 /* A plan that holds no descriptor. */

@@ -12,10 +12,9 @@
 #include "base/fd.h"
 #include "base/proc.h"
 #include "base/sys.h"
-#include "container/home.h"
+#include "container/launch.h"
+#include "container/passwd.h"
 #include "container/program.h"
-#include "container/sync.h"
-#include "container/warm_start.h"
 #include "sandbox/detach.h"
 #include "sandbox/keyring.h"
 #include "sandbox/seccomp/notify.h"
@@ -24,7 +23,8 @@
  * landlock_restrict_self(2)). */
 static bool confined_by_privilege(const struct process_plan *plan)
 {
-    return (plan->seccomp.filter != NULL || landlock_active(&plan->landlock)) && !plan->identity.no_new_privs;
+    return (plan->seccomp.filter != NULL || landlock_active(&plan->landlock)) &&
+           !plan->credentials.no_new_privs;
 }
 
 /* Effective capabilities that the last steps need beyond the container's. */
@@ -46,23 +46,24 @@ static int join_keyring(const struct process_plan *plan, struct error *err)
     if (ret == 0)
         ret = keyring_join(plan->keyring, err);
     /* A program that is executed finds it cleared. */
-    return ret == 0 && plan->warm != NULL ? selinux_clear_keycreate(&plan->selinux, err) : ret;
+    return ret == 0 && plan->launch->in_place ? selinux_clear_keycreate(&plan->selinux, err) : ret;
 }
 
-/* Set for execve, or only made ready while it is not known whether there will be one: what is left of the
- * other way would come into force when the program executes another. */
+/* Set the labels for execve(2). If it is not known yet whether the program is executed, only open the
+ * kernel's files: a label that is set but not used would come into force when the program itself executes
+ * another. */
 static int apply_labels(struct process_plan *plan, struct error *err)
 {
-    int ret =
-        plan->warm != NULL ? selinux_open(&plan->selinux, err) : selinux_apply_exec(&plan->selinux, err);
+    bool in_place = plan->launch->in_place;
+    int ret = in_place ? selinux_open(&plan->selinux, err) : selinux_apply_exec(&plan->selinux, err);
     if (ret < 0)
         return ret;
-    return plan->warm != NULL ? apparmor_open(&plan->apparmor, err) : apparmor_apply(&plan->apparmor, err);
+    return in_place ? apparmor_open(&plan->apparmor, err) : apparmor_apply(&plan->apparmor, err);
 }
 
 static int apply_privileged(struct process_plan *plan, struct error *err)
 {
-    int ret = identity_own_stdio(&plan->identity, err);
+    int ret = credentials_own_stdio(&plan->credentials, err);
     if (ret == 0)
         ret = join_keyring(plan, err);
     if (ret == 0)
@@ -98,8 +99,8 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
     if (ret < 0)
         return ret;
     if (plan->home_missing) {
-        home_variable(plan->identity.uid, home, sizeof(home));
-        ((char **)(uintptr_t)plan->envp)[plan->home_slot] = home;
+        home_variable(plan->credentials.uid, home, sizeof(home));
+        plan->envp[plan->home_slot] = home;
     }
     return look_up(plan, program, err);
 }
@@ -107,20 +108,18 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
 int process_become(struct process_plan *plan, int copy, struct process_program *program, struct error *err)
 {
     /* Before the identity changes: it needs privilege in the user namespace. */
-    cleanup_fd int exe = plan->warm != NULL ? proc_open_regular(program->path) : -1;
+    cleanup_fd int exe = plan->launch->in_place ? proc_open_regular(program->path) : -1;
     int ret = detach_from_binary(copy, exe, err);
     if (ret == 0)
         ret = rlimits_apply(&plan->rlimits, err);
     if (ret == 0)
         ret = caps_apply_before_uid(&plan->caps, err);
     if (ret == 0)
-        ret = identity_apply(&plan->identity, err);
+        ret = credentials_apply(&plan->credentials, err);
     if (ret == 0)
         ret = hold_capabilities(plan, err);
     if (ret == 0 && program->look_again)
         ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
-    if (ret == 0 && plan->warm_refusal != NULL)
-        ret = error_text(err, -ENOTSUP, WARM_ANNOTATION_MODE "=require: %s", plan->warm_refusal);
     /* The change of identity clears it. */
     if (ret == 0 && plan->die_with_runtime && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         ret = error_set(err, -errno, "prctl PR_SET_PDEATHSIG");
@@ -130,7 +129,7 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
 /* The kernel's default for fs.nr_open: no descriptor has a higher number. */
 #define MAX_DESCRIPTOR 1048576U
 
-/* Those that may outlive process_close_descriptors: the caller's, and two of a snapshot. */
+/* Those that may outlive process_close_descriptors: the caller's, and those of the launch. */
 #define MAX_KEPT 8
 
 /* The lowest descriptor from `first` on that has to stay open, ~0U for none: one of `keep`, or what is still
@@ -169,12 +168,10 @@ void process_close_descriptors(const struct process_plan *plan, const int *keep,
 {
     int all[MAX_KEPT];
     size_t n = 0;
-    for (; n < count && n < MAX_KEPT - 2; n++)
+    for (; n < count && n < MAX_KEPT - LAUNCH_KEPT; n++)
         all[n] = keep[n];
-    if (plan->warm != NULL) {
-        all[n++] = plan->warm->slot.image;
-        all[n++] = plan->warm->agent;
-    }
+    for (size_t i = 0; i < LAUNCH_KEPT; i++)
+        all[n++] = plan->launch->kept[i];
     close_all_but(plan, all, n);
 }
 
@@ -185,7 +182,7 @@ bool process_loads_early(const struct process_plan *plan)
 
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err)
 {
-    int ret = identity_apply_no_new_privs(&plan->identity, err);
+    int ret = credentials_apply_no_new_privs(&plan->credentials, err);
     if (ret == 0)
         ret = selinux_apply_opened(&plan->selinux, err);
     if (ret == 0)
@@ -199,13 +196,12 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
     return ret;
 }
 
-/* Labels are set for execve and inherited, or were made ready in attributes that only their owner may write.
- */
+/* Labels that are set for execve(2) are inherited. Those of a launch in place are written to files that only
+ * their owner may write to, so this process opens its own. */
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
-    int ret = plan->warm != NULL ? apply_labels(plan, err) : 0;
-    plan->warm = NULL;
-    process_close_descriptors(plan, NULL, 0);
+    int ret = plan->launch->in_place ? apply_labels(plan, err) : 0;
+    close_all_but(plan, NULL, 0);
     return ret < 0 ? ret : process_confine(plan, NULL, err);
 }
 
@@ -218,16 +214,4 @@ int process_execute(const struct process_plan *plan, const char *program, struct
         return error_text(err, -reason, "exec `%s`: its interpreter or dynamic loader is missing: %s",
                           program, error_engine_reason(reason));
     return error_text(err, -reason, "exec `%s`: %s", program, error_engine_reason(reason));
-}
-
-int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
-                  int channel, struct error *err)
-{
-    if (plan->warm != NULL && warm_start_enter(plan, program, channel, err) < 0) {
-        if (plan->warm->decision.mode == WARM_REQUIRE)
-            return error_wrap(err, WARM_ANNOTATION_MODE "=require");
-        sync_send_reason(channel, SYNC_COLD, err);
-    }
-    int ret = process_confine(plan, handover, err);
-    return ret < 0 ? ret : process_execute(plan, program, err);
 }

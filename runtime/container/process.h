@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "container/launch.h"
 #include "sandbox/caps.h"
 #include "sandbox/credentials.h"
 #include "sandbox/ioprio.h"
@@ -23,20 +24,20 @@
 
 struct error;
 struct json_out;
+struct seccomp_context;
 struct seccomp_handover;
-struct warm_start;
 
 struct process_plan {
     const struct spec_process *process;
     char *const *argv;
-    char *const *envp;
+    char **envp;
     const char *cwd;
     const char *search_path; /* PATH of the container's environment, for the look-up of argv[0] */
     unsigned preserve_fds;
     const char *keyring; /* name of the session keyring to join, NULL for none */
     bool home_missing;   /* HOME is not in the environment: envp has a place for it at home_slot */
     size_t home_slot;
-    struct identity_plan identity;
+    struct credentials_plan credentials;
     struct caps_plan caps;
     struct rlimits_plan rlimits;
     struct selinux_plan selinux;
@@ -48,12 +49,9 @@ struct process_plan {
     struct personality_plan personality;
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
-    struct seccomp_plan
-        observer; /* of a probe, loaded before the container's filter (warm/observe/observe.h) */
     struct terminal_plan terminal;
-    bool die_with_runtime;    /* SIGKILL when the process that cloned this one ends */
-    struct warm_start *warm;  /* the program is not executed but restored; NULL: executed */
-    const char *warm_refusal; /* why it may not be executed if it is found: it had to be restored; or NULL */
+    bool die_with_runtime;       /* SIGKILL when the process that cloned this one ends */
+    const struct launch *launch; /* how the program begins; not owned */
 };
 
 struct process_context {
@@ -63,18 +61,16 @@ struct process_context {
     const char *keyring;
     bool keep_groups; /* annotation run.oci.keep_original_groups */
     bool exec;
+    /* How the filter of `spec` is compiled. NULL: the caller fills in process_plan.seccomp. */
+    const struct seccomp_context *filter;
     const char *landlock;       /* annotation LANDLOCK_ANNOTATION or NULL */
     bool landlock_log;          /* runtime.json allows the ruleset's "log" */
     const char *landlock_allow; /* a file that it leaves readable in any case, or NULL */
 };
 
-/* Plan everything but seccomp and terminal, which the caller fills in. */
+/* Plan everything but the terminal: terminal_plan opens sockets, so the caller does that last. */
 int process_plan(struct arena *a, const struct spec_process *process, const struct process_context *context,
                  struct process_plan *out, struct error *err);
-
-/* Its programs may come to hold CAP_SYS_PTRACE, which without a user namespace of the container's own lets
- * them reach what is above them. Not so with CAP_SYS_ADMIN besides: there is no wall to climb. */
-bool process_may_trace(const struct process_plan *plan);
 
 /* The steps of the child, in the container's namespaces and root. */
 
@@ -104,19 +100,13 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
 int process_confine_hook(struct process_plan *plan, struct error *err);
 
 /* Close every descriptor that is not the program's, but for those in `keep` (at most six; -1 counts as none)
- * and those of a snapshot. Close-on-exec comes too late: execve looks the program up first, and a path like
+ * and those of the launch. Close-on-exec comes too late: execve looks the program up first, and a path like
  * /proc/self/fd/7/bin/sh would lead through a directory that the runtime, or whoever started it, has open on
  * the host (CVE-2024-21626). To be called before the filter, which may not allow it. */
 void process_close_descriptors(const struct process_plan *plan, const int *keep, size_t count);
 
 /* execve; returns only on failure. */
 int process_execute(const struct process_plan *plan, const char *program, struct error *err);
-
-/* The last step of a process whose filter is not loaded early: process_confine and process_execute, or the
- * restoration of a snapshot, which takes the place of both. channel: where the runtime listens; closed by
- * success. Returns only on failure. */
-int process_start(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
-                  int channel, struct error *err);
 
 void process_describe(const struct process_plan *plan, struct json_out *out);
 

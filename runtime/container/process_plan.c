@@ -1,10 +1,10 @@
 /* The process object planned: what the child will do, and how `plan` shows it. */
-#include <linux/capability.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/json_out.h"
 #include "base/str.h"
+#include "container/execve.h"
 #include "container/process.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,6 +45,39 @@ static int plan_linux(struct arena *a, const struct spec *spec, struct process_p
     return ret < 0 ? ret : personality_plan(spec->linux_->personality, &out->personality, err);
 }
 
+static int plan_labels(struct arena *a, const struct spec_process *process, struct process_plan *out,
+                       struct error *err)
+{
+    int ret = selinux_plan(process->selinux_label, &out->selinux, err);
+    return ret < 0 ? ret : apparmor_plan(a, process->apparmor_profile, &out->apparmor, err);
+}
+
+static int plan_scheduling(struct arena *a, const struct spec_process *process, bool exec,
+                           struct process_plan *out, struct error *err)
+{
+    int ret = sched_plan(process->scheduler, &out->sched, err);
+    if (ret < 0)
+        return ret;
+    ret = ioprio_plan(process->io_priority, &out->ioprio, err);
+    if (ret < 0 || !exec)
+        return ret;
+    return sched_affinity_plan(a, process->exec_cpu_affinity, &out->affinity, err);
+}
+
+static int plan_landlock(struct arena *a, const struct process_context *context, struct process_plan *out,
+                         struct error *err)
+{
+    int abi = context->landlock != NULL ? landlock_abi() : 0;
+    int ret = landlock_plan(a, context->landlock, abi, &out->landlock, err);
+    if (ret < 0)
+        return ret;
+    if (!context->landlock_log)
+        landlock_plan_silence(&out->landlock);
+    if (context->landlock_allow != NULL)
+        landlock_plan_allow(a, context->landlock_allow, &out->landlock);
+    return 0;
+}
+
 int process_plan(struct arena *a, const struct spec_process *process, const struct process_context *context,
                  struct process_plan *out, struct error *err)
 {
@@ -52,44 +85,36 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
                                  .preserve_fds = context->preserve_fds,
                                  .keyring = context->keyring,
                                  .cwd = process->cwd,
-                                 .terminal = TERMINAL_PLAN_NONE};
+                                 .terminal = TERMINAL_PLAN_NONE,
+                                 .launch = &launch_execve};
     char **argv = ARENA_ARRAY(a, process->args.count + 1, char *);
     for (size_t i = 0; i < process->args.count; i++)
         argv[i] = (char *)(uintptr_t)process->args.items[i];
     out->argv = argv;
     plan_environment(a, process, context->listen_fds, out);
     int ret = caps_plan(process, context->user_namespace, &out->caps, err);
-    struct identity_options options = {.keep_groups = context->keep_groups, .keep_caps = true};
-    if (ret == 0)
-        ret = identity_plan(a, process, &options, &out->identity, err);
-    if (ret == 0)
-        ret = rlimits_plan(a, &process->rlimits, &out->rlimits, err);
-    if (ret == 0)
-        ret = selinux_plan(process->selinux_label, &out->selinux, err);
-    if (ret == 0)
-        ret = apparmor_plan(a, process->apparmor_profile, &out->apparmor, err);
-    if (ret == 0)
-        ret = sched_plan(process->scheduler, &out->sched, err);
-    if (ret == 0)
-        ret = ioprio_plan(process->io_priority, &out->ioprio, err);
-    if (ret == 0 && context->exec)
-        ret = sched_affinity_plan(a, process->exec_cpu_affinity, &out->affinity, err);
-    if (ret == 0 && context->spec != NULL)
-        ret = plan_linux(a, context->spec, out, err);
-    if (ret == 0)
-        ret = landlock_plan(a, context->landlock, context->landlock != NULL ? landlock_abi() : 0,
-                            &out->landlock, err);
-    if (ret == 0 && !context->landlock_log)
-        landlock_plan_silence(&out->landlock);
-    if (ret == 0 && context->landlock_allow != NULL)
-        landlock_plan_allow(a, context->landlock_allow, &out->landlock);
-    return ret;
-}
-
-bool process_may_trace(const struct process_plan *plan)
-{
-    uint64_t held = plan->caps.bounding | plan->caps.permitted;
-    return (held >> CAP_SYS_PTRACE & 1) != 0 && (held >> CAP_SYS_ADMIN & 1) == 0;
+    if (ret < 0)
+        return ret;
+    struct credentials_options options = {.keep_groups = context->keep_groups, .keep_caps = true};
+    ret = credentials_plan(a, process, &options, &out->credentials, err);
+    if (ret < 0)
+        return ret;
+    ret = rlimits_plan(a, &process->rlimits, &out->rlimits, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_labels(a, process, out, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_scheduling(a, process, context->exec, out, err);
+    if (ret < 0)
+        return ret;
+    ret = context->spec != NULL ? plan_linux(a, context->spec, out, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = plan_landlock(a, context, out, err);
+    if (ret < 0 || context->filter == NULL)
+        return ret;
+    return seccomp_plan(a, context->spec, context->filter, &out->seccomp, err);
 }
 
 void process_describe(const struct process_plan *plan, struct json_out *out)
@@ -101,10 +126,27 @@ void process_describe(const struct process_plan *plan, struct json_out *out)
         json_out_string(out, plan->argv[i]);
     json_out_array_close(out);
     json_out_pair_string(out, "cwd", plan->cwd);
-    json_out_pair_u64(out, "uid", plan->identity.uid);
-    json_out_pair_u64(out, "gid", plan->identity.gid);
-    json_out_pair_bool(out, "terminal", plan->terminal.wanted);
-    json_out_pair_bool(out, "noNewPrivileges", plan->identity.no_new_privs);
+    credentials_describe(&plan->credentials, out);
+    json_out_pair_bool(out, "terminal", plan->process->terminal);
+    json_out_pair_string(out, "keyring", plan->keyring);
+    if (plan->process->oom_score_adj.set)
+        json_out_pair_i64(out, "oomScoreAdj", plan->process->oom_score_adj.value);
+    if (plan->sched.set) {
+        json_out_key(out, "scheduler");
+        sched_describe(&plan->sched, out);
+    }
+    if (plan->ioprio.set) {
+        json_out_key(out, "ioPriority");
+        ioprio_describe(&plan->ioprio, out);
+    }
+    if (plan->mempolicy.set) {
+        json_out_key(out, "memoryPolicy");
+        mempolicy_describe(&plan->mempolicy, out);
+    }
+    if (plan->personality.set) {
+        json_out_key(out, "personality");
+        personality_describe(&plan->personality, out);
+    }
     json_out_key(out, "capabilities");
     caps_describe(&plan->caps, out);
     json_out_key(out, "rlimits");

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -101,6 +102,23 @@ int record_check_id(const char *id, struct error *err)
                      id, ID_MAX_LENGTH);
 }
 
+/* An id names a directory, and it may name a scope of systemd: "pysbx-ID.scope". */
+#define COMPANION_ID_MAX (NAME_MAX - 12)
+#define COMPANION_SUFFIX ":builder"
+
+/* A long id is cut off, and a hash of the whole distinguishes it. It then has two colons, so it differs from
+ * every short id with the suffix. */
+const char *record_companion_id(struct arena *a, const char *id)
+{
+    char hash[HASH_NAME_SIZE];
+    size_t size = strlen(id), end = strlen(COMPANION_SUFFIX);
+    if (size + end <= COMPANION_ID_MAX)
+        return arena_printf(a, "%s" COMPANION_SUFFIX, id);
+    hash_name(hash_bytes(id, size), hash);
+    return arena_printf(a, "%.*s:%s" COMPANION_SUFFIX, (int)(COMPANION_ID_MAX - end - HASH_NAME_SIZE), id,
+                        hash);
+}
+
 int record_make_dir(int rootfd, const char *id, struct error *err)
 {
     if (mkdirat(rootfd, id, 0700) < 0) {
@@ -152,9 +170,21 @@ void record_unlock(int dirfd)
     flock(dirfd, LOCK_UN);
 }
 
+int record_own_cgroup(int dirfd, const char *id, struct error *err)
+{
+    if (mknodat(dirfd, RECORD_CGROUP, S_IFREG | 0600, 0) < 0)
+        return error_set(err, -errno, "write '%s' of container '%s'", RECORD_CGROUP, id);
+    return 0;
+}
+
+bool record_owns_cgroup(int dirfd)
+{
+    return faccessat(dirfd, RECORD_CGROUP, F_OK, 0) == 0;
+}
+
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err)
 {
-    static const char *const files[] = {RECORD_START_SOCKET, RECORD_STARTING, RECORD_WATCHED,
+    static const char *const files[] = {RECORD_START_SOCKET, RECORD_STARTING, RECORD_TRACEABLE, RECORD_CGROUP,
                                         RECORD_SECCOMP,      RECORD_CONFIG,   RECORD_NAME};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (unlinkat(dirfd, files[i], 0) < 0 && errno != ENOENT)
@@ -186,7 +216,7 @@ static const struct {
     {"start-time", FIELD_U64, offsetof(struct record, start_time)},
     {"complete", FIELD_BOOL, offsetof(struct record, complete)},
     {"namespaces", FIELD_UINT, offsetof(struct record, namespaces)},
-    {"watched", FIELD_BOOL, offsetof(struct record, watched)},
+    {"traceable", FIELD_BOOL, offsetof(struct record, traceable)},
     {"chrooted", FIELD_BOOL, offsetof(struct record, chrooted)},
     {"mount-namespace", FIELD_STRING, offsetof(struct record, mount_namespace)},
     {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},

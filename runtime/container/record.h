@@ -1,11 +1,12 @@
-/* The state record of a container: the small file that every command but create reads instead of config.json.
+/* The state directory of a container. Every command but create reads its small record instead of config.json.
  *
- * <state root>/<id>/state        the record: "key value" lines, replaced as a whole
- * <state root>/<id>/config.json  a copy of the configuration (changes after create must not matter)
- * <state root>/<id>/seccomp      the compiled filter, for exec
- * <state root>/<id>/start        the socket on which a created container waits for start; absent afterwards
- * <state root>/<id>/starting     that socket, or a file of run's, until the first process is the program
- * <state root>/<id>/watched      an empty file: watched.h
+ *     <state root>/<id>/state        the record: "key value" lines, replaced as a whole
+ *     <state root>/<id>/config.json  a copy of the configuration (changes after create must not matter)
+ *     <state root>/<id>/seccomp      the compiled filter, for exec
+ *     <state root>/<id>/cgroup       an empty file: the cgroup of the record is the container's own
+ *     <state root>/<id>/start        the socket on which a created container waits for start
+ *     <state root>/<id>/starting     that socket, or a file of run, until the first process is the program
+ *     <state root>/<id>/traceable    an empty file: container/tracing.h
  */
 #ifndef PYSBX_CONTAINER_RECORD_H
 #define PYSBX_CONTAINER_RECORD_H
@@ -26,7 +27,8 @@ struct json_out;
 #define RECORD_CONFIG       "config.json"
 #define RECORD_SECCOMP      "seccomp"
 #define RECORD_STARTING     "starting"
-#define RECORD_WATCHED      "watched"
+#define RECORD_CGROUP       "cgroup"
+#define RECORD_TRACEABLE    "traceable"
 
 /* What a container is at a moment; derived from the record, the process and its cgroup, never stored. */
 enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
@@ -44,8 +46,8 @@ struct record {
     unsigned
         namespaces; /* CLONE_NEW* of those that the container has for itself or joined: what exec enters */
     bool no_new_keyring;
-    bool watched;  /* its processes may trace whatever is born in its pid namespace */
-    bool chrooted; /* no mount namespace of its own: the root is mounted at rootfs and goes with delete */
+    bool traceable; /* container/tracing.h */
+    bool chrooted;  /* no mount namespace of its own: the root is mounted at rootfs and goes with delete */
     const char *mount_namespace; /* the one it was mounted in, by path; NULL: the runtime's */
     struct cgroup_ref cgroup;
     const char *rdt_group, *rdt_monitor; /* resctrl groups made for the container, or NULL */
@@ -70,6 +72,11 @@ int record_open_root(const char *root, bool make, struct error *err);
 /* A container's name: [A-Za-z0-9_+-][A-Za-z0-9_+.-]*, at most 255 characters (NAME_MAX). */
 int record_check_id(const char *id, struct error *err);
 
+/* The id of a second container that the runtime creates on behalf of the first, and that delete --force of
+ * the first removes as well; in the arena. No container can have it, because it contains a colon. It is short
+ * enough to name a directory. */
+const char *record_companion_id(struct arena *a, const char *id);
+
 /* Make the container's directory; -EEXIST with a message when the name is taken.
  * Descriptor of the directory. */
 int record_make_dir(int rootfd, const char *id, struct error *err);
@@ -83,6 +90,10 @@ int record_lock(int dirfd, const char *id, struct error *err);
 void record_unlock(int dirfd);
 /* flock(2) that waits as long as record_lock does. 0, -EWOULDBLOCK after that, or another negative errno. */
 int record_wait_for_lock(int fd, int operation);
+/* Note that the cgroup of the record is the container's own, because the runtime has made it. */
+int record_own_cgroup(int dirfd, const char *id, struct error *err);
+/* Is that noted? */
+bool record_owns_cgroup(int dirfd);
 /* Remove the directory, open as dirfd, and the runtime's files in it. A missing one is success. */
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err);
 

@@ -1,5 +1,5 @@
-/* The init is cloned, and the runtime does for it what it cannot do itself, in the order that the README's
- * "Parent and child" has. What fails here is undone by create.c. */
+/* Clone the init and serve it: the steps of the runtime that runtime/README.md shows in "Parent and child". A
+ * failure is undone in create.c. */
 #include "container/spawn.h"
 
 #include <errno.h>
@@ -14,19 +14,21 @@
 #include "base/json_out.h"
 #include "base/proc.h"
 #include "base/sys.h"
-#include "container/create.h"
+#include "container/creation.h"
+#include "container/finish.h"
 #include "container/hooks.h"
 #include "container/init.h"
+#include "container/launch.h"
+#include "container/options.h"
 #include "container/pid_file.h"
 #include "container/sync.h"
-#include "container/unseen.h"
-#include "container/warm_start.h"
+#include "container/tracing.h"
 #include "sandbox/detach.h"
 #include "sandbox/net/loopback.h"
 #include "sandbox/oom.h"
 #include "sandbox/seccomp/notify.h"
 
-/* A child that is gone is no error here: why it went is still to be read from the socket. */
+/* A child that has ended is no error here: its reason can still be read from the socket. */
 static int tell_child(const struct creation *c, enum sync_message message, struct error *err)
 {
     int ret = sync_send(c->sync, message);
@@ -43,43 +45,51 @@ static bool has_scope(const struct plan *plan)
     return plan->cgroup->ref.manager == CGROUP_MANAGER_SYSTEMD;
 }
 
-/* systemd is asked for the scope, if there is to be one; and what the child waits for before it does
- * anything.
- */
+/* Ask systemd for the scope, if there is one, and do what the child waits for at its beginning. */
 static int let_child_begin(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     struct plan *plan = &c->plan;
     int ret = idmap_write(&plan->idmap, pid, err);
-    if (ret == 0)
-        ret = cgroup_attach_begin(plan->cgroup, pid, job, err);
-    if (ret == 0 && plan->netdev.count > 0)
+    if (ret < 0)
+        return ret;
+    ret = cgroup_attach_begin(plan->cgroup, pid, job, err);
+    if (ret < 0)
+        return ret;
+    if (plan->netdev.count > 0) {
         ret = netdev_apply(&plan->netdev, c->pidfd, err);
-    return ret == 0 && child_waits(plan) ? tell_child(c, SYNC_GO, err) : ret;
+        if (ret < 0)
+            return ret;
+    }
+    return child_waits(plan) ? tell_child(c, SYNC_MAPPED, err) : 0;
 }
 
-/* The child, which has mounted meanwhile, into its scope. Also after a failure, `ret`: the job is to be
- * freed.
- */
+/* Wait until the child, which mounts meanwhile, is in its scope. The job is freed also after a failure of an
+ * earlier step, `ret`. */
 static int finish_scope(struct creation *c, struct cgroup_job *job, int ret, struct error *err)
 {
     if (job == NULL)
         return ret;
-    char path[PATH_MAX];
-    int finished = cgroup_attach_finish(job, path, ret < 0 ? NULL : err);
-    c->owns_cgroup |= finished != -EEXIST;
+    int finished = cgroup_attach_finish(job, c->scope_path, ret < 0 ? NULL : err);
+    /* A scope that exists already is another container's. */
+    if (finished != -EEXIST) {
+        int noted = record_own_cgroup(c->dir, c->plan.id, ret < 0 || finished < 0 ? NULL : err);
+        if (finished == 0)
+            finished = noted;
+    }
     if (ret < 0 || finished < 0)
         return ret < 0 ? ret : finished;
-    c->record.cgroup.path = arena_strdup(&c->arena, path);
-    return tell_child(c, SYNC_GO, err);
+    c->record.cgroup.path = c->scope_path;
+    return tell_child(c, SYNC_SCOPE, err);
 }
 
 static int make_network(struct creation *c, struct error *err)
 {
-    if (!c->plan.namespaces.network_aside)
+    if (!c->plan.namespaces.network_overlapped)
         return 0;
     int ret = namespaces_make_network(&c->plan.namespaces, err);
-    if (ret == 0)
-        ret = tell_child(c, SYNC_GO, err);
+    if (ret < 0)
+        return ret;
+    ret = tell_child(c, SYNC_NETWORK, err);
     return ret < 0 ? ret : loopback_up(err);
 }
 
@@ -95,49 +105,64 @@ static int write_state_file(struct creation *c, const char *name, const void *da
     return ret < 0 ? error_set(err, ret, "write '%s' of container '%s'", name, c->plan.id) : 0;
 }
 
-/* What later commands need besides the record. */
+/* Write what later commands need besides the record. */
 static int write_copies(struct creation *c, struct error *err)
 {
     const struct plan *plan = &c->plan;
     const struct seccomp_plan *filter = &plan->process.seccomp;
     int ret = write_state_file(c, RECORD_CONFIG, plan->config, plan->config_size, err);
-    if (ret == 0 && c->record.has_seccomp)
-        ret =
-            write_state_file(c, RECORD_SECCOMP, filter->filter, filter->count * sizeof(*filter->filter), err);
-    return ret;
+    if (ret < 0 || !c->record.has_seccomp)
+        return ret;
+    return write_state_file(c, RECORD_SECCOMP, filter->filter, filter->count * sizeof(*filter->filter), err);
 }
 
-/* The runtime's part in the container's set-up, while the child mounts: first what the child waits for. */
-static int serve_child(struct creation *c, pid_t pid, struct error *err)
+static int create_rdt(struct creation *c, pid_t pid, struct error *err)
+{
+    const struct intelrdt_plan *rdt = &c->plan.intelrdt;
+    if (rdt->group == NULL)
+        return 0;
+    cleanup_fd int root = intelrdt_open(err);
+    return root < 0 ? root : intelrdt_create(rdt, root, pid, &c->record.rdt_made, err);
+}
+
+/* The steps up to the scope. `job` is to be finished also after a failure. */
+static int begin_child(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     struct plan *plan = &c->plan;
-    struct cgroup_job *job = NULL;
-    bool first = child_waits(plan) || has_scope(plan);
-    int ret = first ? 0 : make_network(c, err);
+    bool network_last = child_waits(plan) || has_scope(plan);
+    int ret = network_last ? 0 : make_network(c, err);
+    if (ret < 0)
+        return ret;
     /* Before the child becomes root of a user namespace: from then on its /proc files are not the user's. */
-    if (ret == 0 && plan->has_process)
-        ret = oom_apply(plan->process.process, pid, err);
-    if (ret == 0)
-        ret = let_child_begin(c, pid, &job, err);
-    if (ret == 0 && first)
-        ret = make_network(c, err);
+    ret = plan->has_process ? oom_apply(plan->process.process, pid, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = let_child_begin(c, pid, job, err);
+    return ret < 0 || !network_last ? ret : make_network(c, err);
+}
+
+/* The steps of the runtime while the child mounts: first those that the child waits for. */
+static int serve_child(struct creation *c, pid_t pid, struct error *err)
+{
+    struct cgroup_job *job = NULL;
+    int ret = begin_child(c, pid, &job, err);
     ret = finish_scope(c, job, ret, err);
-    if (ret == 0)
-        ret = cgroup_load_devices(plan->cgroup, &c->devices, err);
-    if (ret == 0 && (ret = proc_start_time(pid, &c->record.start_time, NULL)) < 0)
+    if (ret < 0)
+        return ret;
+    ret = cgroup_load_devices(c->plan.cgroup, &c->devices, err);
+    if (ret < 0)
+        return ret;
+    ret = proc_start_time(pid, &c->record.start_time, NULL);
+    if (ret < 0)
         return error_set(err, ret, "read the start time of process %d", (int)pid);
-    if (ret == 0 && plan->intelrdt.group != NULL) {
-        cleanup_fd int root = intelrdt_open(err);
-        ret = root < 0 ? root : intelrdt_create(&plan->intelrdt, root, pid, &c->record.rdt_made, err);
-    }
+    ret = create_rdt(c, pid, err);
     return ret < 0 ? ret : write_copies(c, err);
 }
 
 static int run_runtime_hooks(struct creation *c, pid_t pid, struct error *err)
 {
     const struct spec_hooks *hooks = &c->plan.spec->hooks;
-    /* What prestart hooks read is from a time when they ran at start: they are told "created" by the
-     * validation suite's and other runtimes' tradition. */
+    /* Prestart hooks once ran at start. The validation suite and other runtimes still tell them "created". */
     struct hook_run run = {.kind = "prestart", .status = "created", .pid = pid, .cwd = c->plan.bundle};
     int ret = hooks_run(&hooks->prestart, &run, &c->record, err);
     run.kind = "createRuntime";
@@ -151,7 +176,7 @@ static bool has_message(const struct creation *c)
     return poll(&p, 1, 0) > 0;
 }
 
-/* A child that fails takes the runtime's steps with it: its own reason says more than theirs. */
+/* If the child failed, the steps of the runtime fail as well. The reason of the child says more. */
 static int prefer_reason_of_child(const struct creation *c, int ret, struct error *err)
 {
     struct error reason = {0};
@@ -176,30 +201,14 @@ static int pass_listener(struct creation *c, struct seccomp_handover *handover, 
     return seccomp_notify_send(&c->plan.process.seccomp, handover, c->pidfd, &receiver, err);
 }
 
-static int begin_to_observe(struct creation *c, enum observe_mode mode, struct seccomp_handover *handover,
-                            struct error *err)
+static int take_listener(struct creation *c, struct seccomp_handover *handover, struct error *err)
 {
-    c->listener = seccomp_notify_take(handover, c->pidfd, err);
-    return c->listener < 0 ? c->listener : observer_new(&c->arena, c->listener, mode, &c->observer, err);
+    const struct launch *launch = c->plan.process.launch;
+    return launch->filter != NULL ? launch->parent->listen(launch, handover, c->pidfd, err)
+                                  : pass_listener(c, handover, err);
 }
 
-/* The program of a probe is executed, and its first system calls are answered, before the end of the channel
- * says so. */
-static int observe_until_message(struct creation *c, struct error *err)
-{
-    struct pollfd p[] = {{.fd = c->sync, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
-    int ret = 0;
-    while (ret == 0 && c->observer != NULL) {
-        if (RETRY(poll(p, 2, -1)) < 0)
-            return error_set(err, -errno, "wait for the container's first process");
-        if (p[0].revents != 0)
-            return 0;
-        ret = observer_serve(c->observer, err);
-    }
-    return ret;
-}
-
-/* A child that ends without a message was killed. The most likely reason is the OOM killer. */
+/* A child that ends without a message was killed, most likely by the OOM killer. */
 static int explain_end(const struct creation *c, struct error *err)
 {
     siginfo_t info = {0};
@@ -218,14 +227,14 @@ static int explain_end(const struct creation *c, struct error *err)
                       info.si_status);
 }
 
-/* How far the runtime is with what the init waits for before it goes on to the program. */
+/* The steps of the runtime that precede the program. */
 struct progress {
     bool hooks_ran; /* or there are none */
     bool verified, on_record, let_go;
 };
 
-/* Put the container on record. One that runs is still being created then: until it has entered its root, exec
- * would find the host's. */
+/* Put the container on record. With `run`, it is still being created then: until init has entered its root,
+ * exec would find the root of the host. */
 static int put_on_record(struct creation *c, const struct create_options *options, struct progress *progress,
                          struct error *err)
 {
@@ -236,15 +245,15 @@ static int put_on_record(struct creation *c, const struct create_options *option
                                                  : ret;
 }
 
-/* What can be done without being asked: the long look at files when nothing is asked for, and when all is
- * done, let the init go: to wait for start, or on to the program. Both messages can be sent before the init
- * asks, so that it need not wait for the runtime to wake up. */
+/* Do what the init has not asked for: the long check of files while no message is there, and at the end let
+ * the init go, to wait for start or on to the program. Both messages are sent before the init asks, so that
+ * it does not wait for the runtime to wake up. */
 static int advance(struct creation *c, struct progress *progress, struct error *err)
 {
     int ret = 0;
     if (progress->hooks_ran && !progress->verified && !has_message(c)) {
         progress->verified = true;
-        ret = warm_start_verify(&c->arena, &c->plan, c->sync, err);
+        ret = launch_verify(c->plan.process.launch, c->sync, err);
     }
     if (ret < 0 || !progress->on_record || !progress->verified || progress->let_go)
         return ret;
@@ -259,14 +268,14 @@ static int follow_child(struct creation *c, const struct create_options *options
 {
     bool ready = false, runs = c->goal == CREATION_RUNS;
     struct progress progress = {.hooks_ran = !has_runtime_hooks(&c->plan),
-                                .verified = c->plan.process.warm == NULL};
+                                .verified = c->plan.process.launch->parent->verify == NULL};
     int ret = 0;
     if (!progress.verified)
-        sched_yield(); /* to the child, if it waits for this processor: it is about to ask */
+        sched_yield(); /* to the child, if it waits for this CPU: it is about to ask */
     if (runs && progress.hooks_ran && c->devices < 0)
         ret = put_on_record(c, options, &progress, err);
     while (ret == 0 && (ret = advance(c, &progress, err)) == 0) {
-        ret = observe_until_message(c, err);
+        ret = launch_serve(c->plan.process.launch, c->sync, err);
         if (ret < 0)
             return ret;
         int message = sync_receive(c->sync, err);
@@ -283,13 +292,12 @@ static int follow_child(struct creation *c, const struct create_options *options
             ret = run_runtime_hooks(c, c->record.pid, err);
             progress.hooks_ran = true;
             if (ret == 0)
-                ret = tell_child(c, SYNC_GO, err);
+                ret = tell_child(c, SYNC_HOOKS_RAN, err);
             if (ret == 0 && runs)
                 ret = put_on_record(c, options, &progress, err);
             break;
         case SYNC_LISTENER:
-            ret = options->observe != OBSERVE_NOT ? begin_to_observe(c, options->observe, handover, err)
-                                                  : pass_listener(c, handover, err);
+            ret = take_listener(c, handover, err);
             break;
         case SYNC_READY:
             ready = true;
@@ -303,7 +311,7 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = record_write(c->dir, &c->record, err);
             break;
         case SYNC_COLD:
-            warm_start_refused(c->plan.warm, err);
+            launch_refused(c->plan.process.launch, err);
             *err = (struct error){0};
             break;
         case SYNC_ERROR:
@@ -318,15 +326,6 @@ static int follow_child(struct creation *c, const struct create_options *options
     return ret;
 }
 
-/* May the runtime give up its own network namespace? Not when programs are still to run in it, or devices to
- * leave it. */
-static bool gives_network_up(const struct plan *plan)
-{
-    const struct spec_hooks *hooks = &plan->spec->hooks;
-    return !has_runtime_hooks(plan) && hooks->poststart.count == 0 && hooks->poststop.count == 0 &&
-           plan->netdev.count == 0;
-}
-
 /* 0 in the child. */
 static pid_t clone_init(struct creation *c, int cgroup_fd, struct error *err)
 {
@@ -334,11 +333,11 @@ static pid_t clone_init(struct creation *c, int cgroup_fd, struct error *err)
     struct namespaces_plan *plan = &c->plan.namespaces;
     if ((plan->join & shared) != shared)
         return namespaces_clone(plan, cgroup_fd, &c->pidfd, err);
-    struct unseen unseen;
-    unseen_begin(&unseen, c->plan.process.process);
+    struct nondumpable before;
+    nondumpable_begin(&before, c->plan.process.process);
     pid_t pid = namespaces_clone(plan, cgroup_fd, &c->pidfd, err);
     if (pid != 0)
-        unseen_end(&unseen);
+        nondumpable_end(&before);
     return pid;
 }
 
@@ -346,7 +345,7 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
                    struct seccomp_handover *handover, struct error *err)
 {
     int sockets[2];
-    /* The child is to have it open before it sees the container's. */
+    /* The child must have it open before it sees that of the container. */
     int ret = proc_root(err);
     if (ret >= 0)
         ret = sync_pair(sockets, err);
@@ -354,8 +353,6 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
         return ret;
     c->sync = sockets[0];
     cleanup_fd int child_end = sockets[1];
-    if (gives_network_up(&c->plan) && (ret = namespaces_put_network_aside(&c->plan.namespaces, err)) < 0)
-        return ret;
     cleanup_fd int copy = detach_prepare();
     pid_t pid = clone_init(c, cgroup_fd, err);
     if (pid < 0)

@@ -1,4 +1,4 @@
-/* The first process of a container, from its clone to the goal of the creation. */
+/* The init of a container, from its clone to the goal of the creation. */
 #ifndef PYSBX_CONTAINER_SPAWN_H
 #define PYSBX_CONTAINER_SPAWN_H
 

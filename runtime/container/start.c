@@ -15,7 +15,8 @@
 #include "cgroup/cgroup.h"
 #include "container/hooks.h"
 #include "container/lifecycle.h"
-#include "container/saved.h"
+#include "container/lookup.h"
+#include "container/record_copies.h"
 #include "container/start.h"
 #include "container/sync.h"
 
@@ -51,7 +52,7 @@ int start_run_hooks(int dir, const struct record *record, struct error *err)
 {
     if (!record->has_poststart)
         return 0;
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     struct spec *spec;
     int ret = saved_spec(&a, dir, record, &spec, err);
     if (ret == 0) {
@@ -59,7 +60,6 @@ int start_run_hooks(int dir, const struct record *record, struct error *err)
             .kind = "poststart", .status = "running", .pid = record->pid, .cwd = record->bundle};
         ret = hooks_run(&spec->hooks.poststart, &run, record, err);
     }
-    arena_free(&a);
     /* Since runtime-spec 1.3 a failed poststart hook stops the container. */
     if (ret < 0) {
         cleanup_fd int pidfd = record_pidfd(record);
@@ -71,27 +71,24 @@ int start_run_hooks(int dir, const struct record *record, struct error *err)
 
 int container_start(const struct runtime_options *rt, const char *id, struct error *err)
 {
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     struct record record;
     cleanup_fd int dir = -1;
     int ret = container_open_record(&a, rt, id, &dir, &record, err);
-    if (ret == 0) {
-        if (cgroup_frozen(&record.cgroup) > 0 && record_status(dir, &record) == STATUS_PAUSED)
-            ret = error_text(err, -EBUSY, "cannot start container '%s': it is paused", id);
-        cleanup_fd int channel = ret == 0 ? connect_init(dir, &record, err) : -1;
-        if (ret == 0)
-            ret = channel < 0 ? channel : 0;
-        /* The socket is what makes it "created": a second start is to find it gone. Until the first process
-         * is the program, its new name says to exec that it is not yet. */
-        if (ret == 0 && renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
-            ret = error_text(err, -EINVAL, "cannot start container '%s': another process is starting it", id);
-        if (ret == 0)
-            ret = start_program(channel, err);
-        if (ret == 0)
-            (void)unlinkat(dir, RECORD_STARTING, 0);
-        if (ret == 0)
-            ret = start_run_hooks(dir, &record, err);
-    }
-    arena_free(&a);
-    return ret;
+    if (ret < 0)
+        return ret;
+    if (cgroup_frozen(&record.cgroup) > 0 && record_status(dir, &record) == STATUS_PAUSED)
+        return error_text(err, -EBUSY, "cannot start container '%s': it is paused", id);
+    cleanup_fd int channel = connect_init(dir, &record, err);
+    if (channel < 0)
+        return channel;
+    /* The socket says that the container is created, so a second start must find it gone. Under its new name
+     * it tells exec that the first process is not the program yet. */
+    if (renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
+        return error_text(err, -EINVAL, "cannot start container '%s': another process is starting it", id);
+    ret = start_program(channel, err);
+    if (ret < 0)
+        return ret;
+    (void)unlinkat(dir, RECORD_STARTING, 0);
+    return start_run_hooks(dir, &record, err);
 }

@@ -2,6 +2,7 @@
 #include "container/sync.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -73,6 +74,11 @@ static ssize_t receive(int fd, struct packet *p, pid_t *sender)
     return n;
 }
 
+static bool has_reason(int message)
+{
+    return message == SYNC_ERROR || message == SYNC_COLD || message == SYNC_DIFFER;
+}
+
 int sync_receive(int fd, struct error *err)
 {
     return sync_receive_from(fd, NULL, err);
@@ -90,9 +96,9 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
         return SYNC_END;
     if (n < 0)
         return error_set(err, -errno, "receive from the container's process");
-    if (n < (ssize_t)sizeof(int) || p.message < SYNC_GO || p.message > SYNC_BORN)
+    if (n < (ssize_t)sizeof(int) || p.message <= SYNC_END || p.message > SYNC_LAST)
         return error_set(err, -EPROTO, "receive from the container's process");
-    if ((p.message == SYNC_ERROR || p.message == SYNC_COLD) && err != NULL) {
+    if (has_reason(p.message) && err != NULL) {
         p.text[sizeof(p.text) - 1] = '\0';
         memcpy(err->text, p.text, sizeof(err->text));
         err->code = p.code < 0 ? p.code : -EIO;

@@ -27,11 +27,11 @@ struct caps_plan {
 int caps_plan(const struct spec_process *process, bool user_namespace, struct caps_plan *out,
               struct error *err);
 
-/* Child, first half: shrink the bounding set. Needs CAP_SETPCAP, thus comes before identity_apply. */
+/* Child, first half: shrink the bounding set. Needs CAP_SETPCAP, thus comes before credentials_apply. */
 int caps_apply_before_uid(const struct caps_plan *plan, struct error *err);
 
-/* Child, second half, after identity_apply: effective, permitted and inheritable in one capset(2), then the
- * ambient set. Nothing that needs a capability outside the plan may follow. */
+/* Child, second half, after credentials_apply: effective, permitted and inheritable in one capset(2), then
+ * the ambient set. Nothing that needs a capability outside the plan may follow. */
 int caps_apply_after_uid(const struct caps_plan *plan, struct error *err);
 
 /* What execve(2) of a program without file capabilities makes of the sets (capabilities(7), "Transformation

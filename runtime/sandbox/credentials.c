@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -15,16 +16,18 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/json_out.h"
 #include "base/proc.h"
 #include "spec/spec.h"
 
 #define DEFAULT_UMASK 0022
 
-int identity_plan(struct arena *a, const struct spec_process *process, const struct identity_options *options,
-                  struct identity_plan *out, struct error *err)
+int credentials_plan(struct arena *a, const struct spec_process *process,
+                     const struct credentials_options *options, struct credentials_plan *out,
+                     struct error *err)
 {
     const struct spec_user *user = &process->user;
-    *out = (struct identity_plan){
+    *out = (struct credentials_plan){
         .uid = user->uid,
         .gid = user->gid,
         .keep_groups = options->keep_groups,
@@ -48,7 +51,7 @@ int identity_plan(struct arena *a, const struct spec_process *process, const str
     return 0;
 }
 
-int identity_own_stdio(const struct identity_plan *plan, struct error *err)
+int credentials_own_stdio(const struct credentials_plan *plan, struct error *err)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         struct stat st;
@@ -69,7 +72,7 @@ int identity_own_stdio(const struct identity_plan *plan, struct error *err)
     return 0;
 }
 
-int identity_apply_no_new_privs(const struct identity_plan *plan, struct error *err)
+int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct error *err)
 {
     if (plan->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_set(err, -errno, "set no_new_privs");
@@ -84,7 +87,7 @@ static bool setgroups_denied(void)
     return fd >= 0 && io_read_full(fd, word, sizeof(word)) >= 4 && memcmp(word, "deny", 4) == 0;
 }
 
-static int apply_groups(const struct identity_plan *plan, struct error *err)
+static int apply_groups(const struct credentials_plan *plan, struct error *err)
 {
     if (plan->keep_groups || setgroups(plan->group_count, plan->groups) == 0)
         return 0;
@@ -111,7 +114,7 @@ static int apply_id(int result, const char *what, unsigned id, struct error *err
     return error_set(err, -errno, "set the process' %s to %u", what, id);
 }
 
-int identity_apply(const struct identity_plan *plan, struct error *err)
+int credentials_apply(const struct credentials_plan *plan, struct error *err)
 {
     umask(plan->umask);
     int ret = apply_groups(plan, err);
@@ -124,4 +127,23 @@ int identity_apply(const struct identity_plan *plan, struct error *err)
     if (plan->keep_caps && plan->uid != 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
         return error_set(err, -errno, "keep capabilities over the change of uid");
     return apply_id(setresuid(plan->uid, plan->uid, plan->uid), "uid", plan->uid, err);
+}
+
+void credentials_describe(const struct credentials_plan *plan, struct json_out *out)
+{
+    char mask[8];
+    snprintf(mask, sizeof(mask), "%04o", (unsigned)plan->umask);
+    json_out_pair_u64(out, "uid", plan->uid);
+    json_out_pair_u64(out, "gid", plan->gid);
+    if (plan->keep_groups) {
+        json_out_pair_string(out, "additionalGids", "those of the caller");
+    } else {
+        json_out_key(out, "additionalGids");
+        json_out_array_open(out);
+        for (size_t i = 0; i < plan->group_count; i++)
+            json_out_u64(out, plan->groups[i]);
+        json_out_array_close(out);
+    }
+    json_out_pair_string(out, "umask", mask);
+    json_out_pair_bool(out, "noNewPrivileges", plan->no_new_privs);
 }

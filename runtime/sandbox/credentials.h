@@ -9,14 +9,15 @@
 
 struct arena;
 struct error;
+struct json_out;
 struct spec_process;
 
-struct identity_options {
+struct credentials_options {
     bool keep_groups; /* annotation run.oci.keep_original_groups=1: supplementary groups stay as they are */
     bool keep_caps;   /* the capability plan has a permitted set to carry over the change of uid */
 };
 
-struct identity_plan {
+struct credentials_plan {
     uid_t uid;
     gid_t gid;
     const gid_t *groups;
@@ -27,20 +28,24 @@ struct identity_plan {
 
 /* Ids are those of the container. An absent umask is 0022, as with runc and crun. -EINVAL for an id of
  * 4294967295, which setresuid(2) takes for "unchanged". */
-int identity_plan(struct arena *a, const struct spec_process *process, const struct identity_options *options,
-                  struct identity_plan *out, struct error *err);
+int credentials_plan(struct arena *a, const struct spec_process *process,
+                     const struct credentials_options *options, struct credentials_plan *out,
+                     struct error *err);
 
 /* Child, still privileged: give the process the pipes it has as standard input, output and error, so that it
  * may open /dev/stdout again. Nothing but pipes is touched: a terminal is the terminal room's, a character
  * device is shared by everybody and a file belongs to whoever redirected it. */
-int identity_own_stdio(const struct identity_plan *plan, struct error *err);
+int credentials_own_stdio(const struct credentials_plan *plan, struct error *err);
 
 /* Child: prctl(PR_SET_NO_NEW_PRIVS), if asked for. Before a seccomp filter is loaded without privilege. */
-int identity_apply_no_new_privs(const struct identity_plan *plan, struct error *err);
+int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct error *err);
 
 /* Child: umask, setgroups, setresgid, setresuid. In a user namespace that denies setgroups(2) the call is
  * left out when no supplementary group is asked for, and is an error otherwise. With keep_caps and a uid
  * other than 0 the permitted set survives; the effective set does not: caps_apply_after_uid follows. */
-int identity_apply(const struct identity_plan *plan, struct error *err);
+int credentials_apply(const struct credentials_plan *plan, struct error *err);
+
+/* Pairs of the surrounding map: uid, gid, additionalGids, umask (octal, as a string), noNewPrivileges. */
+void credentials_describe(const struct credentials_plan *plan, struct json_out *out);
 
 #endif

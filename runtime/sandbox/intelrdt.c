@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/json_out.h"
 #include "base/str.h"
 #include "spec/spec.h"
 
@@ -242,4 +243,13 @@ int intelrdt_destroy(const char *group, const char *monitor, const struct intelr
     if (made->group && unlinkat(root, group, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return error_set(err, -errno, "linux.intelRdt: remove group '%s'", group);
     return 0;
+}
+
+void intelrdt_describe(const struct intelrdt_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "group", plan->group);
+    json_out_pair_string(out, "monitor", plan->monitor);
+    json_out_pair_string(out, "schemata", plan->schemata);
+    json_out_map_close(out);
 }

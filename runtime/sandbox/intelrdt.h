@@ -9,6 +9,7 @@
 
 struct arena;
 struct error;
+struct json_out;
 struct spec_intel_rdt;
 
 /* Where the kernel's documentation mounts it. */
@@ -44,5 +45,8 @@ int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct 
 /* Remove what was made; what is gone already is no error. group and monitor as in the plan. */
 int intelrdt_destroy(const char *group, const char *monitor, const struct intelrdt_made *made, int root,
                      struct error *err);
+
+/* A map of group, monitoring group and schemata. */
+void intelrdt_describe(const struct intelrdt_plan *plan, struct json_out *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "sandbox/names.h"
 #include "spec/spec.h"
 
@@ -45,4 +46,12 @@ int ioprio_apply(const struct ioprio_plan *plan, struct error *err)
         return error_set(err, -errno, "process.ioPriority: set class %d, priority %d",
                          plan->value >> CLASS_SHIFT, plan->value & (LEVELS - 1));
     return 0;
+}
+
+void ioprio_describe(const struct ioprio_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "class", names_of(classes, (uint64_t)plan->value >> CLASS_SHIFT));
+    json_out_pair_i64(out, "priority", plan->value & (LEVELS - 1));
+    json_out_map_close(out);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 struct error;
+struct json_out;
 struct spec_io_priority;
 
 struct ioprio_plan {
@@ -16,5 +17,7 @@ struct ioprio_plan {
 int ioprio_plan(const struct spec_io_priority *priority, struct ioprio_plan *out, struct error *err);
 /* Child, while privileged. */
 int ioprio_apply(const struct ioprio_plan *plan, struct error *err);
+/* A map of class and priority. */
+void ioprio_describe(const struct ioprio_plan *plan, struct json_out *out);
 
 #endif

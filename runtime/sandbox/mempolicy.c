@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "spec/spec.h"
 
 /* Modes newer than the headers of the oldest supported distribution; numbers are kernel ABI. */
@@ -71,4 +72,18 @@ int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err)
         return error_text(err, -errno, "linux.memoryPolicy: set %s with nodes '%s': %s", plan->mode_name,
                           plan->node_list, error_reason(errno));
     return 0;
+}
+
+void mempolicy_describe(const struct mempolicy_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "mode", plan->mode_name);
+    json_out_key(out, "flags");
+    json_out_array_open(out);
+    for (const struct name_value *flag = mempolicy_flags; flag->name != NULL; flag++)
+        if ((plan->mode & (int)flag->value) != 0)
+            json_out_string(out, flag->name);
+    json_out_array_close(out);
+    json_out_pair_string(out, "nodes", plan->node_list);
+    json_out_map_close(out);
 }

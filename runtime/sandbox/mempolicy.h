@@ -9,6 +9,7 @@
 
 struct arena;
 struct error;
+struct json_out;
 struct spec_memory_policy;
 
 struct mempolicy_plan {
@@ -23,6 +24,8 @@ int mempolicy_plan(struct arena *a, const struct spec_memory_policy *policy, str
                    struct error *err);
 /* Child, before its memory is touched; survives execve(2). */
 int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err);
+/* A map of mode, flags and nodes. */
+void mempolicy_describe(const struct mempolicy_plan *plan, struct json_out *out);
 
 /* The words of linux.memoryPolicy; `features` lists them. */
 extern const struct name_value mempolicy_modes[], mempolicy_flags[];

@@ -21,4 +21,13 @@ static inline const struct name_value *names_find(const struct name_value *table
     return NULL;
 }
 
+/* The name of the first entry with that value, or NULL. */
+static inline const char *names_of(const struct name_value *table, uint64_t value)
+{
+    for (; table->name != NULL; table++)
+        if (table->value == value)
+            return table->name;
+    return NULL;
+}
+
 #endif

@@ -143,20 +143,20 @@ void namespaces_close(struct namespaces_plan *plan)
     fd_close(&plan->runtime);
 }
 
-int namespaces_put_network_aside(struct namespaces_plan *plan, struct error *err)
+int namespaces_overlap_network(struct namespaces_plan *plan, struct error *err)
 {
     if ((plan->make & CLONE_NEWNET) == 0 || ((plan->make | plan->join) & CLONE_NEWUSER) != 0)
         return 0;
     plan->runtime = sys_pidfd_open(getpid(), 0);
     if (plan->runtime < 0)
         return error_set(err, -errno, "open a descriptor of the runtime's own process");
-    plan->network_aside = true;
+    plan->network_overlapped = true;
     return 0;
 }
 
 int namespaces_make_network(const struct namespaces_plan *plan, struct error *err)
 {
-    if (plan->network_aside && unshare(CLONE_NEWNET) < 0)
+    if (plan->network_overlapped && unshare(CLONE_NEWNET) < 0)
         return error_set(err, -errno, "make a network namespace%s", clone_hint(errno, CLONE_NEWNET));
     return 0;
 }
@@ -190,7 +190,7 @@ static bool ipc_is_late(const struct namespaces_plan *plan)
 
 static int at_clone(const struct namespaces_plan *plan)
 {
-    return plan->make & AT_CLONE & ~(plan->network_aside ? CLONE_NEWNET : 0) &
+    return plan->make & AT_CLONE & ~(plan->network_overlapped ? CLONE_NEWNET : 0) &
            ~(ipc_is_late(plan) ? CLONE_NEWIPC : 0);
 }
 
@@ -350,6 +350,8 @@ void namespaces_describe(const struct namespaces_plan *plan, struct json_out *ou
             continue;
         json_out_map_open(out);
         json_out_pair_string(out, "type", types[i].name);
+        if (types[i].flag == CLONE_NEWNET && plan->network_overlapped)
+            json_out_pair_bool(out, "overlapped", true);
         for (size_t j = 0; j < plan->join_count; j++)
             if (plan->joins[j].flag == types[i].flag)
                 json_out_pair_string(out, "path", plan->joins[j].path);

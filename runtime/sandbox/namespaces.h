@@ -33,7 +33,7 @@ struct namespaces_plan {
     /* The new network namespace, which takes the kernel longer than all others together, is made by the
      * runtime while its child mounts: see namespaces_make_network. runtime is then a pidfd of the runtime,
      * for the child; else -1. */
-    bool network_aside;
+    bool network_overlapped;
     int runtime;
 };
 
@@ -53,12 +53,12 @@ bool namespaces_has(const struct namespaces_plan *plan, const char *type);
  * pid in the parent. What is left for the child: namespaces_enter, namespaces_make_cgroup. */
 pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, struct error *err);
 
-/* Runtime, before the clone: leave the network namespace out of the clone, if one is to be made and the
- * runtime may make it (not in a new user namespace, which has to own it). Only for a runtime that has nothing
- * to do in its own network namespace any more. */
-int namespaces_put_network_aside(struct namespaces_plan *plan, struct error *err);
-/* Runtime, after the clone: make the network namespace and stay in it. Nothing to do
- * unless it was put aside. */
+/* Plan that the runtime makes the network namespace, if one is to be made, and while its child mounts. The
+ * runtime stays in it, so it must have nothing left to do in its own. A new user namespace has to own the
+ * network namespace; then the clone makes it. Opens a descriptor of the calling process, which has to be the
+ * one that clones. 0 or a negative errno. */
+int namespaces_overlap_network(struct namespaces_plan *plan, struct error *err);
+/* Runtime, after the clone: make the network namespace, if that is planned, and stay in it. */
 int namespaces_make_network(const struct namespaces_plan *plan, struct error *err);
 /* Child, once the runtime has made it: enter it. */
 int namespaces_enter_network(struct namespaces_plan *plan, struct error *err);

@@ -5,6 +5,7 @@
 #include <sys/personality.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "sandbox/names.h"
 #include "spec/spec.h"
 
@@ -36,4 +37,9 @@ int personality_apply(const struct personality_plan *plan, struct error *err)
     if (plan->set && personality(plan->persona) < 0)
         return error_set(err, -errno, "set personality 0x%lx", plan->persona);
     return 0;
+}
+
+void personality_describe(const struct personality_plan *plan, struct json_out *out)
+{
+    json_out_string(out, names_of(domains, plan->persona));
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 struct error;
+struct json_out;
 struct spec_personality;
 
 struct personality_plan {
@@ -18,5 +19,7 @@ int personality_plan(const struct spec_personality *personality, struct personal
                      struct error *err);
 /* Child. */
 int personality_apply(const struct personality_plan *plan, struct error *err);
+/* The domain, a string. */
+void personality_describe(const struct personality_plan *plan, struct json_out *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json_out.h"
 #include "base/str.h"
 #include "sandbox/names.h"
 #include "spec/spec.h"
@@ -99,6 +100,8 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
     *out = (struct sched_affinity_plan){0};
     if (affinity == NULL)
         return 0;
+    out->initial_list = affinity->initial;
+    out->final_list = affinity->final;
     if (affinity->initial != NULL && bitlist_parse(a, affinity->initial, &out->initial) < 0)
         return error_text(err, -EINVAL, "process.execCPUAffinity.initial: '%s' is not a list of cpus",
                           affinity->initial);
@@ -125,4 +128,30 @@ int sched_apply_initial(const struct sched_affinity_plan *plan, struct error *er
 int sched_apply_final(const struct sched_affinity_plan *plan, struct error *err)
 {
     return apply(&plan->final, "final", err);
+}
+
+void sched_describe(const struct sched_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "policy", plan->policy_name);
+    json_out_pair_i64(out, "nice", plan->nice);
+    json_out_pair_u64(out, "priority", plan->priority);
+    json_out_key(out, "flags");
+    json_out_array_open(out);
+    for (const struct name_value *flag = flags; flag->name != NULL; flag++)
+        if ((plan->flags & flag->value) != 0)
+            json_out_string(out, flag->name);
+    json_out_array_close(out);
+    json_out_pair_u64(out, "runtime", plan->runtime);
+    json_out_pair_u64(out, "deadline", plan->deadline);
+    json_out_pair_u64(out, "period", plan->period);
+    json_out_map_close(out);
+}
+
+void sched_affinity_describe(const struct sched_affinity_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    json_out_pair_string(out, "initial", plan->initial_list);
+    json_out_pair_string(out, "final", plan->final_list);
+    json_out_map_close(out);
 }

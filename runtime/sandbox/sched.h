@@ -10,6 +10,7 @@
 
 struct arena;
 struct error;
+struct json_out;
 struct spec_cpu_affinity;
 struct spec_scheduler;
 
@@ -29,9 +30,12 @@ bool sched_is_inherited(const struct sched_plan *plan);
 /* Child, while privileged and after the affinity is set: the kernel refuses SCHED_DEADLINE to a process with
  * an affinity of its own. */
 int sched_apply(const struct sched_plan *plan, struct error *err);
+/* A map of policy, nice value, priority, flags and times. */
+void sched_describe(const struct sched_plan *plan, struct json_out *out);
 
 struct sched_affinity_plan {
-    struct bitlist initial, final; /* empty: left as it is */
+    struct bitlist initial, final;         /* empty: left as it is */
+    const char *initial_list, *final_list; /* as they were given */
 };
 
 /* For `exec`. affinity NULL: nothing to do. */
@@ -41,5 +45,7 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
 int sched_apply_initial(const struct sched_affinity_plan *plan, struct error *err);
 /* After it is there, before execve(2). */
 int sched_apply_final(const struct sched_affinity_plan *plan, struct error *err);
+/* A map of the two lists. */
+void sched_affinity_describe(const struct sched_affinity_plan *plan, struct json_out *out);
 
 #endif

@@ -30,6 +30,8 @@ static const struct {
     {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
     {WARM_OBSTACLE_UNKNOWN_IDS,
      "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
+    {WARM_OBSTACLE_TRACING_HOOKS, "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
+    {WARM_OBSTACLE_LATE_CLONE, "processes of the container may trace others (CAP_SYS_PTRACE)"},
 };
 
 /* Set and not empty, these ask for something to happen at start-up that a snapshot has behind it. */
@@ -149,9 +151,9 @@ static const char *obstacle(const struct warm_context *context)
             return obstacle_reasons[i].reason;
     if (context->label_obstacle != NULL)
         return context->label_obstacle;
-    for (size_t v = 0; context->envp[v] != NULL; v++)
+    for (size_t v = 0; context->facts.envp[v] != NULL; v++)
         for (size_t i = 0; i < sizeof(variable_reasons) / sizeof(variable_reasons[0]); i++) {
-            const char *rest = str_after(context->envp[v], variable_reasons[i].name);
+            const char *rest = str_after(context->facts.envp[v], variable_reasons[i].name);
             if (rest != NULL && rest[0] == '=' && rest[1] != '\0')
                 return variable_reasons[i].reason;
         }
@@ -164,10 +166,11 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
     out->reason = obstacle(context);
     if (out->reason == NULL)
         out->reason = command_line_parse(a, context->argv, context->terminal, &out->command_line);
+    if (out->reason != NULL)
+        return;
     struct interpreter interpreter = {0};
-    if (out->reason == NULL)
-        out->reason = interpreter_find(a, context->look, context->argv[0], context->search_path, context->cwd,
-                                       &interpreter);
+    out->reason = interpreter_find(a, context->facts.look, context->argv[0], context->search_path,
+                                   context->facts.cwd, &interpreter);
     out->unseen = interpreter.unseen;
     if (out->reason == NULL)
         out->reason = restore_unavailable();
@@ -175,25 +178,13 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         return;
     out->program = interpreter.program;
     out->minor = interpreter.minor;
-    struct key_facts facts = {
-        .version = context->version,
-        .called = context->argv[0],
-        .program = interpreter.program,
-        .interpreter = &interpreter.identity,
-        .minor = interpreter.minor,
-        .command_line = &out->command_line,
-        .preload = &out->preload,
-        .envp = context->envp,
-        .cwd = context->cwd,
-        .uid = context->uid,
-        .gid = context->gid,
-        .limits = context->limits,
-        .cpus = context->cpus,
-        .seccomp = context->seccomp,
-        .rights = context->rights != NULL ? context->rights : "",
-        .confinement = context->confinement,
-        .look = context->look,
-    };
+    struct key_facts facts = context->facts;
+    facts.called = context->argv[0];
+    facts.program = interpreter.program;
+    facts.interpreter = &interpreter.identity;
+    facts.minor = interpreter.minor;
+    facts.command_line = &out->command_line;
+    facts.preload = &out->preload;
     struct error failure;
     if (key_make(a, &facts, &out->key, &failure) < 0)
         out->reason = arena_strdup(a, failure.text);
@@ -202,9 +193,8 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
 /* In mode "require" a reason is an error; of a program that is not seen it is the container's first process
  * that says so, for where it is missing indeed, or may not be executed, the error is that, as at a cold
  * start. */
-static int conclude(struct warm_plan *plan, struct error *err)
+static int conclude(const struct warm_plan *plan, struct error *err)
 {
-    plan->wanted = plan->reason == NULL;
     if (plan->reason != NULL && plan->mode == WARM_REQUIRE && !plan->unseen)
         return error_text(err, -ENOTSUP, "%s=require: %s", WARM_ANNOTATION_MODE, plan->reason);
     return 0;
@@ -246,11 +236,12 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
 
 void warm_describe(const struct warm_plan *plan, const char *snapshot, struct json_out *out)
 {
+    json_out_key(out, "warm");
     json_out_map_open(out);
     json_out_pair_string(out, "mode", mode_words[plan->mode]);
-    json_out_pair_string(out, "start", plan->wanted ? "warm" : "cold");
+    json_out_pair_string(out, "start", plan->reason == NULL ? "warm" : "cold");
     json_out_pair_string(out, "reason", plan->reason);
-    if (plan->wanted) {
+    if (plan->program != NULL) {
         json_out_pair_string(out, "program", plan->program);
         json_out_key(out, "preload");
         json_out_array_open(out);
@@ -258,7 +249,8 @@ void warm_describe(const struct warm_plan *plan, const char *snapshot, struct js
             json_out_string(out, plan->preload.items[i]);
         json_out_array_close(out);
         json_out_pair_string(out, "key", plan->key.name);
-        json_out_pair_string(out, "snapshot", snapshot);
     }
+    if (plan->reason == NULL)
+        json_out_pair_string(out, "snapshot", snapshot);
     json_out_map_close(out);
 }

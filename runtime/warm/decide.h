@@ -27,34 +27,27 @@ enum warm_obstacle {
     WARM_OBSTACLE_PERSONALITY = 1 << 1,   /* another execution domain */
     WARM_OBSTACLE_PRESERVED_FDS = 1 << 2, /* the program expects open descriptors beyond 2 */
     WARM_OBSTACLE_NO_OWN_ROOT = 1 << 3,   /* no mount namespace of its own */
-    WARM_OBSTACLE_UNKNOWN_IDS = 1 << 4,   /* ids that are mapped in a way that cannot be known: no rights */
+    WARM_OBSTACLE_UNKNOWN_IDS = 1 << 4,   /* the mapping of ids is unknown, so the credentials are */
+    WARM_OBSTACLE_TRACING_HOOKS = 1 << 5, /* startContainer hooks can trace the process */
+    WARM_OBSTACLE_LATE_CLONE = 1 << 6,    /* exec clones late: container/exec.h */
 };
 
 struct warm_context {
-    const char *version;               /* of the runtime, commit included */
+    struct key_facts facts;            /* those that the caller knows; warm_decide fills in the others */
     const struct str_map *annotations; /* of the container */
-    char *const *argv, *const *envp;   /* envp without what the child adds (HOME) */
-    const char *search_path;           /* PATH for argv[0] */
-    const char *cwd;
-    uid_t uid;
-    gid_t gid;
-    bool terminal;             /* standard input will be a terminal */
-    const char *limits, *cpus; /* key.h */
-    struct json_text seccomp;
+    char *const *argv;
+    const char *search_path;    /* PATH for argv[0] */
+    bool terminal;              /* standard input will be a terminal */
     unsigned obstacles;         /* of enum warm_obstacle */
     const char *label_obstacle; /* why its label or profile takes an execve(2); NULL: it does not */
-    const char *rights;         /* what else than user and group decides on access to files, for the key */
-    const char *confinement;    /* what confines the imports, for the key; NULL or "": nothing */
-    const struct look *look;    /* of the container's files */
     const char *config;         /* path of warm.json, NULL: the usual places */
     bool root_of_host;          /* the caller is root, and not in a user namespace only */
 };
 
 struct warm_plan {
-    bool wanted;        /* warm, if the store has the snapshot or it can be made */
-    const char *reason; /* why not; NULL when wanted */
-    bool unseen;    /* … because no such program is seen: the container's own search for it knows more */
-    bool candidate; /* argv[0] is called like an interpreter: only then the rest is filled */
+    const char *reason; /* why the start is cold; NULL: warm, if the store has the snapshot or can get it */
+    bool unseen;        /* cold, because the program cannot be seen from outside: the child searches for it */
+    bool candidate;     /* argv[0] is called like an interpreter: only then the rest is filled */
     enum warm_mode mode;
     struct warm_config config;
     struct str_list preload; /* sorted, each once; empty: a bare interpreter */
@@ -72,7 +65,7 @@ bool warm_is_candidate(const char *argv0);
 int warm_decide(struct arena *a, const struct warm_context *context, struct warm_plan *out,
                 struct error *err);
 
-/* The decision as an object of `plan`. `snapshot`: what the store has, in words, or NULL. */
+/* Write the pair "warm" of `plan`. `snapshot`: what the store has, in words. */
 void warm_describe(const struct warm_plan *plan, const char *snapshot, struct json_out *out);
 
 #endif

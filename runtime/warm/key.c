@@ -179,7 +179,7 @@ static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, st
     put_places(a, out, facts);
     put(out, "cwd", "%s", facts->cwd);
     put(out, "user", "%u:%u", facts->uid, facts->gid);
-    put(out, "rights", "%s", facts->rights);
+    put(out, "credentials", "%s", facts->credentials);
     put(out, "limits", "%s", facts->limits);
     if (facts->cpus != NULL)
         put(out, "cpus", "%s", facts->cpus);

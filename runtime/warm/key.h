@@ -39,7 +39,7 @@ struct key_facts {
     const char *limits;       /* of the process, in words */
     const char *cpus;         /* cpuset of the container and its quota of time, in words, or NULL */
     struct json_text seccomp; /* the profile as it is written */
-    const char *rights;       /* groups, capabilities, user namespace: which files the imports can read */
+    const char *credentials;  /* groups, capabilities, user namespace: which files the imports can read */
     const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */
     const struct look *look;
 };

@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/proc.h"
-#include "container/home.h"
+#include "container/passwd.h"
 #include "container/record.h"
 #include "container/sync.h"
 #include "targets.h"
@@ -86,7 +86,7 @@ void fuzz_sync(const uint8_t *data, size_t size)
         int got = sync_receive_from(ours, &sender, &error);
         fuzz_require(size == 0 || sender == getpid());
         fuzz_require(memchr(error.text, '\0', sizeof(error.text)) != NULL);
-        if (got == SYNC_ERROR || got == SYNC_COLD)
+        if (got == SYNC_ERROR || got == SYNC_COLD || got == SYNC_DIFFER)
             fuzz_require(error.code < 0);
     }
 }

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/str.h"
-#include "container/template_report.h"
+#include "prewarm/builder_report.h"
 #include "targets.h"
 #include "warm/command_line.h"
 #include "warm/interpreter.h"
@@ -108,11 +108,11 @@ void fuzz_report(const uint8_t *bytes, size_t size)
 {
     struct fuzz_input input = {bytes, size};
     struct arena arena = {0};
-    struct template_report_text report = {.data = malloc(size + 1)};
-    enum template_report_state state = TEMPLATE_REPORT_OPEN;
+    struct builder_report_text report = {.data = malloc(size + 1)};
+    enum builder_report_state state = BUILDER_REPORT_OPEN;
     void *data;
     size_t data_size;
-    while (input.size > 0 && state != TEMPLATE_REPORT_READY && state != TEMPLATE_REPORT_FAILED) {
+    while (input.size > 0 && state != BUILDER_REPORT_READY && state != BUILDER_REPORT_FAILED) {
         size_t head = (size_t)fuzz_take(&input, 2), length = head & 0x7fff;
         if (length > input.size)
             length = input.size;
@@ -121,17 +121,17 @@ void fuzz_report(const uint8_t *bytes, size_t size)
         memcpy(report.data + report.size, input.data, length);
         input.data += length;
         input.size -= length;
-        state = template_report_take(&report, length);
+        state = builder_report_take(&report, length);
         fuzz_require(memchr(report.module, '\0', sizeof(report.module)) != NULL);
         (void)str_printable(&arena, report.module);
     }
-    if (state == TEMPLATE_REPORT_FAILED)
-        fuzz_require(str_printable(&arena, template_report_reason(&report))[0] != '\0');
+    if (state == BUILDER_REPORT_FAILED)
+        fuzz_require(str_printable(&arena, builder_report_reason(&report))[0] != '\0');
     /* As what it is made of: exactly the bytes that were received. */
     char *exact = (char *)malloc(report.size + 1);
     memcpy(exact, report.data, report.size);
     char *shrunk = realloc(exact, report.size > 0 ? report.size : 1);
-    if (state == TEMPLATE_REPORT_READY && build(&arena, shrunk, report.size, &data, &data_size) == 0)
+    if (state == BUILDER_REPORT_READY && build(&arena, shrunk, report.size, &data, &data_size) == 0)
         use(&arena, data, data_size, true);
     free(shrunk);
     free(report.data);

@@ -251,7 +251,7 @@ is_waiting() {
 @test "a process that enters is in the hands of another before it is the program: the runtime believes none of its words" {
     needs_root "the runtime of a user gives each container a user namespace"
     # BORN and COLD of a snapshot that there is not; a message that nobody sends; an error before birth.
-    local born=10 cold=8 error=9 say caught attempt
+    local born=16 cold=14 error=15 say caught attempt
     start_forger
     for say in "$born x;$cold forged" "$born x;5 x" "5 x" "$error forged"; do
         tr ';' '\n' <<<"$say" >says

@@ -507,7 +507,7 @@ if os.getpid() == 1:
     time.sleep(1000)
 EOF
         preload reporting
-        is_cold_because "is none of the template's"
+        is_cold_because "is not one of the builder's"
         [[ $(snapshots) -eq 0 ]]
     done
 }
@@ -553,8 +553,8 @@ EOF
     module slow.py <<<'import time; time.sleep(1000)'
     program require 'print("ran")'
     hold "$RUNTIME" run --bundle bundle "${long}a"
-    wait_for sh -c '[ -n "$(find "$1" -path "*:template/state")" ]' _ "$RUNTIME_STATE"
-    template=$(find "$RUNTIME_STATE" -name '*:template')
+    wait_for sh -c '[ -n "$(find "$1" -path "*:builder/state")" ]' _ "$RUNTIME_STATE"
+    template=$(find "$RUNTIME_STATE" -name '*:builder')
     runtime delete --force "${long}b"
     [[ -e $template/state ]]
     runtime delete --force "${long}a"

@@ -117,7 +117,7 @@ scan_by_exec() {
         if [[ $first == exec_marked ]]; then second=(runtime_marked run); else second=(exec_marked); fi
         [[ $first == exec_marked ]] || first="runtime_marked run"
         $first 3>&- &
-        wait_for compgen -G "$RUNTIME_STATE/*:template"
+        wait_for compgen -G "$RUNTIME_STATE/*:builder"
         "${second[@]}"
         wait $!
         configure 'config["annotations"]["run.pysbx.warm"] = "require"'

@@ -108,14 +108,14 @@ static int become(uint32_t uid, bool ambient)
         .no_new_privileges = true,
     };
     struct caps_plan plan;
-    struct identity_plan identity;
+    struct credentials_plan credentials;
     if (caps_plan(&process, false, &plan, &err) < 0)
         return 1;
-    const struct identity_options options = {.keep_caps = plan.permitted != 0};
-    if (identity_plan(&a, &process, &options, &identity, &err) < 0)
+    const struct credentials_options options = {.keep_caps = plan.permitted != 0};
+    if (credentials_plan(&a, &process, &options, &credentials, &err) < 0)
         return 2;
-    if (caps_apply_before_uid(&plan, &err) < 0 || identity_apply_no_new_privs(&identity, &err) < 0 ||
-        identity_apply(&identity, &err) < 0 || caps_apply_after_uid(&plan, &err) < 0) {
+    if (caps_apply_before_uid(&plan, &err) < 0 || credentials_apply_no_new_privs(&credentials, &err) < 0 ||
+        credentials_apply(&credentials, &err) < 0 || caps_apply_after_uid(&plan, &err) < 0) {
         diag("%s", err.text);
         return 3;
     }
@@ -173,17 +173,17 @@ static int unmapped_groups(void)
         return 2;
     uint32_t groups[] = {5};
     struct spec_process process = {0};
-    struct identity_plan identity;
-    identity_plan(&a, &process, &(struct identity_options){0}, &identity, &err);
-    if (identity_apply(&identity, &err) < 0)
+    struct credentials_plan credentials;
+    credentials_plan(&a, &process, &(struct credentials_options){0}, &credentials, &err);
+    if (credentials_apply(&credentials, &err) < 0)
         return 3;
     process.user.additional_gids.items = groups;
     process.user.additional_gids.count = 1;
-    identity_plan(&a, &process, &(struct identity_options){0}, &identity, &err);
-    if (identity_apply(&identity, &err) == 0 || strstr(err.text, "denies supplementary groups") == NULL)
+    credentials_plan(&a, &process, &(struct credentials_options){0}, &credentials, &err);
+    if (credentials_apply(&credentials, &err) == 0 || strstr(err.text, "denies supplementary groups") == NULL)
         return 4;
-    identity_plan(&a, &process, &(struct identity_options){.keep_groups = true}, &identity, &err);
-    return identity_apply(&identity, &err) == 0 ? 0 : 5;
+    credentials_plan(&a, &process, &(struct credentials_options){.keep_groups = true}, &credentials, &err);
+    return credentials_apply(&credentials, &err) == 0 ? 0 : 5;
 }
 
 static int own_stdio(void)
@@ -196,7 +196,7 @@ static int own_stdio(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (fstat(null, &null_before) < 0 || dup2(null, STDIN_FILENO) < 0 || close(STDOUT_FILENO) < 0)
         return 2;
-    if (identity_own_stdio(&(struct identity_plan){.uid = 4242}, &err) < 0)
+    if (credentials_own_stdio(&(struct credentials_plan){.uid = 4242}, &err) < 0)
         return 3;
     if (fstat(STDERR_FILENO, &st) < 0 || st.st_uid != 4242)
         return 4;
@@ -267,12 +267,12 @@ static void test_invalid_ids(void)
 {
     struct arena a = {0};
     struct error err = {0};
-    struct identity_plan plan;
+    struct credentials_plan plan;
     struct spec_process process = {.user = {.uid = UINT32_MAX}};
-    is_int(identity_plan(&a, &process, &(struct identity_options){0}, &plan, &err), -EINVAL,
+    is_int(credentials_plan(&a, &process, &(struct credentials_options){0}, &plan, &err), -EINVAL,
            "uid 4294967295 is refused");
     process.user.uid = 1;
-    is_int(identity_plan(&a, &process, &(struct identity_options){0}, &plan, &err), 0, "uid 1 is not");
+    is_int(credentials_plan(&a, &process, &(struct credentials_options){0}, &plan, &err), 0, "uid 1 is not");
     is_int(plan.umask, 022, "the umask is 022 unless given");
     arena_free(&a);
 }

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json_out.h"
 #include "sandbox/net/netlink.h"
 #include "spec/spec.h"
 
@@ -262,4 +263,12 @@ int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
             return ret;
     }
     return 0;
+}
+
+void netdev_describe(const struct netdev_plan *plan, struct json_out *out)
+{
+    json_out_map_open(out);
+    for (size_t i = 0; i < plan->count; i++)
+        json_out_pair_string(out, plan->items[i].name, plan->items[i].new_name);
+    json_out_map_close(out);
 }

@@ -6,6 +6,7 @@
 
 struct arena;
 struct error;
+struct json_out;
 struct spec_linux;
 
 struct netdev_plan {
@@ -24,5 +25,8 @@ int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_
  * the namespace for one socket(2) and comes back. A failure leaves the devices moved so far where they are:
  * the kernel returns physical ones when the namespace ends. */
 int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err);
+
+/* A map of the names on the host to those in the container. */
+void netdev_describe(const struct netdev_plan *plan, struct json_out *out);
 
 #endif

@@ -5,10 +5,15 @@
 #define PYSBX_WARM_AGENT_AGENT_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 
 /* The shared object, as built, page aligned. */
 extern const unsigned char agent_start[], agent_end[];
+static inline size_t agent_size(void)
+{
+    return (uintptr_t)agent_end - (uintptr_t)agent_start;
+}
 
 /* A digest of it and of the bootstrap, as hexadecimal digits: a snapshot of one agent cannot be woken by
  * another, and two builds of the same version may have different ones. */

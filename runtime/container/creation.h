@@ -1,0 +1,32 @@
+/* A container that is being created: its plan, and what its creator holds. */
+#ifndef PYSBX_CONTAINER_CREATION_H
+#define PYSBX_CONTAINER_CREATION_H
+
+#include <limits.h>
+
+#include "base/arena.h"
+#include "container/plan.h"
+#include "container/record.h"
+
+enum creation_goal {
+    CREATION_WAITS,        /* create: init waits on the socket in the container's directory for start */
+    CREATION_RUNS,         /* run: init goes on to the program at once */
+    CREATION_STAYS_A_PLAN, /* plan: nothing is made, and no socket is opened */
+};
+
+struct creation {
+    struct arena arena;
+    struct plan plan;
+    struct record record;
+    int root, dir; /* state root, the container's directory */
+    int pidfd;     /* its init: a child of the calling process */
+    int sync;      /* to the init, until it executes its program */
+    int devices;   /* the loaded BPF device filter, -1 for none */
+    enum creation_goal goal;
+    char scope_path[PATH_MAX]; /* of the cgroup, as systemd has made it: record.cgroup.path points here */
+};
+
+#define CREATION_NONE                                                                                        \
+    ((struct creation){.plan = PLAN_NONE, .root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1})
+
+#endif

@@ -1,0 +1,19 @@
+/* exec: one more process in a running container.
+ *
+ * One clone is enough: the runtime enters only the pid namespace, which counts for its children. The child is
+ * born in the container's cgroup and enters the other namespaces.
+ *
+ * If the container is traceable (container/tracing.h), the program is cloned late: the child stays outside
+ * the pid namespace, where no process of the container can name it. It does all steps of a process of exec,
+ * loads the filter, forgets what it knows, and then clones the process that executes the program, with
+ * CLONE_PARENT. */
+#ifndef PYSBX_CONTAINER_EXEC_H
+#define PYSBX_CONTAINER_EXEC_H
+
+#include "container/exec_plan.h"
+
+/* Carry the plan out. Without options->detach wait for the program; *exit_code is its status, 128+n for a
+ * signal. 0 or a negative errno. */
+int execution_run(struct execution *execution, int *exit_code, struct error *err);
+
+#endif

@@ -1,0 +1,168 @@
+/* The agent, the builder, the manifest and the dump. */
+#include "prewarm/build.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/io.h"
+#include "container/options.h"
+#include "container/process.h"
+#include "prewarm/builder.h"
+#include "prewarm/labels.h"
+#include "prewarm/prewarm.h"
+#include "warm/agent/agent.h"
+#include "warm/dump/dump.h"
+#include "warm/manifest/manifest.h"
+#include "warm/params.h"
+#include "warm/root_view.h"
+
+/* Files of the store are not synced, so after a crash the file can be empty. */
+static bool is_agent(struct arena *a, int dir, const char *file)
+{
+    char *text;
+    size_t size;
+    return io_read_file_at(a, dir, file, agent_size() + 1, &text, &size) == 0 && size == agent_size() &&
+           memcmp(text, agent_start, size) == 0;
+}
+
+/* Write the agent as a file that a builder can mount: into the store, named by its content. */
+static int agent_file(struct arena *a, const struct prewarm *prewarm, const char **path, struct error *err)
+{
+    const char *file = arena_printf(a, "agent-%s.so", agent_identity);
+    struct store store;
+    int ret = store_open(prewarm->store, true, &store, err);
+    if (ret < 0)
+        return ret;
+    if (!is_agent(a, store.dir, file)) {
+        ret = io_replace_file_at(store.dir, file, agent_start, agent_size(), 0444);
+        if (ret < 0) {
+            error_set(err, ret, "write '%s/%s'", prewarm->store, file);
+            store_advise(prewarm->store, err);
+        }
+    }
+    store_close(&store);
+    *path = arena_printf(a, "%s/%s", prewarm->store, file);
+    return ret;
+}
+
+/* Return the command line of the builder's interpreter: its options, -c, the bootstrap, and the arguments of
+ * that: agent, descriptor of the report, modules. */
+static const char *const *builder_argv(struct arena *a, const struct prewarm *prewarm)
+{
+    const struct warm_plan *d = &prewarm->decision;
+    const char **argv = ARENA_ARRAY(a, d->command_line.option_count + d->preload.count + 6, const char *);
+    size_t n = 0;
+    argv[n++] = prewarm->start->process->argv[0];
+    for (size_t i = 0; i < d->command_line.option_count; i++)
+        argv[n++] = d->command_line.options[i];
+    argv[n++] = "-c";
+    argv[n++] = agent_bootstrap;
+    argv[n++] = WARM_AGENT_PATH;
+    argv[n++] = arena_printf(a, "%d", BUILDER_REPORT_FD);
+    for (size_t i = 0; i < d->preload.count; i++)
+        argv[n++] = d->preload.items[i];
+    return argv;
+}
+
+struct taking {
+    const struct prewarm *prewarm;
+    int64_t began;
+    struct arena arena;
+    void *meta; /* the manifest, in the arena */
+    size_t meta_size;
+};
+
+/* Make the manifest: the identities of the files that the probe has looked at, before the builder reads them.
+ */
+static int take_probe(void *arg, int root, const struct builder_report *report, struct error *err)
+{
+    struct taking *t = arg;
+    const struct start *start = t->prewarm->start;
+    struct look look = {.root = root};
+    struct manifest_source source = {.report = report->data,
+                                     .report_size = report->size,
+                                     .key = &t->prewarm->decision.key,
+                                     .envp = start->process->envp,
+                                     .look = &look,
+                                     .builder = start->rt->version,
+                                     .built = (int64_t)time(NULL),
+                                     .began = t->began};
+    int ret = labels_check(&t->arena, start, root, report, err);
+    return ret < 0 ? ret : manifest_build(&t->arena, &source, &t->meta, &t->meta_size, err);
+}
+
+/* Save the builder's interpreter, if its imports have read what the manifest says. */
+static int take_builder(void *arg, pid_t pid, int root, const struct builder_report *report,
+                        struct error *err)
+{
+    struct taking *t = arg;
+    const struct prewarm *prewarm = t->prewarm;
+    struct look look = {.root = root};
+    struct manifest *manifest;
+    int ret = manifest_open(&t->arena, t->meta, t->meta_size, &manifest, err);
+    if (ret == 0)
+        ret = manifest_verify(manifest, &look, NULL, err);
+    if (ret < 0)
+        return error_wrap(err, "while the snapshot was made");
+    const struct dump_request dump = {.pid = pid,
+                                      .pid_namespace = &report->pid_namespace,
+                                      .limit = prewarm->decision.config.max_size,
+                                      .root = root,
+                                      .began = t->began,
+                                      .agent_path = WARM_AGENT_PATH,
+                                      .park = AGENT_PARK,
+                                      .rehearsal = report->rehearsal,
+                                      .meta = t->meta,
+                                      .meta_size = t->meta_size,
+                                      .out = prewarm->slot.out};
+    ret = warm_dump(&dump, err);
+    if (ret < 0)
+        store_advise(prewarm->store, err);
+    return ret;
+}
+
+/* Return the time that files get which change from now on, in nanoseconds since 1970. The clock advances in
+ * ticks; wait for the next one, so that earlier changes have an earlier time. */
+static int64_t next_tick(void)
+{
+    struct timespec first, now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &first);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    } while (now.tv_sec == first.tv_sec && now.tv_nsec == first.tv_nsec);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err)
+{
+    const struct start *start = prewarm->start;
+    const struct warm_plan *decision = &prewarm->decision;
+    struct taking taking = {.prewarm = prewarm, .began = next_tick()};
+    struct builder_request request = {.start = start,
+                                      .program = {.path = decision->program,
+                                                  .argv = builder_argv(a, prewarm),
+                                                  .memory = decision->config.template_.memory},
+                                      .timeout = decision->config.template_.timeout,
+                                      .probed = take_probe,
+                                      .parked = take_builder,
+                                      .arg = &taking};
+    int ret = agent_file(a, prewarm, &request.program.agent, err);
+    if (ret == 0)
+        ret = labels_agent(a, start, decision->program, request.program.agent, err);
+    if (ret == 0)
+        ret = builder_run(&request, err);
+    struct store store;
+    struct error later = {0};
+    if (store_open(prewarm->store, true, &store, &later) < 0)
+        return ret < 0 ? ret : (*err = later, later.code);
+    if (ret < 0)
+        store_fail(&store, &prewarm->slot, err->text);
+    else if ((ret = store_commit(&store, &decision->config, &prewarm->slot, err)) < 0)
+        store_advise(prewarm->store, err);
+    store_close(&store);
+    return ret;
+}

@@ -1,0 +1,87 @@
+/* create, run, plan and `warm build`. */
+#include "container/create.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+#include "container/run.h"
+#include "prewarm/commands.h"
+#include "prewarm/decide.h"
+#include "prewarm/start.h"
+#include "prewarm/start_plan.h"
+
+/* Plan the container and how its program begins. */
+static int plan(const struct runtime_options *rt, const struct create_options *options,
+                enum creation_goal goal, struct creation *c, struct prewarm **prewarm, struct error *err)
+{
+    *prewarm = NULL;
+    int ret = creation_plan(rt, options, NULL, goal, c, err);
+    if (ret < 0)
+        return ret;
+    plan_warn(&c->arena, &c->plan);
+    if (!c->plan.has_process)
+        return 0;
+    return prewarm_decide(&c->arena, start_of_plan(rt, options, c), prewarm, err);
+}
+
+static int make(const struct runtime_options *rt, const struct create_options *options,
+                enum creation_goal goal, struct creation *c, struct error *err)
+{
+    struct prewarm *prewarm;
+    int ret = plan(rt, options, goal, c, &prewarm, err);
+    if (ret < 0)
+        return ret;
+    if (c->plan.has_process || options->snapshot != NULL) {
+        ret = prewarm_prepare(&c->arena, options->snapshot, prewarm, err);
+        if (ret < 0)
+            return ret;
+    }
+    return creation_make(c, options, err);
+}
+
+int prewarm_create(const struct runtime_options *rt, const struct create_options *options, struct error *err)
+{
+    cleanup_creation struct creation c;
+    return make(rt, options, CREATION_WAITS, &c, err);
+}
+
+int prewarm_run(const struct runtime_options *rt, const struct create_options *options, int *exit_code,
+                struct error *err)
+{
+    cleanup_creation struct creation c;
+    struct wait_signals signals = WAIT_SIGNALS_NONE;
+    *exit_code = 0;
+    run_begin(options, &signals);
+    int ret = make(rt, options, CREATION_RUNS, &c, err);
+    if (ret < 0) {
+        wait_restore_signals(&signals);
+        return ret;
+    }
+    return run_finish(&c, options, &signals, exit_code, err);
+}
+
+int prewarm_plan(const struct runtime_options *rt, const struct create_options *options, struct json_out *out,
+                 struct error *err)
+{
+    cleanup_creation struct creation c;
+    struct prewarm *prewarm;
+    int ret = plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
+    if (ret == 0 && prewarm != NULL)
+        ret = prewarm_look(&c.arena, prewarm, err);
+    if (ret == 0)
+        plan_describe(&c.plan, out);
+    return ret;
+}
+
+int prewarm_build(const struct runtime_options *rt, const struct create_options *options, struct error *err)
+{
+    cleanup_creation struct creation c;
+    struct prewarm *prewarm;
+    int ret = plan(rt, options, CREATION_STAYS_A_PLAN, &c, &prewarm, err);
+    if (ret < 0)
+        return ret;
+    if (prewarm == NULL)
+        return error_text(err, -EINVAL, "no snapshot can be made: the program '%s' is not CPython",
+                          c.plan.has_process ? c.plan.process.argv[0] : "");
+    return prewarm_force(&c.arena, prewarm, err);
+}

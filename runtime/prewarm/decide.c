@@ -1,0 +1,202 @@
+/* From the decision to the snapshot. */
+#include "prewarm/decide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "container/execve.h"
+#include "container/process.h"
+#include "prewarm/build.h"
+#include "prewarm/facts.h"
+#include "prewarm/fit.h"
+#include "prewarm/labels.h"
+#include "prewarm/prewarm.h"
+#include "prewarm/restore_launch.h"
+#include "sandbox/namespaces.h"
+#include "warm/session.h"
+
+int prewarm_root_of_host(struct error *err)
+{
+    int initial = namespaces_in_initial_user(err);
+    return initial < 0 ? initial : geteuid() == 0 && initial != 0;
+}
+
+/* Cold, for a reason. An error with this code in mode "require", else 0. */
+static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason, int code, struct error *err)
+{
+    prewarm->decision.reason = arena_strdup(a, reason);
+    log_debug("cold start: %s", reason);
+    if (prewarm->decision.mode != WARM_REQUIRE)
+        return 0;
+    return error_text(err, code, WARM_ANNOTATION_MODE "=require: %s", reason);
+}
+
+/* Of `plan` and of a cold start. */
+static void describe(const struct launch *launch, struct json_out *out)
+{
+    const struct prewarm *prewarm = launch->state;
+    warm_describe(&prewarm->decision, prewarm->slot.answer == STORE_READY ? "ready" : "to be made", out);
+}
+
+static void release(const struct launch *launch)
+{
+    restore_launch_release(launch->state);
+}
+
+static const struct launch_parent cold_parent = {.describe = describe, .release = release};
+
+int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **out, struct error *err)
+{
+    *out = NULL;
+    if (!warm_is_candidate(start->process->argv[0])) {
+        if (!str_eq(spec_annotation(start->spec, WARM_ANNOTATION_MODE), "require"))
+            return 0;
+        return error_text(err, -ENOTSUP,
+                          WARM_ANNOTATION_MODE
+                          "=require: the program '%s' is not called like a Python interpreter",
+                          start->process->argv[0]);
+    }
+    struct prewarm *prewarm = ARENA_NEW(a, struct prewarm);
+    *prewarm = (struct prewarm){
+        .launch = {.child = launch_execve.child, .parent = &cold_parent, .state = prewarm, .kept = {-1, -1}},
+        .start = start,
+        .slot = {.image = -1, .lock = -1, .out = -1},
+        .agent = -1,
+    };
+    int root_of_host = prewarm_root_of_host(err);
+    if (root_of_host < 0)
+        return root_of_host;
+    int ret = facts_decide(a, start, root_of_host, &prewarm->decision, err);
+    if (ret < 0)
+        return ret;
+    prewarm->store = store_path(a, root_of_host);
+    start->process->launch = &prewarm->launch;
+    *out = prewarm;
+    if (prewarm->decision.reason != NULL || prewarm->store != NULL)
+        return 0;
+    return go_cold(prewarm, a, "there is no place for snapshots: HOME is not set", -ENOTSUP, err);
+}
+
+static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, struct error *err)
+{
+    struct store store;
+    int ret = store_open(prewarm->store, !look, &store, err);
+    if (ret < 0)
+        return ret;
+    const struct warm_plan *decision = &prewarm->decision;
+    /* With "require", even the first start must not be cold. */
+    bool bare = decision->preload.count == 0 && decision->mode != WARM_REQUIRE;
+    struct store_question question = {
+        .key = &decision->key, .config = &decision->config, .bare = bare, .force = force, .look = look};
+    ret = store_ask(a, &store, &question, &prewarm->slot, err);
+    if (ret < 0)
+        store_advise(prewarm->store, err);
+    if (ret == 0 && !look && !force && prewarm->slot.answer == STORE_READY)
+        store_count_use(&store, prewarm->slot.name);
+    store_close(&store);
+    return ret;
+}
+
+/* The store has a snapshot: may the container have it? */
+static const char *refusal(struct arena *a, const struct prewarm *prewarm)
+{
+    return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->slot.image);
+}
+
+/* The answer of the store without taking anything from it, and what the child would find. */
+static void look(struct arena *a, struct prewarm *prewarm)
+{
+    struct warm_plan *decision = &prewarm->decision;
+    struct error why = {0};
+    int ret = ask(a, prewarm, true, false, &why);
+    if (ret == -ENOENT) { /* no store yet */
+        bool builds = decision->preload.count > 0 || decision->mode == WARM_REQUIRE;
+        prewarm->slot.answer = builds ? STORE_BUILD : STORE_COLD;
+        prewarm->slot.reason = "there is no snapshot yet";
+        ret = 0;
+    }
+    if (ret < 0)
+        decision->reason = arena_strdup(a, why.text);
+    else if (prewarm->slot.answer == STORE_COLD)
+        decision->reason = prewarm->slot.reason;
+    else if (prewarm->slot.answer == STORE_READY)
+        decision->reason = refusal(a, prewarm);
+    if (decision->reason == NULL && prewarm->slot.answer == STORE_READY)
+        decision->reason = fit_reason(a, prewarm->start, decision, prewarm->slot.manifest);
+}
+
+int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
+{
+    struct warm_plan *decision = &prewarm->decision;
+    if (decision->reason != NULL)
+        return 0;
+    look(a, prewarm);
+    return decision->reason != NULL ? go_cold(prewarm, a, decision->reason, -ENOTSUP, err) : 0;
+}
+
+/* A session is continued, or the start fails: a cold start would lose its state. */
+static int prepare_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+{
+    if (prewarm == NULL || prewarm->decision.reason != NULL)
+        return error_text(err, -ENOTSUP, "cannot continue from '%s': %s", session,
+                          prewarm != NULL ? prewarm->decision.reason : "the program is not CPython");
+    prewarm->decision.mode = WARM_REQUIRE;
+    prewarm->session = true;
+    prewarm->slot.answer = STORE_READY;
+    prewarm->slot.image = session_open(session, &prewarm->slot.mapped, err);
+    if (prewarm->slot.image < 0)
+        return prewarm->slot.image;
+    const char *reason = refusal(a, prewarm);
+    if (reason != NULL)
+        return error_text(err, -EACCES, "cannot continue from '%s': %s", session, reason);
+    return restore_launch(a, prewarm, err);
+}
+
+int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
+{
+    if (session != NULL)
+        return prepare_session(a, session, prewarm, err);
+    if (prewarm == NULL)
+        return 0;
+    struct warm_plan *decision = &prewarm->decision;
+    if (decision->unseen && decision->mode == WARM_REQUIRE) {
+        restore_launch_refuse(prewarm);
+        return 0;
+    }
+    if (decision->reason != NULL)
+        return go_cold(prewarm, a, decision->reason, -ENOTSUP, err);
+    struct error why = {0};
+    int ret = ask(a, prewarm, false, false, &why);
+    if (ret == 0 && prewarm->slot.answer == STORE_BUILD) {
+        ret = build_snapshot(a, prewarm, &why);
+        if (ret == 0)
+            ret = ask(a, prewarm, false, false, &why);
+    }
+    if (ret < 0)
+        return go_cold(prewarm, a, why.text, ret, err);
+    if (prewarm->slot.answer != STORE_READY)
+        return go_cold(prewarm, a, prewarm->slot.reason, -ENOTSUP, err);
+    const char *reason = refusal(a, prewarm);
+    if (reason != NULL)
+        return go_cold(prewarm, a, reason, -ENOTSUP, err);
+    ret = restore_launch(a, prewarm, &why);
+    return ret < 0 ? go_cold(prewarm, a, why.text, ret, err) : 0;
+}
+
+int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err)
+{
+    if (prewarm->decision.reason != NULL)
+        return error_text(err, -ENOTSUP, "no snapshot can be made: %s", prewarm->decision.reason);
+    int ret = ask(a, prewarm, false, true, err);
+    if (ret < 0)
+        return ret;
+    if (prewarm->slot.answer == STORE_BUILD)
+        return build_snapshot(a, prewarm, err);
+    return prewarm->slot.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", prewarm->slot.reason);
+}

@@ -1,0 +1,108 @@
+/* What only the plan of a container knows: obstacles, limits, CPUs, credentials, labels. */
+#include "prewarm/facts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "container/options.h"
+#include "container/process.h"
+#include "prewarm/credentials.h"
+#include "prewarm/labels.h"
+#include "prewarm/start.h"
+#include "warm/decide.h"
+#include "warm/root_view.h"
+
+static unsigned obstacles(const struct start *start, const char *credentials)
+{
+    const struct process_plan *p = start->process;
+    const struct {
+        bool there;
+        enum warm_obstacle obstacle;
+    } rows[] = {
+        {p->seccomp.notify, WARM_OBSTACLE_LISTENER},
+        {start->spec->linux_->personality != NULL, WARM_OBSTACLE_PERSONALITY},
+        {p->preserve_fds > 0, WARM_OBSTACLE_PRESERVED_FDS},
+        {!start->own_mounts, WARM_OBSTACLE_NO_OWN_ROOT},
+        {credentials == NULL, WARM_OBSTACLE_UNKNOWN_IDS},
+        /* A restorer installs the filter itself, after the hooks: too late if these can trace the process. */
+        {!start->exec && start->traceable && start->spec->hooks.start_container.count > 0,
+         WARM_OBSTACLE_TRACING_HOOKS},
+        {start->exec && start->traceable, WARM_OBSTACLE_LATE_CLONE},
+    };
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].there)
+            found |= rows[i].obstacle;
+    return found;
+}
+
+/* Return a limit that the process will have. */
+static struct rlimit limit_of(const struct spec_process *process, const char *type, int resource)
+{
+    for (size_t i = 0; i < process->rlimits.count; i++)
+        if (strcmp(process->rlimits.items[i].type, type) == 0)
+            return (struct rlimit){process->rlimits.items[i].soft, process->rlimits.items[i].hard};
+    struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(resource, &now);
+    return now;
+}
+
+/* Return what libraries choose sizes by, as imports may. libc sizes the stacks of threads by the stack limit.
+ */
+static const char *limits_for_key(struct arena *a, const struct spec_process *process)
+{
+    struct rlimit stack = limit_of(process, "RLIMIT_STACK", RLIMIT_STACK);
+    struct rlimit files = limit_of(process, "RLIMIT_NOFILE", RLIMIT_NOFILE);
+    return arena_printf(a, "stack %" PRIu64 ", descriptors %" PRIu64 " of %" PRIu64, (uint64_t)stack.rlim_cur,
+                        (uint64_t)files.rlim_cur, (uint64_t)files.rlim_max);
+}
+
+/* Return what libraries derive the number of their threads from. Those in Rust use the quota. */
+static const char *cpus_for_key(struct arena *a, const struct spec_resources *resources)
+{
+    const struct spec_cpu *cpu = resources != NULL ? resources->cpu : NULL;
+    if (cpu == NULL || !cpu->quota.set || cpu->quota.value <= 0)
+        return cpu != NULL ? cpu->cpus : NULL;
+    return arena_printf(a, "%s, %" PRId64 " of %" PRIu64, cpu->cpus != NULL ? cpu->cpus : "all",
+                        cpu->quota.value, cpu->period.set ? cpu->period.value : 0);
+}
+
+int facts_decide(struct arena *a, const struct start *start, bool root_of_host, struct warm_plan *out,
+                 struct error *err)
+{
+    const struct spec *spec = start->spec;
+    const struct process_plan *process = start->process;
+    struct look look;
+    cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the root '%s'", start->rootfs);
+    const char *credentials = credentials_key(a, start);
+    look_plan(a, spec, root, start->bundle, &look);
+    const struct warm_context context = {
+        .facts = {.version = start->rt->version,
+                  .envp = process->envp,
+                  .cwd = process->cwd,
+                  .uid = process->credentials.uid,
+                  .gid = process->credentials.gid,
+                  .limits = limits_for_key(a, spec->process),
+                  .cpus = cpus_for_key(a, spec->linux_->resources),
+                  .seccomp = spec->linux_->seccomp_text,
+                  .credentials = credentials != NULL ? credentials : "",
+                  .confinement = labels_key(a, start),
+                  .look = &look},
+        .annotations = &spec->annotations,
+        .argv = process->argv,
+        .search_path = process->search_path,
+        .terminal = spec->process->terminal,
+        .obstacles = obstacles(start, credentials),
+        .label_obstacle = labels_obstacle(a, start),
+        .root_of_host = root_of_host,
+    };
+    return warm_decide(a, &context, out, err);
+}

@@ -1,0 +1,16 @@
+/* The facts of a start that warm/decide.h asks for. */
+#ifndef PYSBX_PREWARM_FACTS_H
+#define PYSBX_PREWARM_FACTS_H
+
+#include <stdbool.h>
+
+struct arena;
+struct error;
+struct start;
+struct warm_plan;
+
+/* Collect the facts and decide. 0 or a negative errno: see warm_decide. */
+int facts_decide(struct arena *a, const struct start *start, bool root_of_host, struct warm_plan *out,
+                 struct error *err);
+
+#endif

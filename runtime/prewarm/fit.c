@@ -1,0 +1,58 @@
+/* The checks of the child, made from outside. */
+#include "prewarm/fit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "container/passwd.h"
+#include "container/process.h"
+#include "prewarm/start.h"
+#include "warm/decide.h"
+#include "warm/manifest/manifest.h"
+#include "warm/root_view.h"
+
+/* Return the environment of the program: with HOME, which the child takes from the container's /etc/passwd.
+ */
+static char *const *environment(struct arena *a, const struct process_plan *process, const struct look *look)
+{
+    if (!process->home_missing)
+        return process->envp;
+    char home[PATH_MAX + sizeof("HOME=")];
+    cleanup_fd int fd = look_open(look, "/etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    home_variable_of(fd, process->credentials.uid, home, sizeof(home));
+    char **envp = ARENA_ARRAY(a, process->home_slot + 2, char *);
+    memcpy(envp, process->envp, process->home_slot * sizeof(*envp));
+    envp[process->home_slot] = arena_strdup(a, home);
+    return envp;
+}
+
+static int compare(struct arena *a, const struct start *start, const struct warm_plan *decision,
+                   const struct manifest *manifest, struct error *err)
+{
+    struct look look;
+    const struct process_plan *process = start->process;
+    cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the root '%s'", start->rootfs);
+    look_plan(a, start->spec, root, start->bundle, &look);
+    int ret = manifest_check_environment(manifest, environment(a, process, &look), err);
+    if (ret < 0)
+        return ret;
+    ret = manifest_verify(manifest, &look, NULL, err);
+    if (ret < 0)
+        return ret;
+    return manifest_check_program(manifest, &look, &decision->command_line, process->argv, process->cwd, err);
+}
+
+const char *fit_reason(struct arena *a, const struct start *start, const struct warm_plan *decision,
+                       const struct manifest *manifest)
+{
+    struct error reason = {0};
+    return compare(a, start, decision, manifest, &reason) < 0 ? arena_strdup(a, reason.text) : NULL;
+}

@@ -1,0 +1,16 @@
+/* Whether a snapshot fits a start, as far as that can be seen before the container exists. */
+#ifndef PYSBX_PREWARM_FIT_H
+#define PYSBX_PREWARM_FIT_H
+
+struct arena;
+struct manifest;
+struct start;
+struct warm_plan;
+
+/* Compare environment, files and program with the manifest, as the child will in the container. Return the
+ * first difference, in the arena, or NULL. What only the child can see is not compared: files of /proc and
+ * /sys that the imports read, directories that they could write to, and the standard streams. */
+const char *fit_reason(struct arena *a, const struct start *start, const struct warm_plan *decision,
+                       const struct manifest *manifest);
+
+#endif

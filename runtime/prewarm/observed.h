@@ -1,0 +1,37 @@
+/* The launch of a probe, and of a builder whose libraries read their mounts: the program is executed, and the
+ * runtime is told of its system calls (warm/observe/observe.h). */
+#ifndef PYSBX_PREWARM_OBSERVED_H
+#define PYSBX_PREWARM_OBSERVED_H
+
+#include <stddef.h>
+
+#include "container/launch.h"
+#include "sandbox/seccomp/seccomp.h"
+#include "warm/observe/observe.h"
+
+struct arena;
+struct error;
+struct process_plan;
+
+struct observed {
+    struct launch launch;
+    enum observe_mode mode;
+    struct seccomp_plan filter;
+    int listener; /* -1 until the filter is loaded */
+    struct observer *observer;
+    struct arena *arena; /* of the observer's notes */
+};
+
+/* Let the process begin in that way; listener is -1 and mode is set. `observed` must outlive the plan. */
+void observed_launch(struct arena *a, struct observed *observed, struct process_plan *plan);
+
+/* The descriptor to poll for system calls that wait, or -1. */
+int observed_listener(const struct observed *observed);
+
+/* Serve one system call that waits. 0 or a negative errno: see observer_serve. */
+int observed_serve(struct observed *observed, struct error *err);
+
+/* Note nothing from now on, and return the records, which live as long as the arena. */
+void observed_stop(struct observed *observed, const char **data, size_t *size);
+
+#endif

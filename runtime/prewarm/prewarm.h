@@ -1,0 +1,34 @@
+/* A program that is started warm or cold: the decision, the snapshot that it takes, and the launch that
+ * results (container/launch.h). */
+#ifndef PYSBX_PREWARM_PREWARM_H
+#define PYSBX_PREWARM_PREWARM_H
+
+#include <time.h>
+
+#include "container/launch.h"
+#include "prewarm/start.h"
+#include "warm/decide.h"
+#include "warm/root_view.h"
+#include "warm/store/store.h"
+
+struct restore;
+
+struct prewarm {
+    struct launch launch;
+    const struct start *start;
+    struct warm_plan decision; /* its `reason` is the one reason for a cold start; NULL: warm */
+    const char *store;         /* path */
+    struct store_slot slot;    /* of a session: the image, and neither manifest nor name */
+    bool session;              /* the program continues a saved session */
+    int agent;                 /* the agent in a sealed memfd, -1 when cold */
+    /* The runtime and the child compare files at the same time, and take them from this queue, which they
+     * share. NULL: the child does it alone. */
+    struct manifest_turns *queue;
+    struct look view; /* of the container's files from outside, without its root */
+    bool overlapped;  /* the child may map the snapshot before the runtime has the result */
+    /* Of the child. */
+    struct timespec checked; /* when it last compared the files */
+    struct restore *restore; /* begun, or prepared and mapped already, or NULL */
+};
+
+#endif

@@ -1,0 +1,368 @@
+/* The two sides of a restore: the runtime finds out whether the files fit while the child is busy; the child
+ * compares the rest in the container's own root, and becomes the snapshot. Besides the exchange of memory it
+ * does to the process what execve(2) would have done. */
+#include "prewarm/restore_launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "container/execve.h"
+#include "container/process.h"
+#include "container/sync.h"
+#include "prewarm/prewarm.h"
+#include "warm/agent/agent.h"
+#include "warm/manifest/manifest.h"
+#include "warm/restore/restore.h"
+#include "warm/root_view.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+/* How long a comparison of the files is valid. */
+#define VALID_MS 500
+
+/* In the child. */
+
+/* Prepare the restorer. The capabilities are those that execve(2) would leave. */
+static int prepare(const struct process_plan *plan, const char *program, int root, bool overlapped,
+                   struct error *err)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    const struct seccomp_plan *seccomp = &plan->seccomp;
+    const struct sock_fprog filter = {(unsigned short)seccomp->count,
+                                      (struct sock_filter *)(uintptr_t)seccomp->filter};
+    struct __user_cap_data_struct caps[2];
+    if (caps_after_exec(&plan->caps, plan->credentials.uid == 0, plan->credentials.no_new_privs, caps) < 0)
+        return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
+    const struct restore_request request = {
+        .image = &prewarm->slot.mapped,
+        .file = prewarm->slot.image,
+        .root = root,
+        .agent = prewarm->agent,
+        .prefetch = prewarm->decision.config.prefetch,
+        .beside = overlapped,
+        .error_message = SYNC_ERROR,
+        .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
+        .argv = plan->argv,
+        .envp = plan->envp,
+        .program = prewarm->decision.command_line.program,
+        .program_index = prewarm->decision.command_line.program_index,
+        .finish = {.filter = seccomp->filter != NULL ? &filter : NULL,
+                   .filter_flags = seccomp->flags,
+                   .caps = caps,
+                   .filter_by_privilege = !plan->credentials.no_new_privs,
+                   .labels = {{plan->selinux.current.fd, plan->selinux.current.text},
+                              {plan->apparmor.current.fd, plan->apparmor.current.text}},
+                   .close_from = 3 + plan->preserve_fds},
+    };
+    return restore_prepare(&request, &prewarm->restore, err);
+}
+
+static void overlap(const struct launch *launch, bool own_pages)
+{
+    struct prewarm *prewarm = launch->state;
+    if (prewarm->overlapped)
+        prewarm->restore = restore_begin(&prewarm->slot.mapped, prewarm->slot.image,
+                                         own_pages && prewarm->decision.config.prefetch);
+}
+
+static void give_up(struct prewarm *prewarm)
+{
+    restore_free(prewarm->restore);
+    prewarm->restore = NULL;
+}
+
+/* Map the snapshot while the runtime compares files. A part that cannot be mapped yet is prepared again
+ * later, because it needs descriptors that must not stay open until then. */
+static int map_overlapped(const struct process_plan *plan, const char *program, int root, struct error *err)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    if (!prewarm->overlapped)
+        return 0;
+    int ret = prepare(plan, program, root, true, err);
+    if (ret == 0 && prewarm->restore != NULL && !restore_is_mapped(prewarm->restore))
+        give_up(prewarm);
+    return ret;
+}
+
+/* Compare the files that the runtime has not begun with; all files, if it cannot see them or has found a
+ * difference. Its message is received in any case. */
+static int verify_files(const struct prewarm *prewarm, const struct look *look, int channel,
+                        struct error *err)
+{
+    const struct manifest *manifest = prewarm->slot.manifest;
+    if (prewarm->session)
+        return 0; /* the mapped files are compared when they are opened */
+    if (prewarm->queue == NULL)
+        return manifest_verify(manifest, look, NULL, err);
+    struct error theirs = {0};
+    int ret = manifest_verify(manifest, look, prewarm->queue, err);
+    int message = sync_receive(channel, &theirs);
+    if (message != SYNC_FIT && message != SYNC_DIFFER)
+        return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
+    return ret < 0 || message == SYNC_FIT ? ret : manifest_verify(manifest, look, NULL, err);
+}
+
+/* Compare what only a process of the container can see. */
+static int verify_inside(const struct process_plan *plan, const struct look *look, struct error *err)
+{
+    const struct prewarm *prewarm = plan->launch->state;
+    const struct manifest *manifest = prewarm->slot.manifest;
+    int ret = manifest_check_environment(manifest, plan->envp, err);
+    if (ret < 0)
+        return ret;
+    ret = manifest_check_values(manifest, err);
+    if (ret < 0)
+        return ret;
+    ret = manifest_check_places(manifest, err);
+    if (ret < 0)
+        return ret;
+    ret = manifest_check_streams(manifest, err);
+    if (ret < 0)
+        return ret;
+    return manifest_check_program(manifest, look, &prewarm->decision.command_line, plan->argv, plan->cwd,
+                                  err);
+}
+
+static int verify_all(const struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    const struct prewarm *prewarm = plan->launch->state;
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct look look = {.root = root};
+    struct error unmappable = {0};
+    int mapped = map_overlapped(plan, program, root, &unmappable);
+    int ret = verify_files(prewarm, &look, channel, err);
+    if (ret < 0)
+        return ret;
+    if (!str_eq(program, prewarm->decision.program))
+        return error_text(err, -ESTALE, "the program is '%s' now, not '%s'", program,
+                          prewarm->decision.program);
+    if (mapped < 0) {
+        *err = unmappable;
+        return mapped;
+    }
+    return prewarm->session ? 0 : verify_inside(plan, &look, err);
+}
+
+static int check(struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    const struct warm_config *config = &prewarm->decision.config;
+    struct error reason = {0};
+    if (verify_all(plan, program, channel, &reason) == 0) {
+        clock_gettime(CLOCK_MONOTONIC, &prewarm->checked);
+        return 0;
+    }
+    give_up(prewarm);
+    sync_send_reason(channel, SYNC_COLD, &reason);
+    if (plan->launch->fallback) {
+        plan->launch = &launch_execve;
+        return 0;
+    }
+    *err = reason;
+    if (prewarm->session)
+        return err->code;
+    if (reason.code != -ESTALE || config->retry_after == 0)
+        return error_wrap(err, WARM_ANNOTATION_MODE "=require");
+    return error_text(err, reason.code,
+                      "%s=require: the snapshot does not fit: %s (it is made anew once it is %" PRIu32
+                      " s old: retryAfter in warm.json)",
+                      WARM_ANNOTATION_MODE, reason.text, config->retry_after);
+}
+
+static void distrust(const struct launch *launch)
+{
+    struct prewarm *prewarm = launch->state;
+    prewarm->checked = (struct timespec){0};
+}
+
+/* Files can change between create and start, also those that are mapped already. */
+static int check_again(const struct process_plan *plan, int root, struct error *err)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    struct look look = {.root = root};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t age =
+        (now.tv_sec - prewarm->checked.tv_sec) * 1000 + (now.tv_nsec - prewarm->checked.tv_nsec) / 1000000;
+    if (prewarm->session || age < VALID_MS)
+        return 0;
+    give_up(prewarm);
+    int ret = manifest_verify(prewarm->slot.manifest, &look, NULL, err);
+    if (ret < 0)
+        return ret;
+    return manifest_check_program(prewarm->slot.manifest, &look, &prewarm->decision.command_line, plan->argv,
+                                  plan->cwd, err);
+}
+
+static int confine(struct process_plan *plan, const char *program, struct error *err)
+{
+    const struct prewarm *prewarm = plan->launch->state;
+    int ret = credentials_apply_no_new_privs(&plan->credentials, err);
+    if (ret < 0)
+        return ret;
+    cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return error_set(err, -errno, "open the container's root");
+    ret = check_again(plan, root, err);
+    if (ret < 0)
+        return ret;
+    if (prewarm->restore == NULL) {
+        ret = prepare(plan, program, root, false, err);
+        if (ret < 0)
+            return ret;
+    }
+    /* Every file is open by now, and the restorer opens no other. */
+    return landlock_apply(&plan->landlock, err);
+}
+
+/* A failure leaves the process as it was, but for no_new_privs. The restorer installs the filter. */
+static int enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
+                 int channel, struct error *err)
+{
+    struct prewarm *prewarm = plan->launch->state;
+    (void)handover;
+    int ret = confine(plan, program, err);
+    if (ret < 0) {
+        give_up(prewarm);
+        return plan->launch->fallback ? ret : error_wrap(err, WARM_ANNOTATION_MODE "=require");
+    }
+    /* As execve does. */
+    prctl(PR_SET_KEEPCAPS, 0);
+    restore_go(prewarm->restore, channel);
+}
+
+/* Named in the Makefile: LAUNCHES. */
+const struct launch_child restore_child = {
+    .overlap = overlap, .check = check, .distrust = distrust, .enter = enter};
+
+static int refuse(struct process_plan *plan, const char *program, int channel, struct error *err)
+{
+    const struct prewarm *prewarm = plan->launch->state;
+    (void)program;
+    (void)channel;
+    return error_text(err, -ENOTSUP, WARM_ANNOTATION_MODE "=require: %s", prewarm->decision.reason);
+}
+
+/* Named in the Makefile: LAUNCHES. */
+const struct launch_child refuse_child = {.check = refuse};
+
+/* In the runtime. */
+
+/* Compare the files as the container will see them, and send the result. */
+static int verify(const struct launch *launch, int channel, struct error *err)
+{
+    const struct prewarm *prewarm = launch->state;
+    if (prewarm->queue == NULL)
+        return 0;
+    struct error reason = {0};
+    struct look look = prewarm->view;
+    cleanup_fd int root = open(prewarm->start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    look.root = root;
+    /* If a mount can only be seen from within, the whole queue is left to the child. */
+    int ret = root >= 0 && look_is_exact(&look)
+                  ? manifest_verify(prewarm->slot.manifest, &look, prewarm->queue, &reason)
+                  : 0;
+    if (ret < 0) {
+        sync_send_reason(channel, SYNC_DIFFER, &reason);
+        return 0;
+    }
+    ret = sync_send(channel, SYNC_FIT);
+    return ret == 0 || ret == -EPIPE ? 0 : error_set(err, ret, "send to the container's first process");
+}
+
+static void refused(const struct launch *launch, const struct error *reason)
+{
+    const struct prewarm *prewarm = launch->state;
+    struct store store;
+    struct error ignored = {0};
+    log_debug("cold start: %s", reason->text);
+    if (prewarm->session || (reason->code != -ESTALE && reason->code != -ENOTSUP) ||
+        store_open(prewarm->store, false, &store, &ignored) < 0)
+        return;
+    store_mark_stale(&store, prewarm->slot.name, reason->text);
+    store_close(&store);
+}
+
+static void release(const struct launch *launch)
+{
+    restore_launch_release(launch->state);
+}
+
+static const struct launch_parent restore_parent = {.verify = verify, .refused = refused, .release = release};
+
+void restore_launch_release(struct prewarm *prewarm)
+{
+    struct store store = {.path = prewarm->store, .dir = -1};
+    struct error ignored = {0};
+    if (prewarm->slot.answer == STORE_BUILD)
+        store_open(prewarm->store, false, &store, &ignored);
+    store_release(&store, &prewarm->slot);
+    store_close(&store);
+    if (prewarm->queue != NULL)
+        munmap(prewarm->queue, sizeof(*prewarm->queue));
+    prewarm->queue = NULL;
+    fd_close(&prewarm->agent);
+}
+
+/* The agent of the restored process, in memory that no process can change. */
+static int seal_agent(struct error *err)
+{
+    cleanup_fd int fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+    int ret = fd < 0 ? -errno : io_write_full(fd, agent_start, agent_size());
+    if (ret == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        ret = -errno;
+    return ret < 0 ? error_set(err, ret, "copy the agent to a file in memory") : fd_steal(&fd);
+}
+
+/* Decide who compares the files, and when the child may map the snapshot. Hooks that run in the container, or
+ * that may mount in it, can change what was compared. Hooks of the container would also be forked from a
+ * process that has the snapshot mapped. */
+static void divide(struct prewarm *prewarm)
+{
+    const struct spec_hooks *hooks = &prewarm->start->spec->hooks;
+    if (prewarm->session || prewarm->start->exec ||
+        hooks->create_container.count + hooks->create_runtime.count + hooks->prestart.count > 0)
+        return;
+    void *shared =
+        mmap(NULL, sizeof(*prewarm->queue), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    prewarm->queue = shared != MAP_FAILED ? shared : NULL;
+    prewarm->overlapped = prewarm->queue != NULL && hooks->start_container.count == 0;
+}
+
+int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
+{
+    prewarm->agent = seal_agent(err);
+    if (prewarm->agent < 0)
+        return prewarm->agent;
+    divide(prewarm);
+    look_plan(a, prewarm->start->spec, -1, prewarm->start->bundle, &prewarm->view);
+    prewarm->launch = (struct launch){.child = &restore_child,
+                                      .parent = &restore_parent,
+                                      .state = prewarm,
+                                      .in_place = true,
+                                      .fallback = prewarm->decision.mode != WARM_REQUIRE,
+                                      .kept = {prewarm->slot.image, prewarm->agent}};
+    prewarm->start->process->launch = &prewarm->launch;
+    return 0;
+}
+
+void restore_launch_refuse(struct prewarm *prewarm)
+{
+    prewarm->launch.child = &refuse_child;
+    prewarm->start->process->launch = &prewarm->launch;
+}

@@ -1,0 +1,14 @@
+/* The start of a container that is planned. */
+#ifndef PYSBX_PREWARM_START_PLAN_H
+#define PYSBX_PREWARM_START_PLAN_H
+
+struct create_options;
+struct creation;
+struct runtime_options;
+struct start;
+
+/* Return the start of the planned container, in its arena; it points into the plan. */
+const struct start *start_of_plan(const struct runtime_options *rt, const struct create_options *options,
+                                  struct creation *creation);
+
+#endif
