@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# Annotations that weaken isolation or reach the host: they may come from an untrusted image, so they count only where
-# runtime.json of the administrator, or of the user, allows them. pysbx-runtime(8), "ANNOTATIONS".
+# Annotations that weaken isolation or reach the host. They may come from an untrusted image, so they take effect only
+# if the runtime.json of the administrator, or of the user, allows them. See pysbx-runtime(8), "ANNOTATIONS".
 
 load ../lib/bundle.bash
 
 # One BPF instruction: return SECCOMP_RET_ALLOW.
 ALLOW_ALL=BgAAAAAA/38=
 
-# Prints how the kernel answers personality(ADDR_NO_RANDOMIZE), which the engines' profiles forbid, and the groups.
+# Prints the kernel's answer to personality(ADDR_NO_RANDOMIZE), which the engines' profiles forbid, and the groups.
 export PROBE='import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 print("allowed" if libc.personality(0x0040000) >= 0 else "refused", *sorted(set(os.getgroups()) - {os.getgid()}))'
@@ -23,7 +23,7 @@ teardown() {
     clean_up
 }
 
-# Makes the image localhost/hostile with the annotations given, each NAME=VALUE, as an attacker builds one.
+# Makes the image localhost/hostile with the given annotations, each NAME=VALUE, as an attacker builds one.
 build_image() {
     local -a options=()
     local annotation
@@ -33,7 +33,7 @@ build_image() {
     [[ $(podman image inspect --format '{{index .Annotations "'"${1%%=*}"'"}}' localhost/hostile) == "${1#*=}" ]]
 }
 
-# Gives Podman a hook of the administrator.
+# Configures an administrator's hook in Podman.
 make_hook() {
     mkdir -p hooks.d
     printf '#!/bin/sh\ncat >/dev/null\necho said by a hook\n' >hook
@@ -52,12 +52,12 @@ annotate() {
     configure 'config["annotations"] = dict(a.split("=", 1) for a in arguments)' "$@"
 }
 
-@test "an image's annotations switch no filter off, write no file of the host, and are named in a warning" {
+@test "an image's annotations disable no filter, write no file of the host, and are named in a warning" {
     make_hook
     build_image run.oci.seccomp_bpf_data=$ALLOW_ALL "run.oci.hooks.stdout=$PWD/written" "run.oci.hooks.stderr=$PWD/written"
     expect 0 run_hostile --name box
-    [[ ${lines[-1]} == refused && ! -e written ]] # what the hook says may be seen before
-    # Podman may attach too late to show it, but keeps it.
+    [[ ${lines[-1]} == refused && ! -e written ]] # the hook's own output may come first
+    # Podman may attach too late to show the warning, but logs it.
     expect 0 podman logs box
     [[ $(grep -c ignored <<<"$stderr") == 1 ]]
     stderr_has "annotations 'run.oci.hooks.stderr', 'run.oci.hooks.stdout', 'run.oci.seccomp_bpf_data' are ignored"
@@ -68,7 +68,7 @@ annotate() {
     [[ $(<written) == "said by a hook" ]]
 }
 
-@test "an image keeps the caller's groups only while keepOriginalGroups allows it, in exec too" {
+@test "an image keeps the caller's groups only while keepOriginalGroups allows it, also in exec" {
     needs_root "a user's groups are not mapped"
     build_image run.oci.keep_original_groups=1
     mkdir hooks.d
@@ -82,14 +82,14 @@ annotate() {
         output_is "refused$groups"
         setpriv --groups 4242 podman --runtime "$RUNTIME" run --detach --name box --network none --user 1000:1000 \
             localhost/hostile sleep 1000
-        remove_policy # what was decided for a container stays
+        remove_policy # the decision made for a container is kept
         expect 0 setpriv --groups 4242 podman --runtime "$RUNTIME" exec --user 1000:1000 box python3 -c "$PROBE"
         output_is "refused$groups"
         podman rm --force --time 0 box
     done
 }
 
-@test "plan and state name what is ignored, hooks are told of it, and the warning is one line whatever it is about" {
+@test "plan and state name ignored annotations, hooks are told of them, and the warning is always one line" {
     local -a all=("run.oci.hooks.stdout=$PWD/said" "run.oci.seccomp_bpf_data=$ALLOW_ALL" run.oci.seccomp.receiver=/socket
         run.oci.mount_context_type=rootcontext run.oci.systemd.subgroup=x $'org.systemd.property.Kill\nMode=none' org.systemd.property.KillSignal=9
         'org.systemd.property.TimeoutStopUSec=uint64 10000000'
@@ -119,7 +119,7 @@ annotate() {
     stderr_is_empty
 }
 
-@test "an annotation that is ignored cannot even be wrong, one that is allowed can" {
+@test "the value of an ignored annotation is not checked, that of an allowed one is" {
     make_bundle true
     annotate run.oci.mount_context_type=none
     expect 0 run_box
@@ -127,7 +127,7 @@ annotate() {
     is_refused "run.oci.mount_context_type: 'none' is none of"
 }
 
-@test "the warning is in the log, but a JSON log of an engine holds nothing but an error" {
+@test "the warning is in the log, but an engine's JSON log contains only errors" {
     make_bundle true
     annotate run.oci.hooks.stdout=/x
     expect 0 runtime --log "$PWD/text" run --bundle bundle box
@@ -147,7 +147,7 @@ annotate() {
     output_holds 'it["level"] == "error"'
 }
 
-@test "runtime.json: a mistake is an error that names file and place, for all that plan a container and no other command" {
+@test "runtime.json: a mistake is an error with file and position, for commands that plan a container and no others" {
     local text
     make_bundle sleep 1000
     start_box
@@ -170,7 +170,7 @@ annotate() {
     expect 0 runtime delete --force box
 }
 
-@test "runtime.json: a file or directory that others may write to, and what is no file, is refused by name" {
+@test "runtime.json: a file or directory that others can write to, or an object that is no file, is refused by name" {
     local file
     file=$(policy_file)
     make_bundle true
@@ -195,7 +195,7 @@ annotate() {
     expect 0 run_box
 }
 
-@test "runtime.json: root believes no file or directory of a user" {
+@test "runtime.json: root trusts no file or directory of a user" {
     local file
     needs_root
     file=$(policy_file)
@@ -209,7 +209,7 @@ annotate() {
     chown 0 "${file%/*}"
 }
 
-@test "runtime.json: a user's own counts for the user, root's for root alone" {
+@test "runtime.json: the user's file applies to the user, root's file to root only" {
     needs_rootless
     make_bundle true
     annotate run.oci.hooks.stdout=/x
@@ -223,7 +223,7 @@ annotate() {
     stderr_has "neither XDG_CONFIG_HOME nor HOME is set"
 }
 
-@test "runtime.json: one open that fails is all that a missing file costs, and only where a container is planned" {
+@test "runtime.json: a missing file costs one failed open, and only where a container is planned" {
     command -v strace >/dev/null || skip "needs strace"
     make_bundle true
     local -A opens=([create]=1 [start]=0 [state]=0 [delete]=0)
@@ -241,7 +241,7 @@ annotate() {
 @test "every annotation that the runtime reads is in its table, and in manual, reference and SECURITY.md" {
     local top name file
     top=$(realpath "$TESTS/..")
-    # Names as strings anywhere else would escape the table.
+    # Names that are strings anywhere else would escape the table.
     name=$(grep -rnE '"(run\.oci\.|run\.pysbx\.[a-z]|org\.systemd\.property)' "$top/runtime" --include='*.c' |
         grep -v 'run\.oci\.pysbx-runtime\.' || true)
     [[ -z $name ]] || { echo "$name"; return 1; }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# Vulnerabilities that container runtimes had, played against this one as their reports tell, where the other
-# attacks-*.bats and robustness.bats do not have them: capabilities that a program should not inherit, and a /proc or /sys
-# that the image leads elsewhere, so that what is mounted, masked or written there takes effect in another place.
+# Replay published vulnerabilities of container runtimes, as their reports describe them, if no other attacks-*.bats or
+# robustness.bats contains them. They concern capabilities that a program should not inherit. They also concern a /proc
+# or /sys that the image redirects, so that mounts, masks and writes take effect in another place.
 
 load ../lib/bundle.bash
 
-# Makes a program in ./own that gets every capability which whoever executes it hands down: busybox, with file
-# capabilities (capabilities(7)). Its data: VFS_CAP_REVISION_2 and the effective flag; permitted; inheritable.
+# Makes a program in ./own with file capabilities (capabilities(7)) that raise every inheritable capability of its
+# caller: busybox. The data are VFS_CAP_REVISION_2 with the effective flag; permitted; inheritable.
 make_heir() {
     mkdir own
     cp bundle/rootfs/bin/busybox own/busybox-heir
@@ -15,12 +15,12 @@ every = 0xffffffff
 os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 0, every, 0, every))' own/busybox-heir
 }
 
-# What a process of the container inherits, and what it gets of that by the program.
+# Print the capabilities that a process of the container inherits, and those that the program gets from them.
 HEIR='grep -h CapInh /proc/self/status; /own/busybox-heir cat /secret'
 
-@test "a program of the image that takes what it inherits: nothing is inherited from the runtime" {
+@test "a program of the image with inheritable file capabilities inherits none from the runtime" {
     # CVE-2022-29162, CVE-2022-24769
-    needs_root "file capabilities are root's to set"
+    needs_root "only root sets file capabilities"
     local nothing=$'CapInh:\t0000000000000000'
     make_bundle sh -c "$HEIR; sleep 1000"
     make_heir
@@ -40,7 +40,7 @@ mount("/own", arguments[0], "suid")' "$PWD/own"
     stderr_has "Permission denied"
     expect 1 runtime exec --user 1000:1000 --cap CAP_DAC_OVERRIDE --cap CAP_SETUID box sh -c "$HEIR"
     output_is "$nothing"
-    # The heir takes what there is to take: what the configuration says is inherited is.
+    # Control: the program does get the capabilities that the configuration declares inheritable.
     runtime delete --force box
     configure 'process["args"] = ["sh", "-c", arguments[0]]
 capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable")' "$HEIR"
@@ -48,7 +48,7 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
     output_is $'CapInh:\t0000000000000002\nsecret'
 }
 
-@test "/proc of the image is a link to a volume: procfs, masks and labels do not go there" {
+@test "/proc of the image is a link to a volume: procfs, masks and labels do not follow it" {
     # CVE-2019-19921, CVE-2023-27561
     local target
     mkdir -p shared/attr
@@ -57,7 +57,7 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
         mkdir -p bundle/rootfs/shared
         rm -rf bundle/rootfs/proc
         ln -s "$target" bundle/rootfs/proc
-        # The volume comes before or after, as the engine likes.
+        # Engines may list the volume before or after /proc.
         configure 'config["mounts"].insert(0, {"destination": "/shared", "type": "bind", "source": arguments[0],
     "options": ["bind"]})' "$PWD/shared"
         is_refused "mounts[1] ('/proc'): '/proc' in the root file system is a symbolic link"
@@ -68,8 +68,8 @@ capabilities("CAP_DAC_OVERRIDE", sets="bounding effective permitted inheritable"
     [[ $(find shared | sort | paste -sd,) == shared,shared/attr ]]
 }
 
-@test "/proc becomes a link while the container starts: procfs is masked, whatever its name is then, or there is none" {
-    # CVE-2019-19921, CVE-2023-27561: two containers share a root, and one of them swaps.
+@test "/proc becomes a link while the container starts: procfs is masked under any name, or the container does not start" {
+    # CVE-2019-19921, CVE-2023-27561: two containers share a root, and one of them swaps /proc.
     local round rc
     make_bundle sh -c 'for n in $(seq 20000); do cd /proc && test -e keys && test -e sys/kernel && break; cd /; done
 wc -c <keys; touch sys/kernel/domainname 2>&1 | grep -o "Read-only.*"'
@@ -90,13 +90,13 @@ mount("/shared", arguments[0])' "$PWD/shared"
     [[ -z $(ls -A shared) ]]
 }
 
-@test "/sys of the image is a link into /proc: what is mounted at /sys does not cover the runtime's way to labels" {
+@test "/sys of the image is a link into /proc: a mount at /sys does not cover the runtime's path to labels" {
     # CVE-2023-28642
     make_bundle true
     rm -rf bundle/rootfs/sys
     ln -s /proc/self/attr bundle/rootfs/sys
     is_refused "'/sys' in the root file system is a symbolic link"
-    # The same where the link is higher up.
+    # The same with a link higher up in the path.
     rm bundle/rootfs/sys
     mkdir bundle/rootfs/sys
     ln -s / bundle/rootfs/up

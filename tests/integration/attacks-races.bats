@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# Somebody who shares a volume with a container plays against the runtime while it starts that: names that become links
-# under its hands, modules and libraries of a snapshot that are replaced.
-# Whatever comes first, the container starts as its configuration says or not at all, and the host is as it was.
+# An attacker that shares a volume with a container races against the runtime while it starts the container. The
+# attacker turns names into links between two system calls, and replaces modules and libraries of a snapshot. In every
+# case the container starts as its configuration says or not at all, and the host does not change.
 
 load ../lib/warm.bash
 
@@ -13,8 +13,8 @@ flip() {
     HELPERS+=("$!")
 }
 
-# Runs the bundle again and again; what came of each time is a line of ./outcomes: its status, and its output's lines
-# with commas between them.
+# Runs the bundle repeatedly. Each run adds a line to ./outcomes: its status and the lines of its output, joined with
+# commas.
 run_rounds() {
     local round rc
     : >outcomes
@@ -26,7 +26,8 @@ run_rounds() {
     sort outcomes | uniq -c
 }
 
-# Every outcome is one of the patterns; the first ones, as many as COUNT says, were all seen, or there was no race.
+# Asserts that every outcome matches one of the patterns. The first COUNT patterns must all occur; otherwise there was
+# no race.
 outcomes_are() {
     local count=$1 pattern line
     shift
@@ -48,7 +49,7 @@ outcomes_are() {
     done
 }
 
-# ./host is the attacker's goal: a directory with a secret, which shared/link names as seen from the host.
+# Creates ./host, the attacker's target: a directory with a secret. The link shared/link names it as seen from the host.
 make_goal() {
     mkdir -p host shared
     echo secret >host/secret
@@ -59,7 +60,7 @@ goal_is_untouched() {
     [[ $(find host | sort | paste -sd,) == host,host/secret && $(<host/secret) == secret ]]
 }
 
-@test "a mount's target becomes a link while the container starts: it is within the root, or there is no container" {
+@test "a mount's target becomes a link while the container starts: it stays within the root, or the container does not start" {
     # CVE-2021-30465
     make_goal
     mkdir shared/place source
@@ -71,14 +72,14 @@ goal_is_untouched() {
 mount("/shared/place/small", "tmpfs", kind="tmpfs")' "$PWD"
     flip place link
     run_rounds
-    # As seen from the container the link leads to a directory of its root, which is made there.
+    # As seen from the container, the link leads to a directory of the container's root, which the runtime creates.
     outcomes_are 2 '0 root deep,@(root|shared) small' '0 shared deep,@(root|shared) small' '1 '
     goal_is_untouched
     [[ -d bundle/rootfs$PWD/host/deep ]]
 }
 
-@test "/dev is the attacker's, and its null a link: paths are masked all the same" {
-    # CVE-2025-31133: what covers a path is the host's /dev/null, not the container's.
+@test "the attacker controls /dev, and its null is a link: paths are masked nevertheless" {
+    # CVE-2025-31133: the host's /dev/null covers a masked path, not the container's.
     make_goal
     : >shared/null
     ln -s /etc/passwd shared/other
@@ -93,7 +94,7 @@ linux["maskedPaths"] = ["/etc/shadow"]' "$PWD"
     [[ $(<bundle/rootfs/etc/shadow) == secret ]]
 }
 
-@test "the working directory becomes a link while the container starts: the program never stands outside of its root" {
+@test "the working directory becomes a link while the container starts: the program never starts outside of its root" {
     # CVE-2024-21626
     make_goal
     mkdir shared/place
@@ -106,7 +107,7 @@ linux["maskedPaths"] = ["/etc/shadow"]' "$PWD"
     goal_is_untouched
 }
 
-@test "the console becomes a link while the container starts: the terminal is put where it was said, or nowhere" {
+@test "the console becomes a link while the container starts: the terminal is mounted at the configured path, or not at all" {
     # CVE-2025-52565
     mkdir shared
     : >shared/console
@@ -122,8 +123,8 @@ linux["maskedPaths"] = ["/etc/shadow"]' "$PWD"
     grep -qF "'/dev/console' in the root file system is neither a file nor a device: refusing to mount on it" errors
 }
 
-# Runs the bundle, of which there is a snapshot, while a file of its modules is replaced by one of two others, at another
-# instant each time; what came of it is in ./outcomes.
+# Runs the bundle, which has a snapshot, while a file of its modules is replaced with one of two others. The replacement
+# happens at another instant in each run. The results are in ./outcomes.
 run_while_replaced() {
     local file=$1 one=$2 other=$3 round instant of_round
     : >all
@@ -141,7 +142,7 @@ run_while_replaced() {
     sort outcomes | uniq -c
 }
 
-@test "a module is replaced while the container starts: it has the one or the other" {
+@test "a module is replaced while the container starts: the program gets one version or the other" {
     use_image python
     preload thing
     echo 'NAME = "one"' >one
@@ -152,11 +153,11 @@ run_while_replaced() {
     outcomes_are 2 '0 one' '0 three'
 }
 
-@test "a library is replaced while the container starts: what the snapshot has of it comes from the file that is mapped" {
+@test "a library is replaced while the container starts: its saved pages come from the mapped file" {
     use_image python
     local path
     path=$(cold -c 'import _bz2; print(_bz2.__file__)')
-    # The first text is copied when the module is imported, the second is read from the file.
+    # The first string is copied when the module is imported. The second is read from the file.
     python3 - "$BATS_FILE_TMPDIR/python$path" one two <<'PYTHON'
 import pathlib, sys
 library, one, two = map(pathlib.Path, sys.argv[1:])

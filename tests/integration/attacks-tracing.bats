@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
-# Somebody in a container traces what comes in from the runtime: a process of exec, one of another container of the pod,
-# the container's first before it is confined. He gets to see nothing of the host, and nobody believes what he forges.
+# A process in a container traces what the runtime brings in. That is a process of exec, one of another container of the
+# pod, or the container's first process before it is confined. The attacker sees nothing of the host, and the runtime
+# believes none of its forged messages.
 
 load ../lib/warm.bash
 
 ROUNDS=40
 
-# Makes ./attacker.py, a program that lies in wait for what is born in its container: it traces that from its first
-# instant on if it may, and says what it then sees that is not the container's, besides "ready".
+# Makes ./attacker.py, a program that waits for new processes in its container. It traces each of them from the first
+# instant on if the kernel permits it. Besides "ready" it prints everything that it then sees that does not belong to
+# the container.
 make_attacker() {
     cat >attacker.py <<'PYTHON'
 import ctypes, os
@@ -59,7 +61,7 @@ start_attacker() {
     wait_for grep -q ready out
 }
 
-# A container with a user namespace of its own, whose root may trace in there.
+# Makes a container with its own user namespace, whose root may trace in it.
 OWN_USERS='capabilities("CAP_SYS_PTRACE")
 if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
 
@@ -72,19 +74,19 @@ enter_again_and_again() {
     [[ $(<out) == ready ]] || { sort out | uniq -c; return 1; }
 }
 
-@test "a process that enters a container: who lies in wait for it sees nothing of the host" {
+@test "a process that enters a container shows nothing of the host to a process that waits for it" {
     # CVE-2019-5736, CVE-2024-21626
     start_attacker
     enter_again_and_again
 }
 
-@test "a process that enters a user namespace in which another may trace: that sees nothing of the host either" {
+@test "a process that enters a user namespace with another process that may trace: it shows nothing of the host either" {
     # CVE-2016-9962
     start_attacker "$OWN_USERS"
     enter_again_and_again
 }
 
-@test "a process that enters a container whose root may trace whatever it sees: that sees what it has itself" {
+@test "a process that enters a container whose root may trace every process it sees: root sees only what it has itself" {
     needs_root "the runtime of a user gives each container a user namespace"
     start_attacker 'capabilities("CAP_SYS_PTRACE", "CAP_KILL")
 process["noNewPrivileges"] = False
@@ -92,12 +94,12 @@ seccomp("ALLOW", rule("ERRNO", "acct"))'
     enter_again_and_again
 }
 
-# What the attacker has seen but capabilities, for those who enter have not all that he has.
+# The lines that the attacker printed, except capabilities: entering processes do not have all of the attacker's.
 seen() {
     grep -v '^Cap' out
 }
 
-@test "a program of exec may trace what the container's own may not: it sees nothing of the host in those who enter later" {
+@test "a program of exec may trace, the container's own may not: processes that enter later show it nothing of the host" {
     needs_root "the runtime of a user gives each container a user namespace"
     local round
     make_attacker
@@ -111,11 +113,11 @@ seen() {
     [[ $(seen) == ready ]] || { sort out | uniq -c; return 1; }
 }
 
-@test "a container that may trace joins a pid namespace: it sees nothing of the host in what enters the one that made it" {
+@test "a container that may trace joins a pid namespace: entering the namespace's first container shows it nothing of the host" {
     needs_root "the runtime of a user gives each container a user namespace"
     local round by
     make_attacker
-    # The right comes with the container, or with a program of exec in it.
+    # The right to trace comes with the container, or with a program of exec in it.
     for by in create exec; do
         make_python_bundle sleep 1000
         configure 'seccomp("ALLOW", rule("ERRNO", "acct"))'
@@ -136,12 +138,12 @@ seen() {
     done
 }
 
-@test "a program of exec that may trace does not come while another is on its way: it waits, and gives up at last" {
+@test "a program of exec that may trace waits while another exec is in progress, and gives up in the end" {
     needs_root "the runtime of a user gives each container a user namespace"
     local entering
     make_bundle sleep 1000
     start_box
-    # The process of exec stops in the container's pid namespace, long before it is the program.
+    # The process of exec stops in the container's pid namespace, long before it executes its program.
     hold strace --follow-forks --output trace --trace setsid --inject setsid:signal=SIGSTOP \
         "$RUNTIME" exec --pid-file pid box /bin/true
     entering=$!
@@ -155,8 +157,8 @@ seen() {
     expect 0 runtime exec box /bin/true
 }
 
-# Starts a container whose program holds what exec gives birth to, and has it say what SAYS has: messages of
-# runtime/container/sync.h by number and text, in turn. Of its memory it searches for a word.
+# Starts a container whose program stops the processes that exec creates, and makes them send SAYS: messages of
+# runtime/container/sync.h by number and text, alternately. It searches their memory for a word.
 start_forger() {
     cat >forger.py <<'PYTHON'
 import ctypes, os, re, struct, time
@@ -207,7 +209,7 @@ def forge(pid):
         message, text = line.split(maxsplit=1)
         say(pid, int(message), text)
         time.sleep(0.1)
-    for _ in range(2000):  # the runtime ends it, when it comes to that
+    for _ in range(2000):  # the runtime kills it in the end
         os.stat(f"/proc/{pid}/fd/0")
         time.sleep(0.01)
 
@@ -226,7 +228,7 @@ while True:
     try:
         os.waitpid(pid, WALL)
         forge(pid)
-    except (OSError, TypeError, ValueError):  # it has ended, and there is nothing of it in /proc
+    except (OSError, TypeError, ValueError):  # it has ended, and /proc has no entry for it
         pass
     print("alive" if os.path.exists(f"/proc/{pid}/fd/0") else "gone", flush=True)
     ptrace(KILL, pid, None, None)
@@ -248,15 +250,15 @@ is_waiting() {
     [[ $(grep -cx ready out) == $(($(grep -cx caught out) + 1)) ]]
 }
 
-@test "a process that enters is in the hands of another before it is the program: the runtime believes none of its words" {
+@test "a process that enters is controlled by another before it executes the program: the runtime believes no message of it" {
     needs_root "the runtime of a user gives each container a user namespace"
-    # BORN and COLD of a snapshot that there is not; a message that nobody sends; an error before birth.
-    local born=16 cold=14 error=15 say caught attempt
+    local cloned=16 cold=14 error=15 say caught attempt
+    # CLONED and COLD for a snapshot that does not exist; a message of the runtime; an error before the clone.
     start_forger
-    for say in "$born x;$cold forged" "$born x;5 x" "5 x" "$error forged"; do
+    for say in "$cloned x;$cold forged" "$cloned x;5 x" "5 x" "$error forged"; do
         tr ';' '\n' <<<"$say" >says
         caught=
-        # On a busy machine he may come too late, the program may even run; not every time.
+        # On a busy machine the attacker may come too late, and the program may even run, but not every time.
         for ((attempt = 0; attempt < 20 && !caught; attempt++)); do
             : >pid
             wait_for is_waiting
@@ -285,7 +287,7 @@ process["oomScoreAdj"] = 500' "$pid"
     [[ $(grep -v ' /proc/[0-9]*/oom_score_adj$' out) == ready ]] || { sort out | uniq -c; return 1; }
 }
 
-# A process sleeps, and has for half a second: proc_pid_stat(5), state and times.
+# A process has slept for at least half a second: proc_pid_stat(5), state and times.
 is_asleep() {
     local before
     before=$(cut -d ' ' -f 3,14,15 "/proc/$1/stat")
@@ -293,7 +295,7 @@ is_asleep() {
     [[ $before == S* && $(cut -d ' ' -f 3,14,15 "/proc/$1/stat") == "$before" ]]
 }
 
-@test "a process that has ended and that another of the container does not let go: the runtime sleeps until it does" {
+@test "a process that has ended, but that another of the container does not release: the runtime sleeps until it does" {
     local pid child
     make_python_bundle python3 -u -c 'import ctypes, os
 while True:
@@ -313,7 +315,7 @@ while True:
     [[ $status == 7 ]]
 }
 
-# Traces a process of the container that waits for start, and says what in it leads to the host, or "nothing".
+# Traces a process of the container that waits for start. Prints its references to the host, or "nothing".
 REACH='
 import ctypes, os, sys
 SEIZE = 0x4206
@@ -329,7 +331,7 @@ for name in "root", "cwd", *("fd/" + fd for fd in os.listdir(f"/proc/{pid}/fd") 
             found += [host] if os.path.isdir(host) else []
 print(found or "nothing")'
 
-@test "a program of exec would trace the first process of a container that is not started: only once that is confined" {
+@test "a program of exec that may trace enters a container that is not started: only after the first process is confined" {
     needs_root "the runtime of a user gives each container a user namespace"
     local forbids
     for forbids in True False; do
@@ -343,7 +345,8 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         expect 0 runtime exec box python3 -c "$REACH" 1
         output_is nothing
         runtime delete --force box
-        # What gets the capability from exec alone is no other thing; what has it not is let in.
+        # A program that gets the capability from exec alone is treated the same way. Without the capability it is let
+        # in.
         configure 'capabilities("CAP_KILL")'
         create_box
         expect 1 runtime exec --cap CAP_SYS_PTRACE box python3 -c "$REACH" 1
@@ -352,14 +355,14 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         stderr_has "not to be traced"
         runtime delete --force box
     done
-    # There is no wall between CAP_SYS_ADMIN and the host.
+    # No boundary exists between CAP_SYS_ADMIN and the host.
     configure 'capabilities("CAP_SYS_PTRACE", "CAP_SYS_ADMIN")'
     create_box
     expect 0 runtime exec box true
     runtime delete --force box
 }
 
-@test "a program of exec would trace the first process of a container that is being started: only once it is the program" {
+@test "a program of exec that may trace enters a container that is being started: only after the program is executed" {
     needs_root "the runtime of a user gives each container a user namespace"
     local ends
     for ends in itself killed run; do
@@ -367,7 +370,7 @@ seccomp("ALLOW", rule("ERRNO", "acct"))' "$forbids"
         rm -f fifo hooked
         mkfifo fifo
         : >hooked
-        # The hook keeps the first process waiting.
+        # The hook makes the first process wait.
         configure 'seccomp("ALLOW", rule("ERRNO", "acct")); mount("/fifo", arguments[0] + "/fifo")
 mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >/hooked; cat /fifo")' "$PWD"
         if [[ $ends == run ]]; then
@@ -393,20 +396,20 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     done
 }
 
-@test "a program of exec would trace the first process of a container that is paused before start: that changes nothing" {
+@test "a program of exec that may trace enters a container that was paused before start: the same rule applies" {
     needs_root "the runtime of a user gives each container a user namespace"
     needs_cgroups
     make_bundle sleep 1000
     create_box
     runtime pause box
-    # What is let in is paused as well, and its runtime waits for it.
+    # A program that is let in is paused as well, and its runtime waits for it.
     "$RUNTIME" exec --ignore-paused --cap CAP_SYS_PTRACE box true 2>refused 3>&- &
     HELPERS+=("$!")
     wait_for grep -q "cannot exec in container 'box': it is created, and with CAP_SYS_PTRACE the process could" refused
     runtime resume box
 }
 
-@test "a program of exec in a user namespace would trace the first process before start: nobody may" {
+@test "a program of exec in a user namespace that may trace never enters a container before start" {
     make_python_bundle sleep 1000
     configure "$OWN_USERS"
     create_box
@@ -421,7 +424,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     expect 0 runtime exec box python3 -c "$REACH" 1
 }
 
-@test "another container of a pod would reach the host through one that waits for start: nothing in that leads there" {
+@test "another container of a pod finds nothing that leads to the host in one that waits for start" {
     needs_root "the runtime of a user gives each container a user namespace"
     local pid number
     make_python_bundle sleep 1000
@@ -436,7 +439,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     runtime start second
 }
 
-@test "a hook that is a program of the image traces the process that has called it: that may do no more than the hook" {
+@test "a hook that is a program of the image traces its caller: the caller has no more rights than the hook" {
     needs_root "the runtime of a user gives each container a user namespace"
     cat >tracer.py <<'PYTHON'
 import ctypes, os

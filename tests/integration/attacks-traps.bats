@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# An image or a container has put something in the runtime's way: hooks, links, pipes that keep a reader waiting, a /proc
-# of its own, cgroups without end. The runtime does what it would do without, and the host is as it was.
+# An image or a container puts obstacles in the runtime's way: hooks, links, pipes that block a reader, its own /proc,
+# nested cgroups without end. The runtime behaves as it does without them, and the host does not change.
 
 load ../lib/warm.bash
 
-@test "a container plays with its own cgroup while it is to go: it goes with all its processes, and so does the cgroup" {
+@test "a container creates processes in its own cgroup during delete: delete removes all of them and the cgroup" {
     needs_cgroups
     local name
     local -A plays=(
@@ -31,10 +31,10 @@ echo made; sleep 1000'
     done
 }
 
-# What a process says of its confinement, and of variables that are somebody's: CONFINEMENT for busybox' shell.
+# CONFINEMENT, for the shell of busybox: prints the confinement of a process, and variables that do not belong to it.
 CONFINEMENT='grep -E "^(NoNewPrivs|Seccomp|Cap...):" /proc/self/status; env | grep -E "^(IMAGE|ENGINE|LD_PRELOAD)="'
 
-@test "a hook that is a program of the image: it may do what the container's program may, and knows nothing of the engine" {
+@test "a hook that is a program of the image: it has the rights of the container's program, and learns nothing of the engine" {
     local forbids
     touch hooked
     for forbids in True False; do
@@ -60,7 +60,7 @@ hook("startContainer", f"({arguments[2]}) >/hooked")' "$forbids" "$PWD/hooked" "
 mount("/hooked", arguments[0] + "/hooked")
 config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
     for fd in {3..15}; do
-        # The engine's own directory, and the root of the host, by the runtime's /proc.
+        # The engine's own directory, and the root of the host, through the runtime's /proc.
         for place in "/proc/self/fd/$fd" "/proc/self/fd/$fd/$$/root$PWD/host"; do
             ln -sf "$place/busybox" bundle/rootfs/bin/hook
             expect 1 run_box 7<host 14<host
@@ -75,7 +75,7 @@ config["annotations"] = {"run.oci.hooks.stdout": "/log"}' "$PWD"
     done
 }
 
-@test "a hook of the host runs in the container's namespaces: variables and directory of the image are not its own" {
+@test "a hook of the host runs in the container's namespaces: it gets no variables and no directory of the image" {
     # CVE-2025-23266
     make_bundle true
     configure 'process["env"].append("LD_PRELOAD=./hostile.so"); process["cwd"] = "/tmp"
@@ -101,7 +101,7 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     done
 }
 
-@test "/etc/passwd is something that notices when it is opened: only a file is" {
+@test "/etc/passwd is an object with side effects on open: the runtime opens regular files only" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]'
     mkdir -p bundle/rootfs/etc
@@ -111,11 +111,11 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     wait_for grep -q '^State:.*sleeping' "/proc/$!/status"
     expect 0 run_box
     output_is /
-    # Who waits until it is opened waits no more once it was.
+    # A process that waits for an open of the pipe would not wait any more after one.
     [[ $(timeout 60 cat bundle/rootfs/etc/passwd) == waiting ]]
 }
 
-@test "the host's /sys in a user namespace, read-only: the host's cgroups are not to be written to either" {
+@test "the host's /sys in a user namespace, read-only: the host's cgroups are not writable either" {
     # CVE-2023-25809
     needs_root "a cgroup is given away"
     needs_cgroups
@@ -126,17 +126,17 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     configure 'user_namespace((0, 100000, 65536)); unmount("/sys", "/sys/fs/cgroup"); mount("/sys", "/sys", "rbind", "ro")'
     expect 1 run_box
     stderr_has "Read-only file system"
-    # The host's /sys takes the place of one that the network's owner alone may mount.
+    # The host's /sys replaces a sysfs, which only the owner of the network namespace may mount.
     configure 'unmount("/sys"); mount("/sys", "sysfs", kind="sysfs"); share("network")'
     expect 1 run_box
     stderr_has "Read-only file system"
-    # Without that, nothing but the owner of a cgroup is in the way.
+    # Without a read-only mount, only the owner of a cgroup prevents writes.
     configure 'unmount("/sys"); mount("/sys", "/sys", "rbind")'
     expect 0 run_box
     rmdir "$given/made" "$given"
 }
 
-@test "/dev/pts/ptmx is something that notices when it is opened: only the multiplexer of a devpts is" {
+@test "/dev/pts/ptmx is an object with side effects on open: only the multiplexer of a devpts is opened" {
     make_bundle true
     configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); process["terminal"] = True'
     mkdir -p bundle/rootfs/dev/pts
@@ -148,7 +148,7 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(timeout 60 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
 }
 
-@test "/proc is a directory of the image's making: the runtime writes to its own" {
+@test "/proc is a directory of the image: the runtime writes to its own procfs" {
     # CVE-2019-16884, CVE-2025-52881
     local file
     mkdir -p fake/{self,thread-self,1}/attr fake/sys/kernel
@@ -166,7 +166,7 @@ process["oomScoreAdj"] = 700' "$PWD/fake"
     fi
     expect 0 run_box
     output_is $'700\nset\n1\nself\nsys\nthread-self'
-    # The image leads a volume to the real one.
+    # The image's link redirects a volume to the real procfs.
     ln -s /proc/self bundle/rootfs/volume
     configure 'unmount("/proc", "/real"); mount("/proc", "proc", kind="proc"); mount("/volume", arguments[0] + "/self")
 mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' "$PWD/fake"
@@ -175,7 +175,7 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     [[ $(find fake -type f -exec cat {} + | sort -u) == untouched ]]
 }
 
-@test "what the runtime reads of a root is a pipe that nobody writes to: nobody waits" {
+@test "the files that the runtime reads from a root are pipes without a writer: the runtime does not wait" {
     make_bundle sh -c 'echo "$HOME"'
     configure 'process["env"] = ["PATH=/bin"]; config["annotations"] = {"run.pysbx.preload": "json"}'
     rm -f bundle/rootfs/etc/passwd

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# podman build: RUN steps go through the runtime as buildah drives it (create, start, state, kill, delete).
+# podman build: RUN steps call the runtime as buildah does (create, start, state, kill, delete).
 
 load ../lib/podman.bash
 
@@ -30,7 +30,7 @@ BUILD
     expect 9 build
 }
 
-@test "podman build: a program not found fails the step" {
+@test "podman build: a missing program fails the step" {
     printf 'FROM %s\nRUN ["no-such-program"]\n' "$BUSYBOX" >Containerfile
     expect '1*' build --force-rm
     stderr_has no-such-program
@@ -48,7 +48,7 @@ BUILD
     podman rmi localhost/built
 }
 
-@test "podman build --volume, --ulimit, --cap-drop: hold for RUN" {
+@test "podman build --volume, --ulimit, --cap-drop: apply to RUN" {
     echo given >file
     cat >Containerfile <<BUILD
 FROM $BUSYBOX

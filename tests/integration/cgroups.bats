@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# cgroups as Podman asks for them: place, limits, update, freezing, removal; cgroups(7), Documentation/admin-guide/cgroup-v2.
+# cgroups as Podman requests them: path, limits, update, freezing, removal; cgroups(7),
+# Documentation/admin-guide/cgroup-v2.
 
 load ../lib/podman.bash
 
@@ -10,7 +11,7 @@ cgroup_of() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$pid/cgroup")"
 }
 
-@test "podman run: the container has a cgroup named after it, gone with it" {
+@test "podman run: the container has a cgroup named after it, which is removed with it" {
     needs_cgroups
     start_sleeper --name sleeper
     local dir
@@ -27,16 +28,16 @@ cgroup_of() {
     output_is $'0::/\n/sys/fs/cgroup/cgroup.procs'
 }
 
-@test "podman run --cgroup-parent: the cgroup is made there" {
+@test "podman run --cgroup-parent: the cgroup is created there" {
     needs_cgroups
     start_sleeper --name sleeper --cgroup-parent /given/parent
     [[ $(cgroup_of sleeper) == /sys/fs/cgroup/given/parent/libpod-* ]]
     podman rm --force --time 0 sleeper
-    # Podman's own: conmon's cgroup stays beside the container's.
+    # conmon's cgroup, which Podman creates, remains next to the container's.
     wait_for find /sys/fs/cgroup/given -depth -type d -exec rmdir {} +
 }
 
-@test "podman run --cgroups disabled: no cgroup is made" {
+@test "podman run --cgroups disabled: no cgroup is created" {
     needs_cgroups
     expect 0 podman run --rm --network none --cgroups disabled --cgroupns host "$BUSYBOX" sed -n 's/^0:://p' /proc/self/cgroup
     [[ $output != *libpod-* ]]
@@ -50,7 +51,7 @@ cgroup_of() {
     expect 0 podman rm sleeper
 }
 
-@test "podman rm: cgroups that the container made below its own go too" {
+@test "podman rm: cgroups that the container created below its own are removed too" {
     needs_cgroups
     start_sleeper --name sleeper
     mkdir -p "$(cgroup_of sleeper)/made/below"
@@ -58,7 +59,7 @@ cgroup_of() {
     stderr_is_empty
 }
 
-@test "podman exec: finds a place in a container whose processes moved to a sub-cgroup" {
+@test "podman exec: joins a container whose processes moved to a sub-cgroup" {
     needs_cgroups
     start_sleeper --name sleeper
     local dir
@@ -74,11 +75,11 @@ cgroup_of() {
     podman pause sleeper
     grep -q 'frozen 1' "$(cgroup_of sleeper)/cgroup.events"
     podman unpause sleeper
-    # Its processes leave the freezer one by one, when they are run.
+    # The processes leave the freezer one by one, when the kernel schedules them.
     wait_for grep -q 'frozen 0' "$(cgroup_of sleeper)/cgroup.events"
 }
 
-@test "podman run --cgroup-conf: a file of cgroup v2 by name" {
+@test "podman run --cgroup-conf: sets a file of cgroup v2 by name" {
     needs_controller hugetlb
     expect 0 podman run --rm --network none --cgroup-conf hugetlb.2MB.max=4194304 "$BUSYBOX" cat /sys/fs/cgroup/hugetlb.2MB.max
     output_is 4194304
@@ -92,8 +93,8 @@ cgroup_of() {
 
 @test "podman run --memory: a limit without its controller is an error that names it" {
     needs_cgroups
-    ! grep -qw memory /sys/fs/cgroup/cgroup.controllers || skip "the memory controller is there"
-    # Podman drops the limit with a warning of its own, or the runtime refuses it.
+    ! grep -qw memory /sys/fs/cgroup/cgroup.controllers || skip "the memory controller is available"
+    # Either Podman drops the limit with its own warning, or the runtime refuses it.
     podman run --rm --network none --memory 64m "$BUSYBOX" true 2>errors || true
     grep -qi memory errors
 }
@@ -105,7 +106,7 @@ cgroup_of() {
     output_is $'67108864\n33554432\n33554432'
 }
 
-@test "podman run --memory: beyond the limit the process is killed and Podman says so" {
+@test "podman run --memory: above the limit the process is OOM-killed, and Podman reports it" {
     needs_controller memory
     expect 137 podman run --name eater --network none --memory 16m --memory-swap 16m "$BUSYBOX" \
         sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=40'
@@ -122,7 +123,7 @@ cgroup_of() {
     output_is 1
 }
 
-@test "podman run --pids-limit: no more processes than that" {
+@test "podman run --pids-limit: limits the number of processes" {
     needs_controller pids
     expect 0 podman run --rm --network none --pids-limit 7 "$BUSYBOX" cat /sys/fs/cgroup/pids.max
     output_is 7

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The runtime called by hand, without an engine: pysbx-runtime(8).
+# The runtime called directly, without an engine: pysbx-runtime(8).
 
 load ../lib/bundle.bash
 
@@ -22,7 +22,7 @@ status_is() {
     expect 0 runtime -v
 }
 
-@test "--help: lists the commands, and each has a help of its own" {
+@test "--help: lists the commands, and every command has its own help" {
     local command
     expect 0 runtime --help
     output_has "usage: pysbx-runtime"
@@ -45,7 +45,7 @@ status_is() {
     done
 }
 
-# What bash offers for the last of these words: completed WORD... (bash itself makes three words of "--root=DIR")
+# Prints bash's completions for the last word: completed WORD... (bash itself splits "--root=DIR" into three words)
 completed() {
     PATH=${RUNTIME%/*}:$PATH bash -c '
         source "$0/../contrib/completions/pysbx-runtime.bash"
@@ -54,7 +54,7 @@ completed() {
         echo "${COMPREPLY[*]}"' "$TESTS" "$@"
 }
 
-@test "completion of bash: commands, options and names of containers, whichever way --root is written" {
+@test "completion of bash: commands, options and names of containers, for both forms of --root" {
     make_bundle sleep 1000
     runtime --root "$PWD/state" run --detach --bundle bundle there </dev/null >/dev/null 2>&1
     [[ $(completed pysbx-runtime --root "$PWD/state" sta) == "start state" ]]
@@ -100,7 +100,7 @@ completed() {
 }
 
 @test "a full disk is an error" {
-    [[ -w /dev/full ]] || skip "/dev/full is not here"
+    [[ -w /dev/full ]] || skip "/dev/full is missing"
     local command
     for command in --version --help features; do
         ! runtime "$command" >/dev/full 2>error
@@ -133,7 +133,7 @@ completed() {
     stderr_has "container 'steps' does not exist"
 }
 
-@test "create: a name that is taken, and names that are none" {
+@test "create: refuses a name that is in use, and invalid names" {
     start_sleeping taken
     expect 1 runtime create --bundle bundle taken
     stderr_has "already exists"
@@ -178,14 +178,14 @@ completed() {
     expect 1 runtime run form
 }
 
-@test "run --keep: the stopped container stays" {
+@test "run --keep: keeps the stopped container" {
     make_bundle true
     expect 0 runtime run --keep --bundle bundle kept
     status_is kept stopped
     expect 0 runtime delete kept
 }
 
-@test "run: standard streams that are closed are /dev/null, for the container as well" {
+@test "run: standard streams that are closed are /dev/null, also for the container" {
     make_bundle sh -c 'for fd in 0 2; do readlink /proc/self/fd/$fd; done >/out/fds; ls /proc/self/fd | wc -l >>/out/fds'
     mkdir -m 0777 out
     configure 'config["mounts"].append({"destination": "/out", "type": "bind", "source": arguments[0], "options": ["rbind", "rw"]})' "$PWD/out"
@@ -193,7 +193,7 @@ completed() {
     [[ $(<out/fds) == $'/dev/null\n/dev/null\n4' ]]
 }
 
-@test "run --preserve-fds, LISTEN_FDS: descriptors keep their numbers, others do not get in" {
+@test "run --preserve-fds, LISTEN_FDS: descriptors keep their numbers, others are not inherited" {
     make_bundle sh -c 'cat <&3; cat <&4; ls /proc/self/fd | wc -l'
     echo three >three
     echo four >four
@@ -206,7 +206,7 @@ completed() {
     [[ $output != *three* ]]
 }
 
-@test "exec: output, exit code, variables, directory, and the options of the program are its own" {
+@test "exec: output, exit code, variables, directory; the program's options remain its own" {
     start_sleeping box
     expect 7 runtime exec box sh -c 'echo "$PWD|$PATH|$NEW"; exit 7'
     output_has "/|/"
@@ -221,7 +221,7 @@ completed() {
     stderr_has "does not exist"
 }
 
-@test "exec --user: numbers only, and what is no number never becomes root (CVE-2026-30892)" {
+@test "exec --user: numbers only, and an invalid number never becomes root (CVE-2026-30892)" {
     start_sleeping box
     local user
     if ! is_rootless; then
@@ -239,7 +239,7 @@ completed() {
     done
 }
 
-@test "exec --process: the process object says it all" {
+@test "exec --process: the process object defines the whole process" {
     start_sleeping box
     cat >process.json <<'JSON'
 {"args": ["sh", "-c", "echo $WORD in $PWD"], "cwd": "/tmp", "env": ["PATH=/bin", "WORD=here"], "user": {"uid": 0, "gid": 0}}
@@ -279,7 +279,7 @@ JSON
     wait_for status_is signals stopped
 }
 
-@test "delete --force: kills what runs, and what does not exist is no error" {
+@test "delete --force: kills a running container, and a missing one is no error" {
     start_sleeping box
     expect 0 runtime delete --force box
     output_is ""
@@ -318,7 +318,7 @@ JSON
     stderr_has "column PID"
 }
 
-@test "pause, resume: the state is paused meanwhile" {
+@test "pause, resume: the state is paused in between" {
     needs_cgroups
     start_sleeping box
     expect 0 runtime pause box
@@ -329,7 +329,7 @@ JSON
     expect 0 runtime exec box true
 }
 
-@test "update: refuses what says nothing, contradicts itself or cannot be" {
+@test "update: refuses values that are empty, contradictory or impossible" {
     needs_cgroups
     start_sleeping box
     expect 1 runtime update box
@@ -353,7 +353,7 @@ JSON
     expect 0 runtime update --pids-limit 0 box # "not given", as engines have it
 }
 
-@test "update: limits by options and as JSON arrive in the cgroup" {
+@test "update: limits from options and JSON reach the cgroup" {
     needs_controller pids
     start_sleeping box
     local cgroup
@@ -379,7 +379,7 @@ JSON
     stderr_has "--interval"
 }
 
-@test "spec: writes a configuration that runs, and never over another" {
+@test "spec: writes a configuration that runs, and never overwrites a file" {
     mkdir -p bundle
     expect 0 runtime spec --bundle bundle
     output=$(<bundle/config.json)
@@ -388,7 +388,7 @@ JSON
     expect 1 runtime spec --bundle missing
 }
 
-@test "features: the document of the specification, and nothing on standard error" {
+@test "features: the document of the specification, and no output on standard error" {
     expect 0 runtime features
     stderr_is_empty
     output_holds 'it["ociVersionMin"] == "1.0.0" and it["ociVersionMax"] == "1.3.0"'
@@ -396,7 +396,7 @@ JSON
     output_holds '"CAP_SYS_ADMIN" in it["linux"]["capabilities"] and "SCMP_ACT_NOTIFY" in it["linux"]["seccomp"]["actions"]'
 }
 
-@test "plan: a JSON document, and nothing is touched" {
+@test "plan: prints a JSON document, and changes nothing" {
     make_bundle true
     find bundle | sort >files
     expect 0 runtime plan --bundle bundle
@@ -412,7 +412,7 @@ annotate() {
     configure 'config["annotations"] = dict.fromkeys(arguments, "x")' "$@"
 }
 
-@test "annotations: run.pysbx.* that is not known is listed by plan, with the known name it may be meant to be" {
+@test "annotations: plan lists unknown run.pysbx.* names, with the known name that may be meant" {
     make_bundle true
     annotate run.pysbx.preloads run.pysbx.landlok run.pysbx.wram run.pysbx.untrust run.pysbx.warm-mode run.pysbx. \
         run.pysbx.colour "run.pysbx.$(printf 'warm%.0s' {1..3000})" run.oci.preloads org.example.run.pysbx.warm
@@ -430,7 +430,7 @@ annotate() {
     [[ $stderr != *"not known"* ]]
 }
 
-@test "annotations: run.pysbx.* that is not known is a warning, once, for who asks for warnings, and no error" {
+@test "annotations: an unknown run.pysbx.* name is one warning if warnings are on, and no error" {
     make_bundle true
     annotate run.pysbx.landlok run.pysbx.colour
     expect 0 run_box
@@ -445,16 +445,16 @@ annotate() {
     runtime delete --force box
     expect 0 runtime --log-level warning plan --bundle bundle
     [[ $(grep -c "annotation 'run.pysbx.landlok'" <<<"$stderr") == 1 ]]
-    expect 1 runtime --log-level warning warm build --bundle bundle # there is no interpreter
+    expect 1 runtime --log-level warning warm build --bundle bundle # no interpreter
     [[ $(grep -c "annotation 'run.pysbx.landlok'" <<<"$stderr") == 1 ]]
-    # What the dynamic program does again says it once.
+    # The dynamic program repeats the decision, and warns once.
     configure 'linux["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["personality"],
         "action": "SCMP_ACT_ERRNO", "errnoRet": 77}]}'
     expect 0 runtime --log-level warning run --bundle bundle box
     [[ $(grep -c "annotation 'run.pysbx.landlok'" <<<"$stderr") == 1 ]]
 }
 
-@test "--root: containers of one state root are not seen in another" {
+@test "--root: containers of one state root are invisible in another" {
     make_bundle sleep 1000
     runtime --root "$PWD/state" run --detach --bundle bundle apart </dev/null >/dev/null 2>&1
     expect 0 runtime --root="$PWD/state" list -q

@@ -10,7 +10,7 @@ setup() {
     mkdir -m 0777 log
 }
 
-# Makes a container that writes its own line, with a hook of each kind: they get the directory log at /log.
+# Makes a container that writes its own line, with a hook of each kind. The hooks find the directory log at /log.
 make_hooked_bundle() {
     make_bundle sh -c 'echo program >>/log/order'
     configure 'mount("/log", arguments[0] + "/log")
@@ -19,7 +19,7 @@ for kind in arguments[2:]:
     hook(kind, arguments[1], kind, place)' "$PWD" "$@"
 }
 
-# Adds a hook that fails to a bundle whose other hooks write their names.
+# Adds a hook that fails to a bundle. The other hooks write their names.
 make_failing_bundle() {
     make_hooked_bundle 'echo $0 >>$1/order' poststop
     configure 'hook(arguments[0], "echo reason >&2; exit 7")' "$1"
@@ -38,7 +38,7 @@ make_failing_bundle() {
     [[ $(sed -n 7p log/order) == poststop && $(wc -l <log/order) == 7 ]]
 }
 
-@test "hooks: those of one kind run one after the other, in the order of the list" {
+@test "hooks: hooks of one kind run one after the other, in the order of the list" {
     make_bundle true
     configure 'for i in range(5): hook("createRuntime", f"sleep 0.0{5 - i}; echo {i} >>{arguments[0]}/log/order")' "$PWD"
     expect 0 run_box
@@ -84,7 +84,7 @@ make_failing_bundle() {
     done
 }
 
-@test "hooks: startContainer alone: its state has the number that the runtime's side knows the process by" {
+@test "hooks: startContainer alone: its state has the pid in the runtime's pid namespace" {
     make_hooked_bundle 'cat >$1/$0' startContainer
     create_box
     local pid
@@ -102,21 +102,21 @@ make_failing_bundle() {
     [[ $(<log/startContainer) == $'/only-in-the-image\n/log' ]]
 }
 
-@test "hooks: a mount that createContainer makes below the root is in the container" {
+@test "hooks: a mount that createContainer creates below the root is in the container" {
     make_bundle cat /late/file
     configure 'mount("/late", "none", kind="tmpfs"); hook("createContainer", "echo late >" + arguments[0] + "/bundle/rootfs/late/file")' "$PWD"
     expect 0 run_box
     output_is late
 }
 
-@test "hooks: those of the runtime start in the bundle" {
+@test "hooks: hooks in the runtime's namespaces start in the bundle" {
     make_hooked_bundle 'pwd >$1/$0' prestart createRuntime poststart poststop
     expect 0 run_box
     local kind
     for kind in prestart createRuntime poststart poststop; do [[ $(<"log/$kind") == "$PWD/bundle" ]]; done
 }
 
-@test "hooks: env is all that a hook gets; without one it has the runtime's" {
+@test "hooks: env is the whole environment of a hook; without it the hook inherits the runtime's" {
     make_bundle true
     configure 'hook("createRuntime", "env >$0/own", arguments[0], env=["ONLY=this"])
 hook("createRuntime", "env >$0/none", arguments[0], env=[])
@@ -127,7 +127,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     grep -qx FROM_OUTSIDE=1 log/inherited
 }
 
-@test "hooks: args are the whole vector, and without them the path is the name" {
+@test "hooks: args are the whole vector; without them argv[0] is the path" {
     make_bundle true
     printf '#!/bin/sh\necho "$# $0" >%s/log/args\n' "$PWD" >hook
     chmod +x hook
@@ -136,7 +136,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     [[ $(<log/args) == "0 $PWD/hook" ]]
 }
 
-@test "hooks: one that outlives its timeout is killed, and the container is not made" {
+@test "hooks: a hook that outlives its timeout is killed, and the container is not created" {
     make_bundle true
     configure 'hook("createRuntime", "exec sleep 1000", timeout=1)'
     SECONDS=0
@@ -146,7 +146,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     check_untouched
 }
 
-@test "hooks: one that fails before the program runs ends all, and poststop hooks have run" {
+@test "hooks: a hook that fails before the program runs aborts the start, and poststop hooks have run" {
     local kind
     for kind in prestart createRuntime createContainer; do
         make_failing_bundle "$kind"
@@ -178,7 +178,7 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     [[ $(<log/order) == poststop ]]
 }
 
-@test "hooks: poststop of a creation that failed: the container's processes and its cgroup are gone by then" {
+@test "hooks: poststop of a failed creation: the container's processes and its cgroup no longer exist" {
     needs_cgroups
     make_bundle true
     configure 'share("pid"); hook("createContainer", "sleep 1000 >/dev/null 2>&1 & echo $! >$0/left", arguments[0])
@@ -188,7 +188,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
     [[ -s log/left && -e log/seen && ! -s log/seen ]]
 }
 
-@test "hooks: poststop that fails is a warning, the next ones run and the container goes" {
+@test "hooks: poststop that fails is a warning, the next ones run and the container is deleted" {
     make_bundle true
     configure 'hook("poststop", "exit 7"); hook("poststop", "echo second >$0/order", arguments[0])' "$PWD/log"
     create_box
@@ -208,7 +208,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
     stderr_has "hooks.createRuntime[0]: '/bin/sh' was killed by signal 9"
 }
 
-@test "hooks: descriptors of the runtime and of its caller stay outside" {
+@test "hooks: descriptors of the runtime and of its caller are not inherited" {
     make_hooked_bundle 'ls /proc/self/fd | wc -l >$1/$0' prestart createRuntime createContainer startContainer
     expect 0 run_box 7</dev/null
     local kind
@@ -217,7 +217,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
     done
 }
 
-@test "hooks: run.oci.hooks.stdout and run.oci.hooks.stderr are files that keep what hooks say" {
+@test "hooks: run.oci.hooks.stdout and run.oci.hooks.stderr name files that receive the output of hooks" {
     make_hooked_bundle 'echo "$0 says"; echo "$0 complains" >&2' createRuntime poststop
     allow_annotations run.oci.hooks.stdout run.oci.hooks.stderr
     configure 'config["annotations"] = {"run.oci.hooks.stdout": arguments[0] + "/said", "run.oci.hooks.stderr": arguments[0] + "/complained"}' "$PWD"
@@ -225,7 +225,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
     [[ $(<said) == $'createRuntime says\npoststop says' && $(<complained) == $'createRuntime complains\npoststop complains' ]]
 }
 
-@test "hooks: what is wrong with one is refused by its place" {
+@test "hooks: an invalid hook is refused with its position" {
     make_bundle true
     configure 'config["hooks"] = {"poststop": [{"path": "relative"}]}'
     is_refused "hooks.poststop[0].path: 'relative' is not an absolute path"

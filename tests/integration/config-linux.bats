@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# linux: sysctl, devices, netDevices, memoryPolicy, personality, intelRdt; and documents that are refused. config-linux.md.
+# linux: sysctl, devices, netDevices, memoryPolicy, personality, intelRdt; and refused documents. config-linux.md.
 
 load ../lib/bundle.bash
 
@@ -11,7 +11,7 @@ teardown() {
     clean_up
 }
 
-@test "sysctl: what belongs to the container's namespaces is set there, and not outside" {
+@test "sysctl: parameters of the container's namespaces are set there, and not outside" {
     make_bundle sh -c 'cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shmmax /proc/sys/kernel/sem /proc/sys/fs/mqueue/msg_max'
     local before
     before=$(</proc/sys/kernel/shmmax)
@@ -22,22 +22,22 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
     [[ $(</proc/sys/kernel/shmmax) == "$before" ]]
 }
 
-@test "sysctl: kernel.domainname belongs to the uts namespace" {
-    needs_root "the kernel lets nobody but the host's root write it, whatever the namespace"
+@test "sysctl: kernel.domainname belongs to the UTS namespace" {
+    needs_root "only root of the host may write it, in every namespace"
     make_bundle cat /proc/sys/kernel/domainname
     configure 'linux["sysctl"] = {"kernel.domainname": "by.sysctl"}'
     expect 0 run_box
     output_is by.sysctl
 }
 
-@test "sysctl: slashes and dots are two ways to write one name" {
+@test "sysctl: slashes and dots are two spellings of one name" {
     make_bundle sh -c 'cat /proc/sys/net/ipv4/conf/lo/rp_filter /proc/sys/net/ipv4/conf/all/rp_filter'
     configure 'namespace("network"); linux["sysctl"] = {"net/ipv4/conf/lo/rp_filter": "2", "net.ipv4.conf.all.rp_filter": "1"}'
     expect 0 run_box
     output_is $'2\n1'
 }
 
-@test "sysctl: what is the host's, or not a name, or more than a line is refused" {
+@test "sysctl: a host parameter, an invalid name, or a value of several lines is refused" {
     make_bundle true
     configure 'namespace("network", "/proc/self/ns/net"); linux["sysctl"] = {"net.ipv4.ip_default_ttl": "77"}'
     is_refused 'linux.sysctl["net.ipv4.ip_default_ttl"]: would change the host: the network namespace is the runtime'"'"'s own'
@@ -55,7 +55,7 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
     is_refused "is not the name of a sysctl"
 }
 
-@test "sysctl: what the kernel does not take is an error with the name and the value" {
+@test "sysctl: a value that the kernel refuses is an error with the name and the value" {
     make_bundle true
     configure 'namespace("network"); linux["sysctl"] = {"net.ipv4.ip_local_port_range": "many"}'
     expect 1 run_box
@@ -66,7 +66,7 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
     check_untouched
 }
 
-@test "devices: the ones that every container has, and the links in /dev" {
+@test "devices: the default devices, and the links in /dev" {
     make_bundle sh -c 'for name in null zero full random urandom tty; do stat -c "%F %t:%T %a %n" /dev/$name; done
 for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev | tr "\n" " "'
     expect 0 run_box
@@ -92,7 +92,7 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     [[ ${lines[2]} == "fifo 0:0 622 5:6" && ${lines[3]} == "character special file 1:5 "*" 0:0" ]]
 }
 
-@test "devices: in a user namespace the host's are bound" {
+@test "devices: in a user namespace the host's devices are bind-mounted" {
     make_bundle sh -c 'stat -c "%F %t:%T" /dev/zero /dev/full; awk "\$5 ~ \"^/dev/(zero|full)\" { print \$5 }" /proc/self/mountinfo | sort; echo x >/dev/null; head -c 2 /dev/zero | wc -c'
     is_rootless || configure 'user_namespace((0, 100000, 65536))'
     configure 'linux["devices"] = [{"path": "/dev/zero", "type": "c", "major": 1, "minor": 5}]'
@@ -100,7 +100,7 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     output_is $'character special file 1:5\ncharacter special file 1:7\n/dev/full\n/dev/zero\n2'
 }
 
-@test "devices: in a user namespace what root asks for is made outside, with mode and owner" {
+@test "devices: in a user namespace, devices that root requests are created outside, with mode and owner" {
     needs_root "a user makes no devices: the host's are bound"
     make_bundle sh -c 'stat -c "%F %t:%T %a %u:%g" /dev/letters /dev/deep/own /dev/full; echo x >/dev/letters
         head -c 2 /dev/deep/own | wc -c; grep " devices " /proc/self/mountinfo | cut -d " " -f 5,6'
@@ -113,14 +113,14 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     output_is $'character special file 1:3 600 0:0\ncharacter special file 1:5 444 12:34
 character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,noexec,relatime\n/dev/deep/own rw,nosuid,noexec,relatime'
     stderr_is_empty
-    # An owner whom the container cannot have.
+    # An owner that has no mapping in the container.
     configure 'linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1, "minor": 5, "uid": 70000}]
 process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     expect 0 run_box
     output_is '1:5 666 65534:0'
 }
 
-@test "devices: a link of the image in their place leads nowhere" {
+@test "devices: a link of the image at a device's path is not followed" {
     make_bundle sh -c 'stat -c %F /dev/null'
     configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); config["root"]["readonly"] = False'
     echo kept >victim
@@ -131,7 +131,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     ((status == 1)) || output_is "character special file"
 }
 
-@test "devices: what is wrong with one is refused by its place" {
+@test "devices: an invalid device is refused with its position" {
     make_bundle true
     configure 'linux["devices"] = [{"path": "relative", "type": "c", "major": 1, "minor": 1}]'
     is_refused "linux.devices[0].path: 'relative' is not an absolute path"
@@ -144,7 +144,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
 }
 
 @test "netDevices: a device moves into the container with its addresses, under a new name, and up" {
-    needs_root "the host's devices are root's"
+    needs_root "the host's devices belong to root"
     ip link add pysbx-a type veth peer name pysbx-b
     ip address add 10.9.8.7/24 dev pysbx-a
     ip -6 address add fd00:9::7/64 dev pysbx-a nodad
@@ -158,8 +158,8 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     output_lacks pysbx-a
 }
 
-@test "netDevices: keep their name unless given one, and templates are numbered by the kernel" {
-    needs_root "the host's devices are root's"
+@test "netDevices: keep their name unless another is given, and the kernel numbers patterns" {
+    needs_root "the host's devices belong to root"
     ip link add pysbx-a type veth peer name pysbx-b
     make_bundle sh -c 'ls /sys/class/net | tr "\n" " "'
     configure 'linux["netDevices"] = {"pysbx-a": {}, "pysbx-b": {"name": "other"}}'
@@ -167,7 +167,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     output_is "lo other pysbx-a "
 }
 
-@test "netDevices: a missing device, two of one name, or no namespace are errors" {
+@test "netDevices: a missing device, two of one name, or a missing namespace are errors" {
     make_bundle true
     if ! is_rootless; then
         configure 'linux["netDevices"] = {"missing0": {}}'
@@ -183,7 +183,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     is_refused "linux.netDevices: needs a network namespace"
 }
 
-@test "memoryPolicy: mode, flags and nodes are the program's" {
+@test "memoryPolicy: mode, flags and nodes apply to the program" {
     make_bundle sh -c 'awk "{ print \$2 }" /proc/self/numa_maps | sort -u'
     [[ -e /proc/self/numa_maps ]] || skip "this kernel has no NUMA"
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"]}'
@@ -212,7 +212,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     is_refused "linux.memoryPolicy.mode"
 }
 
-@test "personality: LINUX32 is what uname says" {
+@test "personality: LINUX32 appears in uname" {
     [[ $(uname -m) == x86_64 ]] || skip "compares with the names of x86"
     make_bundle uname -m
     configure 'linux["personality"] = {"domain": "LINUX32"}'
@@ -225,7 +225,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     is_refused "linux.personality.flags[0]"
 }
 
-@test "intelRdt: is an error where the kernel has no resctrl" {
+@test "intelRdt: is an error if the kernel has no resctrl" {
     [[ ! -e /sys/fs/resctrl/schemata ]] || skip "this machine has resctrl"
     make_bundle true
     configure 'linux["intelRdt"] = {"closID": "group", "schemata": ["L3:0=f"]}'
@@ -236,7 +236,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     is_refused "linux.intelRdt.closID: '../escape' is not the name of a directory"
 }
 
-@test "config.json: what is no JSON, of a wrong type, twice or missing is refused with its place" {
+@test "config.json: invalid JSON, a wrong type, a duplicate or a missing property is refused with its position" {
     make_bundle true
     cp bundle/config.json config.json
     echo '{ "ociVersion": "1.0.0", ' >bundle/config.json
@@ -264,14 +264,14 @@ CASES
     is_refused hostname
 }
 
-@test "config.json: properties that nobody knows are passed over" {
+@test "config.json: unknown properties are ignored" {
     make_bundle echo ran
     configure 'config["org.example"] = {"a": [1, 2]}; linux["novelty"] = True; config["windows"] = {}'
     expect 0 run_box
     output_is ran
 }
 
-@test "config.json: changes after create do not matter" {
+@test "config.json: changes after create have no effect" {
     make_bundle echo first
     create_box
     configure 'process["args"] = ["echo", "second"]'

@@ -14,18 +14,18 @@ teardown() {
     clean_up
 }
 
-# Mounts something below the directory that containers get.
+# Mounts a file system below the directory that containers get.
 mount_below() {
     mount -t tmpfs below shared/below
     echo deep >shared/below/file
 }
 
-# Prints the script that shows the options of the container's mount at a place.
+# Prints a script that shows the options of the container's mount at a path.
 print_options() {
     printf 'awk '\''$5 == "%s" { print $6 }'\'' /proc/self/mountinfo | tail -n 1\n' "$@"
 }
 
-@test "mounts: each attribute is in force on the mount" {
+@test "mounts: each attribute takes effect on the mount" {
     make_bundle sh -c "$(print_options /ro /nosuid /nodev /noexec /noatime /nodiratime /nosymfollow /strictatime /many)"
     configure 'for word in "ro nosuid nodev noexec noatime nodiratime nosymfollow strictatime".split():
     mount(f"/{word}", "none", word, kind="tmpfs")
@@ -46,7 +46,7 @@ mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tm
     [[ $output == ro,*nodev,noexec* ]]
 }
 
-@test "mounts: what is no word of the vocabulary goes to the file system" {
+@test "mounts: unknown options go to the file system" {
     make_bundle sh -c 'stat -c %a /sized; df -k /sized | tail -n 1 | awk "{ print \$2 }"'
     configure 'mount("/sized", "none", "size=2m", "mode=0710", kind="tmpfs")'
     expect 0 run_box
@@ -56,8 +56,8 @@ mount("/many", "none", "ro", "nosuid", "rw", "nodev", "noexec", "exec", kind="tm
     stderr_has "colour"
 }
 
-@test "mounts: rro, rnosuid, rnodev, rnoexec, rnoatime hold for mounts below; ro for the first alone" {
-    needs_root "the host's mounts are root's"
+@test "mounts: rro, rnosuid, rnodev, rnoexec, rnoatime apply to mounts below; ro only to the first" {
+    needs_root "the host's mounts belong to root"
     mount_below
     make_bundle sh -c "$(print_options /all /all/below /one /one/below); touch /one/below/x && echo written"
     configure 'mount("/all", arguments[0], "rbind", "rro", "rnosuid", "rnodev", "rnoexec", "rnoatime")
@@ -67,8 +67,8 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     [[ ${lines[2]} == ro,* && ${lines[3]} == rw,* && ${lines[4]} == written ]]
 }
 
-@test "mounts: rrw, rsuid, rdev, rexec take attributes away from mounts below" {
-    needs_root "the host's mounts are root's"
+@test "mounts: rrw, rsuid, rdev, rexec clear attributes of mounts below" {
+    needs_root "the host's mounts belong to root"
     mount_below
     mount -o remount,bind,ro,nosuid,nodev,noexec shared/below
     make_bundle sh -c "$(print_options /all/below)"
@@ -77,8 +77,8 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     output_is rw,relatime
 }
 
-@test "mounts: bind takes one mount, rbind the tree" {
-    needs_root "the host's mounts are root's"
+@test "mounts: bind binds one mount, rbind the tree" {
+    needs_root "the host's mounts belong to root"
     mount_below
     make_bundle sh -c 'ls /one/below /all/below'
     configure 'mount("/one", arguments[0]); mount("/all", arguments[0], "rbind")' "$PWD/shared"
@@ -86,7 +86,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     output_is $'/all/below:\nfile\n\n/one/below:'
 }
 
-@test "mounts: shared, slave, private and unbindable are the propagation of the mount" {
+@test "mounts: shared, slave, private and unbindable set the propagation of the mount" {
     make_bundle sh -c 'awk '\''$5 ~ "^/p-" { print $5, $7, $8 }'\'' /proc/self/mountinfo | sed "s/[0-9]*//g"'
     configure 'for word in "shared slave private unbindable rshared rslave rprivate runbindable".split():
     mount(f"/p-{word}", arguments[0], "rbind", word)' "$PWD/shared"
@@ -100,7 +100,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     is_rootless || output_has "/p-shared shared:"
 }
 
-@test "mounts: sources and destinations may be relative: to the bundle, to the root" {
+@test "mounts: sources are relative to the bundle, destinations to the root" {
     make_bundle cat /data/file
     mkdir bundle/volume
     echo relative >bundle/volume/file
@@ -109,7 +109,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     output_is relative
 }
 
-@test "mounts: destinations are made, as what the source is, and never outside of the root" {
+@test "mounts: destinations are created with the source's type, and never outside of the root" {
     make_bundle sh -c 'cat /new/dir/file /new/name; cat /link/file'
     ln -s ../../../../../../../outside bundle/rootfs/link
     configure 'mount("/new/dir", arguments[0]); mount("/new/name", arguments[0] + "/file"); mount("/link", arguments[0])' "$PWD/shared"
@@ -118,7 +118,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     [[ -d bundle/rootfs/outside && ! -e outside && ! -e /outside ]]
 }
 
-@test "mounts: what cannot be is refused by its place in the list" {
+@test "mounts: an impossible mount is refused with its position in the list" {
     make_bundle true
     configure 'config["mounts"] = []; mount("/data", "/missing/source")'
     expect 1 run_box
@@ -147,7 +147,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     check_untouched
 }
 
-@test "mounts: tmpcopyup: contents, modes, owners and links of the image come along" {
+@test "mounts: tmpcopyup copies contents, modes, owners and links of the image" {
     make_bundle sh -c 'cd /etc/copied; stat -c "%a %u:%g %n" . dir dir/file; readlink link; stat -c %h twin; stat -f -c %T .'
     mkdir -p bundle/rootfs/etc/copied/dir
     cd bundle/rootfs/etc/copied
@@ -175,7 +175,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     output_is $'1777\n701\n555'
 }
 
-@test "mounts: a tmpfs on a directory that is missing can be written to by all, at every start" {
+@test "mounts: a tmpfs on a missing directory is writable for all users, at every start" {
     make_bundle stat -L -c '%a %n' /new /far /far/below /linked
     ln -s /elsewhere/there bundle/rootfs/linked
     configure 'for name in "/new", "/far/below", "/linked": mount(name, "none", kind="tmpfs")'
@@ -186,7 +186,7 @@ mount("/one", arguments[0], "rbind", "ro")' "$PWD/shared"
     [[ $(stat -c %a bundle/rootfs/elsewhere{,/there}) == $'755\n1777' ]]
 }
 
-@test "mounts: copy-symlink makes the link itself" {
+@test "mounts: copy-symlink creates the link itself" {
     make_bundle sh -c 'readlink /made/link'
     ln -s some/where/else pointer
     configure 'mount("/made/link", arguments[0], "copy-symlink")' "$PWD/pointer"
@@ -206,7 +206,7 @@ mount("/data", arguments[1], "src-nofollow", "dest-nofollow")' "$PWD/shared" "$P
     [[ ! -e bundle/rootfs/there ]]
 }
 
-# Asserts who owns the file in a mount with these further properties: owner_is USER:GROUP STATEMENT
+# Asserts the owner of the file in a mount with these additional properties: owner_is USER:GROUP STATEMENT
 owner_is() {
     make_bundle sh -c 'stat -c %u:%g /data/file; touch /data/new 2>/dev/null'
     configure "$2" "$PWD/shared"
@@ -216,7 +216,7 @@ owner_is() {
     output_is "$1"
 }
 
-@test "mounts: idmap: the owner is translated by the mount's own lists, not on the disk" {
+@test "mounts: idmap: the mount's own mappings translate the owner, and the disk does not change" {
     needs_root "mapping mounts needs rights over the file system"
     chown -R 100000:100001 shared
     owner_is 0:1 'mount("/data", arguments[0], "idmap", uidMappings=ids((100000, 0, 1000)), gidMappings=ids((100000, 0, 1000)))'
@@ -224,7 +224,7 @@ owner_is() {
     owner_is 0:1 'mount("/data", arguments[0], uidMappings=ids((100000, 0, 1000)), gidMappings=ids((100000, 0, 1000)))'
 }
 
-@test "mounts: idmap without lists takes those of the user namespace" {
+@test "mounts: idmap without mappings uses those of the user namespace" {
     needs_root "mapping mounts needs rights over the file system"
     chown -R 5:6 shared
     owner_is 5:6 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap")'
@@ -239,7 +239,7 @@ owner_is() {
     owner_is 7:8 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0], "idmap=uids=@1000-7-1;gids=@2000-8-1")'
 }
 
-@test "mounts: ridmap maps the mounts below as well, idmap the first alone" {
+@test "mounts: ridmap maps the mounts below as well, idmap only the first" {
     needs_root "mapping mounts needs rights over the file system"
     mount_below
     chown -R 1000:1000 shared
@@ -250,7 +250,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     output_is $'0\n1000\n0\n0'
 }
 
-@test "mounts: idmap that says nothing, or half, is refused" {
+@test "mounts: idmap with empty or incomplete mappings is refused" {
     make_bundle true
     local option
     for option in idmap=uids=0-0-1 'idmap=uids=0-0;gids=0-0-1' 'idmap=uids=0-0-1;gids=a-b-c' idmap=users=1; do
@@ -270,7 +270,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     [[ ${lines[0]} == ro,* && ${lines[1]} == 2048 ]]
 }
 
-@test "mounts: cgroup is this container's tree, and what is read-only stays so" {
+@test "mounts: cgroup is this container's tree, and read-only parts stay read-only" {
     needs_cgroups
     make_bundle sh -c "$(print_options /sys/fs/cgroup); cat /sys/fs/cgroup/cgroup.procs | wc -l; mkdir /sys/fs/cgroup/x"
     expect 1 run_box
@@ -278,20 +278,20 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     ((lines[1] >= 1))
 }
 
-@test "mounts: /sys/fs/cgroup is read-only without rights over a cgroup as well" {
+@test "mounts: /sys/fs/cgroup is read-only also without rights over a cgroup" {
     needs_rootless
     make_bundle sh -c '! touch /sys/fs/cgroup/x; ! mkdir /sys/fs/cgroup/y'
     expect 0 run_box
 }
 
-@test "mounts: proc takes its own options" {
+@test "mounts: proc accepts its own options" {
     make_bundle sh -c 'ls /proc | grep -c sysvipc'
     configure 'config["mounts"][0]["options"] = ["subset=pid"]; linux["maskedPaths"] = linux["readonlyPaths"] = []'
     expect 1 run_box
     output_is 0
 }
 
-@test "root.readonly: the root cannot be written, mounts can" {
+@test "root.readonly: the root is read-only, mounts may be writable" {
     make_bundle sh -c 'touch /tmp/x || touch /data/x'
     configure 'mount("/data", arguments[0])' "$PWD/shared"
     expect 0 run_box
@@ -316,7 +316,7 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     is_refused "'root' is missing"
 }
 
-@test "rootfsPropagation: is that of the container's root" {
+@test "rootfsPropagation: sets the propagation of the container's root" {
     make_bundle sh -c 'awk '\''$5 == "/" { print $7 }'\'' /proc/self/mountinfo | cut -d: -f1'
     local word
     for word in private rprivate unbindable runbindable; do
@@ -334,8 +334,8 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     output_is shared
 }
 
-@test "rootfsPropagation slave: mounts of the host are seen; private: they are not" {
-    needs_root "the host's mounts are root's"
+@test "rootfsPropagation slave: mounts of the host propagate; private: they do not" {
+    needs_root "the host's mounts belong to root"
     make_bundle sh -c 'touch /data/ready; while [ ! -e /data/go ]; do sleep 0.05; done; ls /data/below'
     local word
     for word in rslave rprivate; do
@@ -352,7 +352,7 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     done
 }
 
-@test "maskedPaths: a file is empty, a directory too, what is missing is no error" {
+@test "maskedPaths: a file is empty, a directory too, and a missing path is no error" {
     make_bundle sh -c 'cat /secret/file; ls /secret/dir; cat /secret/file | wc -c; ls /secret/dir | wc -l'
     mkdir -p bundle/rootfs/secret/dir
     echo secret | tee bundle/rootfs/secret/file >bundle/rootfs/secret/dir/file
@@ -366,7 +366,7 @@ linux["rootfsPropagation"] = arguments[1]; mount("/data", arguments[0], "rbind",
     [[ $(<bundle/rootfs/secret/file) == secret && ! -e bundle/rootfs/secret/dir/x ]]
 }
 
-@test "readonlyPaths: a file, a directory and mounts below it cannot be written; what is missing is no error" {
+@test "readonlyPaths: a file, a directory and mounts below it are read-only, and a missing path is no error" {
     make_bundle sh -c 'for path in /fixed/file /fixed/dir/x /fixed/dir/below/x; do touch $path 2>/dev/null && echo $path; done; cat /fixed/file'
     mkdir -p bundle/rootfs/fixed/dir
     echo text >bundle/rootfs/fixed/file
@@ -384,15 +384,15 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     is_refused "linux.readonlyPaths[1]: 'b' is not an absolute path"
 }
 
-@test "--no-pivot: the root is entered by moving its mount" {
+@test "--no-pivot: the runtime enters the root by moving its mount" {
     make_bundle sh -c 'ls -d /proc/1/root/bin /bin; cat /data/file; awk '\''$5 == "/"'\'' /proc/self/mountinfo | wc -l'
     configure 'mount("/data", arguments[0])' "$PWD/shared"
     expect 0 run_box --no-pivot
     [[ ${lines[0]} == /bin && ${lines[2]} == file && ${lines[3]} == 1 ]]
 }
 
-@test "without a mount namespace: the program is confined to its root, and delete takes the mounts away" {
-    needs_root "a user cannot do without a mount namespace"
+@test "without a mount namespace: the program is confined to its root, and delete removes the mounts" {
+    needs_root "a user needs a mount namespace"
     make_bundle sh -c 'cat /data/file; ls /; sleep 1000'
     configure 'share("mount"); mount("/data", arguments[0]); linux["maskedPaths"] = linux["readonlyPaths"] = []' "$PWD/shared"
     start_box
@@ -403,7 +403,7 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     [[ $(</proc/self/mountinfo) != *bundle/rootfs/data* ]]
 }
 
-@test "a mount namespace by path: the container's mounts are made in it, and taken away" {
+@test "a mount namespace by path: the container's mounts are created in it, and removed" {
     needs_root "a user has no rights over such a namespace"
     hold unshare --mount sh -c 'mount -t tmpfs of-the-namespace /mnt && touch ready && exec sleep 1000'
     local holder=$!

@@ -5,12 +5,12 @@ load ../lib/bundle.bash
 
 KINDS=(cgroup ipc mnt net pid time user uts)
 
-# Prints the script with which a container names its namespaces.
+# Prints a script that prints the container's namespaces.
 print_namespaces() {
     echo "for kind in ${KINDS[*]}; do readlink /proc/self/ns/\$kind; done"
 }
 
-# Starts a process on the host that sleeps in new namespaces of its own; the options are those of unshare(1).
+# Starts a process on the host that sleeps in new namespaces of its own. The options are those of unshare(1).
 hold_namespaces() {
     rm -f ready
     hold unshare "$@" sh -c 'touch ready; exec sleep 1000'
@@ -18,7 +18,7 @@ hold_namespaces() {
     wait_for test -e ready
 }
 
-# Maps the user, and a range beside it that only newuidmap and newgidmap may give; or two ranges.
+# Maps the user, and an additional range that only newuidmap and newgidmap may map; or two ranges.
 map_two_ranges() {
     if is_rootless; then
         configure "user_namespace((0, $UID, 1), (1, 200000, 1000))"
@@ -42,8 +42,8 @@ map_two_ranges() {
     done
 }
 
-@test "namespaces: what is not listed is shared with the runtime" {
-    needs_root "a user cannot do without a user namespace"
+@test "namespaces: unlisted namespaces are shared with the runtime" {
+    needs_root "a user needs a user namespace"
     make_bundle sh -c "$(print_namespaces)"
     configure 'share("ipc", "network", "uts", "cgroup", "pid"); del config["hostname"]'
     expect 0 run_box
@@ -71,7 +71,7 @@ namespace("time", f"/proc/{arguments[0]}/ns/time_for_children")' "$holder"
     done
 }
 
-@test "namespaces: a process namespace is joined by path, and its other processes are seen" {
+@test "namespaces: a pid namespace is joined by path, and its other processes are visible" {
     needs_root "a user joins such namespaces with a user namespace: see below"
     hold_namespaces --pid --fork --kill-child
     local inside
@@ -82,7 +82,7 @@ namespace("time", f"/proc/{arguments[0]}/ns/time_for_children")' "$holder"
     [[ ${lines[0]} != 1 && ${lines[1]} == sleep && ${lines[2]} == "$(readlink "/proc/$inside/ns/pid")" ]]
 }
 
-@test "namespaces: the end of a container does not touch the others of a joined process namespace" {
+@test "namespaces: the end of a container does not affect the others of a joined pid namespace" {
     needs_root "a user joins such namespaces with a user namespace: see below"
     hold_namespaces --pid --fork --kill-child
     make_bundle sh -c 'sleep 1000 & exec sleep 1000'
@@ -106,7 +106,7 @@ del config["hostname"]' "$holder"
     [[ $(tr -s ' ' <<<"${lines[9]}") == " 0 $UID 1" ]]
 }
 
-@test "namespaces: a network namespace of the host is joined beside a new user namespace" {
+@test "namespaces: a network namespace of the host is joined next to a new user namespace" {
     needs_root "a user has no rights over such a namespace"
     hold_namespaces --net
     make_bundle sh -c 'readlink /proc/self/ns/net; cat /proc/self/uid_map; ls /sys/class/net'
@@ -115,7 +115,7 @@ del config["hostname"]' "$holder"
     [[ ${lines[0]} == "$(readlink "/proc/$holder/ns/net")" && ${lines[1]} == *100000* ]]
 }
 
-@test "namespaces: a path that is none, or of another kind, is an error that names the entry" {
+@test "namespaces: a path to no namespace, or to one of another kind, is an error that names the entry" {
     make_bundle true
     configure 'namespace("network", "/proc/self/ns/uts")'
     is_refused "'/proc/self/ns/uts' is not a network namespace"
@@ -142,7 +142,7 @@ del config["hostname"]' "$holder"
 allow"
 }
 
-@test "uidMappings: message queues belong to the container's root, in a user namespace that is new or joined" {
+@test "uidMappings: message queues belong to the container's root, in a new or joined user namespace" {
     make_bundle sh -c 'stat -c %u:%g /dev/mqueue; sleep 1000'
     configure 'if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
     start_box
@@ -153,7 +153,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     output_is 0:0
 }
 
-@test "uidMappings: the program's user is the one that the host knows by the mapped id" {
+@test "uidMappings: the host sees the program's user as the mapped id" {
     make_bundle sh -c 'id -u; id -g; id -G; sleep 1000'
     map_two_ranges
     configure 'process["user"] = {"uid": 500, "gid": 600, "additionalGids": [700]}'
@@ -163,7 +163,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     [[ $(awk '/^Uid:/ { print $2 } /^Gid:/ { print $3 }' "/proc/$(pid_of_box)/status") == $'200499\n200599' ]]
 }
 
-@test "uidMappings: a user's own id alone is mapped without help, and groups are denied for good" {
+@test "uidMappings: a user's own id alone is mapped without a helper, and setgroups is denied permanently" {
     needs_rootless
     make_bundle sh -c 'cat /proc/self/uid_map /proc/self/setgroups'
     expect 0 run_box
@@ -173,7 +173,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     stderr_has "process.user.additionalGids: the user namespace denies supplementary groups"
 }
 
-@test "uidMappings: ids that are not the user's are refused by newuidmap, and the error says where to look" {
+@test "uidMappings: newuidmap refuses ids that the user does not own, and the error says where to look" {
     needs_rootless
     make_bundle true
     configure 'user_namespace((0, 5, 10))'
@@ -183,7 +183,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     check_untouched
 }
 
-@test "uidMappings: a user who is not mapped is an error that names it" {
+@test "uidMappings: an unmapped user is an error that names it" {
     make_bundle true
     map_two_ranges
     configure 'process["user"]["uid"] = 5000'
@@ -191,7 +191,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     stderr_has "process.user.uid: 5000 is not mapped in the user namespace"
 }
 
-@test "uidMappings: contradictions are refused by their place in the document" {
+@test "uidMappings: contradictions are refused with their position in the document" {
     make_bundle true
     configure 'user_namespace((0, 1000, 0))'
     is_refused "linux.uidMappings[0].size: must not be 0"
@@ -215,7 +215,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     ((lines[2] >= 604800 + $(cut -d. -f1 /proc/uptime) - 5))
 }
 
-@test "timeOffsets: need a time namespace, and know two clocks" {
+@test "timeOffsets: need a time namespace, and only two clocks are valid" {
     make_bundle true
     configure 'linux["timeOffsets"] = {"monotonic": {"secs": 1}}'
     is_refused "linux.timeOffsets.monotonic: needs a new time namespace"
@@ -229,7 +229,7 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     output_is "0::/"
 }
 
-@test "hostname, domainname: are set in the uts namespace, and need one" {
+@test "hostname, domainname: are set in the UTS namespace, and need one" {
     make_bundle sh -c 'hostname; cat /proc/sys/kernel/domainname'
     configure 'config.update(hostname="inside", domainname="example.org")'
     expect 0 run_box

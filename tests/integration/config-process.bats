@@ -3,26 +3,27 @@
 
 load ../lib/bundle.bash
 
-# Prints the five capability sets of /proc/self/status: the program of a container.
+# Prints the five capability sets of /proc/self/status. It is the program of a container.
 print_sets() {
     printf '%s\n' "sed -n 's/^Cap\(...\):.0*\([0-9a-f]*\)\$/\1 \2/p' /proc/self/status"
 }
 
-@test "process.args, process.env, process.cwd: what the program starts with" {
+@test "process.args, process.env, process.cwd: define the program's start" {
     make_bundle sh -c 'echo "$0 $1|$PWD|$WORD|$HOME"' zero one
     configure 'process["env"].append("WORD=a b"); process["cwd"] = "/var/log"'
     expect 0 run_box
     output_is "zero one|/var/log|a b|/root"
 }
 
-@test "process.cwd: is made when it is missing, and may not be outside of the root" {
+@test "process.cwd: is created if it is missing, and must be inside the root" {
     local number refused=0
     make_bundle pwd
     configure 'process["cwd"] = "/dev/shm/made/here"'
     expect 0 run_box
     output_is /dev/shm/made/here
     make_bundle sh -c '[ "$(stat -c %d:%i .)" = "$(stat -c %d:%i /)" ]'
-    # Descriptors that the process has until then: of the host, which are refused, and of the container's mounts.
+    # Descriptors that the process has until then: those of the host are refused, and so are those of the container's
+    # mounts.
     for number in {3..20}; do
         configure 'process["cwd"] = "/proc/self/fd/" + arguments[0] + "/../.."' "$number"
         if ! run_box 2>stderr; then
@@ -35,7 +36,7 @@ print_sets() {
     is_refused "process.cwd: 'relative' is not an absolute path"
 }
 
-@test "process.args, process.cwd: are needed" {
+@test "process.args, process.cwd: are required" {
     make_bundle true
     configure 'process["args"] = []'
     is_refused "process.args: at least one argument is needed"
@@ -51,7 +52,7 @@ print_sets() {
     output_is $'1000\n50\n50 7 8 70000\n0027\nUid:\t1000\t1000\t1000\t1000\nGid:\t50\t50\t50\t50'
 }
 
-@test "process.user.umask: files are created with it; 022 without" {
+@test "process.user.umask: applies to created files; the default is 022" {
     make_bundle sh -c 'umask; touch /dev/shm/x; stat -c %a /dev/shm/x'
     expect 0 run_box
     output_is $'0022\n644'
@@ -75,7 +76,7 @@ print_sets() {
     stderr_has "annotation 'run.oci.keep_original_groups' is ignored: it keeps the supplementary groups of the caller"
 }
 
-@test "process.user: ids that are none are refused" {
+@test "process.user: invalid ids are refused" {
     make_bundle true
     configure 'process["user"]["uid"] = 4294967295'
     is_refused "process.user.uid"
@@ -87,18 +88,18 @@ print_sets() {
     is_refused "process.user.umask"
 }
 
-@test "process.capabilities: each set holds exactly what is asked for" {
+@test "process.capabilities: each set contains exactly the requested capabilities" {
     make_bundle sh -c "$(print_sets)"
     configure 'process["capabilities"] = {
     "bounding": ["CAP_CHOWN", "CAP_KILL", "CAP_SETUID", "CAP_MKNOD"], "permitted": ["CAP_CHOWN", "CAP_KILL", "CAP_SETUID"],
     "effective": ["CAP_CHOWN", "CAP_KILL"], "inheritable": ["CAP_CHOWN", "CAP_KILL"], "ambient": ["CAP_CHOWN"]}; process["user"] = {"uid": 0}'
     expect 0 run_box
-    # Root's program gets what the bounding set allows, capabilities(7).
+    # Root's program gets the capabilities that the bounding set allows, capabilities(7).
     output_has "Inh 21"
     output_has "Bnd 80000a1"
 }
 
-@test "process.capabilities: a user who is not root has the ambient ones and no others" {
+@test "process.capabilities: a user other than root has the ambient capabilities and no others" {
     needs_root "a user has one id here"
     make_bundle sh -c "$(print_sets)"
     configure 'capabilities("CAP_CHOWN", "CAP_KILL"); process["user"] = {"uid": 1000, "gid": 1000}'
@@ -109,14 +110,14 @@ print_sets() {
     output_is $'Inh 20\nPrm 20\nEff 20\nBnd 20\nAmb 20'
 }
 
-@test "process.capabilities: without the object there are none" {
+@test "process.capabilities: without the object all sets are empty" {
     make_bundle sh -c "$(print_sets)"
     configure 'del process["capabilities"]'
     expect 0 run_box
     output_is $'Inh \nPrm \nEff \nBnd \nAmb '
 }
 
-@test "process.capabilities: one that does not exist is refused, one that cannot be granted is left out" {
+@test "process.capabilities: an unknown one is refused, one that cannot be granted is left out" {
     make_bundle sh -c "$(print_sets)"
     configure 'capabilities("CAP_CHOWN", "CAP_EVERYTHING")'
     is_refused "process.capabilities.bounding[1]: unknown capability 'CAP_EVERYTHING'"
@@ -129,7 +130,7 @@ print_sets() {
     stderr_has "'CAP_SYS_BOOT' cannot be granted and is left out"
 }
 
-@test "process.noNewPrivileges: is in force for the program, or not" {
+@test "process.noNewPrivileges: applies to the program, or not" {
     make_bundle sh -c 'grep NoNewPrivs /proc/self/status'
     local value
     for value in True False; do
@@ -147,7 +148,7 @@ print_sets() {
     output_is $'100\n200\n0\n2000\n1024\n60'
 }
 
-@test "process.rlimits: what is none, twice, or upside down is refused; what is too high says what would do" {
+@test "process.rlimits: invalid, duplicate and inverted limits are refused; an error for a high limit names the highest possible" {
     make_bundle true
     configure 'process["rlimits"] = [{"type": "RLIMIT_SKY", "soft": 1, "hard": 1}]'
     is_refused "process.rlimits[0].type"
@@ -162,7 +163,7 @@ print_sets() {
     check_untouched
 }
 
-@test "process.oomScoreAdj: is the program's, and that of exec; going down needs privilege" {
+@test "process.oomScoreAdj: applies to the program, and to exec; lowering it needs privilege" {
     make_bundle sleep 1000
     configure 'process["oomScoreAdj"] = 321'
     start_box
@@ -192,7 +193,7 @@ print_sets() {
     output_is "0 5"
 }
 
-@test "process.scheduler of exec: what a clone would lose is refused where the process is cloned late" {
+@test "process.scheduler of exec: policies that a clone would lose are refused where the process is cloned late" {
     needs_root "the runtime of a user gives each container a user namespace"
     make_bundle sleep 1000
     configure 'capabilities("CAP_SYS_PTRACE")'
@@ -208,7 +209,7 @@ JSON
     stderr_has "process.scheduler would be lost"
 }
 
-@test "process.scheduler: a real-time policy where it is not permitted is an error that says what was asked" {
+@test "process.scheduler: a real-time policy without permission is an error that names the request" {
     make_bundle true
     configure 'process["scheduler"] = {"policy": "SCHED_FIFO", "priority": 10}'
     expect '[01]' run_box
@@ -237,7 +238,7 @@ JSON
     is_refused "process.ioPriority.priority"
 }
 
-@test "process.execCPUAffinity: holds for programs of exec, not for the first" {
+@test "process.execCPUAffinity: applies to programs of exec, not to the first program" {
     make_bundle sleep 1000
     configure 'process["execCPUAffinity"] = {"initial": "0", "final": "0"}'
     start_box
@@ -249,7 +250,7 @@ JSON
     stderr_has "process.execCPUAffinity.initial: '3-1' is not a list of CPUs"
 }
 
-@test "process.apparmorProfile, process.selinuxLabel: asked for where the kernel has none is an error" {
+@test "process.apparmorProfile, process.selinuxLabel: are errors if the kernel has neither" {
     make_bundle true
     if [[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null) != Y ]]; then
         configure 'process["apparmorProfile"] = "some-profile"'
@@ -264,8 +265,8 @@ JSON
     fi
 }
 
-@test "the session keyring is the container's own and has its name; --no-new-keyring keeps the caller's" {
-    # keyctl(2): 6 is KEYCTL_DESCRIBE, -3 the session keyring; 250 the call on x86_64, 219 on the others.
+@test "the session keyring belongs to the container and has its name; --no-new-keyring keeps the caller's" {
+    # keyctl(2): 6 is KEYCTL_DESCRIBE, -3 the session keyring. Its number is 250 on x86_64, and 219 on the others.
     make_python_bundle python3 -c 'import ctypes, platform
 text = ctypes.create_string_buffer(256)
 number = 250 if platform.machine() == "x86_64" else 219
@@ -277,13 +278,13 @@ print(text.value.decode().split(";")[-1])'
     [[ $output != box ]]
 }
 
-# Receives the terminal at a socket, as an engine does: receive_terminal SOCKET FILE
+# Receives the terminal on a socket, as an engine does: receive_terminal SOCKET FILE
 receive_terminal() {
     hold "$TESTS/lib/receive-terminal" "$@"
     wait_for test -S "$1"
 }
 
-@test "process.terminal: its master goes to the console socket, with the size that was asked for" {
+@test "process.terminal: its master goes to the console socket, with the requested size" {
     make_bundle sh -c 'tty; stty size; ls -l /dev/console | cut -c1; echo console >/dev/console; sleep 1000'
     configure 'process["terminal"] = True; process["consoleSize"] = {"height": 31, "width": 97}'
     receive_terminal "$PWD/socket" received
@@ -294,7 +295,7 @@ receive_terminal() {
     [[ $(tr -d '\r' <received | sed -n 2,4p) == $'/dev/pts/0\n31 97\nc' ]]
 }
 
-@test "process.terminal: the path of the console socket may be longer than an address" {
+@test "process.terminal: the path of the console socket may be longer than sun_path" {
     make_bundle sh -c 'echo hello; sleep 1000'
     configure 'process["terminal"] = True'
     local long
@@ -306,7 +307,7 @@ receive_terminal() {
     wait_for grep -q hello received
 }
 
-@test "process.terminal: needs a console socket for create, and one that answers" {
+@test "process.terminal: needs a console socket for create, and a listener on it" {
     make_bundle true
     configure 'process["terminal"] = True'
     expect 1 runtime create --bundle bundle box
@@ -320,14 +321,14 @@ receive_terminal() {
     check_untouched
 }
 
-@test "process.terminal: what a program has said that ends before the runtime looks is there" {
+@test "process.terminal: output of a program that ends before the runtime reads is kept" {
     make_bundle echo hello
     configure 'process["terminal"] = True; hook("poststart", "sleep 0.3")'
     expect 0 "$TESTS/lib/pty" -- "$RUNTIME" run --bundle bundle box
     output_is hello
 }
 
-@test "--pid-file: names the first process, and is not there after a failure" {
+@test "--pid-file: names the first process, and does not exist after a failure" {
     make_bundle sleep 1000
     start_box --pid-file pid
     [[ $(<pid) == "$(pid_of_box)" ]]

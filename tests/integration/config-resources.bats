@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# linux.cgroupsPath, linux.resources: config-linux.md "Control Groups", cgroup v2. Limits of memory, cpu, pids and io are
-# proven through Podman, where the machine has these controllers.
+# linux.cgroupsPath, linux.resources: config-linux.md, cgroup v2. Limits of memory, CPU, pids and I/O are tested through
+# Podman, on machines that have these controllers.
 
 load ../lib/bundle.bash
 
@@ -14,7 +14,7 @@ cgroup_of_box() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(pid_of_box)/cgroup")"
 }
 
-# Asserts the value of a limit: the program may live in a cgroup below the one that has it.
+# Asserts the value of a limit. The program may run in a cgroup below the one that has the limit.
 limit_is() {
     local cgroup
     cgroup=$(cgroup_of_box)
@@ -26,7 +26,7 @@ needs_huge_pages() {
     [[ -d /sys/kernel/mm/hugepages/hugepages-2048kB ]] || skip "needs huge pages of 2 MB"
 }
 
-@test "cgroupsPath: absolute from the root of the tree; it goes with the container" {
+@test "cgroupsPath: absolute from the root of the tree; the cgroup is removed with the container" {
     make_bundle sleep 1000
     configure 'linux["cgroupsPath"] = "/group-of-tests/deep/box"'
     start_box
@@ -36,7 +36,7 @@ needs_huge_pages() {
     rmdir /sys/fs/cgroup/group-of-tests/deep /sys/fs/cgroup/group-of-tests 2>/dev/null || true
 }
 
-@test "cgroupsPath: relative, or none: a cgroup of the runtime's choice" {
+@test "cgroupsPath: relative or missing: the runtime chooses a cgroup" {
     make_bundle sleep 1000
     local path
     for path in relative/box ''; do
@@ -48,13 +48,13 @@ needs_huge_pages() {
     rmdir /sys/fs/cgroup/relative 2>/dev/null || true
 }
 
-@test "cgroupsPath: may not lead out of the tree" {
+@test "cgroupsPath: must not leave the tree" {
     make_bundle true
     configure 'linux["cgroupsPath"] = "/../../box"'
     is_refused "linux.cgroupsPath: '/../../box' is not a path below the cgroup root"
 }
 
-@test "cgroups that the program makes below its own go with it" {
+@test "cgroups that the program creates below its own are removed with it" {
     make_bundle sh -c 'mkdir -p /sys/fs/cgroup/a/b && echo made; sleep 1000'
     configure 'for m in config["mounts"]:
     if m["destination"] == "/sys/fs/cgroup": m["options"].remove("ro")'
@@ -67,7 +67,7 @@ needs_huge_pages() {
     [[ ! -e $cgroup ]]
 }
 
-@test "hugepageLimits: arrive in hugetlb.SIZE.max" {
+@test "hugepageLimits: reach hugetlb.SIZE.max" {
     needs_huge_pages
     make_bundle sleep 1000
     configure 'linux["resources"]["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
@@ -78,7 +78,7 @@ needs_huge_pages() {
     is_refused "linux.resources.hugepageLimits[0].pageSize"
 }
 
-@test "unified: files of the cgroup by name, and no other files" {
+@test "unified: sets files of the cgroup by name, and no other files" {
     needs_huge_pages
     make_bundle sleep 1000
     configure 'linux["resources"]["unified"] = {"hugetlb.2MB.max": "2097152", "cgroup.max.depth": "3"}'
@@ -106,7 +106,7 @@ needs_huge_pages() {
     check_untouched
 }
 
-@test "resources: what cgroup v2 does not have, or contradicts itself, is refused" {
+@test "resources: limits that cgroup v2 does not have, or that contradict each other, are refused" {
     make_bundle true
     local change text
     while IFS='|' read -r change text; do
@@ -129,8 +129,8 @@ needs_huge_pages() {
 CASES
 }
 
-# Devices of the major number 240 have no driver: one that may be opened is "No such device or address".
-@test "devices of resources: what no rule allows cannot be opened; the usual ones can" {
+# Devices of the major number 240 have no driver. Opening an allowed one fails with "No such device or address".
+@test "devices of resources: a device without a rule cannot be opened; the default ones can" {
     make_bundle sh -c 'head -c 1 /dev/denied; echo x >/dev/denied; echo x >/dev/null && head -c 1 /dev/urandom | wc -c'
     configure 'linux["devices"] = [{"path": "/dev/denied", "type": "c", "major": 240, "minor": 1}]
 linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}]'
@@ -155,7 +155,7 @@ linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}, {"allow": Tr
     done
 }
 
-@test "devices of resources: exec is under them, and update replaces them" {
+@test "devices of resources: rules apply to exec, and update replaces them" {
     make_bundle sleep 1000
     configure 'linux["devices"] = [{"path": "/dev/one", "type": "c", "major": 240, "minor": 1}]'
     start_box
@@ -166,7 +166,7 @@ linux["resources"]["devices"] = [{"allow": False, "access": "rwm"}, {"allow": Tr
     stderr_has "No such device or address"
 }
 
-@test "pause, resume: the freezer of the cgroup" {
+@test "pause, resume: use the freezer of the cgroup" {
     make_bundle sh -c 'while :; do date >/dev/shm/now; sleep 0.02; done'
     start_box
     expect 0 runtime pause box

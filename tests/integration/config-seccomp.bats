@@ -3,13 +3,13 @@
 
 load ../lib/bundle.bash
 
-# Which of "compiled" and "cache" the filter of the bundle comes from.
+# Prints the source of the bundle's filter: "compiled" or "cache".
 origin_is() {
     expect 0 runtime plan --bundle bundle
     output_holds "it['process']['seccomp']['origin'] == '$1'"
 }
 
-# Makes a bundle with a profile of this test's own, and brings its filter into the cache.
+# Makes a bundle with a profile that only this test uses, and puts its filter into the cache.
 make_cached_bundle() {
     make_bundle sh -c 'hostname new || echo refused'
     configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((BATS_TEST_NUMBER * 100 + RANDOM % 100))
@@ -39,7 +39,7 @@ make_cached_bundle() {
     done
 }
 
-@test "SCMP_ACT_TRAP: is a signal that the program may catch" {
+@test "SCMP_ACT_TRAP: is a signal that the program may handle" {
     make_bundle sh -c 'trap "echo caught" SYS; hostname new; mkdir /dev/shm/a; echo "$?"'
     configure 'seccomp("ALLOW", rule("TRAP", "mkdir", "mkdirat"))'
     expect 0 run_box
@@ -54,9 +54,9 @@ make_cached_bundle() {
     stderr_has "Function not implemented"
 }
 
-@test "defaultAction: an allow-list; defaultErrnoRet is what all others get" {
+@test "defaultAction: an allow-list; other calls get defaultErrnoRet" {
     make_bundle sh -c 'hostname new'
-    # All that a shell does, less what this test is about.
+    # All calls of a shell, except the ones under test.
     configure 'seccomp("ERRNO", rule("ALLOW", *arguments), defaultErrnoRet=19)' \
         read write writev open openat close stat fstat newfstatat lstat statx access faccessat faccessat2 mmap mprotect \
         munmap brk rt_sigaction rt_sigprocmask rt_sigreturn ioctl fcntl dup dup2 dup3 pipe pipe2 fork vfork clone clone3 \
@@ -68,8 +68,8 @@ make_cached_bundle() {
     stderr_has "No such device"
 }
 
-@test "syscalls[].args: each comparison refuses the calls for which it holds" {
-    # Signals that are ignored unless a program asks for them.
+@test "syscalls[].args: each comparison refuses the calls that match it" {
+    # Signals that are ignored unless a program requests them.
     make_bundle sh -c 'for signal in 17 18 23 28; do kill -$signal $$ 2>/dev/null && echo $signal; done; true'
     cp bundle/config.json config.json
     local comparison operator value two allowed
@@ -84,7 +84,7 @@ seccomp("ALLOW", rule("ERRNO", "kill", args=[{"index": 1, "op": "SCMP_CMP_" + op
     done
 }
 
-@test "names that no kernel knows are passed over, unless they are to fail" {
+@test "names unknown to the kernel are skipped, unless the profile says that they fail" {
     make_bundle echo ran
     configure 'seccomp("ALLOW", rule("ERRNO", "no_such_call", "acct"))'
     expect 0 run_box
@@ -95,14 +95,14 @@ seccomp("ALLOW", rule("ERRNO", "kill", args=[{"index": 1, "op": "SCMP_CMP_" + op
     check_untouched
 }
 
-@test "a call newer than the profile is answered with ENOSYS, not with the default error" {
+@test "a call newer than the profile gets ENOSYS, not the default error" {
     [[ -e /usr/include/x86_64-linux-gnu/asm/unistd_64.h ]] || skip "needs the kernel's list of system calls of x86_64"
     make_python_bundle python3 -c 'import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 for number in 5000, 163:
     libc.syscall(number, 0)
     print(errno.errorcode[ctypes.get_errno()])'
-    # All that a kernel had before the newest call of the list, less acct (163 on x86_64).
+    # All calls of a kernel from before the newest call of the list, except acct (163 on x86_64).
     configure 'import subprocess
 names = subprocess.run(["sed", "-n", r"s/^#define __NR_\([a-z0-9_]*\) .*/\1/p", arguments[0]], capture_output=True, text=True).stdout.split()
 seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /usr/include/x86_64-linux-gnu/asm/unistd_64.h
@@ -110,7 +110,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     output_is $'ENOSYS\nEPERM'
 }
 
-@test "a profile without noNewPrivileges takes privilege, and is in force for the program" {
+@test "a profile without noNewPrivileges needs privilege, and applies to the program" {
     make_bundle sh -c 'mkdir /dev/shm/a; grep Seccomp: /proc/self/status'
     configure 'process["noNewPrivileges"] = False; seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat"))'
     expect 0 run_box
@@ -118,7 +118,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has "Operation not permitted"
 }
 
-@test "exec: programs of a running container are under its profile" {
+@test "exec: the profile applies to programs of a running container" {
     make_bundle sleep 1000
     configure 'seccomp("ALLOW", rule("ERRNO", "mkdir", "mkdirat", errnoRet=28))'
     start_box
@@ -126,7 +126,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has "No space left on device"
 }
 
-@test "a filter that allows nothing of sockets: why the program could not be executed is said all the same" {
+@test "a filter that allows no socket calls: the reason for a failed execve still reaches the caller" {
     make_bundle /bin/bad
     printf '#!/missing\n' >bundle/rootfs/bin/bad
     chmod 0755 bundle/rootfs/bin/bad
@@ -139,7 +139,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has 'exec `/bin/bad`: its interpreter or dynamic loader is missing'
 }
 
-@test "exec: where programs may trace what enters, the filter must let them start others, and has no listener" {
+@test "exec: if programs may trace entering processes, the filter must allow new processes and has no listener" {
     needs_root "the runtime of a user gives each container a user namespace"
     make_bundle sleep 1000
     configure 'capabilities("CAP_SYS_PTRACE"); seccomp("ALLOW", rule("ERRNO", "clone", "fork", "vfork", "clone3"))'
@@ -160,8 +160,8 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     stderr_has "its processes may trace others, and its filter has a listener"
 }
 
-# pidfd_getfd(2): a user who is not root has no rights over a process that has become root of its user namespace.
-@test "listenerPath: the agent gets the state, the metadata and a listener, and its answer is what the program sees" {
+# pidfd_getfd(2): a user other than root has no rights over a process that has become root of its user namespace.
+@test "listenerPath: the agent gets the state, the metadata and a listener, and the program sees its answer" {
     needs_root "a user cannot take the listener from a process of another user namespace"
     hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
     wait_for test -S agent
@@ -176,7 +176,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     output_holds "it['ociVersion'].startswith('1.') and it['state']['bundle'] == '$PWD/bundle'"
 }
 
-@test "listenerPath: is needed for SCMP_ACT_NOTIFY, and an agent must be there" {
+@test "listenerPath: is required for SCMP_ACT_NOTIFY, and an agent must listen" {
     make_bundle true
     configure 'seccomp("ALLOW", rule("NOTIFY", "mkdir"))'
     is_refused "linux.seccomp.listenerPath: needed for the action 'SCMP_ACT_NOTIFY'"
@@ -189,7 +189,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     check_untouched
 }
 
-@test "what is wrong with a profile is refused by its place" {
+@test "an invalid profile is refused with the position of the error" {
     make_bundle true
     configure 'seccomp("FORGET")'
     is_refused "linux.seccomp.defaultAction"
@@ -203,7 +203,7 @@ seccomp("ERRNO", rule("ALLOW", *[name for name in names if name != "acct"]))' /u
     is_refused "SECCOMP_FILTER_FLAG_WISH"
 }
 
-@test "run.oci.seccomp_bpf_data: a program in base64 in place of a profile" {
+@test "run.oci.seccomp_bpf_data: a program in base64 instead of a profile" {
     allow_annotations run.oci.seccomp_bpf_data
     make_bundle echo ran
     # BPF_RET | BPF_K with SECCOMP_RET_ALLOW
@@ -216,7 +216,7 @@ config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pac
     is_refused "run.oci.seccomp_bpf_data"
 }
 
-@test "cache: the second container of a profile uses the first one's filter, another profile does not" {
+@test "cache: the second container with a profile uses the first one's filter, another profile does not" {
     make_cached_bundle
     expect 0 run_box
     output_is refused
@@ -224,7 +224,7 @@ config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pac
     origin_is compiled
 }
 
-@test "cache: an entry that is damaged, open to others, or foreign is not used" {
+@test "cache: an entry that is damaged, writable for others, or foreign is not used" {
     make_cached_bundle
     cp -p "$cached" whole
     printf X | dd of="$cached" bs=1 seek=200 conv=notrunc status=none

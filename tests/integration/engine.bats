@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
-# What Podman and conmon hand to a runtime besides config.json: descriptors, notify sockets, hooks, annotations.
+# Input that Podman and conmon give to a runtime besides config.json: descriptors, notify sockets, hooks, annotations.
 
 load ../lib/podman.bash
 
-@test "podman run --preserve-fds: descriptors are handed on, none is added" {
+@test "podman run --preserve-fds: descriptors are passed on, none is added" {
     echo three >3.txt
     echo four >4.txt
     expect 0 podman run --rm --network none --preserve-fds 2 "$BUSYBOX" sh -c 'cat <&3; cat <&4; ls /proc/1/fd; :' 3<3.txt 4<4.txt
     output_is $'three\nfour\n0\n1\n2\n3\n4'
 }
 
-@test "podman run: descriptors of the caller stay outside" {
+@test "podman run: descriptors of the caller are not inherited" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c 'ls /proc/1/fd; :' 7</etc/passwd 8</etc/passwd
     output_is $'0\n1\n2'
 }
@@ -22,7 +22,7 @@ load ../lib/podman.bash
     output_is $'1 1\nsocket'
 }
 
-# Writes what arrives on a datagram socket to a file, line by line, until READY.
+# Writes the messages of a datagram socket to a file, line by line, until READY.
 listen_for_ready() {
     python3 - "$1" "$2" <<'PYTHON' 3>&- &
 import socket, sys
@@ -77,7 +77,7 @@ JSON
     done
     expect 0 podman --hooks-dir "$PWD/hooks" run --network none --cidfile cid "$BUSYBOX" true
     wait_for grep -q poststop state.order
-    # Podman 5 makes createRuntime hooks of those for prestart.
+    # Podman 5 turns prestart hooks into createRuntime hooks.
     [[ $(tr '\n' ' ' <state.order) == @(prestart createRuntime|createRuntime prestart)" createContainer poststart poststop " ]]
     python3 - "$(<cid)" <<'PYTHON'
 import json, sys
@@ -97,7 +97,7 @@ PYTHON
     stderr_has hook
 }
 
-@test "podman --hooks-dir: what a failing hook says last is in the error" {
+@test "podman --hooks-dir: the last output of a failing hook is in the error" {
     mkdir hooks
     printf '#!/bin/sh\necho first >&2\necho "no luck today" >&2\nexit 3\n' >unlucky
     chmod +x unlucky

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# buildah(1) by itself, root and rootless: `buildah run` and `buildah build` with --runtime. What `podman build` does is
-# in build.bats.
+# buildah(1) by itself, root and rootless: `buildah run` and `buildah build` with --runtime. build.bats tests `podman
+# build`.
 
 load ../lib/podman.bash
 load ../lib/peers.bash
 
 setup() {
     begin_test
-    command -v buildah >/dev/null || skip "buildah is not here"
+    command -v buildah >/dev/null || skip "buildah is missing"
     export BUILDAH_ISOLATION=oci
     buildah from --quiet --pull-never --name box "$BUSYBOX" >/dev/null
 }
@@ -26,7 +26,7 @@ build() {
     buildah build --runtime "$RUNTIME" --network none --quiet --tag localhost/built "$@" .
 }
 
-@test "buildah run --runtime: output and exit code; a program that is not there, one that cannot be executed" {
+@test "buildah run --runtime: output and exit code; a missing program, and one that is not executable" {
     expect 5 run_box box sh -c 'echo out; exit 5'
     output_is out
     expect 1 run_box box no-such-program
@@ -65,7 +65,7 @@ build() {
     output_is warm
 }
 
-@test "buildah build --runtime: RUN, USER, COPY; what fails gives its exit code" {
+@test "buildah build --runtime: RUN, USER, COPY; a failing step gives its exit code" {
     echo copied >file
     printf '%s\n' "FROM $BUSYBOX" 'COPY file /' 'RUN cat /file >/made; id -u >>/made' \
         'USER user' 'RUN id -u >/tmp/made' >Containerfile

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# containerd with the runtime, by ctr(8) and, as the kubelet of Kubernetes drives it, by crictl. See
+# containerd with the runtime, by ctr(8), and by crictl, which uses the same interface as the kubelet of Kubernetes. See
 # config/containerd/config.toml.
 
 load ../lib/podman.bash
 load ../lib/peers.bash
 load ../lib/engines.bash
 
-# Says whether json was preloaded, and whether the process is restored from a snapshot.
+# Prints whether json was preloaded, and whether the process is restored from a snapshot.
 HOW="import sys; print('json' in sys.modules, '/pysbx-runtime/warm/' in open('/proc/self/maps').read())"
 
 configure_containerd() {
@@ -18,7 +18,8 @@ configure_containerd() {
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:latest"
   disable_apparmor = true
-  # This machine may not let its root lower the score, nor have controllers for the limits that every pod has.
+  # On this machine root may be unable to lower the OOM score, and controllers for the limits of every pod may be
+  # missing.
   restrict_oom_score_adj = true
   disable_cgroup = $(if grep -qw cpu /sys/fs/cgroup/cgroup.controllers; then echo false; else echo true; fi)
 CONF
@@ -41,7 +42,7 @@ setup_file() {
     save_image pause
     ctr --namespace k8s.io image import "$ENGINE/pause.tar"
     printf 'runtime-endpoint: unix://%s\n' "$CONTAINERD_ADDRESS" >"$ENGINE/crictl.yaml"
-    # What the first container of all makes stays: the parent of cgroups.
+    # Objects of the very first container remain: the parents of cgroups.
     run_box "$BUSYBOX" first true
 }
 
@@ -65,7 +66,7 @@ teardown() {
     check_leftovers
 }
 
-# run_box [OPTION...] IMAGE NAME PROGRAM... (ctr asks for a weight of 1024 by itself, which needs a controller.)
+# run_box [OPTION...] IMAGE NAME PROGRAM... (ctr requests a weight of 1024 by default, which needs a controller.)
 run_box() {
     ctr run --rm --cpu-shares 0 --runc-binary "$RUNTIME" "$@"
 }
@@ -78,7 +79,7 @@ task_is() {
     [[ $(ctr task list | awk -v name="$1" '$1 == name { print $3 }') == "$2" ]]
 }
 
-@test "ctr run --runc-binary: output and exit code; a program that is not there, one that cannot be executed" {
+@test "ctr run --runc-binary: output and exit code; a missing program, and one that is not executable" {
     expect 7 run_box "$BUSYBOX" box sh -c 'echo out; exit 7'
     output_is out
     expect 1 run_box "$BUSYBOX" box no-such-program
@@ -113,7 +114,7 @@ task_is() {
 }
 
 @test "ctr run --tty" {
-    # A program that ends before containerd copies from its terminal may lose what it wrote, under runc too.
+    # A program that ends before containerd copies from its terminal may lose its output, with runc too.
     expect 5 "$TESTS/lib/pty" --expect /dev/pts/ --send '\n' -- ctr run --rm --tty --cpu-shares 0 \
         --runc-binary "$RUNTIME" "$BUSYBOX" box sh -c 'tty; read -r line; exit 5'
     output_has /dev/pts/0
@@ -150,7 +151,7 @@ task_is() {
     output_has memory.usage
 }
 
-@test "ctr task kill, rm, start: a container is used again" {
+@test "ctr task kill, rm, start: a container is started again" {
     start_box box sleep 1000
     expect 1 ctr task rm box
     ctr task kill --signal SIGHUP box
@@ -169,7 +170,7 @@ task_is() {
     wait_for task_is box STOPPED
 }
 
-@test "ctr task checkpoint: is refused, and says why" {
+@test "ctr task checkpoint: is refused with a reason" {
     start_box box sleep 1000
     expect 1 ctr task checkpoint box
     stderr_has "does not checkpoint"
@@ -193,7 +194,7 @@ make_pod() {
     if grep -qw cpu /sys/fs/cgroup/cgroup.controllers; then
         parent=/pods
     elif [[ $(containerd --version) == *" v2."* || $(containerd --version) == *" 2."* ]]; then
-        skip "containerd 2 gives a pod shares of the processors, disable_cgroup or not: needs the cpu controller"
+        skip "containerd 2 gives a pod CPU shares even with disable_cgroup: needs the CPU controller"
     fi
     cat >pod.json <<POD
 { "metadata": { "name": "pod", "namespace": "default", "uid": "1", "attempt": 1 }, "log_directory": "$ENGINE/logs",
@@ -235,7 +236,7 @@ container_is() {
     cri rmp "$pod"
 }
 
-@test "crictl start: the exit code is seen, and a program that is not there is an error" {
+@test "crictl start: returns the exit code, and a missing program is an error" {
     make_pod
     start_in_pod "$BUSYBOX" '["sh", "-c", "exit 6"]'
     wait_for container_is EXITED
@@ -249,11 +250,11 @@ container_is() {
 @test "crictl runp: annotations of a pod reach the runtime, Python is warm" {
     make_pod '{ "run.pysbx.preload": "json" }'
     start_in_pod "$PYTHON" "[\"python3\", \"-c\", \"$HOW\"]"
-    # containerd knows of the end before it has written the last line.
+    # containerd learns of the end before it has written the last line.
     wait_for eval '[[ $(cri logs "$container") == "True True" ]]'
 }
 
-@test "crictl runp: a pod that requires a warm start is refused, for its sandbox is no Python" {
+@test "crictl runp: a pod that requires a warm start is refused, because its sandbox does not run Python" {
     needs_engine crictl
     expect 1 make_pod '{ "run.pysbx.warm": "require" }'
     stderr_has "run.pysbx.warm=require"

@@ -20,7 +20,7 @@ setup_file() {
         save_image "$image"
         docker load --quiet --input "$ENGINE/$image.tar" >/dev/null
     done
-    # What the first container of all makes stays: the parent of cgroups, mounts of the network.
+    # Objects of the very first container remain: the parents of cgroups, mounts of the network.
     docker run --rm "$BUSYBOX" true
 }
 
@@ -53,7 +53,7 @@ status_is() {
     [[ $(docker inspect --format '{{.State.Status}}' "$1") == "$2" ]]
 }
 
-@test "dockerd: the runtime of daemon.json is there, and a container can ask for it" {
+@test "dockerd: the runtime of daemon.json is available, and a container can request it" {
     expect 0 docker info --format '{{json .Runtimes}}'
     output_has "$RUNTIME"
     expect 0 docker create --runtime pysbx-runtime --network none "$BUSYBOX" true
@@ -66,7 +66,7 @@ status_is() {
     expect 143 run_box --init "$BUSYBOX" sh -c 'kill -TERM $$'
 }
 
-@test "docker run: 127 for a program that is not there, 126 for one that cannot be executed" {
+@test "docker run: 127 for a missing program, 126 for one that is not executable" {
     expect 127 run_box "$BUSYBOX" no-such-program
     stderr_has 'no-such-program'
     expect 127 run_box "$BUSYBOX" /no/such/program
@@ -101,7 +101,7 @@ status_is() {
     [[ $(<shared/new) == made ]]
 }
 
-@test "docker volume: is filled from the image and keeps what is written" {
+@test "docker volume: is filled from the image and keeps later writes" {
     expect 0 run_box --volume kept:/home "$BUSYBOX" sh -c 'ls /home; echo 1 >/home/new'
     output_is user
     expect 0 run_box --volume kept:/home "$BUSYBOX" cat /home/new
@@ -133,7 +133,7 @@ status_is() {
     output_is 60
 }
 
-@test "docker run: the bridge gives an address, and leads to other containers" {
+@test "docker run: the bridge assigns an address, and reaches other containers" {
     docker run --detach --name server "$BUSYBOX" nc -l -p 80 -e echo hello >/dev/null
     address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' server)
     expect 0 docker run --rm "$BUSYBOX" sh -c "for i in \$(seq 60); do nc $address 80 && exit; sleep 1; done; exit 1"
@@ -178,7 +178,7 @@ status_is() {
     output_is box
 }
 
-@test "docker pause, unpause: is seen, and refuses exec meanwhile" {
+@test "docker pause, unpause: the state is visible, and exec is refused while paused" {
     start_box --name box "$BUSYBOX" sleep 1000
     docker pause box
     status_is box paused
@@ -188,7 +188,7 @@ status_is() {
     expect 0 docker exec box true
 }
 
-@test "docker stop: TERM first, which the program may answer, then KILL" {
+@test "docker stop: TERM first, which the program may handle, then KILL" {
     start_box --name polite "$BUSYBOX" sh -c 'trap "exit 4" TERM; echo ready; while :; do sleep 0.1; done'
     start_box --name stubborn "$BUSYBOX" sleep 1000
     wait_for eval '[[ $(docker logs polite) == ready ]]'
@@ -212,7 +212,7 @@ status_is() {
     expect 0 docker exec other true
 }
 
-@test "docker run --restart: a program that fails is begun again" {
+@test "docker run --restart: a program that fails is started again" {
     start_box --name box --restart on-failure:2 "$BUSYBOX" sh -c 'echo again; exit 3'
     wait_for eval '[[ $(docker inspect --format "{{.RestartCount}} {{.State.Status}}" box) == "2 exited" ]]'
     expect 0 docker logs box
@@ -227,7 +227,7 @@ status_is() {
     [[ $stderr == err ]]
 }
 
-@test "docker run --health-cmd: is executed, and judged by its exit code" {
+@test "docker run --health-cmd: is executed, and its exit code decides" {
     start_box --name box --health-cmd 'test -e /ok' --health-interval 100ms --health-retries 1 "$BUSYBOX" sleep 1000
     health_is() { [[ $(docker inspect --format '{{.State.Health.Status}}' box) == "$1" ]]; }
     wait_for health_is unhealthy
@@ -267,7 +267,7 @@ status_is() {
     output_is mounted
 }
 
-@test "docker run: a failed start leaves a container that can be removed, and nothing else" {
+@test "docker run: a failed start leaves only a container that can be removed" {
     expect 127 docker run --detach --name box --network none "$BUSYBOX" no-such-program
     status_is box created
     docker rm box
@@ -275,13 +275,13 @@ status_is() {
 
 # Since Docker 24 (API 1.43).
 @test "docker run --annotation: modules are imported beforehand" {
-    docker run --help | grep -qe --annotation || skip "this Docker has no --annotation: proven by make check-release"
+    docker run --help | grep -qe --annotation || skip "this Docker has no --annotation: tested by make check-release"
     expect 0 run_box --annotation run.pysbx.preload=json,decimal --annotation run.pysbx.warm=require "$PYTHON" \
         python3 -c 'import sys; print("json" in sys.modules, "decimal" in sys.modules)'
     output_is 'True True'
 }
 
-# Without an annotation, what is prewarmed is a bare interpreter, on its second run.
+# Without an annotation, a bare interpreter is prewarmed on its second run.
 @test "docker run: Python is warm from the third run on" {
     local program='print("warm" if "/pysbx-runtime/warm/" in open("/proc/self/maps").read() else "cold")'
     run_box "$PYTHON" python3 -c "$program"

@@ -12,7 +12,7 @@ load ../lib/podman.bash
     stderr_has no-such-option
 }
 
-@test "podman run: a program not found is 127, and the text says where it was sought" {
+@test "podman run: a program not found is 127, and the text says which directories were searched" {
     expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
     stderr_has "executable file"
     stderr_has 'not found in $PATH'
@@ -21,8 +21,8 @@ load ../lib/podman.bash
     stderr_has "/no/such/program"
 }
 
-# Podman takes any case, docker(1) does not: its exit codes depend on it.
-@test "podman run: the reasons that engines search for are in lower case" {
+# Podman accepts any case, docker(1) does not, and its exit codes depend on it.
+@test "podman run: error phrases that engines search for are in lower case" {
     expect 127 podman run --rm --network none "$BUSYBOX" no-such-program
     [[ $stderr == *"no such file or directory"* ]]
     expect 126 podman run --rm --network none "$BUSYBOX" /etc/passwd
@@ -39,7 +39,7 @@ load ../lib/podman.bash
     expect 127 podman run --rm --network none "$BUSYBOX" ""
 }
 
-@test "podman run: a file that may not be executed is 126" {
+@test "podman run: a file without execute permission is 126" {
     expect 126 podman run --rm --network none "$BUSYBOX" /etc/passwd
     stderr_has "permission denied"
 }
@@ -87,7 +87,7 @@ load ../lib/podman.bash
     [[ $stderr != *'"level"'* && $stderr != *'{'* && $(wc -l <<<"$stderr") == 1 ]]
 }
 
-@test "podman --runtime-flag debug: works, with the runtime's own debug output on" {
+@test "podman --runtime-flag debug: works, with the runtime's own debug output" {
     expect 0 podman --runtime-flag debug run --rm --network none "$BUSYBOX" echo out
     output_is out
 }

@@ -35,7 +35,7 @@ load ../lib/podman.bash
     output_is "$(printf '%s\n' $'CapEff:\t0000000000000001' $'CapBnd:\t0000000000000001' $'NoNewPrivs:\t1' $'Seccomp:\t2')"
 }
 
-@test "podman exec --privileged: all capabilities, for this process alone" {
+@test "podman exec --privileged: all capabilities, for this process only" {
     needs_root "rootless Podman's own bounding set decides"
     start_sleeper --name sleeper
     expect 0 podman exec --privileged sleeper sh -c 'grep CapEff /proc/self/status /proc/1/status | sort -u | wc -l'
@@ -48,7 +48,7 @@ load ../lib/podman.bash
     [[ ${#lines[@]} == 3 ]]
 }
 
-@test "podman exec --preserve-fds: descriptors are handed on" {
+@test "podman exec --preserve-fds: descriptors are passed on" {
     start_sleeper --name sleeper
     echo three >3.txt
     expect 0 podman exec --preserve-fds 1 sleeper sh -c 'cat <&3' 3<3.txt
@@ -62,13 +62,13 @@ load ../lib/podman.bash
     output_is same
 }
 
-@test "podman exec --detach: runs on after the command returns" {
+@test "podman exec --detach: the process runs on after the command returns" {
     start_sleeper --name sleeper
     expect 0 podman exec -d sleeper sh -c 'sleep 0.3; touch /tmp/done'
     wait_for podman exec sleeper test -e /tmp/done
 }
 
-@test "podman exec: twenty at once" {
+@test "podman exec: twenty at the same time" {
     start_sleeper --name sleeper
     local -a pids=()
     for i in {1..20}; do
@@ -88,9 +88,9 @@ load ../lib/podman.bash
     stderr_has "container state improper"
 }
 
-# How it is made is another way (runtime/container/exec.c): whoever can trace all that he sees gets to see the process
-# when nothing is left to do but its program.
-@test "podman exec in a container with CAP_SYS_PTRACE: the process is what it is in another" {
+# This container takes another code path (runtime/container/exec.c). A container that can trace all processes it sees
+# gets to see the new process only when nothing but the execution of its program is left.
+@test "podman exec in a container with CAP_SYS_PTRACE: the process is the same as in another" {
     local container script='awk "{ print \$4, \$1 == \$5, \$1 == \$6, (\$7 > 0) }" /proc/$$/stat
         test -t 0 && echo "a terminal" >/dev/tty; ls /proc/$$/fd; cat /proc/$$/oom_score_adj /proc/$$/limits
         for at in cwd root ns/cgroup ns/ipc ns/mnt ns/net ns/pid ns/time ns/user ns/uts; do

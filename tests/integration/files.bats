@@ -10,7 +10,7 @@ load ../lib/podman.bash
     output_is "Read-only file system"
 }
 
-@test "podman run --read-only --read-only-tmpfs=false: nothing but /dev can be written" {
+@test "podman run --read-only --read-only-tmpfs=false: only /dev is writable" {
     expect 0 podman run --rm --network none --read-only --read-only-tmpfs=false "$BUSYBOX" sh -c '
         for dir in / /tmp /run /var/tmp; do touch $dir/file 2>/dev/null && echo "$dir"; done; :'
     output_is ""
@@ -28,7 +28,7 @@ load ../lib/podman.bash
     output_is ""
 }
 
-@test "podman run --tmpfs --user: can write to a directory that the image has not got, after a restart, too" {
+@test "podman run --tmpfs --user: can write to a directory that is missing in the image, also after a restart" {
     expect 0 podman run --name writer --network none --user 1000:1000 --tmpfs /not/there "$BUSYBOX" touch /not/there/file
     expect 0 podman start --attach writer
 }
@@ -45,13 +45,13 @@ load ../lib/podman.bash
     output_has 2048
 }
 
-@test "podman run --device: the device is there, with its access" {
+@test "podman run --device: the device exists, with its access" {
     expect 0 podman run --rm --network none --device /dev/full:/dev/mine:r "$BUSYBOX" sh -c '
         stat -c %F /dev/mine; head -c 3 /dev/mine | wc -c'
     output_is $'character special file\n3'
 }
 
-@test "podman run: a device that was not given is refused by the cgroup" {
+@test "podman run: the cgroup refuses a device that was not given" {
     needs_root "the host's own permissions decide"
     [[ -c /dev/fuse ]] || skip "no /dev/fuse"
     expect 0 podman run --rm --network none --cap-add MKNOD "$BUSYBOX" sh -c '
@@ -64,7 +64,7 @@ load ../lib/podman.bash
     output_is opened
 }
 
-@test "podman run --privileged: the host's devices, and everything may be mounted" {
+@test "podman run --privileged: the host's devices, and every mount is allowed" {
     expect 0 podman run --rm --network none --privileged "$BUSYBOX" sh -c '
         mount -t tmpfs tmpfs /tmp && test -w /proc/sys/kernel/domainname && ls /dev | wc -l'
     [[ $output -gt 15 ]]

@@ -5,14 +5,14 @@ load ../lib/podman.bash
 
 HOOK=$(realpath "$TESTS/../hooks/require-sandbox")
 
-# What a complete sandbox is made of.
+# The parts of a complete sandbox.
 declare -gA PARTS=(
     [user]="--user 1000:1000"
     [capabilities]="--cap-drop ALL"
     [privileges]="--security-opt no-new-privileges"
     [root]="--read-only"
     [memory]="--ulimit data=268435456:268435456"
-    # Podman asks for a million open files as soon as another limit is given; not every machine grants them.
+    # Podman requests a million open files as soon as another limit is given, and not every machine grants them.
     [files]="--ulimit nofile=1000:1000"
     [processes]="--ulimit nproc=1000:1000"
 )
@@ -20,7 +20,7 @@ declare -gA PARTS=(
 setup() {
     begin_test
     mkdir hooks
-    # Each reason is a line of it, and the runtime's error has the last one only.
+    # The hook prints one line for each reason. The runtime's error contains only the last one.
     printf '#!/bin/sh\n"%s" 2>"%s/reasons"\nstatus=$?\ncat "%s/reasons" >&2\nexit $status\n' "$HOOK" "$PWD" "$PWD" >hook
     chmod 0755 hook
     sed "s|/usr/local/libexec/pysbx-runtime/require-sandbox|$PWD/hook|" "${HOOK%/*}/50-require-sandbox.json" >hooks/50.json
@@ -34,7 +34,7 @@ runtime_features() {
     "$RUNTIME" features
 }
 
-# Runs an untrusted container with all parts of the sandbox but the named one (or "-"), and with the options given.
+# Runs an untrusted container with all parts of the sandbox except the named one (or "-"), and with the given options.
 run_untrusted_without() {
     local left_out=$1 name
     local -a words options=()
@@ -46,7 +46,7 @@ run_untrusted_without() {
     run_with_hook --annotation run.pysbx.untrusted=true "${options[@]}" "$@"
 }
 
-# Asserts that exactly this is found missing: is_refused TEXT PART OPTION...
+# Asserts that exactly this part is reported as missing: is_refused TEXT PART OPTION...
 is_refused() {
     local text=$1
     shift
@@ -57,12 +57,12 @@ is_refused() {
     [[ $(<reasons) == "require-sandbox: $text"* && $(wc -l <reasons) == 1 ]] || { cat reasons; return 1; }
 }
 
-@test "require-sandbox: a complete sandbox runs, with volumes to read" {
+@test "require-sandbox: a complete sandbox runs, also with read-only volumes" {
     expect 0 run_untrusted_without - --volume "$PWD:/data:ro" --tmpfs /work
     output_is ran
 }
 
-@test "require-sandbox: a part that is left out is refused and named" {
+@test "require-sandbox: a missing part is refused and named" {
     is_refused "the program is root" user
     is_refused "it has capabilities" capabilities
     is_refused "it can gain privileges" privileges
@@ -78,14 +78,14 @@ is_refused() {
     is_refused "a volume can be written" - --volume "$PWD:/data"
 }
 
-@test "require-sandbox: an annotation that the runtime does not know is refused and named" {
+@test "require-sandbox: an annotation unknown to the runtime is refused and named" {
     is_refused "annotation 'run.pysbx.landlok' is not known" - --annotation run.pysbx.landlok=default
     expect 0 run_untrusted_without - --annotation run.pysbx.warm=auto --annotation org.example.landlok=default
     diff <(grep -ho '"run\.pysbx\.[a-z]\+"' "$TESTS/../runtime/spec/annotations.h" | sort -u) \
         <(grep -ho '"run\.pysbx\.[a-z]\+"' "$HOOK" | sort -u)
 }
 
-@test "require-sandbox: an annotation that opens the sandbox is refused where it is in force, and no reason where it is not" {
+@test "require-sandbox: an annotation that opens the sandbox is refused if it is in force, and no reason otherwise" {
     local annotation
     local -a opening=(run.oci.seccomp_bpf_data=BgAAAAAA/38= run.oci.seccomp.receiver=/socket run.oci.mount_context_type=rootcontext
         run.oci.systemd.subgroup=x org.systemd.property.DevicePolicy="'auto'" "run.oci.hooks.stdout=$PWD/said")
@@ -101,7 +101,7 @@ is_refused() {
     configure_policy '{"keepOriginalGroups": false}'
     expect 0 run_untrusted_without - --annotation run.oci.keep_original_groups=1
     output_is ran
-    # The filter of the engine is judged, even where an annotation would have replaced it.
+    # The hook judges the engine's filter, even if an annotation would have replaced it.
     remove_policy
     is_refused "system calls are not filtered" - --annotation "${opening[0]}" --security-opt seccomp=unconfined
     expect 0 runtime_features
@@ -109,7 +109,7 @@ is_refused() {
         <(sed -n '/^OPENING_ANNOTATIONS/,/^)/p' "$HOOK" | grep -o '".*"' | sort)
 }
 
-@test "require-sandbox: a runtime that does not say what it ignores is taken to honour everything" {
+@test "require-sandbox: a runtime that does not report ignored annotations is assumed to honour all" {
     mkdir bundle
     echo '{"annotations": {"run.oci.hooks.stdout": "/x"}, "process": {"user": {"uid": 1}}, "linux": {}, "root": {}}' >bundle/config.json
     expect 1 "$HOOK" <<<"{\"id\": \"a\", \"pid\": $$, \"bundle\": \"$PWD/bundle\"}"
@@ -123,12 +123,12 @@ is_refused() {
     is_refused "a socket or device of the host is mounted" - --volume "$PWD/socket:/socket:ro"
 }
 
-@test "require-sandbox: a container that is not marked is left alone" {
+@test "require-sandbox: a container without the mark is not affected" {
     expect 0 run_with_hook
     output_is ran
 }
 
-@test "require-sandbox: what cannot be judged is refused" {
+@test "require-sandbox: input that cannot be judged is refused" {
     expect 1 "$HOOK" <<<'{ "id": "none", "pid": 1, "bundle": "/no/such/bundle" }'
     stderr_has "cannot be judged"
     expect 1 "$HOOK" <<<'no state'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# The annotation run.pysbx.landlock: what the program and everything it starts may do; landlock(7).
+# The annotation run.pysbx.landlock: access rights of the program and of all its descendants; landlock(7).
 
 load ../lib/bundle.bash
 
-# Gives the bundle the ruleset, and a root that its modes and mounts would let the program write to.
+# Gives the bundle the ruleset, and a root that modes and mounts would allow the program to write to.
 restrict() {
     configure 'config["root"]["readonly"] = False; config["annotations"] = {"run.pysbx.landlock": arguments[0]}' "$1"
 }
@@ -15,7 +15,7 @@ setup() {
     local abi
     abi=$(runtime plan --bundle bundle box |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["process"]["landlock"]["abi"])')
-    ((abi >= 6)) || skip "the kernel's Landlock has ABI $abi: 6 has all that is tested here"
+    ((abi >= 6)) || skip "the kernel's Landlock has ABI $abi: the tests need 6"
 }
 
 teardown() {
@@ -23,7 +23,7 @@ teardown() {
     clean_up
 }
 
-# A Python program as the container's process: prints the name of the error that each statement ends with, or "ok".
+# A Python program as the container's process. It prints the error name of each statement, or "ok".
 python_prints() {
     local program='import os, socket, sys
 for statement in sys.argv[1:]:
@@ -36,7 +36,7 @@ for statement in sys.argv[1:]:
     make_python_bundle python3 -c "$program" "$@"
 }
 
-@test "log: denials fill the host's audit log only where runtime.json allows it, in exec too" {
+@test "log: denials fill the host's audit log only if runtime.json allows it, also in exec" {
     local abi
     abi=$(runtime plan --bundle bundle box | sed -n 's/.*"abi": \([0-9]*\).*/\1/p')
     ((abi >= 7)) || skip "the log is of ABI 7, and the kernel has $abi"
@@ -53,7 +53,7 @@ for statement in sys.argv[1:]:
     configure 'process["args"] = ["sleep", "1000"]'
     # landlock_restrict_self(2) with LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON, and without
     start_box
-    remove_policy # what was decided for a container stays
+    remove_policy # the decision made for a container is kept
     expect 0 strace -f -o trace "$RUNTIME" exec box true
     grep -E 'landlock_restrict_self\([0-9]+, (0x2|LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON)\)|syscall_0x1be\([^,]*, 0x2,' trace
     runtime delete --force box
@@ -62,7 +62,7 @@ for statement in sys.argv[1:]:
     expect 1 grep -E 'landlock_restrict_self\([0-9]+, (0x2|LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON)\)|syscall_0x1be\([^,]*, 0x2,' trace
 }
 
-@test "default: everything can be read and executed, nothing but /tmp can be changed" {
+@test "default: all files are readable and executable, and only /tmp is writable" {
     local program='echo x >/x; mkdir /srv; rm /etc/passwd; echo x >>/etc/group; echo x >/tmp/x && mv /tmp/x /tmp/y &&
         mkdir /tmp/d && mv /tmp/y /tmp/d && cp /bin/busybox /tmp/echo && /tmp/echo works && echo gone >/dev/null &&
         cat /etc/hostname >/dev/null && cat /proc/self/comm'
@@ -83,7 +83,7 @@ for statement in sys.argv[1:]:
     stderr_is_empty
 }
 
-@test "filesystem: write and execute at the places that are named" {
+@test "filesystem: write and execute access at the listed paths" {
     make_bundle sh -c 'echo works >/var/log/x; echo x >/tmp/x; cat /etc/passwd; cp /bin/busybox /var/log/ls; /var/log/ls'
     restrict '{"filesystem": {"read": ["/bin", "/var"], "write": ["/var/log", "-/missing"], "execute": ["/bin"]}}'
     expect 126 run_box
@@ -92,7 +92,7 @@ for statement in sys.argv[1:]:
     [[ $(<bundle/rootfs/var/log/x) == works ]]
 }
 
-@test "filesystem: a terminal can be opened, a device that is not listed cannot" {
+@test "filesystem: a terminal can be opened, an unlisted device cannot" {
     python_prints 'os.openpty()' 'open("/dev/null", "w")' 'open("/dev/zero", "r+b", 0)'
     restrict default
     expect 0 run_box
@@ -102,7 +102,7 @@ for statement in sys.argv[1:]:
     output_is $'EACCES\nok\nEACCES'
 }
 
-@test "filesystem: a path that is missing is an error, and so is a link to what could be written" {
+@test "filesystem: a missing path is an error, and so is a link to a writable one" {
     make_bundle true
     restrict '{"filesystem": {"write": ["/missing"]}}'
     expect 1 run_box
@@ -115,7 +115,7 @@ for statement in sys.argv[1:]:
     expect 0 run_box
 }
 
-@test "network: TCP is closed but for the ports that are named" {
+@test "network: TCP is closed except for the listed ports" {
     local statements=('socket.create_server(("127.0.0.1", 8080))' 'socket.create_connection(("127.0.0.1", 443))'
         'socket.create_connection(("127.0.0.1", 444))')
     python_prints "${statements[@]}"
@@ -152,7 +152,7 @@ s = socket.socket(socket.AF_UNIX); s.bind("\0landlock.bats"); s.listen(); pathli
     output_is $'ok\nok\nok'
 }
 
-@test "exec: a process that is added is restricted, too" {
+@test "exec: an added process is restricted, too" {
     make_bundle sleep 1000
     restrict default
     start_box
@@ -163,10 +163,10 @@ s = socket.socket(socket.AF_UNIX); s.bind("\0landlock.bats"); s.listen(); pathli
     expect 1 runtime exec --process process.json box
     stderr_has "permission denied"
     expect 1 runtime exec box kill -0 1
-    stderr_has "operation not permitted" # it is outside of the others, as every process of exec
+    stderr_has "operation not permitted" # it is outside of the others' scope, like every process of exec
 }
 
-@test "the restriction takes neither no_new_privs nor a capability that the program would keep" {
+@test "the restriction removes neither no_new_privs nor a capability that the program would keep" {
     make_bundle sh -c "grep -E '^(Cap|NoNewPrivs)' /proc/self/status; touch /x"
     configure 'process["noNewPrivileges"] = False; capabilities(); linux.pop("seccomp", None)'
     restrict default
@@ -176,11 +176,11 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
     stderr_has "permission denied"
     configure 'process["args"] = ["sh", "-c", "ls /proc/self/fd; touch /x"]; process["noNewPrivileges"] = True'
     expect 1 run_box
-    output_is $'0\n1\n2\n3' # the last is that of ls
+    output_is $'0\n1\n2\n3' # the last one is that of ls
     stderr_has "permission denied"
 }
 
-@test "a user has the same rules, at places that are not the user's to look up, too" {
+@test "a user has the same rules, also for paths that the user cannot look up" {
     needs_root "a user has one id here"
     mkdir -p bundle/rootfs/private/open
     chmod 0777 bundle/rootfs/private/open bundle/rootfs
@@ -193,7 +193,7 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
     [[ $(stat -c %u bundle/rootfs/tmp/x) == 1000 ]]
 }
 
-@test "a filter that forbids Landlock's system calls comes after it" {
+@test "a filter that forbids Landlock's system calls is installed after it" {
     make_bundle touch /x
     restrict default
     configure 'seccomp("ALLOW", rule("KILL_PROCESS", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"))'
@@ -201,7 +201,7 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
     stderr_has "permission denied"
 }
 
-@test "a filter with a listener comes after it, too" {
+@test "a filter with a listener is installed after it, too" {
     needs_root "a user cannot take the listener from a process of another user namespace"
     hold "$TESTS/lib/seccomp-agent" "$PWD/agent" "$PWD/state" EXDEV
     wait_for test -S agent
@@ -214,7 +214,7 @@ CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t0'
     grep -q "touch: /x: Permission denied" err
 }
 
-@test "startContainer hooks, programs of the container, are restricted as its own is" {
+@test "startContainer hooks, programs of the container, are restricted in the same way as its own" {
     make_bundle cat /tmp/hooked
     restrict default
     configure 'mount("/tmp", "tmpfs", kind="tmpfs")
@@ -230,7 +230,7 @@ hook("startContainer", "exec >/tmp/hooked 2>&1; touch /made; echo in its place; 
     [[ -e bundle/rootfs/made ]]
 }
 
-@test "mistakes are named by their place, before anything is touched" {
+@test "mistakes are reported with their position, before anything changes" {
     make_bundle true
     restrict '{"filesystem": {"write": ["/tmp", 3]}}'
     is_refused "annotation 'run.pysbx.landlock': filesystem.write[1]: expected a string, found a number"

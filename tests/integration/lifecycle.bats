@@ -3,7 +3,7 @@
 
 load ../lib/podman.bash
 
-# A container that says which signal it got and ends with 40.
+# Starts a container that prints the signal it gets, and ends with 40.
 start_trapper() {
     podman run -d --name trapper --network none "$@" "$BUSYBOX" sh -c '
         for signal in TERM INT HUP USR1; do trap "echo got $signal; exit 40" $signal; done
@@ -15,7 +15,7 @@ logs_have() {
     [[ $(podman logs "$1" 2>&1) == *"$2"* ]]
 }
 
-@test "podman stop: sends SIGTERM, waits, and prints nothing but the name" {
+@test "podman stop: sends SIGTERM, waits, and prints only the name" {
     start_trapper
     expect 0 podman stop --time 60 trapper
     output_is trapper
@@ -30,13 +30,13 @@ logs_have() {
     [[ $(podman inspect --format '{{.State.ExitCode}}' stubborn) == 137 ]]
 }
 
-@test "podman run --stop-signal: podman stop sends this one" {
+@test "podman run --stop-signal: podman stop sends this signal" {
     start_trapper --stop-signal SIGUSR1
     expect 0 podman stop --time 60 trapper
     logs_have trapper "got USR1"
 }
 
-@test "podman rm: prints nothing on standard error and takes all away" {
+@test "podman rm: prints nothing on standard error and removes everything" {
     podman run --name ended --network none "$BUSYBOX" true
     expect 0 podman rm ended
     stderr_is_empty
@@ -76,7 +76,7 @@ logs_have() {
     expect 125 podman kill ended
 }
 
-@test "podman rm --force: a container without process namespace loses all its processes" {
+@test "podman rm --force: kills all processes of a container without a pid namespace" {
     needs_cgroups
     podman run -d --name shared --network none --pid host "$BUSYBOX" sh -c 'sleep 4242 & sleep 4242' >/dev/null
     wait_for pgrep -f 'sleep 4242'
@@ -84,9 +84,9 @@ logs_have() {
     wait_for eval '! pgrep -f "sleep 4242"'
 }
 
-@test "podman pause, unpause: processes stand still and go on" {
+@test "podman pause, unpause: processes stop and continue" {
     needs_cgroups
-    # A file and not its output, which conmon may still be reading.
+    # The test reads a file instead of the output, which conmon may still be reading.
     mkdir -m 0777 counted
     podman run -d --name counter --network none -v "$PWD/counted:/counted" "$BUSYBOX" \
         sh -c 'while :; do echo >>/counted/lines; sleep 0.02; done' >/dev/null
@@ -104,7 +104,7 @@ logs_have() {
     wait_for eval '(( $(wc -l <counted/lines) > '"$before"' ))'
 }
 
-@test "podman rm --force: a paused container goes too" {
+@test "podman rm --force: removes a paused container too" {
     needs_cgroups
     start_sleeper --name sleeper
     podman pause sleeper
@@ -160,20 +160,20 @@ logs_have() {
     output_has "1 "
 }
 
-@test "podman run --init: process 1 reaps orphans and hands on signals" {
+@test "podman run --init: process 1 reaps orphans and forwards signals" {
     podman run -d --init --name initial --network none "$BUSYBOX" \
         sh -c '(sleep 0.2 & echo $! >/tmp/orphan); sleep 1000' >/dev/null
     expect 0 podman exec initial sh -c 'tr "\0" " " </proc/1/cmdline'
     output_has init
     wait_for podman exec initial sh -c 'test -s /tmp/orphan && test ! -e /proc/$(cat /tmp/orphan)'
     podman run -d --init --name ending --network none "$BUSYBOX" sleep 1000 >/dev/null
-    # It hands nothing on before it has started its program.
+    # It forwards nothing before it has started its program.
     wait_for eval '[[ $(podman top ending args) == *"sleep 1000"* ]]'
     expect 0 podman stop --time 60 ending
     [[ $(podman inspect --format '{{.State.ExitCode}}' ending) == 143 ]]
 }
 
-@test "podman run --timeout: the container is killed when its time is up" {
+@test "podman run --timeout: the container is killed after its time" {
     podman run -d --name late --timeout 1 --network none "$BUSYBOX" sleep 1000 >/dev/null
     expect 0 podman wait late
     [[ $output != 0 ]]

@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
-# Many containers: in a row and at once; none fails, nothing is left.
+# Many containers, in sequence and at the same time. None fails, and none leaves anything behind.
 
 load ../lib/podman.bash
 
-@test "podman run --rm: two hundred in a row" {
+@test "podman run --rm: two hundred in sequence" {
     for i in {1..200}; do
         [[ $(podman run --rm --network none "$BUSYBOX" echo "$i") == "$i" ]]
     done
 }
 
-@test "podman run -d: twenty at once, all running, all removed" {
+@test "podman run -d: twenty at the same time, all running, all removed" {
     local -a pids=()
     for i in {1..20}; do
         podman run -d --name "many$i" --network none "$BUSYBOX" sleep 1000 >/dev/null &
@@ -22,7 +22,7 @@ load ../lib/podman.bash
     stderr_is_empty
 }
 
-@test "podman start, stop: fifty times the same container" {
+@test "podman start, stop: the same container fifty times" {
     podman create --name same --network none "$BUSYBOX" true
     for i in {1..50}; do
         podman start --attach same

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# Namespaces of their own, of the host, of another container; user namespaces; namespaces(7), user_namespaces(7).
+# New namespaces, those of the host, and those of another container; user namespaces; namespaces(7), user_namespaces(7).
 
 load ../lib/podman.bash
 
-# Prints the container's namespace of a kind.
+# Prints the container's namespace of a type.
 ns_of() {
     local kind=$1
     shift
@@ -11,7 +11,7 @@ ns_of() {
     expect 0 podman run --rm "$@" "$BUSYBOX" readlink "/proc/self/ns/$kind"
 }
 
-@test "podman run: every namespace but user and time is new" {
+@test "podman run: every namespace except user and time is new" {
     for kind in cgroup ipc mnt net pid uts; do
         ns_of $kind --network none
         [[ $output != "$(readlink /proc/self/ns/$kind)" ]]
@@ -31,7 +31,7 @@ ns_of() {
     done
 }
 
-@test "podman run --pid host: the host's processes are seen" {
+@test "podman run --pid host: the host's processes are visible" {
     expect 0 podman run --rm --network none --pid host "$BUSYBOX" sh -c "tr '\0' ' ' </proc/$$/cmdline"
     output_has bats
 }
@@ -61,19 +61,19 @@ ns_of() {
 }
 
 @test "podman run --uidmap, --gidmap: a user namespace with these maps" {
-    needs_root "rootless maps are of Podman's user namespace"
+    needs_root "rootless mappings are those of Podman's user namespace"
     expect 0 podman run --rm --network none --uidmap 0:300000:5000 --gidmap 0:310000:5000 "$BUSYBOX" \
         sh -c 'cat /proc/self/uid_map /proc/self/gid_map | tr -s " "; id -u; stat -c %u:%g /etc/passwd; touch /root/x'
     output_is $' 0 300000 5000\n 0 310000 5000\n0\n0:0'
 }
 
-@test "podman run --uidmap: devices, /proc and /sys are there in a user namespace" {
+@test "podman run --uidmap: devices, /proc and /sys are available in a user namespace" {
     expect 0 podman run --rm --network none --uidmap 0:1:1000 --gidmap 0:1:1000 "$BUSYBOX" sh -c '
         echo x >/dev/null && head -c 2 /dev/zero | wc -c; test -e /proc/self/status && test -d /sys/kernel && tty; :'
     [[ ${lines[0]} == 2 ]]
 }
 
-@test "podman run --userns container:NAME: root of its user namespace, of which files are" {
+@test "podman run --userns container:NAME: root of its user namespace, including files" {
     podman run -d --name one --network none --uidmap 0:1:1000 --gidmap 0:1:1000 "$BUSYBOX" sleep 1000
     local pid
     for pid in "" "--pid=container:one"; do
@@ -86,7 +86,7 @@ ns_of() {
     output_is 7
 }
 
-@test "podman run --userns auto: ranges of one's own" {
+@test "podman run --userns auto: separate ranges of ids" {
     needs_root "needs the ranges of the user 'containers'"
     podman run -d --name one --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null
     podman run -d --name two --network none --userns auto "$BUSYBOX" sleep 1000 >/dev/null

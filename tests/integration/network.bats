@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Networks as Podman makes them: bridge through netavark, slirp4netns, pasta; the runtime only joins the namespace.
+# Networks that Podman creates: bridge through netavark, slirp4netns, pasta. The runtime only joins the namespace.
 
 load ../lib/podman.bash
 
@@ -7,7 +7,7 @@ serve() {
     podman run -d --name server "$@" "$BUSYBOX" sh -c 'mkdir /www; echo served >/www/index.html; exec httpd -f -p 8080 -h /www' >/dev/null
 }
 
-# The server of the host, on loopback.
+# Starts a server on the host's loopback.
 serve_host() {
     mkdir www
     echo "from the host" >www/index.html
@@ -22,7 +22,7 @@ teardown() {
     clean_up
 }
 
-# A client; the wget of a static busybox cannot resolve names.
+# Runs a client, because the wget of a static busybox cannot resolve names.
 readonly FETCH='
 import sys, urllib.request
 print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode(), end="")'
@@ -53,7 +53,7 @@ setup_file() {
     output_is served
 }
 
-@test "podman network create: names are resolved in a network of one's own" {
+@test "podman network create: names are resolved in a separate network" {
     needs_root "netavark needs a network namespace that Podman may configure"
     [[ -x /usr/lib/podman/aardvark-dns || -x /usr/libexec/podman/aardvark-dns ]] || skip "no aardvark-dns"
     podman network create own >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What Podman 5 has and Podman 4 has not, or does otherwise. Skipped where Podman is older: `make check-release` has a
-# newer one. See podman-run(1), podman-kube-play(1), podman-update(1).
+# Features that Podman 5 has and Podman 4 lacks, or implements differently. Skipped with an older Podman; `make
+# check-release` uses a newer one. See podman-run(1), podman-kube-play(1), podman-update(1).
 
 load ../lib/podman.bash
 
@@ -11,7 +11,7 @@ setup_file() {
 setup() {
     local version
     version=$(command podman version --format '{{.Client.Version}}')
-    ((${version%%.*} >= 5)) || skip "Podman $version: proven by make check-release"
+    ((${version%%.*} >= 5)) || skip "Podman $version: tested by make check-release"
     begin_test
 }
 
@@ -41,7 +41,7 @@ setup() {
     output_is $'three\nfive'
 }
 
-@test "podman run --volume idmap: a map of the volume's own" {
+@test "podman run --volume idmap: the volume has its own mapping" {
     needs_root "only root can map the ids of a mount"
     mkdir mapped
     echo given >mapped/file

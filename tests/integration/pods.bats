@@ -15,7 +15,7 @@ setup_file() {
 }
 
 needs_pods() {
-    ((PODS_WORK)) || skip "this Podman denies pods their devices: proven in tests/vm"
+    ((PODS_WORK)) || skip "this Podman denies pods their devices: tested in tests/vm"
 }
 
 @test "podman pod: containers share network, IPC and UTS namespaces" {

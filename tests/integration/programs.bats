@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The program is static, and becomes the dynamic one beside it when a shared library is needed: runtime/base/libraries.h.
+# The program is static, and becomes the dynamic one next to it when it needs a shared library:
+# runtime/base/libraries.h.
 
 load ../lib/bundle.bash
 
@@ -10,7 +11,7 @@ setup() {
     [[ -e $dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
 }
 
-# Runs the runtime, and asserts which other program it becomes: none, or the dynamic one.
+# Runs the runtime, and asserts whether it executes another program: none, or the dynamic one.
 becomes() {
     local wanted=$1 found
     shift
@@ -19,12 +20,12 @@ becomes() {
     [[ $found == "$wanted" ]] || { echo "becomes '$found', not '$wanted'"; return 1; }
 }
 
-# A profile that no other test has: the number tells it apart.
+# A profile that no other test has. The number makes it different.
 set_profile() {
     configure 'seccomp("ALLOW", rule("ERRNO", "getcwd", errnoRet=int(arguments[0])))' "$1"
 }
 
-@test "no shared library is needed in the life of a container" {
+@test "no command of a container's life needs a shared library" {
     make_bundle true
     becomes "" run --bundle bundle box
     make_bundle sleep 1000
@@ -36,14 +37,14 @@ set_profile() {
     becomes "" delete --force box
 }
 
-@test "a profile that is not in the cache is compiled by the dynamic program, which goes on; later none is needed" {
+@test "the dynamic program compiles a profile that is not in the cache, and continues; later starts do not need it" {
     make_bundle true
     set_profile 2001
     becomes "$dynamic" run --bundle bundle box
     becomes "" run --bundle bundle box
 }
 
-@test "the whole command line goes along, and standard input is left to the one that needs it" {
+@test "the whole command line is passed on, and standard input is left to the program that needs it" {
     needs_cgroups
     make_bundle sleep 1000
     start_box
@@ -52,7 +53,7 @@ set_profile() {
     [[ $(grep -c 'read(0, "{}' trace) == 1 ]]
 }
 
-@test "the dynamic program is looked for beside the static one, then in ../libexec; without it the error says so" {
+@test "the dynamic program is searched next to the static one, then in ../libexec; without it the error says so" {
     mkdir -p alone/bin alone/libexec
     cp "$RUNTIME" alone/bin/pysbx-runtime
     expect 1 alone/bin/pysbx-runtime list
@@ -65,7 +66,7 @@ set_profile() {
     expect 0 alone/bin/pysbx-runtime list
 }
 
-@test "a container whose profile cannot be compiled is not made" {
+@test "a container whose profile cannot be compiled is not created" {
     mkdir alone
     cp "$RUNTIME" alone/
     make_bundle true
@@ -76,7 +77,7 @@ set_profile() {
     output_is ""
 }
 
-@test "of the program's code a container's process keeps what its last steps need, and nothing of the file" {
+@test "a container's process keeps only the program's code for its last steps, and nothing of the file" {
     needs_root "looks at the maps of a process that is not dumpable"
     make_bundle sleep 1000
     create_box

@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
-# No mount of a container is a peer of a mount of the host unless the configuration asks for it; see
-# mount_namespaces(7), "Peer groups". The engines-*.bats look at the same of their engines.
+# No mount of a container is a peer of a mount of the host unless the configuration requests it; see
+# mount_namespaces(7), "Peer groups". The engines-*.bats check the same for their engines.
 # slow: starts a container for each option of Podman that mounts something
 
 load ../lib/podman.bash
 load ../lib/peers.bash
 
 MAPPED=(--uidmap 0:100000:65536 --gidmap 0:100000:65536)
-# What the user of a rootless Podman has left of subordinate ids.
+# The subordinate ids that remain for the user of a rootless Podman.
 ! is_rootless || MAPPED=(--uidmap 0:1:1000 --gidmap 0:1:1000)
 
-# Start a container with these options, and check the mounts of its init and of a process of exec.
+# Starts a container with these options, and checks the mounts of its init and of a process of exec.
 check_peers() {
     echo "options: $*"
     start_sleeper --name peers "$@"
@@ -18,7 +18,7 @@ check_peers() {
     podman rm --force --time 0 peers >/dev/null
 }
 
-# The same with the identity of the host, and in a user namespace of its own.
+# The same with the identity of the host, and in a new user namespace.
 check_both() {
     check_peers "$@"
     check_peers "${MAPPED[@]}" "$@"
@@ -35,7 +35,7 @@ teardown() {
     clean_up
 }
 
-@test "podman run in a user namespace: a mount over a device is not on the host" {
+@test "podman run in a user namespace: a mount over a device does not reach the host" {
     local device
     for device in full null tty; do
         expect 0 podman run --rm --network none "${MAPPED[@]}" --cap-add SYS_ADMIN "$BUSYBOX" \
@@ -43,7 +43,7 @@ teardown() {
         output_is 1
         [[ -c /dev/$device ]]
     done
-    # The mounts of the container are gone with it; while it runs is what counts.
+    # The container's mounts disappear with it. Only the time while it runs counts.
     start_sleeper --name attacker "${MAPPED[@]}" --cap-add SYS_ADMIN
     podman exec attacker mount -o bind /etc/passwd /dev/full
     [[ -c /dev/full ]]
@@ -60,7 +60,7 @@ teardown() {
     check_peers --security-opt unmask=ALL
 }
 
-@test "podman run --volume: no peers of the host whatever the options are, except shared" {
+@test "podman run --volume: no peers of the host with any option except shared" {
     setup_dir
     local options
     for options in rw ro z Z U rprivate private rslave slave runbindable unbindable noexec,nosuid nodev exec copy rbind bind; do
@@ -78,7 +78,7 @@ teardown() {
     check_both --mount "type=bind,src=$PWD/dir,dst=/data,bind-nonrecursive,bind-propagation=private"
     check_both --mount type=tmpfs,destination=/small --tmpfs /other
     check_both --mount type=devpts,destination=/pts
-    # Podman gives no mapped user access to the layers of such an image.
+    # Podman gives mapped users no access to the layers of such an image.
     check_peers --mount "type=image,source=$BUSYBOX,destination=/image"
     check_both --device /dev/null:/dev/other
     echo word | podman secret create word - >/dev/null
@@ -99,7 +99,7 @@ teardown() {
     no_peers_but podman exec member cat /proc/self/mountinfo
 }
 
-@test "podman run -v rshared: the volume is a peer of the host, as asked for, and nothing else is" {
+@test "podman run -v rshared: the volume is a peer of the host, as requested, and nothing else is" {
     needs_root "mounts on the host"
     setup_dir
     local option
@@ -111,7 +111,7 @@ teardown() {
     done
 }
 
-@test "podman run in a user namespace: devices that are bound are nosuid and noexec" {
+@test "podman run in a user namespace: bind-mounted devices are nosuid and noexec" {
     local device mounts
     expect 0 podman run --rm --network none "${MAPPED[@]}" --tty --device /dev/null:/dev/other "$BUSYBOX" cat /proc/mounts
     mounts=$output

@@ -8,8 +8,8 @@ TOP=$TESTS/..
 PAGES=$TOP/contrib/docs/pages/reference
 PACKAGE=$TOP/contrib/python/src/pysbx
 
-# Fails if a page lacks one of the words of standard input as code, such as `--bundle DIR`, which has the word --bundle.
-# Fails without words, for then nothing has been compared.
+# Fails if a page lacks one of the words of standard input as code. For example, `--bundle DIR` contains the word
+# --bundle. Fails without words, because then nothing was compared.
 page_names() {
     local page=$PAGES/$1 word bad=0 count=0 code
     code=$(grep -o '`[^`]*`' "$page" | tr -s '`=[]()|, ":' '\n')
@@ -21,7 +21,7 @@ page_names() {
     return "$bad"
 }
 
-# Prints the keys of a JSON object, those of objects in it as "outer.inner".
+# Prints the keys of a JSON object; those of nested objects as "outer.inner".
 keys() {
     python3 -c '
 import json, sys
@@ -66,7 +66,7 @@ for name, value in json.load(open(sys.argv[1])).items():
     done | sort -u | page_names profiles.md
 }
 
-@test "troubleshooting.md: the texts of the table are the runtime's" {
+@test "troubleshooting.md: the error texts of the table are the runtime's" {
     expect 0 python3 - "$TOP" <<'PYTHON'
 import pathlib, re, sys
 top = pathlib.Path(sys.argv[1])
@@ -76,7 +76,8 @@ page = (top / "contrib/docs/pages/how-to/troubleshooting.md").read_text().partit
 compared = 0
 for cell in re.findall(r"^\| (`.*?) \| ", page, re.MULTILINE):
     for text in re.findall(r"`([^`]*)`", cell):
-        # Between the words that only an example has: names in quotes, variables, numbers, what is left out.
+        # Compare only the words that an example shares with the source, without quoted names, variables, numbers and
+        # omissions.
         for part in re.split(r"…|'[^' ]*'|\b[A-Z][A-Z_]*\b|: ", text):
             if len(part.strip()) > 7:
                 compared += 1

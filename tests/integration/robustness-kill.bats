@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
-# Kill a third of the runtimes at a random instant, in a great number of containers: nothing may be left behind.
-# robustness.bats kills the runtime at each of its system calls. TEST_KILLS is the number of containers, TEST_KILLS_SEED
-# repeats the choices of an earlier run; tests/README.md has the command for ten thousand.
+# Kills a third of the runtimes at a random instant, in a great number of containers. Nothing may remain.
+# robustness.bats kills the runtime at each of its system calls. TEST_KILLS is the number of containers, and
+# TEST_KILLS_SEED repeats the choices of an earlier run. tests/README.md has the command for ten thousand.
 # images: python
 # slow: a thousand containers
 
 load ../lib/warm.bash
 
-@test "a third of the runtimes is killed at a random instant: delete --force leaves nothing" {
+@test "a third of the runtimes is killed at a random instant: nothing remains after delete --force" {
     local count=${TEST_KILLS:-1000}
     ! is_rootless || count=$((count / 4))
     use_image python

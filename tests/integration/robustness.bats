@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# What goes wrong around the runtime: it is killed, system calls fail, others do the same thing at the same time,
-# and the container is not what it seems. Whatever happens, nothing is left behind and nobody waits forever.
+# Failures around the runtime: it is killed, system calls fail, other runtimes do the same at the same time, and a
+# container is not in the expected state. In every case nothing remains, and no process waits forever.
 
 load ../lib/bundle.bash
 
-# Makes ./bundle with a program that prints what a container was promised.
+# Makes ./bundle with a program that prints the properties that its configuration promises.
 make_telling_bundle() {
     make_bundle sh -c "id; pwd; hostname; umask; ulimit -n; cat /proc/self/oom_score_adj /proc/mounts /proc/self/cgroup
         grep -E '^(Cap|NoNew|Seccomp:|Groups)' /proc/self/status
@@ -12,7 +12,7 @@ make_telling_bundle() {
     configure 'process["oomScoreAdj"] = 500; seccomp("ALLOW", rule("ERRNO", "getcwd"))'
 }
 
-# Runs a command so many times side by side; prints how often it ended with which status, "3x0 1x1".
+# Runs several copies of a command at the same time. Prints the number of each exit status: "3x0 1x1".
 at_once() {
     local count=$1 number
     shift
@@ -32,12 +32,12 @@ sum_of_runtime() {
     sha256sum "$RUNTIME"
 }
 
-@test "create, killed at any system call: delete --force takes the rest away" {
+@test "create, killed at any system call: delete --force removes the rest" {
     make_telling_bundle
     "$TESTS/lib/faults" kill --each bundle
 }
 
-@test "run, killed at any instant: delete --force takes the rest away" {
+@test "run, killed at any instant: delete --force removes the rest" {
     make_bundle sleep 1000
     python3 - "$RUNTIME" <<'PYTHON'
 import os, signal, subprocess, sys, time
@@ -56,19 +56,19 @@ for step in range(60):
 PYTHON
 }
 
-@test "create, any system call of the runtime fails: one error and nothing left, or all is well" {
+@test "create, any system call of the runtime fails: one error and nothing left, or success" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
     make_telling_bundle
     "$TESTS/lib/faults" error --each bundle
 }
 
-@test "create, any system call of the first process fails: one error and nothing left, or all is well" {
+@test "create, any system call of the first process fails: one error and nothing left, or success" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
     make_telling_bundle
     "$TESTS/lib/faults" error --each --follow bundle
 }
 
-@test "create: no room for the container's state" {
+@test "create: no space for the container's state" {
     needs_root "mounts a file system"
     local pages
     make_telling_bundle
@@ -88,7 +88,7 @@ PYTHON
     done
 }
 
-@test "create, twice at once with one name: exactly one makes it" {
+@test "create, twice at the same time with one name: exactly one succeeds" {
     make_bundle sleep 1000
     local round
     for round in {1..15}; do
@@ -99,7 +99,7 @@ PYTHON
     done
 }
 
-@test "start, twice at once: exactly one starts it" {
+@test "start, twice at the same time: exactly one starts it" {
     make_bundle sh -c 'echo started; sleep 1000'
     local round
     for round in {1..10}; do
@@ -111,7 +111,7 @@ PYTHON
     done
 }
 
-@test "delete, several times at once: exactly one does it, and the poststop hook runs once" {
+@test "delete, several at the same time: exactly one does it, and the poststop hook runs one time" {
     make_bundle true
     configure 'hook("poststop", f"echo gone >>{arguments[0]}")' "$PWD/hooks"
     local round
@@ -124,7 +124,7 @@ PYTHON
     done
 }
 
-@test "delete --force while the container is being made: waits for it" {
+@test "delete --force during create: waits for it" {
     make_bundle sleep 1000
     configure 'hook("createRuntime", "sleep 0.5")'
     runtime create --bundle bundle box </dev/null >out 2>err 3>&- &
@@ -134,7 +134,7 @@ PYTHON
     check_untouched
 }
 
-@test "kill and delete --force at every instant of create: no name is stuck" {
+@test "kill and delete --force at every instant of create: no name remains in use" {
     make_bundle sleep 1000
     local round
     for round in {1..20}; do
@@ -147,7 +147,7 @@ PYTHON
     done
 }
 
-@test "run: fifty at once" {
+@test "run: fifty at the same time" {
     make_bundle sh -c 'echo $$ $(hostname)'
     local number
     local -a runs=()
@@ -160,7 +160,7 @@ PYTHON
     check_untouched
 }
 
-@test "exec while the container is being made does not find the host's root" {
+@test "exec during create does not find the host's root" {
     make_bundle sleep 1000
     touch bundle/rootfs/inside
     configure 'hook("createContainer", f"until [ -e {arguments[0]}/go ]; do sleep 0.05; done")' "$PWD"
@@ -177,7 +177,7 @@ PYTHON
     ((attempts > 0))
 }
 
-@test "exec while the container is being started: says so where only root may enter already" {
+@test "exec during start: says so if only root may enter" {
     make_bundle sleep 1000
     configure 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")'
     runtime run --detach --bundle bundle box </dev/null >out 2>err 3>&- &
@@ -193,13 +193,13 @@ PYTHON
     expect 0 runtime exec box true
 }
 
-@test "exec and the container's end: an exit code or an error, and no waiting" {
+@test "exec and the container's end: an exit code or an error, without waiting" {
     make_bundle sleep 1000
     local round
     for round in {1..25}; do
         start_box
         { sleep "0.00$((round % 10))"; runtime kill box KILL; } 3>&- &
-        # 137: it was in when the container ended.
+        # 137: the process was in the container when that ended.
         expect '@(0|1|137)' timeout 60 "$RUNTIME" exec box true
         [[ $status != 1 || $stderr =~ ^pysbx-runtime:\ [^$'\n']+$ ]]
         wait $!
@@ -207,7 +207,7 @@ PYTHON
     done
 }
 
-# A program whose first thread ends, and another runs on: cgroup.kill does not reach it (Linux 6.18).
+# A program whose first thread ends while another runs on. cgroup.kill does not reach it (Linux 6.18).
 make_bundle_of_second_thread() {
     make_python_bundle python3 -c 'import ctypes, threading, time
 threading.Thread(target=time.sleep, args=(1000,)).start()
@@ -221,7 +221,7 @@ start_second_thread() {
     wait_for grep -q '^State:.Z' "/proc/$(pid_of_box)/status"
 }
 
-@test "a first process whose first thread has ended runs on: it is running, and is killed and deleted as any" {
+@test "a first process whose first thread has ended runs on: it is running, and is killed and deleted as usual" {
     make_bundle_of_second_thread
     local command
     for command in "kill box KILL" "delete --force box"; do
@@ -234,11 +234,11 @@ start_second_thread() {
     done
 }
 
-@test "kill --all: a cgroup that is gone when its processes have ended at last is what was wanted" {
+@test "kill --all: a cgroup that disappears with its last processes is no error" {
     needs_cgroups
     make_bundle_of_second_thread
     start_second_thread
-    # What takes the kernel long, the runtime lists; here it finds none, as where systemd was quicker.
+    # The runtime lists the processes that the kernel kills slowly. It finds none here, as if systemd had been quicker.
     expect 0 strace -q -o trace -P ./cgroup.procs -e inject=openat:error=ENOENT "$RUNTIME" kill --all box KILL
     grep -q 'openat(.*cgroup.procs.*INJECTED' trace
     status_of_box running
@@ -247,27 +247,27 @@ start_second_thread() {
     runtime delete box
 }
 
-@test "exec in a container without a mount namespace: not into the root of whoever has its process' number now" {
-    needs_root "a user cannot do without a mount namespace"
+@test "exec in a container without a mount namespace: never into the root of a process that reuses its process' number" {
+    needs_root "a user needs a mount namespace"
     make_bundle sleep 1000
     configure 'share("mount"); linux["maskedPaths"] = linux["readonlyPaths"] = []'
     start_box
-    # What kill(2) says of a process that has ended since the container was looked up.
+    # kill(2) reports this for a process that has ended since the container was looked up.
     expect 1 strace -f -q -o trace -e inject=pidfd_send_signal:error=ESRCH:when=1 "$RUNTIME" exec box true
     stderr_has "container not running: 'box'"
     grep -q INJECTED trace
     expect 0 runtime exec box true
 }
 
-@test "exec: what the process says cannot be received: the error is the kernel's, and the process has ended" {
+@test "exec: if the message of the process cannot be received, the error is the kernel's, and the process has ended" {
     make_bundle sleep 1000
     start_box
     expect 1 strace -q -o trace -e inject=recvfrom:error=EIO:when=2 "$RUNTIME" exec --pid-file pid box sleep 1000
-    stderr_has "receive from the container's process: " # the reason in the words of whichever C library
+    stderr_has "receive from the container's process: " # the reason in the words of any C library
     [[ $(grep -c recvfrom trace) == 2 && ! -e pid && $(pgrep -cxf 'sleep 1000') == 1 ]]
 }
 
-@test "a container that cannot be planned: no descriptor is closed that was not opened, standard input neither" {
+@test "a container that cannot be planned: only descriptors that were opened are closed, and standard input is not" {
     make_bundle true
     configure 'namespace("ipc", "/nowhere")'
     check_closes() {
@@ -282,7 +282,7 @@ start_second_thread() {
     check_closes warm build --bundle nowhere
 }
 
-@test "start of a container that is paused: an error, at once, and it can be started later" {
+@test "start of a paused container: an immediate error, and it can be started later" {
     needs_cgroups
     make_bundle echo started
     create_box
@@ -295,7 +295,7 @@ start_second_thread() {
     runtime delete --force box
 }
 
-@test "start after the first process was killed: an error, at once" {
+@test "start after the first process was killed: an immediate error" {
     make_bundle sleep 1000
     create_box
     expect 0 runtime kill box KILL
@@ -304,7 +304,7 @@ start_second_thread() {
     stderr_has "it is stopped, not created"
 }
 
-@test "created: the first process has the runtime's name, and nothing of the host is open in it" {
+@test "created: the first process has the runtime's name, and has nothing of the host open" {
     make_bundle ls /proc/self/fd
     local pid
     exec 7</
@@ -313,7 +313,7 @@ start_second_thread() {
     pid=$(pid_of_box)
     [[ $(<"/proc/$pid/comm") == pysbx-runtime ]]
     if is_rootless; then
-        # Nothing but root of the host may look closer.
+        # Only root of the host may inspect more.
         [[ ! -r /proc/$pid/exe && ! -x /proc/$pid/cwd ]]
     else
         [[ $(readlink "/proc/$pid/exe") == "/memfd:pysbx-init (deleted)" ]]
@@ -347,7 +347,7 @@ start_second_thread() {
     done
 }
 
-@test "the runtime's binary is out of the container's reach (CVE-2019-5736)" {
+@test "the runtime's binary is not accessible in the container (CVE-2019-5736)" {
     local before program
     before=$(sum_of_runtime)
     make_bundle sh -c '
@@ -375,7 +375,7 @@ start_second_thread() {
     [[ $(sum_of_runtime) == "$before" ]]
 }
 
-@test "create: a cgroup that another container lives in is refused, and that container goes on" {
+@test "create: a cgroup that another container uses is refused, and that container runs on" {
     needs_cgroups
     make_bundle sleep 1000
     configure 'linux["cgroupsPath"] = "/shared"'
@@ -386,7 +386,7 @@ start_second_thread() {
     runtime delete --force box
 }
 
-@test "a caller that ignores SIGCHLD: exit codes and hooks all the same" {
+@test "a caller that ignores SIGCHLD: exit codes and hooks work nevertheless" {
     make_bundle sh -c 'exit 7'
     configure 'hook("createRuntime", "true")'
     expect 7 timeout 60 python3 -c 'import os, signal, sys
@@ -404,7 +404,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$RUNTIME" run --bundle bundle box
     [[ $status == 5 ]]
 }
 
-@test "annotations: whatever they hold comes back" {
+@test "annotations: any value is returned unchanged" {
     make_bundle sleep 1000
     configure 'config["annotations"] = {"a": "b\nannotation c\nvalue d\\n\\", "x\ny z": "", "long": "x" * 3000000}'
     create_box
@@ -414,13 +414,13 @@ assert got == want'
     runtime delete --force box
 }
 
-@test "a hook that does not read its standard input is not waited for" {
+@test "a hook that does not read its standard input does not block" {
     make_bundle true
     configure 'config["annotations"] = {"long": "x" * 3000000}; hook("createRuntime", "exec <&-")'
     expect 0 timeout 60 "$RUNTIME" run --bundle bundle box
 }
 
-@test "state root: is made with what is above it, for its owner alone, however long its path" {
+@test "state root: is created with its parents, for its owner only, with a path of any length" {
     make_bundle true
     local long
     long=$PWD/$(printf 'directory/%.0s' {1..30})state

@@ -9,7 +9,7 @@ load ../lib/podman.bash
     [[ $stderr == err ]]
 }
 
-@test "podman run -i: standard input reaches the container to its end" {
+@test "podman run -i: standard input reaches the container up to its end" {
     head -c 1000000 /dev/zero >input
     expect 0 podman run --rm -i --network none "$BUSYBOX" wc -c <input
     output_is 1000000
@@ -28,7 +28,7 @@ load ../lib/podman.bash
 }
 
 @test "podman run: death by signal N is exit code 128+N" {
-    # Process 1 of a process namespace ignores what it does not handle: the signal comes from outside.
+    # Process 1 of a pid namespace ignores signals without a handler, so the signal comes from outside.
     expect 137 podman run --rm --network none --pid host "$BUSYBOX" sh -c 'kill -KILL $$'
     expect 143 podman run --rm --network none --pid host "$BUSYBOX" sh -c 'kill -TERM $$'
 }
@@ -55,7 +55,7 @@ load ../lib/podman.bash
     output_is "one two"
 }
 
-@test "podman run: /proc, /dev, /sys and their usual links are there" {
+@test "podman run: /proc, /dev, /sys and their usual links exist" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c '
         for device in null zero full random urandom tty; do test -c /dev/$device || echo no $device; done
         for link in fd stdin stdout stderr ptmx; do test -L /dev/$link || echo no link $link; done
@@ -82,7 +82,7 @@ load ../lib/podman.bash
     wait_for command_line_is "$(<pid)" "sleep 1000"
 }
 
-@test "podman run: an environment of one megabyte arrives whole" {
+@test "podman run: an environment of one megabyte arrives completely" {
     local -a options=()
     for i in {1..100}; do options+=(-e "BIG$i=$(printf '%010000d' "$i")"); done
     expect 0 podman run --rm --network none "${options[@]}" "$BUSYBOX" sh -c 'env | grep ^BIG | wc -c'
@@ -108,7 +108,7 @@ load ../lib/podman.bash
     output_is 0077
 }
 
-@test "podman create, init, start, wait: each step does its part alone" {
+@test "podman create, init, start, wait: each step does only its part" {
     expect 0 podman create --name steps --network none "$BUSYBOX" sh -c 'echo ran; exit 7'
     state_is steps created
     expect 0 podman init steps

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Capabilities, seccomp, no-new-privileges, masked paths, limits, sysctls: what a container may not do.
+# Capabilities, seccomp, no-new-privileges, masked paths, limits, sysctls: restrictions of a container.
 
 load ../lib/podman.bash
 
@@ -10,7 +10,7 @@ status_of() {
     expect 0 podman run --rm --network none "$@" "$BUSYBOX" sh -c "grep ^$field: /proc/self/status | cut -f 2"
 }
 
-@test "podman run --cap-drop, --cap-add: exactly those" {
+@test "podman run --cap-drop, --cap-add: exactly those capabilities" {
     for set in CapInh CapAmb; do
         status_of $set --cap-drop ALL
         output_is 0000000000000000

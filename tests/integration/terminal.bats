@@ -11,12 +11,12 @@ PTY=$TESTS/lib/pty
     output_has ok
 }
 
-@test "podman run -t: works without a terminal of one's own" {
+@test "podman run -t: works if the caller has no terminal" {
     expect 0 podman run -t --rm --network none "$BUSYBOX" tty
     output_has /dev/pts/0
 }
 
-@test "podman run -it: what is typed is read, and the exit code returned" {
+@test "podman run -it: typed input is read, and the exit code returned" {
     expect 7 "$PTY" --expect '/ # ' --send 'echo $((40+2)); exit 7\n' -- podman run -it --rm --network none "$BUSYBOX"
     output_has 42
 }
@@ -32,7 +32,7 @@ PTY=$TESTS/lib/pty
     output_has "got line"
 }
 
-@test "podman run -it: the terminal has the size of the user's, and follows it" {
+@test "podman run -it: the terminal has the size of the user's, and follows its changes" {
     expect 0 "$PTY" --size 33x99 --expect '33 99' --resize 44x111 --expect '44 111' --send '\x03' -- \
         podman run -it --rm --network none "$BUSYBOX" sh -c 'trap "exit 0" INT; while :; do stty size; sleep 0.1; done'
 }
@@ -48,9 +48,9 @@ PTY=$TESTS/lib/pty
     output_has "through the console"
 }
 
-@test "podman exec -it: a terminal of its own in a running container" {
+@test "podman exec -it: a new terminal in a running container" {
     start_sleeper --name sleeper
-    # Podman sets the size when the process has started.
+    # Podman sets the size after the process has started.
     expect 3 "$PTY" --size 20x60 --expect '/ # ' --send 'tty; while stty size | grep "^0 0"; do sleep 0.1; done; stty size; exit 3\n' -- \
         podman exec -it sleeper sh
     output_has /dev/pts/0

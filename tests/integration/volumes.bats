@@ -16,14 +16,14 @@ setup_dir() {
     [[ $(<dir/new) == new ]]
 }
 
-@test "podman run -v ro: nothing can be written" {
+@test "podman run -v ro: is read-only" {
     setup_dir
     expect 1 podman run --rm --network none -v "$PWD/dir:/data:ro" "$BUSYBOX" touch /data/new
     stderr_has "read-only file system"
     [[ ! -e dir/new ]]
 }
 
-@test "podman run -v: a single file, and destinations that the image lacks" {
+@test "podman run -v: a single file, and destinations that are missing in the image" {
     setup_dir
     expect 0 podman run --rm --network none -v "$PWD/dir/file:/not/there/before:ro" "$BUSYBOX" cat /not/there/before
     output_is host
@@ -38,7 +38,7 @@ setup_dir() {
         sh -c 'grep " /data " /proc/mounts | grep -cw ro'
 }
 
-@test "podman run -v: sub-mounts of the host come along unless bind-nonrecursive" {
+@test "podman run -v: includes sub-mounts of the host, without bind-nonrecursive" {
     needs_root "mounts on the host"
     setup_dir
     mkdir dir/sub
@@ -51,7 +51,7 @@ setup_dir() {
     umount dir/sub
 }
 
-@test "podman run -v private: a later mount of the host is not seen" {
+@test "podman run -v private: a later mount of the host does not propagate" {
     needs_root "mounts on the host"
     setup_dir
     mkdir dir/sub
@@ -61,7 +61,7 @@ setup_dir() {
     umount dir/sub
 }
 
-@test "podman run -v slave: mounts of the host are seen, those of the container stay its own" {
+@test "podman run -v slave: mounts of the host propagate, those of the container do not" {
     needs_root "mounts on the host"
     setup_dir
     mkdir dir/sub dir/own
@@ -75,7 +75,7 @@ setup_dir() {
     expect 1 podman exec sleeper grep -q ' /data/sub ' /proc/mounts
 }
 
-@test "podman run -v shared: mounts go both ways" {
+@test "podman run -v shared: mounts propagate both ways" {
     needs_root "mounts on the host"
     setup_dir
     mkdir dir/sub
@@ -93,7 +93,7 @@ setup_dir() {
     [[ $(<dir/file) == host && ! -e dir/new ]]
 }
 
-@test "podman run -v U: the directory becomes the user's" {
+@test "podman run -v U: the user becomes the directory's owner" {
     setup_dir
     expect 0 podman run --rm --network none -u user -v "$PWD/dir:/data:U" "$BUSYBOX" stat -c %u /data/file
     output_is 1000
@@ -101,7 +101,7 @@ setup_dir() {
     is_rootless || [[ $(stat -c %u dir/file) == 1000 ]]
 }
 
-@test "podman run -v idmap: the owner is translated by the mount, not on the disk" {
+@test "podman run -v idmap: the mount translates the owner, and the disk does not change" {
     needs_root "idmapped mounts need privilege over the file system"
     setup_dir
     expect 0 podman run --rm --network none --uidmap 0:200000:1000 --gidmap 0:200000:1000 -v "$PWD/dir:/data:idmap" \

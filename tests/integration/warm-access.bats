@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Whatever way an import looks at its surroundings, a snapshot with what it saw is for containers that look the same
-# there: contrib/docs/pages/explanation/snapshots.md, "When a snapshot is used". The rows are in tests/warm/accesses.py.
+# An import can inspect its surroundings in many ways. Every way restricts the snapshot to containers whose surroundings
+# look the same: contrib/docs/pages/explanation/snapshots.md, "When a snapshot is used". The rows are in
+# tests/warm/accesses.py.
 # images: python
 # slow: some two hundred snapshots
 # once: imports are observed in the same way in both modes
@@ -8,11 +9,11 @@
 load ../lib/warm.bash
 
 setup_file() {
-    # An import that waits for standard input is waited for.
+    # The runtime waits for an import that reads standard input.
     configure_warm '{"secondRun": false, "retryAfter": 0, "template": {"timeout": 5}}'
 }
 
-# Runs a group of rows; with -v, tests/run shows which were warm.
+# Runs a group of rows. With -v, tests/run shows the warm ones.
 look() {
     use_image python
     "$TESTS/warm/access.py" bundle "$1" "${TEST_ACCESS:-}" >&3
@@ -22,11 +23,11 @@ look() {
     look variables
 }
 
-@test "access: files, directories, links, and what is made of them" {
+@test "access: files, directories, links, and data derived from them" {
     look files
 }
 
-@test "access: files that have changed meanwhile, and whose status does not tell" {
+@test "access: files that change in the meantime although their status does not show it" {
     look "changed files"
 }
 

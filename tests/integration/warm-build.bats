@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Making a snapshot: once, by whoever comes first; whatever goes wrong meanwhile, the program runs and nothing is left.
+# Building a snapshot: the first runtime does it, and only once. After any failure the program still runs, and nothing
+# remains.
 # images: python
 
 load ../lib/warm.bash
@@ -18,8 +19,8 @@ teardown() {
     clean_up
 }
 
-# Starts ./bundle's program N times at once under names of their own; prints "COUNTxSTATUS" of each status. What they say
-# goes to output.* and error.*.
+# Starts ./bundle's program N times at the same time under different names. Prints "COUNTxSTATUS" for each status. The
+# output goes to output.* and error.*.
 at_once() {
     local count=$1 number
     for ((number = 0; number < count; number++)); do
@@ -31,12 +32,12 @@ at_once() {
     rm status.*
 }
 
-# The number of snapshots, and of anything else but locks and notes that looks like the beginning of one.
+# Print the number of snapshots, and of other files except locks and notes, which would be unfinished snapshots.
 snapshots() {
     runtime warm list --quiet | wc -l
 }
 
-@test "first use makes the snapshot, later uses take it" {
+@test "first use builds the snapshot, later uses restore it" {
     program require 'import time; print("ran")'
     expect 0 run_box
     output_is ran
@@ -48,14 +49,14 @@ snapshots() {
     [[ $(stat -c '%i' "$(warm_store)"/* | sort | head -n 1) == "$(cut -d ' ' -f 1 <<<"$made" | sort | head -n 1)" ]]
 }
 
-@test "ten at once: one builds, all run, there is one snapshot" {
+@test "ten at the same time: one builds, all run, there is one snapshot" {
     program require 'print("ran")'
     [[ $(at_once 10) == 10x0 ]] || { cat error.* && return 1; }
     [[ $(cat output.*) == "$(printf 'ran\n%.0s' {1..10})" ]]
     [[ $(snapshots) == 1 ]]
 }
 
-@test "waitForBuild false: those who come meanwhile start cold" {
+@test "waitForBuild false: containers that start during the build are cold" {
     configure_warm '{"waitForBuild": false, "retryAfter": 0}'
     program auto 'print("ran")'
     [[ $(at_once 5) == 5x0 ]] || { cat error.* && return 1; }
@@ -65,12 +66,12 @@ snapshots() {
     [[ $(snapshots) == 1 ]]
 }
 
-@test "killed while it builds: nothing of it stays, and the next one builds" {
+@test "killed during the build: nothing of it remains, and the next runtime builds" {
     program require 'print("ran")'
     local after
     for after in 0.01 0.03 0.06 0.1 0.2 0.3 0.35 0.4 0.45 0.5; do
         timeout --signal KILL "$after" "$RUNTIME" run --bundle bundle killed </dev/null >/dev/null 2>&1 || true
-        # The template dies with its builder, at once.
+        # The builder process dies immediately with the runtime that started it.
         wait_for sh -c '! pgrep -f "[p]ysbx-agent" >/dev/null'
         expect 0 runtime delete --force killed
     done
@@ -81,7 +82,7 @@ snapshots() {
     [[ -z $(find "$(warm_store)" -name '*.tmp*') ]]
 }
 
-@test "no room for the snapshot: cold, with the reason, and no half file" {
+@test "no space for the snapshot: cold, with the reason, and no partial file" {
     needs_root "mounts a file system"
     mkdir -p "$(warm_store)"
     chmod 0700 "$(warm_store)"
@@ -101,7 +102,7 @@ snapshots() {
     done
 }
 
-@test "a store that is not the user's own, or open to others, is not used" {
+@test "a store of another owner, or open to others, is not used" {
     mkdir -p "$(warm_store)"
     chmod 0777 "$(warm_store)"
     program require 'print("ran")'
@@ -113,14 +114,14 @@ snapshots() {
     chmod 0700 "$(warm_store)"
 }
 
-@test "the store is the user's alone, and its files are written once" {
+@test "the store is private to the user, and its files are written only once" {
     program require 'print("ran")'
     expect 0 run_box
     [[ $(stat -c '%a %u' "$(warm_store)") == "700 $(id -u)" ]]
     [[ -z $(find "$(warm_store)" -type f -perm /077 -not -name 'agent-*') ]]
 }
 
-@test "a damaged snapshot: cold, then made again" {
+@test "a damaged snapshot: cold, then built again" {
     program require 'print("ran")'
     expect 0 run_box
     local file size offset
@@ -130,7 +131,7 @@ snapshots() {
         chmod 0600 "$file"
         [[ $offset == 0 ]] && truncate -s 5000 "$file" || printf 'damage' | dd of="$file" bs=1 seek="$offset" conv=notrunc status=none
         chmod 0400 "$file"
-        if ((offset < size / 2)); then # beyond, `warm verify` finds it
+        if ((offset < size / 2)); then # beyond the checked part, `warm verify` finds it
             program auto 'print("ran")'
             expect 0 run_box
             output_is ran
@@ -156,11 +157,11 @@ snapshots() {
     output_is ran
 }
 
-@test "an import that never ends, exits, or dies: named with its end, and no template stays" {
+@test "an import that never ends, exits, or crashes: named with its end, and no builder remains" {
     local reason body
     preload json,slow
     while IFS='|' read -r reason body; do
-        # Nobody waits for what never ends; a slow machine has time for all else.
+        # The test ends the imports that never end. A slow machine has enough time for everything else.
         configure_warm '{"retryAfter": 0, "template": {"timeout": '"$([[ $reason == *"not finished"* ]] && echo 5 || echo 60)"'}}'
         module slow.py <<<"$body"
         program require 'print("ran")'
@@ -182,7 +183,7 @@ IMPORTS
     stderr_has "run.pysbx.warm=require: start of the interpreter: the interpreter ended with exit code 1"
 }
 
-@test "an import can write nothing and reach nobody while the snapshot is made" {
+@test "an import can write nothing and reach no network while the snapshot is built" {
     module slow.py <<<'import os, socket
 for path in ("/written", "/modules/written", "/usr/written"):
     try:
@@ -197,11 +198,11 @@ if names != ["lo"]: os._exit(8)'
     program auto 'print("ran")'
     expect 0 runtime --debug run --bundle bundle box
     output_is ran
-    stderr_has "the imports reach for the network" # and have seen nothing but "lo" there
+    stderr_has "the imports reach for the network" # and have seen only "lo" there
     [[ ! -e modules/written && ! -e root/written ]]
 }
 
-@test "what could not be made is not tried again before retryAfter" {
+@test "a snapshot that could not be built is not tried again before retryAfter" {
     configure_warm '{"retryAfter": 1000}'
     module slow.py <<<'raise ValueError("not today")'
     program auto 'print("ran")'
@@ -215,7 +216,7 @@ if names != ["lo"]: os._exit(8)'
     [[ $(stat -c '%n %i %y' "$(warm_store)"/*) == "$made" ]]
 }
 
-@test "rotation: after so many uses, and at such an age, the snapshot is made anew" {
+@test "rotation: the snapshot is rebuilt after a number of uses, and at an age" {
     local first
     program require 'print(hash("the seed of this snapshot"))'
     configure_warm '{"retryAfter": 0, "maxUses": 2}'
@@ -227,7 +228,7 @@ if names != ["lo"]: os._exit(8)'
     [[ $output != "$first" ]]
     configure_warm '{"retryAfter": 0, "maxAge": 1}'
     first=$output
-    sleep 2.1 # becomes older, in whole seconds
+    sleep 2.1 # ages are whole seconds
     expect 0 run_box
     [[ $output != "$first" ]]
 }
@@ -243,7 +244,7 @@ if names != ["lo"]: os._exit(8)'
     output_is ran
 }
 
-@test "the store keeps to its size, and the least recently used goes" {
+@test "the store keeps to its size, and removes the least recently used snapshot" {
     local name
     configure_warm '{"retryAfter": 0, "maxSize": 20000000}'
     for name in json decimal csv argparse email; do
@@ -255,16 +256,16 @@ if names != ["lo"]: os._exit(8)'
     [[ $(snapshots) -ge 1 && $(snapshots) -lt 5 ]]
 }
 
-# Is process_madvise(2) called for many pages?
+# Tests whether process_madvise(2) is called for many pages.
 prefetches() {
     rm -f trace.*
-    # A file for each process: in a common one a line is broken in two when another says something.
+    # One file for each process: in a common file, a message of another process splits a line.
     strace -ff -o trace -e trace=process_madvise "$RUNTIME" run --bundle bundle box </dev/null >out
     [[ $(<out) == ran ]]
     cat trace.* | grep -E 'process_madvise\(.*MADV_POPULATE_WRITE.*\) = [0-9]{6,}'
 }
 
-@test "prefetch: the pages that every process writes to are known" {
+@test "prefetch: the snapshot records the pages that every process writes to" {
     preload json
     program require 'print("ran")'
     expect 0 run_box
@@ -272,7 +273,7 @@ prefetches() {
     output_holds '50 < it["prefetchedPages"] < 4096'
 }
 
-@test "prefetch: they are copied at once, unless warm.json says no" {
+@test "prefetch: they are copied eagerly, unless warm.json disables it" {
     is_rootless && skip "newuidmap has no privilege under strace"
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15))' ||
         skip "before Linux 6.15 a process cannot ask for it"
@@ -282,12 +283,12 @@ prefetches() {
     prefetches
     configure_warm '{"retryAfter": 0, "prefetch": false}'
     if prefetches; then
-        echo "they are copied all the same"
+        echo "they are copied nevertheless"
         return 1
     fi
 }
 
-# Runs the program under strace, which then says in what order things happened.
+# Runs the program under strace, which records the order of calls.
 traced() {
     is_rootless && skip "newuidmap has no privilege under strace"
     preload json
@@ -302,7 +303,7 @@ calls_of() {
     awk -v who="$1" 'NR == 1 { runtime = $1 } ($1 == runtime) == (who == "runtime")' trace
 }
 
-# Prints which files of the standard library the runtime or the container has looked at, sorted.
+# Prints the files of the standard library that the runtime or the container has checked, sorted.
 files_of() {
     calls_of "$1" | sed -nE 's/.*newfstatat\([0-9]+<.*(\/lib\/python3[^>]*)>, "([^"]+\.pyc?)".*/\1\/\2/p' | sort
 }
@@ -312,7 +313,7 @@ numbers_of() {
     calls_of container | grep -nE "$1" | cut -d : -f 1
 }
 
-@test "time: the snapshot is mapped while the runtime makes the network, and before the container is ready" {
+@test "time: the snapshot is mapped while the runtime creates the network, and before the container is ready" {
     traced -e trace=mmap,process_madvise,setns,sendto
     local -a network ready snapshot files copied
     mapfile -t network < <(numbers_of 'setns\(.*CLONE_NEWNET')
@@ -325,7 +326,7 @@ numbers_of() {
     ((files[-1] > network[0] && files[-1] < ready[0]))
 }
 
-@test "time: with a memory policy no page is copied before it is set, for it says on which node they are to lie" {
+@test "time: with a memory policy no page is copied before it is set, because the policy selects their node" {
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND", "nodes": "0"}'
     traced -e trace=mmap,process_madvise,set_mempolicy
     local -a policy snapshot copied
@@ -336,23 +337,23 @@ numbers_of() {
     ((copied[0] > policy[0]))
 }
 
-@test "time: runtime and container share the look at the files, and look at none twice" {
-    traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000 # so long takes a turn
+@test "time: runtime and container share the check of the files, and check none twice" {
+    traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000 # duration of a work unit
     files_of container >all
     grep -q /json/decoder.py all
-    [[ -z $(files_of runtime) ]] # for what is mounted beneath the source of /modules the container alone sees
+    [[ -z $(files_of runtime) ]] # only the container sees mounts beneath the source of /modules
     diff <(uniq all) all
 
     mkdir shm
     configure 'config["mounts"][-1]["options"] = ["rbind"]
-mount("/dev/shm", arguments[0])' "$PWD/shm" # as Podman does
+mount("/dev/shm", arguments[0])' "$PWD/shm" # like Podman
     traced -e trace=newfstatat,sched_yield -e inject=sched_yield:delay_enter=10000
     files_of runtime | grep .
     files_of container | grep .
     diff <({ files_of runtime; files_of container; } | sort) all
 }
 
-@test "imports that change the process, and not its memory alone: no snapshot, with what they change" {
+@test "imports that change more of the process than its memory: no snapshot, with the change" {
     local -A changes=(
         [Umask]='os.umask(0o077)' [Cwd]='os.chdir("/usr")' [Nice]='os.nice(3)'
         ['Max open files']='resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))'
@@ -360,7 +361,7 @@ mount("/dev/shm", arguments[0])' "$PWD/shm" # as Podman does
         [Name]='ctypes.CDLL(None).prctl(15, b"other", 0, 0, 0)' [NoNewPrivs]='ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)'
     )
     local change
-    is_rootless || changes[Uid]='os.setuid(65534)' # a user has no other
+    is_rootless || changes[Uid]='os.setuid(65534)' # a user has only one
     configure 'process["noNewPrivileges"] = False; capabilities("CAP_SETUID")
 process["user"] = {"uid": 0, "gid": 0}'
     for change in "${!changes[@]}"; do
@@ -370,8 +371,8 @@ process["user"] = {"uid": 0, "gid": 0}'
     done
 }
 
-# Asserts that the secret is read with more rights, and, when there is a snapshot of that, not with less: changes of
-# the configuration.
+# Asserts that the program reads the secret with more rights, which makes a snapshot, and then not with less. MORE and
+# LESS are changes of the configuration.
 is_read_by_those_with() {
     local more=$1 less=$2 say='import secret; print(secret.text)'
     rm -rf "$(warm_store)"
@@ -406,7 +407,7 @@ EOF
     is_read_by_those_with pass 'user_namespace((0, 100000, 65536))'
 }
 
-@test "what is mounted beneath a volume is read-only for imports, and mounts of other kinds are" {
+@test "mounts beneath a volume are read-only for imports, and mounts of other kinds are omitted" {
     needs_root "mounts file systems"
     mkdir -p volume/beneath lower upper work
     mount -t tmpfs beneath volume/beneath
@@ -427,7 +428,7 @@ mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option
     [[ ! -e upper/written ]]
 }
 
-@test "a kernel file system mounted beneath a volume that no import looks at: neither is part of the template" {
+@test "a kernel file system mounted beneath a volume that no import uses is not part of the builder" {
     own_root python
     mkdir -p system/proc
     configure 'mount("/system", arguments[0], "bind"); mount("/system/proc", "proc", kind="proc")' "$PWD/system"
@@ -436,13 +437,13 @@ mount("/union", "overlay", *[f"{option}={arguments[0]}/{option[:-3]}" for option
     [[ -d root/system && ! -e root/system/proc ]] # no mount target in the image
 }
 
-@test "limits that a cold start would not notice are none for a warm one" {
+@test "a warm start ignores limits that a cold start would not reach" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit"
     local limits
     preload json
     configure 'process["rlimits"] = [{"type": "RLIMIT_STACK", "soft": 2**64 - 1, "hard": 2**64 - 1}]'
     expect 0 warm -c 'print("ran")'
-    # The stack's mapping would be eight gigabytes; and what is written to memory counts as a file.
+    # The stack's mapping would have eight gigabytes, and snapshot memory counts as a file.
     for limits in AS:$((1 << 32)) FSIZE:0; do
         configure 'process["rlimits"][1:] = [{"type": "RLIMIT_" + arguments[0], "soft": int(arguments[1]), "hard": int(arguments[1])}]
 share("pid")' "${limits%:*}" "${limits#*:}"
@@ -453,7 +454,7 @@ share("pid")' "${limits%:*}" "${limits#*:}"
     done
 }
 
-@test "maxSize: no template writes more than that, however often it maps its memory" {
+@test "maxSize: no builder writes more than that, however often it maps its memory" {
     configure_warm '{"secondRun": false, "retryAfter": 0, "maxSize": 30000000}'
     module repeated.py <<'EOF'
 import ctypes, os
@@ -470,7 +471,7 @@ EOF
     [[ $(snapshots) -eq 0 ]]
 }
 
-@test "a template's report takes no more memory than it is long" {
+@test "a builder's report takes no more memory than its length" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit"
     module reporting.py <<'EOF'
 import os
@@ -487,9 +488,9 @@ EOF
     )
 }
 
-@test "a report by or about a process that is none of the template's: no snapshot, and it is not looked at" {
-    # Who has written is the kernel's word. A process in a further pid namespace is the nearest to a foreign one that
-    # imports can let speak, or name: what has CAP_SYS_ADMIN may give another number than its own (unix(7)).
+@test "a report by or about a foreign process: no snapshot, and the process is not inspected" {
+    # The kernel names the sender. Imports cannot make a truly foreign process send or name one; the closest is a
+    # process in a nested pid namespace. With CAP_SYS_ADMIN a sender may give a number other than its own (unix(7)).
     local speaker
     configure 'capabilities("CAP_SYS_ADMIN")'
     for speaker in child parent; do
@@ -512,7 +513,7 @@ EOF
     done
 }
 
-@test "the agent's file was lost in a crash: it is written anew" {
+@test "the agent's file was lost in a crash: it is written again" {
     preload json
     expect 0 warm -c pass
     local file
@@ -523,7 +524,7 @@ EOF
     expect 0 warm -c pass
 }
 
-@test "a container may be called as the template of another once was" {
+@test "a container may have the name that the builder of another once had" {
     program off 'import time; time.sleep(60)'
     runtime run --detach --bundle bundle box.template </dev/null >out 2>err
     preload json
@@ -534,11 +535,11 @@ EOF
     runtime delete --force box.template
 }
 
-@test "an id may be as long as the name of a file: there is a snapshot all the same" {
+@test "an id may be as long as a file name allows: there is a snapshot nevertheless" {
     local long id
     long=$(printf 'x%.0s' {1..254})
     program require 'print("ran")'
-    # The longest, and those beside the lengths from which on the template's name is cut.
+    # The longest id, and those near the lengths at which the runtime cuts the builder's name.
     for id in "${long}a" "${long:0:234}" "${long:0:235}" "${long:0:246}" "${long:0:247}"; do
         rm -rf "$(warm_store)"
         expect 0 runtime run --bundle bundle "$id" </dev/null
@@ -547,7 +548,7 @@ EOF
     done
 }
 
-@test "delete: of two ids that begin alike, it takes away the template of the one that is named" {
+@test "delete: of two ids with a common prefix, only the builder of the named one is removed" {
     local long template
     long=$(printf 'x%.0s' {1..254})
     module slow.py <<<'import time; time.sleep(1000)'
@@ -561,7 +562,7 @@ EOF
     wait_for test ! -e "$template"
 }
 
-@test "cgroupsPath may end in a slash: the template's cgroup is not within the container's" {
+@test "cgroupsPath may end in a slash: the builder's cgroup is not within the container's" {
     needs_root "makes cgroups"
     configure 'linux["cgroupsPath"] = "/box/"'
     program off 'print("ran")'

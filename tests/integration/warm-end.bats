@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The end of a restored interpreter: what a program sees of it is what it sees cold, and what nobody sees is left out.
+# The end of a restored interpreter: its visible effects are those of a cold one, and the rest is skipped.
 # images: python pandas pandas-bullseye pandas-trixie pandas-forky
 # once: an interpreter ends in the same way in both modes
 
@@ -10,7 +10,7 @@ setup() {
     use_image python
 }
 
-@test "atexit, excepthook, finalisation: order and words" {
+@test "atexit, excepthook, finalization: order and output" {
     same -c 'import atexit, sys, threading, weakref
 atexit.register(print, "first registered"); atexit.register(print, "last registered")
 sys.excepthook = lambda *a: print("hook", a[0].__name__)
@@ -40,19 +40,19 @@ next(generator)'
     same -c 'import final; final.kept.append(final.Loud("of the program")); own = final.Loud("own"); print("ran")'
 }
 
-# Prints how many page faults a preloaded module's container has that ends; the module has much to give back, against
-# which those of the runtime count little, with sanitizers too.
+# Prints the number of page faults of a container with a preloaded module that ends. The module has so much memory to
+# free that the runtime's own faults matter little, with sanitizers too.
 faults_of_end_with() {
     module "ends_$1.py" <<<"things = [[number] for number in range(300000)]
 $2"
     preload "ends_$1"
-    warm -c pass # makes the snapshot
+    warm -c pass # builds the snapshot
     python3 -c 'import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt)' "$RUNTIME" run --bundle bundle box
 }
 
-# Things with a finalizer that only gives memory back do not make the process give back all that the snapshot holds.
+# An object whose finalizer only frees memory does not make the process free all memory of the snapshot.
 spares_the_end() {
     use_image "$1"
     local name most faults
@@ -60,7 +60,7 @@ spares_the_end() {
         [memory]='import io; kept = io.BytesIO(b"text")' # pandas
         [closed]='kept = open(__file__); kept.close()'   # nltk
     )
-    # requests, scipy; before 3.11 it cannot be told.
+    # requests, scipy; before 3.11 this is not detectable.
     if cold -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         holders[generator]='def numbers(): yield 1; yield 2
 kept = numbers(); next(kept)'
@@ -75,29 +75,29 @@ kept = Acts()')
         echo "$name: $faults faults of $most"
         ((faults * 2 < most))
     done
-    # nanobind (duckdb) counts what is left at the end of the process, and complains.
+    # nanobind (duckdb) counts its objects at the end of the process, and reports leaks.
     faults=$(faults_of_end_with nanobind 'class nb_type(type): __module__ = "nanobind"
 class Bound(metaclass=nb_type): pass')
     ((faults * 2 > most))
 }
 
-@test "the end spares what the snapshot holds, whatever the imports left that has a finalizer which does nothing" {
+@test "the end skips the snapshot's objects, even if imports left finalizers without effect; this distribution" {
     spares_the_end python
 }
 
-@test "… of another Python" {
+@test "the end skips the snapshot's objects, even if imports left finalizers without effect; another Python" {
     spares_the_end pandas-trixie
 }
 
-@test "… of the oldest one" {
+@test "the end skips the snapshot's objects, even if imports left finalizers without effect; the oldest Python" {
     spares_the_end pandas-bullseye
 }
 
-@test "… of the newest one" {
+@test "the end skips the snapshot's objects, even if imports left finalizers without effect; the newest Python" {
     spares_the_end pandas-forky
 }
 
-@test "what imports left does something at its end after all: a file that is opened again, a process" {
+@test "an object of the imports does have an effect at the end: a reopened file, a process" {
     module held.py <<<'import multiprocessing.resource_tracker as tracker
 file = open(__file__); file.close()'
     preload held
@@ -107,18 +107,18 @@ file = __import__("held").file; file.__init__(sys.stdout.buffer); file.write("st
     same -c '__import__("held").tracker.ensure_running(); print("ran")'
     module memory.py <<<'import io
 stream = io.BytesIO()
-stream.itself = stream # what ends by its count of references is not asked to close'
+stream.itself = stream # the count of references alone does not call close'
     preload memory
     same -c 'import os; __import__("memory").stream.close = lambda write=os.write: write(1, b"closed")'
     output_is closed
-    # What is asked whether it is closed may raise anything.
+    # The question whether a stream is closed may raise any exception.
     same -c 'import io
 class Half:
     readable = writable = seekable = lambda self: False
 stream = io.TextIOWrapper(Half()); print("ran")'
 }
 
-# A module of many classes and interned strings, and a library, /modules/lib.so: what its functions write is its own.
+# Makes a module with many classes and interned strings, and a library, /modules/lib.so, whose functions write directly.
 make_ending() {
     module ending.py <<<'import sys
 kept = [sys.intern("name %d" % number) for number in range(40000)]
@@ -129,7 +129,7 @@ static void say(const char *text, int size) { (void)!write(2, text, size); }
 void registered(void) { say("registered\n", 11); }
 __attribute__((destructor)) static void destroyed(void) { say("destroyed\n", 10); }
 END
-    preload ending,json,traceback # which prints what is raised, from 3.13 on
+    preload ending,json,traceback # which prints exceptions since 3.13
 }
 
 # Prints the faults of a warm container that runs a program and ends with a status.
@@ -142,8 +142,8 @@ assert status == int(sys.argv[1]), status
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt)' "$1" "$RUNTIME" run --bundle bundle box
 }
 
-# However a program ends, types and strings of the snapshot are not given back; the status is what it is. The faults
-# are at most so many percent of a whole end's.
+# Asserts that types and strings of the snapshot are not freed at any kind of end, and that the status is right. The
+# faults are at most this many percent of those of a complete end.
 ends_shortly() {
     use_image "$1"
     make_ending
@@ -164,23 +164,23 @@ ends_shortly() {
 END
 }
 
-@test "the end is short, whatever the exit status" {
+@test "the end is short, for every exit status" {
     ends_shortly python 50
 }
 
-@test "the end is short: Python 3.9, as Debian 11 has it, which leaves strings alone by itself" {
+@test "the end is short: Python 3.9, as in Debian 11, which does not free strings" {
     ends_shortly pandas-bullseye 80
 }
 
-@test "the end is short: Python 3.13, as Debian 13 has it" {
+@test "the end is short: Python 3.13, as in Debian 13" {
     ends_shortly pandas-trixie 50
 }
 
-@test "the end is short: Python 3.14, as Debian 14 has it" {
+@test "the end is short: Python 3.14, as in Debian 14" {
     ends_shortly pandas-forky 50
 }
 
-@test "the exit status: of an end by a signal, of streams that cannot be flushed, of a thread that goes on" {
+@test "the exit status: of a signal, of streams that cannot be flushed, of a thread that runs on" {
     same -c 'raise KeyboardInterrupt'
     same -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT); signal.pause()'
     same -c 'import os; os.dup2(os.open("/dev/full", os.O_WRONLY), 1); print("a line")'
@@ -206,7 +206,7 @@ for status in range(3):
 print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)))'
 }
 
-@test "what is called last is called: functions of Py_AtExit, destructors of libraries, what libc has to flush" {
+@test "last calls happen: functions of Py_AtExit, destructors of libraries, libc's flush" {
     make_ending
     same -c 'import ctypes; lib = ctypes.CDLL("/modules/lib.so")
 libc = ctypes.CDLL(None); libc.printf(b"still in the buffer\n")'
@@ -216,7 +216,7 @@ libc = ctypes.CDLL(None); libc.printf(b"still in the buffer\n")'
     diff warm.err <(printf '%s\n' registered destroyed)
 }
 
-@test "finalizers of what a program has hung on a preloaded module run, also when it is frozen: gc.freeze" {
+@test "finalizers of a program's objects in a preloaded module run, also when frozen: gc.freeze" {
     module hooks.py <<<'kept = []'
     preload hooks
     same -c 'import gc, hooks
@@ -227,7 +227,7 @@ gc.freeze()'
     output_is gone
 }
 
-@test "exit handlers that a program calls by itself are not its end" {
+@test "exit handlers that a program calls by itself do not end it" {
     same -c 'import atexit, json, sys
 class Last:
     def __del__(self): print("deleted", sys.is_finalizing())
@@ -237,7 +237,7 @@ print("json" in sys.modules, __import__("json") is json); sys.exit(3)'
     output_has "True True"
 }
 
-@test "a program that has filled its memory with small things ends as it does cold" {
+@test "a program that has filled its memory with small objects ends as it does cold" {
     same -c 'import resource
 resource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)
 kept = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A restored interpreter is not to be told from a fresh one: the process, the interpreter, what it can do afterwards.
-# Every program runs cold and warm in containers of the same configuration; tests/warm has more of them.
+# A restored interpreter is indistinguishable from a fresh one: the process, the interpreter, and its later abilities.
+# Every program runs cold and warm in containers of the same configuration. tests/warm has more of them.
 # images: python
 # once: a program finds the same things in both modes
 
@@ -38,7 +38,7 @@ print(sorted(os.listdir("/proc/self/fd"))[:-1], os.getpriority(os.PRIO_PROCESS, 
 print(os.umask(0), os.getcwd(), os.sched_getaffinity(0))'
 }
 
-@test "the process: of the host, the snapshot and the agent alone are mapped, and neither can be written" {
+@test "the process: only the host's files, the snapshot and the agent are mapped, and neither is writable" {
     local program='print(*sorted({line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if len(line.split(None, 5)) > 5}), sep="\n")'
     cold -c "$program" | sort >cold.names
     warm -c "$program" | sort >warm.names
@@ -84,7 +84,7 @@ print(abs(time.time() - time.clock_gettime(time.CLOCK_REALTIME_COARSE if hasattr
     output_is "True True True True True"
 }
 
-@test "the thread's number, where libc keeps it" {
+@test "the thread id, where libc stores it" {
     same -c 'import os, signal, threading, time
 print(threading.get_native_id() == os.getpid(), threading.main_thread().native_id == os.getpid())
 print(time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident())) > 0)
@@ -114,7 +114,7 @@ try: os.write(w, b"x")
 except BrokenPipeError as error: print(error)'
 }
 
-@test "sys: everything that can be compared" {
+@test "sys: everything that is comparable" {
     local program='import sys
 for name in sorted(dir(sys)):
     value = getattr(sys, name)
@@ -140,7 +140,7 @@ print(sys.getallocatedblocks() > 0, sys.gettrace(), sys.getprofile(), sys.is_fin
     INPUT=work/script.py same -
 }
 
-@test "frames, tracebacks, threads, collector: nothing of ours" {
+@test "frames, tracebacks, threads, collector: nothing of the runtime's" {
     same -c 'import gc, inspect, linecache, sys, threading, warnings
 def deep(): return [(f.filename, f.function, f.lineno) for f in inspect.stack()]
 print(deep(), threading.enumerate() == [threading.main_thread()], threading.active_count())
@@ -150,7 +150,7 @@ def fail(): 1 / 0
 fail()'
 }
 
-@test "the collector: what was frozen can be unfrozen and walked" {
+@test "the collector: frozen objects can be unfrozen and walked" {
     same -c 'import gc
 gc.unfreeze()
 gc.collect()
@@ -174,7 +174,7 @@ c = C(); del c'
 f()'
 }
 
-# What is known of the three, said by the one that is named.
+# Each of the three processes prints its properties.
 STREAMS='import sys
 for stream in filter(None, (sys.__stdin__, sys.__stdout__, sys.__stderr__)):
     raw = stream.buffer.raw
@@ -211,7 +211,7 @@ print(getenv(b"NEW"), getenv(b"A"), getenv(b"PUT"))
 os.execv("/bin/sh", ["sh", "-c", "echo $NEW $PUT $B; export -p | sort"])'
 }
 
-@test "memory: the heap grows, deep recursion, threads with stacks of their own" {
+@test "memory: the heap grows, deep recursion, threads with new stacks" {
     same -c 'import ctypes, sys, threading
 libc = ctypes.CDLL(None); libc.sbrk.restype = ctypes.c_void_p
 a = libc.sbrk(ctypes.c_long(1 << 20)); b = libc.sbrk(0); print(b - a >= 1 << 20)
@@ -225,7 +225,7 @@ threads = [threading.Thread(target=lambda: done.append(deep(5000))) for _ in ran
 [t.start() for t in threads]; [t.join() for t in threads]; print(done)'
 }
 
-@test "addresses that are not random: the snapshot's are the runtime's" {
+@test "addresses without randomization: the snapshot's are the runtime's" {
     runtime() { setarch --addr-no-randomize "$RUNTIME" "$@"; }
     same -c 'import ctypes, platform
 print(ctypes.CDLL(None).personality(0xffffffff), platform.machine())'
@@ -301,7 +301,7 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     same -E -s -c 'import sys, local; print(sys.path, sys.flags)'
 }
 
-@test "directories of PYTHONPATH that are not absolute, and empty ones" {
+@test "directories of PYTHONPATH that are relative or empty" {
     mkdir -p work/src work/programs
     echo 'text = "found"' >work/src/local.py
     echo 'import sys; print(sys.path); import local; print(local.__file__)' >work/programs/script.py
@@ -314,7 +314,7 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     same -c 'import sys, local; print(sys.path, local.__file__)'
 }
 
-@test "what the start does to the environment: the locale that is coerced, sitecustomize" {
+@test "changes of the start to the environment: the coerced locale, sitecustomize" {
     local show='import os; print(os.environ); os.system("echo $LC_CTYPE $OURS $THEIRS $MODE")'
     module sitecustomize.py <<<'import os
 os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] = os.environ.get("MODE", "none")'
@@ -322,7 +322,7 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
     same -c "$show"
     output_has "'OURS': 'set'"
     environment MODE=one
-    expect 0 either -c "$show" # another value of what sitecustomize looks at: not this snapshot
+    expect 0 either -c "$show" # another value of a variable that sitecustomize reads: not this snapshot
     output_has "'SEEN': 'one'"
     same -c "$show"
     own_root python
@@ -332,7 +332,7 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
     output_has "'LC_CTYPE': 'C.UTF-8'"
 }
 
-@test "what the start says is said each time: sitecustomize that writes is cold" {
+@test "output of the start appears each time: sitecustomize that writes is cold" {
     module sitecustomize.py <<<'import sys; print("a word", file=sys.stderr)'
     expect 1 warm -c 'print("ran")'
     stderr_has "a word"
@@ -341,7 +341,7 @@ os.environ["OURS"] = "set"; os.environ.pop("THEIRS", None); os.environ["SEEN"] =
     stderr_has "a word"
 }
 
-@test "without /proc: warm if it can be, else cold, and the program runs" {
+@test "without /proc: warm if possible, else cold, and the program runs" {
     configure 'unmount("/proc"); linux.pop("maskedPaths", None); linux.pop("readonlyPaths", None)'
     expect 0 either -c 'import os; print(os.path.exists("/proc/self"))'
     output_is False

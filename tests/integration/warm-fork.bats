@@ -1,13 +1,12 @@
 #!/usr/bin/env bats
-# warm save, run --snapshot: a process that has parked itself is continued in a container of its own; pysbx-runtime(8),
-# "PREWARMED PYTHON".
+# warm save, run --snapshot: a parked process continues in a new container; pysbx-runtime(8), "PREWARMED PYTHON".
 # images: python pandas pandas-trixie pandas-forky numexpr
 # once: a restored process forks in the same way in both modes
 
 load ../lib/warm.bash
 
-# The bundle's program is given by a test: `session TEXT`. It finds the function fork() of its own, which parks the fork
-# and reports on /shared/parked; and wait(), which returns in the first process when the test says `release`.
+# A test defines the bundle's program: `session TEXT`. The program has a function fork(), which parks the fork and
+# reports on /shared/parked. It also has wait(), which returns in the first process after `release`.
 setup() {
     begin_test
     use_container python
@@ -39,7 +38,7 @@ status_is() {
     [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
 }
 
-# Prints the number of the fork, as the host has it.
+# Prints the fork's pid on the host.
 parked() {
     local init
     init=$(pid_of_box)
@@ -56,13 +55,13 @@ continue_as_fork() {
     runtime run --bundle bundle --snapshot "${1:-saved}" fork </dev/null
 }
 
-# Lets the first process go on, and waits for its end.
+# Lets the first process continue, and waits for its end.
 release() {
     touch shared/release
     wait_for status_is stopped
 }
 
-# Two continuations of one snapshot, and the process that it is of, in a container of this image.
+# Compares two continuations of one snapshot and their original process, in a container of this image.
 share_no_chance() {
     use_container "$1"
     session 'import os, random, ssl, tempfile, uuid, numpy
@@ -87,7 +86,7 @@ print("made", mine.integers(1 << 62))'
     [[ $(wc -l <values) == 24 && $(sort values | uniq -d) == "$(tail -n 1 out)" ]]
 }
 
-# A session that computes, in a container of this image.
+# Runs a session that computes, in a container of this image.
 keeps_its_tables() {
     use_container "$1"
     session 'import pandas
@@ -105,7 +104,7 @@ print(totals.tolist(), frame.groupby("key").value.sum().tolist())'
     [[ $(<out) == "[1498500, 1499500, 1500500] [1498500, 1499500, 1500500]" ]]
 }
 
-@test "a fork continues from the state of its process, and that goes on undisturbed" {
+@test "a fork continues from the state of its process, which runs on undisturbed" {
     session 'import os
 state = {"numbers": list(range(5))}
 pid = fork()
@@ -120,7 +119,7 @@ print(state["numbers"], os.getpid())'
     [[ $(<out) == "[0, 1, 2, 3, 4, 'first'] 1" ]]
 }
 
-@test "a fork of a fork continues as well, and a snapshot can be continued more than once" {
+@test "a fork of a fork continues as well, and a snapshot can be continued several times" {
     session 'steps = ["first"]
 if fork() == 0:
     steps.append("fork")
@@ -155,27 +154,27 @@ else: print("continued", sys.argv)'
     [[ $(<fork.out) == "continued ['-c']" ]]
 }
 
-@test "two that continue one snapshot share no chance, but what the program has seeded; this distribution" {
+@test "two continuations of one snapshot share no entropy except seeded generators; this distribution" {
     share_no_chance pandas
 }
 
-@test "two that continue one snapshot share no chance, but what the program has seeded; glibc 2.41 (Debian 13)" {
+@test "two continuations of one snapshot share no entropy except seeded generators; glibc 2.41 (Debian 13)" {
     share_no_chance pandas-trixie
 }
 
-@test "two that continue one snapshot share no chance, but what the program has seeded; glibc 2.43 (Debian 14)" {
+@test "two continuations of one snapshot share no entropy except seeded generators; glibc 2.43 (Debian 14)" {
     share_no_chance pandas-forky
 }
 
-@test "pandas goes on computing in a fork; this distribution" {
+@test "pandas continues computing in a fork; this distribution" {
     keeps_its_tables pandas
 }
 
-@test "pandas goes on computing in a fork; Debian 13" {
+@test "pandas continues computing in a fork; Debian 13" {
     keeps_its_tables pandas-trixie
 }
 
-@test "pandas goes on computing in a fork; Debian 14" {
+@test "pandas continues computing in a fork; Debian 14" {
     keeps_its_tables pandas-forky
 }
 
@@ -195,7 +194,7 @@ print(numexpr.evaluate("sum(numbers * 2)"), numexpr.set_num_threads(1))'
     [[ $(<out) == "$output" ]]
 }
 
-# A thread that is no one of Python, and a function that it may run.
+# A thread without a Python thread state, and a function that it may run.
 native_thread='import ctypes, os
 libc, thread = ctypes.CDLL(None), ctypes.c_ulong()
 memory = ctypes.create_string_buffer(64)
@@ -203,7 +202,7 @@ def start(function): libc.pthread_create(ctypes.byref(thread), None, function, m
 def count(): return len(os.listdir("/proc/self/task"))
 '
 
-@test "threads of libraries that wait: in the process that forks, and in the fork" {
+@test "waiting threads of libraries: in the process that forks, and in the fork" {
     session "$native_thread"'libc.sem_init(memory, 0, 0)
 start(libc.sem_wait)
 child = fork()
@@ -219,7 +218,7 @@ print(count(), libc.sem_post(memory), libc.pthread_join(thread, None), count())'
     [[ $(<out) == "2 0 0 1" ]]
 }
 
-@test "threads of libraries that do not come to rest: in the process that forks alone, as after os.fork()" {
+@test "threads of libraries that never wait: only in the process that forks, as after os.fork()" {
     session "$native_thread"'libc.pthread_spin_init(memory, 0); libc.pthread_spin_lock(memory)
 start(libc.pthread_spin_lock)
 if fork(): wait()
@@ -237,7 +236,7 @@ print(count())'
 process["noNewPrivileges"] = True'
     session 'import os
 if fork(): wait()
-print(os.getppid()) # cannot fail, says the C library
+print(os.getppid()) # the C library says that it cannot fail
 status = dict(line.split(":\t") for line in open("/proc/self/status").read().splitlines())
 print(status["CapEff"], status["NoNewPrivs"], os.listdir("/proc/self/fd"))'
     save
@@ -248,7 +247,7 @@ print(status["CapEff"], status["NoNewPrivs"], os.listdir("/proc/self/fd"))'
     [[ $(<out) == "$forked" ]]
 }
 
-@test "warm save: what cannot be saved is named, nothing is written, and the process goes on" {
+@test "warm save: an obstacle is named, nothing is written, and the process runs on" {
     session 'kept = open("/tmp/a\n\x1b[31mb", "w")
 fork()
 wait()
@@ -260,7 +259,7 @@ print("went on")'
     [[ $(<out) == *"went on" ]]
 }
 
-@test "warm save: a file that is open for reading is named as well, for it need not be in another container" {
+@test "warm save: a file that is open for reading is named as well, because another container may lack it" {
     session 'kept = open("/etc/passwd")
 fork()
 wait()'
@@ -284,7 +283,7 @@ wait()'
     expect 1 runtime warm save none "$(parked)" saved
     stderr_has "container 'none' does not exist"
     [[ ! -s saved ]]
-    # All of them live.
+    # All of them are alive.
     status_is running
     local fork
     fork=$(parked)
@@ -292,7 +291,7 @@ wait()'
     expect 1 runtime warm save box "$fork" saved
 }
 
-@test "warm save, --snapshot: only a file that nobody else may open, and that is one" {
+@test "warm save, --snapshot: only a regular file that others cannot open" {
     session 'if fork(): wait()'
     : >open
     chmod 0644 open
@@ -318,14 +317,14 @@ wait()'
     stderr_has "is not the caller's alone"
 }
 
-@test "--snapshot: a template's snapshot begins a program, and continues none" {
+@test "--snapshot: a builder's snapshot begins a program, and continues none" {
     preload json
     expect 0 warm -c 'pass'
     expect 1 continue_as_fork "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
     stderr_has "it is not one of a session"
 }
 
-@test "--snapshot: never a cold start in place of the session" {
+@test "--snapshot: a cold start never replaces the session" {
     session 'if fork(): wait()
 else: print("continued")'
     save
@@ -357,7 +356,7 @@ if fork(): wait()'
     stderr_has "is another one"
 }
 
-@test "--snapshot: another build of the runtime, whose agent is not the one that the session has mapped, is an error" {
+@test "--snapshot: another build of the runtime, whose agent the session has not mapped, is an error" {
     session 'if fork(): wait()'
     save
     use_other_build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What an import has left behind is there after a warm start as after a cold one: files it keeps open, code it has made,
-# what it knows of its surroundings. Where that cannot be, there is no snapshot, and the reason is said.
+# The effects of an import are the same after a warm start as after a cold one: open files, generated code, knowledge of
+# its surroundings. If that is impossible, there is no snapshot, and the reason is reported.
 # images: python
 # once: imports are judged in the same way in both modes
 
@@ -11,7 +11,7 @@ setup() {
     use_image python
 }
 
-@test "an import finds the working directory of the program, and what lies there" {
+@test "an import finds the working directory of the program, and its files" {
     mkdir work
     echo first >work/settings
     module place.py <<<'import os
@@ -27,7 +27,7 @@ missing = os.path.abspath("missing")'
     stderr_has "'/work/settings' has changed"
 }
 
-@test "an import that changes what a program finds: no snapshot, and what it is" {
+@test "an import that changes the program's surroundings: no snapshot, and the change" {
     local name
     declare -A modules=(
         [settrace]='import sys; sys.settrace(lambda *_: None)'
@@ -43,7 +43,7 @@ missing = os.path.abspath("missing")'
     done
 }
 
-@test "code that imports have made at run time runs: callbacks of ctypes, what a compiler has written" {
+@test "code that imports have generated runs: callbacks of ctypes, output of a compiler" {
     module compiles.py <<<'import ctypes, mmap
 callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda n: n + 1)
 def compiled(number):
@@ -63,8 +63,8 @@ print(function(place)())'
     output_is $'2 42 43 r-xp rwxp\n44'
 }
 
-@test "code that imports have made at run time: cold where such memory is forbidden, and only there" {
-    # PR_SET_MDWE (Linux 6.3): as SELinux does where a domain has no execmem.
+@test "code that imports have generated: cold if such memory is forbidden, and only then" {
+    # PR_SET_MDWE (Linux 6.3) forbids it, as SELinux does for a domain without execmem.
     local forbid='import ctypes, os, sys
 if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(99)
 os.execv(sys.argv[1], sys.argv[1:])'
@@ -76,7 +76,7 @@ os.execv(sys.argv[1], sys.argv[1:])'
 try: code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7); code[0] = 1
 except PermissionError: code = None'
     preload compiles
-    cold -c 'import compiles' # makes __pycache__, which the key would notice
+    cold -c 'import compiles' # creates __pycache__, which would change the key
     expect 0 warm -c 'import compiles; print(compiles.code is not None)'
     output_is True
     configure 'process["args"][2] = "import compiles; print(compiles.code)"
@@ -90,7 +90,7 @@ config["annotations"]["run.pysbx.warm"] = "auto"'
     output_is True
 }
 
-@test "what preloaded modules hold of sys is what the program has: __main__, argv, line buffering" {
+@test "references of preloaded modules to sys are the program's: __main__, argv, line buffering" {
     mkdir work
     configure 'mount("/work", arguments[0])' "$PWD/work"
     module holds.py <<<'import __main__, sys
@@ -103,7 +103,7 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
     output_is "/work/script.py 3 ['/work/script.py', 'one', 'two'] True True"
 }
 
-@test "an import that leaves something open: no snapshot, and the thing is named" {
+@test "an import that leaves an object open: no snapshot, and the object is named" {
     local name
     declare -A modules=(
         [thread]='import threading, time; threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()'
@@ -118,7 +118,7 @@ print(holds.__main__.__file__, holds.__main__.VALUE, holds.argv, holds.argv is s
         preload "holds_$name"
         is_cold_because "$name"
     done
-    # fork(2) leaves other threads and timers behind: what depends on them has to run cold.
+    # fork(2) does not copy other threads and timers, so programs that depend on them must run cold.
     local show='import signal, threading; print(threading.active_count(), signal.getitimer(signal.ITIMER_REAL)[0] > 1)'
     for name in thread timer; do
         module "holds_$name.py" <<<"${modules[$name]}"
@@ -145,9 +145,9 @@ print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read
     output_has "b'3456' b'0123' 0 123456789"
 }
 
-@test "an import may keep a file open for reading: where it has changed, the program has the new one" {
+@test "an import may keep a file open for reading: if it has changed, the program has the new one" {
     module held.txt <<<old
-    # As libraries do it: Python knows nothing of it.
+    # Like libraries do it, without Python's knowledge.
     module holds.py <<<'import ctypes; fd = ctypes.CDLL(None).open(b"/modules/held.txt", 0)'
     preload holds
     local show='import holds, os; print(os.read(holds.fd, 9))' text
@@ -171,7 +171,7 @@ print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read
     stderr_has "Bad file descriptor"
 }
 
-@test "the name of the machine: the container's, also where an import has asked platform for it" {
+@test "the host name: the container's, also if an import has asked platform for it" {
     local name
     module asks.py <<<'import platform; system = platform.system()'
     preload asks
@@ -192,7 +192,7 @@ print(platform.node(), socket.gethostname(), os.uname().nodename, asks.system, p
         [status]='g = os.open("/modules/held.txt", os.O_RDONLY | os.O_NONBLOCK)'
         [fifo]='g = os.open("/modules/fifo", os.O_RDONLY | os.O_NONBLOCK)'
         [directory]='g = os.open("/modules", os.O_RDONLY)'
-        # A name of its own, for the imports happen twice, at the same time.
+        # A different name each time, because the imports run twice at the same time.
         [removed]='name = f"/tmp/{os.getpid()}"; g = os.open(name, os.O_RDWR | os.O_CREAT); os.remove(name); os.close(f)
 f = os.open(f"/proc/self/fd/{g}", os.O_RDONLY); os.close(g)'
     )
@@ -207,7 +207,7 @@ ${modules[$name]}"
     done
 }
 
-@test "an import that keeps the name of the machine, or reaches for the network: no snapshot, and what it does" {
+@test "an import that keeps the host name, or uses the network: no snapshot, and the reason" {
     local line
     for line in "import socket; name = 'at ' + socket.gethostname()" "import os; name = os.uname()" \
         "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
@@ -228,7 +228,7 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
     expect 0 warm -c 'pass'
 }
 
-@test "an import that asks whether a standard stream is a terminal: cold where one is, warm elsewhere" {
+@test "an import that asks whether a standard stream is a terminal: cold with a terminal, warm without" {
     local line
     for line in "import sys; color = sys.stdout.isatty()" "import os; color = os.isatty(2)" \
         "import shutil; color = shutil.get_terminal_size().columns"; do
@@ -250,14 +250,14 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
     done
 }
 
-# A root that is the test's own, writable, with a place for temporary files.
+# Makes a writable root for this test only, with a directory for temporary files.
 writable_root() {
     own_root python
     chmod 1777 root/tmp
     configure 'config["root"]["readonly"] = False'
 }
 
-@test "an import that looks for a place for temporary files finds the container's, as it would cold" {
+@test "an import that looks for a directory for temporary files finds the container's, as it would cold" {
     writable_root
     module temporary.py <<<'import tempfile; place = tempfile.gettempdir()
 with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
@@ -270,7 +270,7 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
     configure 'mount("/tmp", arguments[0], "rw")' "$PWD/tmp"
     same -c "$show"
     output_is /tmp
-    # Where none is to be found any more, the snapshot that says /tmp is of no use.
+    # If none is left, the snapshot that says /tmp does not fit.
     configure 'unmount("/tmp"); config["root"]["readonly"] = True'
     expect 1 cold -c "$show"
     stderr_has "No usable temporary directory"
@@ -281,19 +281,19 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
     same -c "$show"
 }
 
-@test "an import that leaves a temporary file, or finds some: no snapshot, and the file is named" {
+@test "an import that leaves a temporary file, or finds one: no snapshot, and the file is named" {
     writable_root
     module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
     preload temporary
     is_cold_because "the imports make '/tmp/left"
-    # What the image has there is not hidden.
+    # Files that the image has there are not hidden.
     echo text >root/tmp/found
     module temporary.py <<<'import os; text = open("/tmp/found").read()'
     same -c 'import temporary; print(temporary.text)'
     output_is text
 }
 
-@test "an import may keep /dev/urandom open: it is the container's own again" {
+@test "an import may keep /dev/urandom open: after the restore it is the container's" {
     module holds.py <<<'one, two = (open("/dev/urandom", "rb", 0) for _ in range(2)); one.read(1)'
     preload holds
     local show='import holds, os; print(holds.one.fileno(), holds.two.fileno(), os.fstat(3).st_rdev == os.makedev(1, 9),
@@ -305,7 +305,7 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
     [[ ${#lines[1]} -gt 16 && ${lines[1]} != "$first" ]]
 }
 
-@test "a Python that was built with an old C library: no memfd_create" {
+@test "a Python built with an old C library: no memfd_create" {
     module sitecustomize.py <<<'import posix; vars(posix).pop("memfd_create", None)'
     expect 0 warm -c 'import posix; print(hasattr(posix, "memfd_create"))'
     output_is False

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# A snapshot holds nothing of the container that made it but what its key says: random marks in everything that a
-# container is given are neither in a container that is restored from it nor in the store; runtime/README.md, "Warm start".
+# A snapshot contains nothing of its container except the values that its key names. The tests put random marks into all
+# inputs of a container. The marks are in no container restored from the snapshot, and not in the store;
+# runtime/README.md, "Warm start".
 # images: python
 
 load ../lib/marks.bash
@@ -28,13 +29,13 @@ runpy.run_path("/mnt/scan/scan-marks", run_name="__main__") # """ + marks["progr
 teardown() {
     if [[ $BATS_TEST_DESCRIPTION == podman* ]]; then
         podman rm --all --force --time 0
-        # Podman leaves the cgroup that it was told to use.
+        # Podman does not remove the cgroup that it was told to use.
         find /sys/fs/cgroup -mindepth 1 -depth -type d -path '/sys/fs/cgroup/Mk9q*' -exec rmdir {} + || true
     fi
     clean_up
 }
 
-# Asserts that a container without marks starts from the only snapshot, and that its marks are nowhere.
+# Asserts that a container without marks starts from the only snapshot, and that it contains no mark of the first one.
 restored_without_marks() {
     local bad=0
     scan
@@ -62,14 +63,14 @@ scan_by_exec() {
     runtime exec other python3 /mnt/scan/scan-marks </dev/null >scanned.exec
 }
 
-@test "run makes the snapshot: no mark of its container is in the next one, or in the store" {
+@test "run builds the snapshot: no mark of its container is in the next one, or in the store" {
     make_marks
     mark_bundle
     runtime_marked run
     restored_without_marks
 }
 
-@test "run makes the snapshot of a bare interpreter: no mark" {
+@test "run builds the snapshot of a bare interpreter: no mark" {
     make_marks
     preload ""
     mark_bundle
@@ -77,7 +78,7 @@ scan_by_exec() {
     restored_without_marks
 }
 
-@test "create makes the snapshot: no mark" {
+@test "create builds the snapshot: no mark" {
     make_marks
     mark_bundle
     runtime_marked create
@@ -86,14 +87,14 @@ scan_by_exec() {
     restored_without_marks
 }
 
-@test "warm build makes the snapshot: no mark" {
+@test "warm build builds the snapshot: no mark" {
     make_marks
     mark_bundle
     env "CALLER=$(mark caller)" "$RUNTIME" --log "log-$(mark caller-argument)" warm build --bundle "$MARKED" <stdin
     restored_without_marks
 }
 
-@test "exec makes the snapshot: no mark of its container or of its process is in the next exec, in the next container, or in the store" {
+@test "exec builds the snapshot: no mark of its container or process is in the next exec, the next container, or the store" {
     make_marks "${EXEC_CHANNELS[@]}"
     mark_bundle
     start_other "$MARKED"
@@ -106,7 +107,7 @@ scan_by_exec() {
     restored_without_marks
 }
 
-@test "exec while run makes the snapshot, and run while exec does: no mark of either" {
+@test "exec during the build of run, and run during the build of exec: no mark of either" {
     local first second
     make_marks "${EXEC_CHANNELS[@]}"
     module marked.py <<<'import time; time.sleep(0.5)'
@@ -127,7 +128,7 @@ scan_by_exec() {
     done
 }
 
-@test "limits that the kernel takes as numbers: none is in a container without them" {
+@test "limits that the kernel stores as numbers: none is in a container without them" {
     make_marks
     mark_bundle
     mark_limits
@@ -136,7 +137,7 @@ scan_by_exec() {
     has_marks_of
 }
 
-# What is part of the key: a name, and the statement that gives the container the mark `word`.
+# The parts of the key: a name, and the statement that gives the container the mark `word`.
 key_channels() {
     cat <<'TABLE'
 HOME                process["env"].append("HOME=/" + word)
@@ -159,7 +160,7 @@ key_of() {
     runtime plan --bundle "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["warm"]["key"])'
 }
 
-@test "what is part of the key: the next container gets another snapshot, which has no mark" {
+@test "parts of the key: the next container gets another snapshot, which has no mark" {
     local name statement key count=1 bad=0
     make_marks
     configure 'process["args"] = ["python3", "-c", "pass"]'
@@ -180,7 +181,7 @@ key_of() {
     ((!bad))
 }
 
-@test "groups are part of the key: the next container gets another snapshot, which does not have their numbers" {
+@test "groups are part of the key: the next container gets another snapshot without their numbers" {
     needs_root "has no groups to give"
     make_marks
     mark_bundle
@@ -188,7 +189,7 @@ key_of() {
     mapfile -t groups < <(shuf -i 1000000000-2000000000 -n 2 | sort -n)
     "$TESTS/lib/edit-config" "$MARKED/config.json" 'process["user"]["additionalGids"] = [int(a) for a in arguments]' "${groups[@]}"
     runtime_marked run
-    # As two words beside each other, as the kernel takes them, and as texts.
+    # As two adjacent words, as the kernel stores them, and as strings.
     mapfile -t groups < <(python3 -c 'import struct, sys
 for data in [struct.pack("<II", *map(int, sys.argv[1:])), *map(str.encode, sys.argv[1:])]:
     print(bytes(byte ^ 0x5A for byte in data).hex())' "${groups[@]}")
@@ -220,7 +221,7 @@ PYTHON
     has_marks_of
 }
 
-@test "a saved session: no mark of what only the runtime and other containers know" {
+@test "a saved session: no mark that only the runtime and other containers know" {
     make_marks
     mkdir shared
     chmod 0777 shared
@@ -228,8 +229,8 @@ PYTHON
     preload "marked forking"
     configure 'mount("/shared", arguments[0], "rw"); mount("/tmp", "tmpfs", kind="tmpfs")' "$PWD/shared"
     mark_bundle
-    runtime_marked run # makes the snapshot that the session starts from
-    # The session is not to have in its own memory what it was told: variables, arguments, standard input.
+    runtime_marked run # builds the snapshot that the session starts from
+    # The session must not have its own inputs in memory: variables, arguments, standard input.
     local -a numbers
     read -ra numbers < <("$TESTS/lib/marks" masked marks "${LIMITS[@]}")
     mark_limits
@@ -251,7 +252,7 @@ process["args"] = ["python3", "-c", "from forking import fork, wait\nimport runp
     has_marks_of
 }
 
-@test "podman run makes the snapshot: no mark of its container is in the next one, or in the store" {
+@test "podman run builds the snapshot: no mark of its container is in the next one, or in the store" {
     local -a channels=(variable value secret-value argument stdin hostname label label-name annotation annotation-name
         source destination content secret secret-name name host tmpfs caller) options=() numbers usual
     take_marks "${channels[@]}" cgroup device number-rss number-locks
@@ -262,7 +263,7 @@ process["args"] = ["python3", "-c", "from forking import fork, wait\nimport runp
     cp "$TESTS/lib/scan-marks" scan/
     mark secret | podman secret create "$(mark secret-name)" - >&2
     mark secret-value | podman secret create "$(mark secret-name)-value" - >&2
-    # Podman leaves the usual limits out where others are named, and those of descriptors are part of the key.
+    # Podman omits the default limits if others are given, and the limit of descriptors is part of the key.
     while read -r usual; do
         options+=(--ulimit "$usual")
     done < <(grep -o 'n[a-z]*=[0-9]*:[0-9]*' /etc/containers/containers.conf)

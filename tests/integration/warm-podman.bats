@@ -28,7 +28,7 @@ print(pandas.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k").v.sum().to
     stderr_is_empty
 }
 
-@test "podman run: a restored interpreter, run after run" {
+@test "podman run: a restored interpreter, in run after run" {
     local program='print(hash("text"))' seed
     expect 0 warm "$PYTHON" python3 -c "$program"
     seed=$output
@@ -40,7 +40,7 @@ print(pandas.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k").v.sum().to
     [[ $output != "$seed" ]]
 }
 
-@test "warm.json: the file of the one who calls Podman is in force, root's or a user's" {
+@test "warm.json: the file of Podman's caller is in force, root's or a user's" {
     configure_warm '{"rules": [{"annotation": "some.kind", "value": "science-*", "preload": ["decimal"]}]}'
     expect 0 podman run --rm --network none --annotation some.kind=science-1 "$PYTHON" \
         python3 -c 'import sys; print("decimal" in sys.modules)'
@@ -74,7 +74,7 @@ print(pandas.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k").v.sum().to
 }
 
 @test "podman run -it: the terminal, its size, control-C" {
-    # Podman sets the size when the container has started: a program that is there at once may see none yet.
+    # Podman sets the size after the container has started. A program that starts immediately may see none yet.
     expect 0 "$PTY" --size 33x99 -- podman run -it --rm --network none --annotation run.pysbx.warm=require "$PYTHON" \
         python3 -c 'import os, sys, time
 while os.get_terminal_size().columns == 0: time.sleep(0.01)
@@ -104,7 +104,7 @@ time.sleep(1000)' >/dev/null
     output_is 3
 }
 
-@test "podman exec: a warm interpreter beside another process" {
+@test "podman exec: a warm interpreter next to another process" {
     podman run -d --name box --network none --annotation run.pysbx.preload=json "$PYTHON" sh -c 'read line </dev/zero' >/dev/null
     for _ in 1 2 3; do
         expect 0 podman exec box python3 -c 'import os, threading
@@ -146,7 +146,7 @@ open("/tmp/x", "w")'
 }
 
 @test "podman run --uidmap, --userns auto: ids are mapped" {
-    needs_root "rootless maps are of Podman's user namespace"
+    needs_root "rootless mappings are those of Podman's user namespace"
     expect 0 warm --uidmap 0:300000:5000 --gidmap 0:310000:5000 "$PYTHON" python3 -c 'import os; print(os.getuid(), open("/proc/self/uid_map").read().split())'
     output_is "0 ['0', '300000', '5000']"
     expect 0 warm --userns auto "$PYTHON" python3 -c 'import os; print(os.getuid())'
@@ -161,7 +161,7 @@ open("/tmp/x", "w")'
     output_is 0
 }
 
-@test "podman run -v: modules of a volume are preloaded, and seen when they change" {
+@test "podman run -v: modules of a volume are preloaded, and changes are noticed" {
     mkdir modules
     echo 'text = "old"' >modules/greeting.py
     local -a options=(--annotation run.pysbx.preload=greeting -v "$PWD/modules:/modules:ro" -e PYTHONPATH=/modules)
@@ -172,7 +172,7 @@ open("/tmp/x", "w")'
     output_is new
 }
 
-@test "podman run: a layer that changes a module is another image" {
+@test "podman run: a layer that changes a module makes another image" {
     expect 0 warm --annotation run.pysbx.preload=colorsys "$PYTHON" python3 -c 'import colorsys; print(colorsys.ONE_THIRD < 1)'
     podman run --name changed --network none "$PYTHON" sh -c 'for f in /usr/lib/python3.*/colorsys.py; do echo "ONE_THIRD = 33" >$f; done'
     podman commit --quiet changed localhost/changed >/dev/null
@@ -192,7 +192,7 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
     [[ ${output%%.*} == $((${first%%.*} + 1)) ]]
 }
 
-@test "podman run: twenty at once, all warm" {
+@test "podman run: twenty at the same time, all warm" {
     expect 0 warm "$PYTHON" python3 -c pass
     local number
     local -a pids=()
@@ -207,12 +207,12 @@ with open(colorsys.__file__, "a") as file: file.write("ONE_THIRD += 1\n")' >/dev
     done
 }
 
-@test "podman run: the reason when warm is required and cannot be" {
+@test "podman run: the reason if a required warm start is impossible" {
     expect 126 warm "$PYTHON" sh -c true
     stderr_has "run.pysbx.warm=require"
     expect 126 warm --annotation run.pysbx.preload=nowhere "$PYTHON" python3 -c pass
     stderr_has nowhere
-    # What is not there is 127, as without a warm start, what may not be executed is 126.
+    # A missing program is 127, as without a warm start, and one that is not executable is 126.
     expect 127 warm "$PYTHON" python3.99 -c pass
     stderr_has 'not found in $PATH'
     expect 127 warm "$PYTHON" /no/such/python3 -c pass
@@ -229,7 +229,7 @@ import time; time.sleep(1000)' >/dev/null
     stderr_is_empty
 }
 
-@test "podman run --secret, -e: what an import reads of them is that of its own container" {
+@test "podman run --secret, -e: an import reads those of its own container" {
     mkdir mods
     cat >mods/app.py <<'PYTHON'
 import ctypes, subprocess

@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
-# Randomness: two restores of one snapshot never agree on what must differ between two processes; random(7), getrandom(2).
+# Randomness: two restores of one snapshot never share values that must differ between two processes; random(7),
+# getrandom(2).
 # images: pandas pandas-trixie pandas-forky
 # once: a generator is seeded in the same way in both modes
 
 load ../lib/warm.bash
 
-# Runs a program that prints lines "NAME VALUE" in three restores and asserts that no value comes twice. So that a line
-# which is missing in all is noticed, the names are given.
+# Runs a program that prints lines "NAME VALUE" in three restores, and asserts that no value occurs twice. The names are
+# arguments, so that the test notices a line that is missing in all.
 differ() {
     local program=$1
     shift
@@ -33,7 +34,7 @@ print("RAND_bytes", ssl.RAND_bytes(8).hex())
 print("authkey", bytes(multiprocessing.current_process().authkey).hex())'
 NAMES='urandom getrandom random instance system secrets uuid4 uuid1 tempfile RAND_bytes authkey'
 
-# The sources of the standard library: never used in the template, and used there.
+# Sources of the standard library: unused in the builder, and used there.
 standard_library() {
     use_image "$1"
     configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
@@ -99,7 +100,7 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
     numpy_sources pandas-forky
 }
 
-@test "generators of the module random that an import has made without a seed, or with one that is never the same" {
+@test "generators of the module random that an import has created without a seed, or with a different one each time" {
     use_image python
     module made.py <<<'import os, random, secrets
 class Own(random.Random): pass
@@ -116,7 +117,7 @@ for name in "plain", "own", "drawn", "seeded", "again", "system":
 print("kept", made.kept.gauss(0, 1))' plain own drawn seeded again system kept
 }
 
-@test "… that the start has made: sitecustomize" {
+@test "generators of the module random that the start has created: sitecustomize" {
     use_image python
     module sitecustomize.py <<<'import random; plain = random.Random(); fixed = random.Random(1)'
     preload json
@@ -124,7 +125,7 @@ print("kept", made.kept.gauss(0, 1))' plain own drawn seeded again system kept
     same -c 'import sitecustomize; print(sitecustomize.fixed.random())'
 }
 
-@test "a generator that was seeded on purpose keeps its numbers" {
+@test "a generator with a deliberate seed keeps its numbers" {
     use_image pandas
     module seeded.py <<<'import random, numpy
 generator = random.Random(42)
@@ -141,8 +142,8 @@ own.gauss(0, 1)'
 print(seeded.state.rand(), seeded.again.rand(), seeded.rng.random(), seeded.own.gauss(0, 1))'
 }
 
-# What a program computes may rest on it, where it imports that module; where not, it is to have other numbers.
-@test "an import that seeds a global generator: no snapshot, and which it is" {
+# The result of a program may depend on the seed if it imports that module; otherwise its numbers must differ.
+@test "an import that seeds a global generator: no snapshot, and the generator is named" {
     use_image pandas
     module seeds.py <<<'import random; random.seed(42)'
     module seeds_numpy.py <<<'import numpy; numpy.random.seed(42)'
@@ -160,13 +161,13 @@ print("random", random.getrandbits(64))
 print("numpy", numpy.random.randint(1 << 62))' random numpy
 }
 
-@test "numpy.random.seed in a program is obeyed" {
+@test "numpy.random.seed in a program takes effect" {
     use_image pandas
     preload numpy
     same -c 'import numpy; numpy.random.seed(1); print(numpy.random.rand(3)); print(numpy.random.default_rng(1).random(3))'
 }
 
-@test "threads and forked processes draw numbers of their own" {
+@test "threads and forked processes have different numbers" {
     use_image pandas-trixie
     preload random,ssl,uuid
     expect 0 warm -c 'import os, random, ssl, threading, uuid
@@ -184,7 +185,7 @@ print(len(seen), len(set(seen)))'
     output_is "24 24"
 }
 
-# Public and private generators of OpenSSL, which a handshake draws from, and the keys of a server's tickets.
+# OpenSSL's public and private generators, which a handshake uses, and the ticket keys of a server.
 CLIENT='import ctypes, ssl
 import imports
 print("RAND_bytes", ssl.RAND_bytes(16).hex())
@@ -214,16 +215,16 @@ client_context() {
     differ "$CLIENT" RAND_bytes RAND_priv_bytes random session share tickets
 }
 
-@test "an SSL context for clients that an import has made: no connection is like that of another container" {
+@test "an SSL context for clients that an import has created: no connection equals that of another container; this distribution" {
     client_context pandas
 }
 
-@test "… of another OpenSSL" {
+@test "an SSL context for clients that an import has created: no connection equals that of another container; another OpenSSL" {
     client_context pandas-trixie
 }
 
-# Where the module of cryptography is, and its OpenSSL in there: of now, and of before version 40.
-@test "cryptography: its own OpenSSL, drawn from by an import" {
+# The paths of cryptography's module, and of its OpenSSL: of current versions, and of those before 40.
+@test "cryptography: its own OpenSSL, used by an import" {
     use_image pandas
     local name draw='import imports
 for function in "RAND_bytes", "RAND_priv_bytes":
@@ -250,13 +251,14 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
     module cryptography/hazmat/bindings/_openssl.py <<<'from openssl import lib'
     preload imports,cryptography.hazmat.bindings._rust,cryptography.hazmat.bindings._openssl
     differ "$draw" RAND_bytes RAND_priv_bytes
-    # One that cannot be renewed: the interpreter starts anew. It is not to write what the next one finds changed.
+    # A context that cannot be renewed makes the interpreter restart. It must not write anything that the next one finds
+    # changed.
     environment PYTHONDONTWRITEBYTECODE=1
     module cryptography/hazmat/bindings/_openssl.py <<<'lib = None'
     differ "$draw" RAND_bytes RAND_priv_bytes
 }
 
-@test "an import that makes an SSL context for servers: no snapshot, and the reason" {
+@test "an import that creates an SSL context for servers: no snapshot, and the reason" {
     use_image python
     module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'
     preload context

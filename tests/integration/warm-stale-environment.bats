@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A snapshot is true to what surrounded it when it was made: variables, options, limits, the user, kernel and runtime.
-# Whatever of that is another, the program sees what a fresh interpreter would see.
+# A snapshot depends on its surroundings at build time: variables, options, limits, the user, kernel and runtime. If one
+# of them differs, the program sees the same values as in a fresh interpreter.
 # images: python
 # once: variables are compared in the same way in both modes
 
@@ -18,7 +18,7 @@ load ../lib/warm-stale.bash
     now_says "" -c "$SAY"
 }
 
-@test "an import looks at all variables" {
+@test "an import reads all variables" {
     module greeting.py <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
     preload greeting
     warm_says "[]" -c "$SAY"
@@ -26,7 +26,7 @@ load ../lib/warm-stale.bash
     now_says "['SAY_A']" -c "$SAY"
 }
 
-@test "an import that runs uname, as platform.processor() does, looks at no other variable" {
+@test "an import that runs uname, as platform.processor() does, reads no other variable" {
     module greeting.py <<<'import platform
 platform.processor()
 text = "same"'
@@ -36,7 +36,7 @@ text = "same"'
     warm_says same -c "$SAY"
 }
 
-@test "an import that runs another program may have looked at all variables" {
+@test "an import that runs another program may have read all variables" {
     module greeting.py <<<'import subprocess
 text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, text=True).stdout.strip()'
     preload greeting
@@ -46,7 +46,7 @@ text = subprocess.run(["/bin/sh", "-c", "echo $HOSTNAME"], capture_output=True, 
     now_says other -c "$SAY"
 }
 
-@test "flags and variables of the interpreter shape what is imported" {
+@test "flags and variables of the interpreter change the imports" {
     module greeting.py <<<'import sys
 text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, sys.flags.isolated, sys.flags.no_site,
     sys.flags.dont_write_bytecode, sys.flags.ignore_environment, sys.warnoptions, sys._xoptions, greet.__doc__) if (
@@ -64,7 +64,7 @@ text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, 
     done
 }
 
-@test "PYTHONHASHSEED: the seed asked for" {
+@test "PYTHONHASHSEED: the requested seed" {
     environment PYTHONHASHSEED=42
     same -c 'print(hash("text"), sorted({"a", "b", "c"}), list({"a", "b", "c", "d"}))'
     environment PYTHONHASHSEED=43
@@ -73,7 +73,7 @@ text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, 
     same -c 'print(hash("text"), __import__("sys").flags.hash_randomization)'
 }
 
-@test "a variable that is there twice: the first is in force, and so it is for the snapshot" {
+@test "a duplicate variable: the first one is in force, also for the snapshot" {
     local seed
     for seed in 1 2; do
         configure 'process["env"] = [e for e in process["env"] if not e.startswith("PYTHONHASHSEED=")]
@@ -82,7 +82,7 @@ process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 -
     done
 }
 
-@test "the locale is another one" {
+@test "a different locale" {
     local variable
     for variable in LC_ALL=C LC_ALL=C.UTF-8 LC_ALL=POSIX LANG=C.UTF-8 LC_CTYPE=C PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=latin-1:replace; do
         environment "$variable"
@@ -94,7 +94,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     done
 }
 
-@test "the time zone is another one" {
+@test "a different time zone" {
     local zone
     for zone in '' UTC ABC-3 XYZ+5DEF; do
         environment "TZ=$zone"
@@ -113,9 +113,9 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     output_is "(33, (33, 44)) (33, 44)"
 }
 
-@test "the share of processors, by which libraries choose how many threads they start: a snapshot of its own" {
+@test "the share of CPUs, from which libraries derive their number of threads: a separate snapshot" {
     local quota
-    needs_root # a user's plan wants the controller
+    needs_root # a user's plan needs the controller
     program auto 'pass'
     for quota in -1 50000 100000; do
         configure 'config["linux"].setdefault("resources", {})["cpu"] = {"quota": int(arguments[0]), "period": 100000}' "$quota"
@@ -124,7 +124,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     [[ $(sort -u keys | wc -l) == 3 ]]
 }
 
-@test "limits: an address space too small for an interpreter ends it as a fresh one, and nothing of it has run" {
+@test "limits: an address space too small for an interpreter ends it like a fresh one, and nothing of it has run" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
     configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
     expect '[1-9]*' cold -c 'print("ran")'
@@ -133,7 +133,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     output_is ""
 }
 
-@test "limits: a container that is too small for a snapshot takes it from no other" {
+@test "limits: a container that is too small for a snapshot does not use a larger one's" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers' own memory does not fit either"
     preload_a_clock
     configure 'process["rlimits"] += [{"type": "RLIMIT_AS", "soft": 4 << 20, "hard": 4 << 20}]'
@@ -142,7 +142,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     warm_says "$before" -c "$SAY"
 }
 
-@test "another user's snapshot is not taken" {
+@test "another user's snapshot is not used" {
     needs_root "has other ids than its own"
     module greeting.py <<<'import os; text = os.getuid()'
     preload greeting
@@ -151,7 +151,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     now_says 1000 -c "$SAY"
 }
 
-@test "another kernel" {
+@test "a different kernel" {
     module greeting.py <<<'import os; text = os.uname().release'
     preload greeting
     warm_says "$(uname -r)" -c "$SAY"
@@ -172,7 +172,7 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     now_says "$output" -c "$SAY"
 }
 
-@test "another build of the same version of the runtime: its agent is not the one that the snapshot has mapped" {
+@test "another build of the same version of the runtime: the snapshot has mapped a different agent" {
     local before
     preload_a_clock
     use_other_build

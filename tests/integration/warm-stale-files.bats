@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# A snapshot is true to the files besides modules that it was made from: libraries, the interpreter, what an import reads
-# or only looks at, what OpenSSL and SQLite open by themselves. Whatever of that has changed since, the program sees what
-# a fresh interpreter would see.
+# A snapshot depends on files other than modules: libraries, the interpreter, files that an import reads or only looks
+# up, files that OpenSSL and SQLite open themselves. If one of them has changed, the program sees the same as in a fresh
+# interpreter.
 # images: python
 # once: files are compared in the same way in both modes
 
@@ -46,7 +46,7 @@ print({line.split()[4] for line in open("/proc/self/maps") if path in line} == {
     now_says True -c "$show" "$path"
 }
 
-@test "a file that an import only looks at: its status, whether it is there, where a link leads" {
+@test "a file that an import only looks up: its status, whether it exists, the target of a link" {
     mkdir -p data/there
     touch -d @1 data/size
     echo first >data/there/file
@@ -59,7 +59,7 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     preload looks
     local show='import looks; print({n: v for n, v in vars(looks).items() if type(v) in (int, str, bool) and n[0] != "_"})' line
     expect 0 warm -c "$show"
-    # Of what was only asked whether it is there, the content does not count.
+    # If an import only asks whether a file exists, its content does not count.
     echo second >data/there/file
     touch data/there/beside
     expect 0 warm -c "$show"
@@ -72,7 +72,7 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     done
 }
 
-@test "certificates and keys that an import loads, which OpenSSL reads by itself" {
+@test "certificates and keys that an import loads, and OpenSSL reads" {
     local call
     mkdir certificates
     configure 'mount("/certificates", arguments[0])' "$PWD/certificates"
@@ -92,7 +92,7 @@ except OSError as error:
     done
 }
 
-@test "the configuration of OpenSSL, and what it includes" {
+@test "the configuration of OpenSSL, and its included files" {
     own_root python
     mkdir etc
     printf '%s\n' 'openssl_conf = all' '.include = /openssl/more' >etc/openssl.cnf
@@ -112,7 +112,7 @@ except OSError as error:
     now_says MINIMUM_SUPPORTED -c "$say"
 }
 
-@test "a database that an import reads, which SQLite opens by itself" {
+@test "a database that an import reads, and SQLite opens" {
     local name number=1
     mkdir data
     configure 'mount("/data", arguments[0])' "$PWD/data"
@@ -165,7 +165,7 @@ base.close()"
     now_says /usr/bin -c "$show"
 }
 
-@test "two roots of the same content have snapshots of their own" {
+@test "two roots of the same content have separate snapshots" {
     own_root python
     preload json
     local show='import os; import json; print(os.stat(json.__file__).st_ino)'

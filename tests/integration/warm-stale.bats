@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A snapshot is true to the modules that it was made from, and to where an import found them: whatever of that has
-# changed since, the program sees what a fresh interpreter would see.
+# A snapshot depends on its modules, and on the paths where imports found them. If one of them has changed, the program
+# sees the same as in a fresh interpreter.
 # images: python
 # once: a snapshot is compared in the same way in both modes
 
@@ -14,7 +14,7 @@ load ../lib/warm-stale.bash
     now_says new -c "$SAY"
 }
 
-@test "a module was written to, with size and time of change as before" {
+@test "a module was written to, with its previous size and modification time" {
     module greeting.py <<<'text = "old"'
     preload greeting
     warm_says old -c "$SAY"
@@ -41,7 +41,7 @@ load ../lib/warm-stale.bash
     warm_says old -c "$SAY"
     mkdir other
     cp -p modules/greeting.py other/
-    # Taken by the interpreter, for it names the source's time and size.
+    # The interpreter accepts it, because it contains the source's time and size.
     cold -c 'import importlib.util, marshal, sys
 [name] = __import__("glob").glob("/modules/__pycache__/greeting.*")
 with open(name, "r+b") as file:
@@ -53,7 +53,7 @@ with open(name, "r+b") as file:
     now_says compiled -c "$SAY"
 }
 
-@test "a module went away" {
+@test "a module was removed" {
     module greeting.py <<<'text = "old"'
     preload greeting
     warm_says old -c "$SAY"
@@ -64,7 +64,7 @@ with open(name, "r+b") as file:
     stderr_has greeting
 }
 
-@test "a module of the name appeared earlier in the path" {
+@test "a module of the same name appeared earlier in the path" {
     mkdir first
     configure 'mount("/first", arguments[0])' "$PWD/first"
     module greeting.py <<<'text = "old"'
@@ -75,7 +75,7 @@ with open(name, "r+b") as file:
     now_says new -c "$SAY"
 }
 
-@test "a directory of the path that was not there appeared" {
+@test "a missing directory of the path appeared" {
     module greeting.py <<<'text = "old"'
     environment PYTHONPATH=/modules/first:/modules
     preload greeting
@@ -84,7 +84,7 @@ with open(name, "r+b") as file:
     now_says new -c "$SAY"
 }
 
-@test "an optional module that an import looked for in vain appeared" {
+@test "an optional module that an import did not find appeared" {
     module package/__init__.py <<<'text = "slow"
 try:
     from package.fast import text
@@ -102,14 +102,14 @@ except ImportError:
     warm_says old -c "$SAY"
     program auto "$SAY"
     runtime create --bundle bundle box </dev/null >output 2>&1
-    sleep 0.6 # longer than a look at the files holds
+    sleep 0.6 # longer than a check of the files is valid
     module greeting.py <<<'text = "new"'
     expect 0 runtime start box
     wait_for grep -q . output
     [[ $(<output) == new ]]
 }
 
-@test "the volume that holds the modules is another one" {
+@test "the volume with the modules is another one" {
     module greeting.py <<<'text = "old"'
     preload greeting
     warm_says old -c "$SAY"
@@ -129,7 +129,7 @@ except ImportError:
     now_says hidden -c 'import colorsys; print(colorsys.text)'
 }
 
-@test "a module of the name lies in the working directory" {
+@test "a module of the same name is in the working directory" {
     mkdir work
     configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
     preload json
@@ -139,11 +139,11 @@ except ImportError:
     output_is shadow
     expect 1 warm -c 'import json'
     stderr_has /work/json.py
-    # Flags that keep the working directory out of the path keep its modules out as well.
+    # Flags that keep the working directory out of the path exclude its modules as well.
     warm_says json -I -c 'import json; print(json.__name__)'
 }
 
-@test "a module of the name lies beside the script" {
+@test "a module of the same name is next to the script" {
     mkdir work
     echo 'import json; print(json.__name__)' >work/script.py
     configure 'mount("/work", arguments[0])' "$PWD/work"
@@ -156,14 +156,14 @@ except ImportError:
     expect 1 warm /work/script.py
 }
 
-@test "a preloaded module beside the script is no stranger" {
+@test "a preloaded module next to the script fits" {
     module greeting.py <<<'text = "own"'
     module main.py <<<"$SAY"
     preload greeting
     warm_says own /modules/main.py
 }
 
-@test "a module beside the program: the snapshot stays as it is for others" {
+@test "a module next to the program: the snapshot remains valid for others" {
     module programs/program.py <<<'import greeting; print(greeting.text)'
     module programs/greeting.py <<<'text = "beside the program"'
     preload_a_clock
@@ -172,9 +172,9 @@ except ImportError:
     warm_says "$before" -c "$SAY"
 }
 
-@test "a module that changes while the snapshot is made" {
+@test "a module that changes during the build of the snapshot" {
     module a.py <<<'text = "old"'
-    # It comes to its end when the other has changed, long after that was imported.
+    # It ends after the other module has changed, long after that was imported.
     module b.py <<<'import time
 while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     preload a,b
@@ -184,7 +184,7 @@ while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     warm_says new -c 'import a; print(a.text)'
 }
 
-@test "a link on the way to modules leads elsewhere" {
+@test "a link in the path of modules has another target" {
     local release
     for release in one two; do
         module "releases/$release/greeting.py" <<<"text = '$release'"
@@ -196,11 +196,11 @@ while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     warm_says one -c "$SAY"
     ln -sfn two modules/releases/current
     now_says two -c "$SAY"
-    touch modules/releases/one/other modules/releases/other # no link's business
+    touch modules/releases/one/other modules/releases/other # not affected by a link
     warm_says two -c "$SAY"
 }
 
-@test "a part of a namespace package stands beside the program" {
+@test "a part of a namespace package is next to the program" {
     module second/program.py <<<'import names.part; print(names.part.text)'
     module first/names/part.py <<<'text = "first of the path"'
     module second/names/part.py <<<'text = "beside the program"'
@@ -212,7 +212,7 @@ while "new" not in open("/modules/a.py").read(): time.sleep(0.02)'
     output_is "beside the program"
 }
 
-# The program prints whether json is the one beside it, and has a snapshot.
+# The program prints whether json is the one next to it, and has a snapshot.
 make_program() {
     local own
     module program.py <<<'import json; print(json.__file__)'
@@ -222,11 +222,11 @@ make_program() {
     warm_says "$own" /modules/program.py
 }
 
-@test "a module appears beside the program between create and start" {
+@test "a module appears next to the program between create and start" {
     make_program
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
     create_box
-    sleep 0.6 # for so long a look at the files holds
+    sleep 0.6 # as long as a check of the files is valid
     echo >modules/json.py
     expect 0 runtime start box
     wait_for grep . out
@@ -234,7 +234,7 @@ make_program() {
     runtime delete --force box
 }
 
-@test "a startContainer hook puts a module beside the program" {
+@test "a startContainer hook puts a module next to the program" {
     make_program
     configure 'hook("startContainer", "echo >/modules/json.py")'
     expect 0 either /modules/program.py
@@ -260,7 +260,7 @@ hook(arguments[0], "sh {0}/mount.sh {0} {1}".format(arguments[1], config["root"]
     done
 }
 
-# The program says this at once, each time anew.
+# The program prints this once at its start, different each time.
 now_says_without_snapshot() {
     for _ in 1 2 3; do
         expect 0 either -c "$SAY"

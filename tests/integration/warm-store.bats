@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The commands about snapshots, and what an administrator decides: pysbx-runtime(8).
+# The commands about snapshots, and the administrator's settings: pysbx-runtime(8).
 # images: python
 
 load ../lib/warm.bash
@@ -22,7 +22,7 @@ store_files() {
     find "$(warm_store)" -type f -not -name 'agent-*' -not -name format-2 -printf '%f\n' | sort
 }
 
-@test "warm build: makes the snapshot, once, and the first run takes it" {
+@test "warm build: builds the snapshot once, and the first run uses it" {
     expect 0 runtime warm build --bundle bundle
     output_is ''
     local made
@@ -66,7 +66,7 @@ store_files() {
     [[ $output =~ ^[0-9a-f]{32}$ ]]
 }
 
-@test "warm list: snapshots that could not be made, with the reason; quiet has none, for there is nothing to show" {
+@test "warm list: failed snapshots, with the reason; --quiet omits them, because they cannot be shown" {
     preload no_such_module
     expect 0 either -c 'print("cold")'
     output_is cold
@@ -89,11 +89,11 @@ store_files() {
     output_holds 'it == []'
 }
 
-@test "warm list: the reason quotes what a container has chosen, without its control characters" {
+@test "warm list: the reason quotes strings of a container, without its control characters" {
     mkdir modules
     cat >modules/hostile.py <<'PYTHON'
 import mmap, os
-name = f"/dev/shm/\033[2J{os.getpid()}" # imports happen in two processes at once
+name = f"/dev/shm/\033[2J{os.getpid()}" # imports run in two processes at the same time
 descriptor = os.open(name, os.O_RDWR | os.O_CREAT)
 os.truncate(descriptor, 4096)
 kept = mmap.mmap(descriptor, 4096, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -152,7 +152,7 @@ PYTHON
     output_holds 'all(line[1:].startswith("modules=") for line in it["bundle"]["differences"])'
 }
 
-@test "warm verify: a turned bit is found, warm prune removes damaged snapshots" {
+@test "warm verify: a flipped bit is found, warm prune removes damaged snapshots" {
     runtime warm build --bundle bundle
     local image
     image=$(warm_store)/$(key)
@@ -175,7 +175,7 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
-@test "warm verify, warm list: a snapshot that goes while they look is not a damaged one" {
+@test "warm verify, warm list: a snapshot that is removed in the meantime is not reported as damaged" {
     local key
     runtime warm build --bundle bundle
     key=$(key)
@@ -190,7 +190,7 @@ PYTHON
     expect 0 runtime warm verify
 }
 
-@test "warm prune: what verify finds goes, also where only a page of memory differs" {
+@test "warm prune: removes all that verify reports, also if only a page of memory differs" {
     runtime warm build --bundle bundle
     local image
     image=$(warm_store)/$(key)
@@ -221,7 +221,7 @@ PYTHON
     stderr_has "there is no snapshot '../warm'"
 }
 
-@test "warm prune: what is too old, too large, everything" {
+@test "warm prune: snapshots that are too old, too large, all" {
     runtime warm build --bundle bundle
     preload decimal
     runtime warm build --bundle bundle
@@ -244,7 +244,7 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
-@test "without a store: list is empty, verify and prune have nothing to do, show says so" {
+@test "without a store: list is empty, verify and prune do nothing, show says so" {
     expect 0 runtime warm list --format json
     output_is '[]'
     expect 0 runtime warm verify
@@ -279,7 +279,7 @@ PYTHON
     stderr_has "is open to others"
 }
 
-@test "warm.json: a mistake is an error that names file and place" {
+@test "warm.json: a mistake is an error with file and position" {
     configure_warm '{"maxage": 5}'
     expect 1 run_box
     stderr_has "warm.json: maxage: unknown key"
@@ -290,7 +290,7 @@ PYTHON
     expect 0 run_box # warm.json is read for Python only
 }
 
-@test "secondRun: the first run of a bare interpreter leaves a note, the second makes the snapshot" {
+@test "secondRun: the first run of a bare interpreter leaves a note, the second builds the snapshot" {
     configure_warm '{"secondRun": true}'
     expect 0 run_box
     [[ -z $(key) ]]
@@ -301,7 +301,7 @@ PYTHON
     [[ $(snapshot uses) -gt 0 ]]
 }
 
-@test "maxUses: the run after the last one makes the snapshot anew" {
+@test "maxUses: the run after the last one rebuilds the snapshot" {
     configure_warm '{"secondRun": false, "maxUses": 2}'
     local made
     expect 0 warm -c 'pass'
@@ -344,7 +344,7 @@ PYTHON
     done
 }
 
-@test "man page: warm.json(5) describes every key that the runtime reads, and no other" {
+@test "man page: warm.json(5) describes every key that the runtime reads, and no others" {
     local top=$TESTS/..
     grep -o '\.key = "[A-Za-z]*"' "$top/runtime/warm/config.c" | cut -d '"' -f 2 | sort >known
     sed -n '/^\.Ss Keys/,/^\.Sh/s/^\.It Li //p' "$top/contrib/man/warm.json.5" | grep -vxE 'auto|require|optIn|off' | sort >described
@@ -355,7 +355,7 @@ PYTHON
 @test "plan: warm or cold, why, and whether there is a snapshot" {
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["start"] == "warm" and it["warm"]["snapshot"] != "ready"'
-    [[ ! -e $(warm_store) ]] # it touches nothing
+    [[ ! -e $(warm_store) ]] # it changes nothing
     runtime warm build --bundle bundle
     expect 0 runtime plan --bundle bundle
     output_holds 'it["warm"]["snapshot"] == "ready" and it["warm"]["program"] == "/usr/bin/python3"'

@@ -1,24 +1,26 @@
 #!/usr/bin/env bats
-# Whole suites, run cold and warm: the small programs of tests/warm/programs, and CPython's own tests (tests/warm/regrtest.py).
+# Whole suites, run cold and warm: the small programs of tests/warm/programs, and CPython's own tests
+# (tests/warm/regrtest.py).
 # slow: hundreds of interpreters, most of which wait
 # images: pandas pandas-trixie python-next-forky python-testsuite python-testsuite-trixie
-# once: what Python does after a warm start does not depend on the mode
+# once: the behaviour of Python after a warm start does not depend on the mode
 
 load ../lib/warm.bash
 
-# A selection of CPython's own tests takes a minute of a quiet machine, all of them half an hour.
+# A selection of CPython's own tests takes a minute on an idle machine, all of them half an hour.
 ((BATS_TEST_TIMEOUT >= 900)) || export BATS_TEST_TIMEOUT=900
 [[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
 
-# What an interpreter sees of itself does not depend on how the runtime was compiled, and the runtime's own part in it,
-# the same starts again and again, is in the other files: with sanitizers it would be a third of all their time.
+# The interpreter's view of itself does not depend on how the runtime was compiled. The other files test the runtime's
+# own part in it. With sanitizers these starts would take a third of the total time.
 needs_plain_build() {
-    ! grep -q __asan_init "$RUNTIME" || skip "compared with the build that users have"
+    ! grep -q __asan_init "$RUNTIME" || skip "compares the build for users"
 }
 
-# Each release in one of the two modes, for it depends on that as little; with a choice of one's own, in both.
+# Each release runs in one of the two modes, because the result does not depend on the mode. If TEST_SUITES selects
+# tests, each runs in both.
 needs_mode() {
-    [[ $PODMAN_MODE == "$1" || ${TEST_REGRTEST:-} ]] || skip "takes two minutes, and is done by the mode $1"
+    [[ $PODMAN_MODE == "$1" || ${TEST_REGRTEST:-} ]] || skip "takes two minutes, and runs in mode $1"
 }
 
 @test "small programs of tests/warm, this distribution" {

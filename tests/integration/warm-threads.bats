@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Threads that libraries start when they are imported, and the libraries that do: a warm start has them as a cold one,
-# with the C libraries of several distributions.
+# Libraries that start threads when they are imported: a warm start has the same threads as a cold one, with the C
+# libraries of several distributions.
 # images: python pandas pandas-trixie pandas-forky numexpr
 # once: threads are restored in the same way in both modes
 
@@ -11,18 +11,18 @@ setup() {
     use_image python
 }
 
-@test "numexpr, which starts threads when it is imported: they are there, and compute" {
+@test "numexpr, which starts threads when it is imported: they exist, and compute" {
     use_image numexpr
     preload numexpr
     same -c 'import numexpr, numpy, os
 threads = len(os.listdir("/proc/self/task"))
 numbers = numpy.arange(1000000.0)
 print(numexpr.evaluate("sum(numbers * 2)"), numexpr.evaluate("numbers + 1")[-1], numexpr.set_num_threads(1))
-print(threads - len(os.listdir("/proc/self/task")), numexpr.evaluate("sum(numbers)")) # those of numpy come when it wants'
+print(threads - len(os.listdir("/proc/self/task")), numexpr.evaluate("sum(numbers)")) # numpy starts its own on demand'
     output_has "999999000000.0 1000000.0"
 }
 
-# Threads as libraries start them when they are imported: three that wait for a semaphore each.
+# A library that starts threads when it is imported: three that wait for a semaphore each.
 waiting_threads='import ctypes
 libc = ctypes.CDLL(None)
 semaphores = [ctypes.create_string_buffer(32) for _ in range(3)]
@@ -32,7 +32,7 @@ for semaphore, thread in zip(semaphores, threads):
     libc.sem_init(semaphore, 0, 0)
     errors.append(libc.pthread_create(ctypes.byref(thread), None, libc.sem_wait, semaphore))
     if not errors[-1]: libc.pthread_setname_np(thread, b"waiter")
-one = ctypes.c_ulong(1) # the first processor
+one = ctypes.c_ulong(1) # the first CPU
 if not errors[1]: libc.pthread_setaffinity_np(threads[1], ctypes.sizeof(one), ctypes.byref(one))'
 
 keep_waiting() {
@@ -41,13 +41,13 @@ keep_waiting() {
     same -c 'import ctypes, os, time, waiting
 def show(count):
     while len(os.listdir("/proc/self/task")) > count:
-        time.sleep(0.001) # who waits for a thread is told before the kernel has taken it away
+        time.sleep(0.001) # waiting threads are woken before the kernel has removed the thread
     for number in sorted(map(int, os.listdir("/proc/self/task"))):
         task = dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{number}/status").read().splitlines())
         print(task["Name"], task["SigBlk"], task["CapEff"], sorted(os.sched_getaffinity(number)))
 time.sleep(0.2) # until the cold ones wait
 show(4)
-os.setuid(os.getuid()) # which the C library has all threads do
+os.setuid(os.getuid()) # a call that the C library runs in all threads
 for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.threads):
     code = ctypes.c_long(7)
     waiting.libc.sem_post(semaphore)
@@ -58,17 +58,17 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
 "
 }
 
-@test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.36 (Debian 12)" {
+@test "threads that a library starts when it is imported: they exist, wait, and end; glibc 2.36 (Debian 12)" {
     keep_waiting
 }
 
-@test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.41 (Debian 13)" {
+@test "threads that a library starts when it is imported: they exist, wait, and end; glibc 2.41 (Debian 13)" {
     use_image pandas-trixie
     keep_waiting
 }
 
-# Since 2.42 the stacks of threads end in guard pages, since 2.43 the kernel clears another word than their number.
-@test "threads that a library starts when it is imported: they are there, wait, and end; glibc 2.43 (Debian 14)" {
+# Since 2.42 the stacks of threads end in guard pages. Since 2.43 the kernel clears a word other than the thread's id.
+@test "threads that a library starts when it is imported: they exist, wait, and end; glibc 2.43 (Debian 14)" {
     use_image pandas-forky
     keep_waiting
 }
@@ -82,12 +82,12 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
     expect 0 runtime exec box python3 -c "$show"
     output_is "[0, 0, 0] 4"
     runtime delete --force box
-    # Of a user whom there is no other process of, in the container's user namespace if it has one.
+    # The user has no other process in the container's user namespace, if it has one.
     is_rootless || configure 'process["user"] = {"uid": 54321, "gid": 54321}'
     expect 0 warm -c "$show"
     output_is "[0, 0, 0] 4"
     configure 'process["rlimits"].append({"type": "RLIMIT_NPROC", "soft": 2, "hard": 2})'
-    expect 0 either -c "$show" # cold, for else there would be two threads less than it believes
+    expect 0 either -c "$show" # cold, because otherwise there would be two threads less than it expects
     output_is "[0, 11, 11] 2"
 }
 
@@ -128,7 +128,7 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     [[ $stderr ]]
 }
 
-@test "a library of the program's may have functions of any name, the agent's too" {
+@test "a library of the program may have functions of any name, also the agent's" {
     mkdir modules
     printf 'long %s(void) { __builtin_trap(); }\n' libraries library_of_thread rest_threads threads_fork threads_start |
         gcc -shared -fPIC -nostdlib -o modules/names.so -x c -
@@ -138,7 +138,7 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
     output_is True
 }
 
-@test "a filter that keeps threads from being seen: cold, with the reason" {
+@test "a filter that hides threads: cold, with the reason" {
     preload json
     configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
     is_cold_because "threads cannot be seen, for tgkill(2) is refused"

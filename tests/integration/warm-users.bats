@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Two users of one machine, each with snapshots: neither gets at those of the other. The test is root's, for it becomes
-# both; their runtimes are rootless.
+# Two users of one machine, each with snapshots: neither has access to those of the other. The test runs as root,
+# because it becomes both users. Their runtimes are rootless.
 # images: python
 
 load ../lib/warm.bash
@@ -27,7 +27,7 @@ teardown() {
     clean_up
 }
 
-# Makes a user's home, in which all but the store itself is open to others, and a bundle.
+# Makes a user's home, in which everything except the store itself is open to others, and a bundle.
 make_user() {
     local home=$PLACE/$1
     install -d -m 0755 -o "$1" -g "$1" "$home" "$home"/{.local,.local/share,.local/share/pysbx-runtime,bundle,run}
@@ -40,7 +40,7 @@ config["annotations"] = {"run.pysbx.preload": "json", "run.pysbx.warm": "require
 [mapping] = linux["gidMappings"]; mapping["hostID"] = int(arguments[1])' "$PLACE/root" "$1"
 }
 
-# Runs a command as a user, with a home and nothing of root's.
+# Runs a command as a user, with a home and without root's environment.
 as() {
     local user=$1
     shift
@@ -66,16 +66,16 @@ store_of() {
     for user in "${USERS[@]}"; do
         other=$((USERS[0] + USERS[1] - user))
         mapfile -t paths < <(find "$(store_of "$other")")
-        ((${#paths[@]} >= 4)) # the directory, a snapshot, its sum, the agent
+        ((${#paths[@]} >= 4)) # the directory, a snapshot, its checksum, the agent
         expect 0 as "$user" python3 "$PLACE/try-files" "${paths[@]}"
         output_is ""
-        # Nor if the owner has opened the directory: each file is the owner's alone. Only the agent, which is the runtime's
-        # own code, is for every user of a container to read.
+        # The same holds if the owner has opened the directory, because each file is private to the owner. Only the
+        # agent, which is the runtime's own code, is readable for every user of a container.
         chmod 0755 "$(store_of "$other")"
         expect 0 as "$user" python3 "$PLACE/try-files" "${paths[@]:1}"
         [[ $output =~ ^open\ [^$'\n']*/agent-[0-9a-f]*\.so$ ]]
         chmod 0700 "$(store_of "$other")"
-        # The runtime does not take a store of another user, whatever its mode.
+        # The runtime refuses a store of another user, with any mode.
         chmod 0777 "$(store_of "$other")"
         expect 1 run_as "$user" "XDG_DATA_HOME=$PLACE/$other/.local/share"
         stderr_has "belongs to user $other"
@@ -85,7 +85,7 @@ store_of() {
     done
 }
 
-@test "the way in which the other test looks finds what the owner may do" {
+@test "the method of the other test finds the files that the owner may access" {
     expect 0 run_as "${USERS[0]}"
     local path
     local -a paths

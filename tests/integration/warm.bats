@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Warm starts: what asks for one, what the program gets, what is said when there is none; pysbx-runtime(8), "WARM START".
+# Warm starts: how they are requested, how the program starts, and the message without one; pysbx-runtime(8), "WARM
+# START".
 # images: python
 
 load ../lib/warm.bash
@@ -9,7 +10,7 @@ setup() {
     use_image python
 }
 
-@test "run.pysbx.preload: the modules named are imported already" {
+@test "run.pysbx.preload: the named modules are already imported" {
     preload json,decimal
     expect 0 warm -c 'import sys; print("json" in sys.modules, "decimal" in sys.modules, "csv" in sys.modules)'
     output_is "True True False"
@@ -33,7 +34,7 @@ setup() {
     [[ $output != "$seed" ]]
 }
 
-@test "run.pysbx.preload: names out of order, twice and with blanks are the same snapshot" {
+@test "run.pysbx.preload: names in any order, duplicates and blanks give the same snapshot" {
     preload "json, decimal"
     expect 0 warm -c 'pass'
     local before
@@ -49,7 +50,7 @@ setup() {
     output_is True
 }
 
-@test "run.pysbx.preload: a submodule that is the program by -m runs as it does cold, and nobody is warned" {
+@test "run.pysbx.preload: a submodule that is the program of -m runs as it does cold, without a warning" {
     mkdir modules modules/package
     echo 'import package.loaded' >modules/package/__init__.py
     for name in loaded other __main__; do
@@ -67,7 +68,7 @@ setup() {
     grep -q RuntimeWarning <(cold -m package.loaded 2>&1) # its package has loaded it
 }
 
-@test "run.pysbx.preload: what is no name of a module is refused" {
+@test "run.pysbx.preload: an invalid module name is refused" {
     for name in 'a b;c' '../json' 'json.' '1st' "$(printf 'x%.0s' {1..300})"; do
         preload "$name"
         expect 1 either -c 'pass'
@@ -76,7 +77,7 @@ setup() {
     done
 }
 
-@test "run.pysbx.warm: a word it does not know is refused" {
+@test "run.pysbx.warm: an unknown word is refused" {
     expect 1 _run_python sometimes -c 'pass'
     stderr_has "run.pysbx.warm"
     stderr_has "sometimes"
@@ -98,7 +99,7 @@ setup() {
     stderr_has "not called like a Python interpreter"
 }
 
-@test "run.pysbx.warm=require: a missing program is that, one that is seen only in the container is not executed" {
+@test "run.pysbx.warm=require: a missing program is reported as missing, and one that only the container sees is not executed" {
     local program
     program require pass
     for program in python3.99 /no/such/python3; do
@@ -111,14 +112,14 @@ setup() {
     own_root python
     [[ -L root/bin ]] || skip "the image has a directory /bin"
     environment PATH=/usr/bin
-    configure 'mount("/bin/python3.98", "/bin/true"); process["args"] = ["python3.98"]' # by way of a link
+    configure 'mount("/bin/python3.98", "/bin/true"); process["args"] = ["python3.98"]' # through a link
     expect 1 run_box
     stderr_has "run.pysbx.warm=require: no program 'python3.98' is seen"
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
     expect 0 run_box
 }
 
-@test "a program that is called python3 and is none starts cold" {
+@test "a program named python3 that is no interpreter starts cold" {
     own_root python
     rm root/usr/bin/python3
     printf '#!/bin/sh\necho "a shell, $*"\n' >root/usr/bin/python3
@@ -129,7 +130,7 @@ setup() {
     stderr_has "run.pysbx.warm=require"
 }
 
-@test "options for which no snapshot stands: cold, with the reason" {
+@test "options that no snapshot supports: cold, with the reason" {
     local option
     for option in -i -x -V '-X importtime'; do
         # shellcheck disable=SC2086 # two words
@@ -140,7 +141,7 @@ setup() {
     done
 }
 
-@test "without an annotation: the first run of a key is cold, the second makes the snapshot" {
+@test "without an annotation: the first run of a key is cold, the second builds the snapshot" {
     local -a seeds=()
     runtime warm prune --all
     configure_warm '{"retryAfter": 0}'
@@ -165,7 +166,7 @@ setup() {
     output_holds 'it["warm"]["start"] == "cold" and "off" in it["warm"]["reason"]'
 }
 
-@test "warm.json: mode off holds against every annotation, optIn waits for one" {
+@test "warm.json: mode off overrides every annotation, optIn requires one" {
     preload json
     configure_warm '{"mode": "off"}'
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"; process["args"] = ["python3", "-c", "pass"]'
@@ -213,7 +214,7 @@ setup() {
     output_is "input [''] __main__"
 }
 
-@test "the working directory as the program: it has no other name than cold" {
+@test "the working directory as the program: it has no name other than a cold one's" {
     mkdir work
     echo 'import sys; print(__file__, sys.path[0], sys.argv)' >work/__main__.py
     configure 'mount("/work", arguments[0]); process["cwd"] = "/work"' "$PWD/work"
@@ -225,7 +226,7 @@ setup() {
     same ''
 }
 
-@test "what does not exist or cannot be compiled: the same words and exit code" {
+@test "a program that is missing or cannot be compiled: the same message and exit code" {
     mkdir work
     printf 'x = (\n' >work/broken.py
     configure 'mount("/work", arguments[0])' "$PWD/work"
@@ -246,7 +247,7 @@ setup() {
     same -c '1 / 0'
     same -c 'raise KeyboardInterrupt'
     same -c 'import sys; sys.stdout.close()'
-    configure 'share("pid")' # process 1 of a process namespace ignores what it does not handle
+    configure 'share("pid")' # process 1 of a pid namespace ignores signals without a handler
     same -c 'import os; os.kill(os.getpid(), 15)'
     same -c 'import os; os.abort()'
     same -c 'import ctypes; ctypes.string_at(0)'
@@ -333,14 +334,14 @@ except OSError as error:
     output_is writable
 }
 
-@test "volumes: modules that are mounted are preloaded from there" {
+@test "volumes: modules of mounts are preloaded from there" {
     module greeting.py <<<'text = "from the volume"'
     preload greeting
     expect 0 warm -c 'import sys; assert "greeting" in sys.modules; import greeting; print(greeting.text, greeting.__file__)'
     output_is "from the volume /modules/greeting.py"
 }
 
-@test "user namespace: one is joined that tells its ids; by another path it is cold, with the reason" {
+@test "user namespace: one whose ids are readable is joined; another path is cold, with the reason" {
     needs_root "a user cannot mount"
     local pid
     unshare --user --map-root-user sleep 1000 3>&- &
@@ -367,17 +368,18 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     output_is "0 ['0', '300000', '65536']"
 }
 
-@test "user namespace: a home that the program may not look into is as closed to a warm start" {
+@test "user namespace: a home that the program may not search is closed to a warm start, too" {
     needs_root "chooses the maps"
     chmod 0755 "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
     own_root python
-    # The image's /root is another's in there. A hook of the runtime leaves the look at the files to the child.
+    # In the namespace, the image's /root belongs to another user. A hook of the runtime moves the check of the files to
+    # the child.
     configure 'user_namespace((0, 300000, 65536)); hook("createRuntime", ":")'
     chmod 0700 root/root
     mkdir root/root/.local
     same -c 'import os; print(os.path.exists("/root/.local"), os.access("/root", os.X_OK))'
     output_is "False False"
-    # What is behind the door may change as it likes; the door may not.
+    # Files inside the closed directory may change, but the directory's own status may not.
     mkdir root/root/.local/lib
     expect 0 warm -c 'pass'
     chmod 0755 root/root
@@ -385,7 +387,7 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     stderr_has "'/root' has changed"
 }
 
-@test "seccomp: the filter is in force, and need not allow what a restore does" {
+@test "seccomp: the filter is in force, and may forbid the calls of a restore" {
     configure 'seccomp("ALLOW", rule("ERRNO", "rmdir", errnoRet=95), rule("ERRNO", "rseq", "set_robust_list", "mremap", "ptrace",
     "personality", "kcmp", "process_vm_readv", "madvise"))'
     same -c 'import os
@@ -398,12 +400,12 @@ except OSError as error:
     output_has 'Seccomp:\t2'
 }
 
-@test "seccomp: nobody in the container can trace a program before the filter is in force" {
+@test "seccomp: no process in the container can trace a program before the filter is in force" {
     is_rootless && skip "newuidmap has no privilege under strace"
     configure 'seccomp("ALLOW", rule("ERRNO", "rmdir"))'
     expect 0 warm -c 'pass'
     strace -f -o trace -e trace=prctl,seccomp,rt_sigreturn "$RUNTIME" run --bundle bundle box </dev/null
-    # What is forbidden first, and allowed after the filter only, by the last call before the program.
+    # Tracing is forbidden first, and allowed only after the filter, by the last call before the program.
     sed -nE 's/^[0-9]+ +(seccomp\(SECCOMP_SET_MODE_FILTER|prctl\(PR_SET_DUMPABLE, [A-Z_]*|rt_sigreturn).*/\1/p' trace >order
     diff - order <<'EOF'
 prctl(PR_SET_DUMPABLE, SUID_DUMP_DISABLE
@@ -411,13 +413,13 @@ seccomp(SECCOMP_SET_MODE_FILTER
 prctl(PR_SET_DUMPABLE, SUID_DUMP_USER
 rt_sigreturn
 EOF
-    # As after a cold start the program can be looked at.
+    # As after a cold start, the program can then be inspected.
     configure 'process["user"] = {"uid": 1000, "gid": 1000}'
     same -c 'import os; print(os.stat("/proc/self/fd").st_uid, os.listdir("/proc/self/fd"))'
     output_has 1000
 }
 
-@test "seccomp: a filter under which no snapshot can be made or woken means cold" {
+@test "seccomp: a filter that prevents building or restoring a snapshot means cold" {
     local call
     for call in getcwd prctl capset; do
         use_image python
@@ -429,7 +431,7 @@ EOF
     done
 }
 
-@test "seccomp: a container that is refused files in memory starts warm if it has a /dev/shm, else cold" {
+@test "seccomp: a container that may not create memfds starts warm if it has a /dev/shm, else cold" {
     configure 'seccomp("ALLOW", rule("ERRNO", "memfd_create", errnoRet=38))'
     expect 0 either -I -c 'print("ran")'
     output_is ran
@@ -439,7 +441,7 @@ config["mounts"].append({"destination": "/dev/shm", "type": "tmpfs", "source": "
     output_is "[]"
 }
 
-@test "landlock: the rules are in force, and what they deny to an interpreter is not to be had by a snapshot" {
+@test "landlock: the rules are in force, and a snapshot gives no access that they deny to an interpreter" {
     configure 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' \
         '{"filesystem": {"read": ["/usr", "/lib", "/lib64", "/bin", "/etc"]}}'
     local abi
@@ -482,7 +484,7 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     is_cold_because nowhere
 }
 
-@test "an import that prints: no snapshot, and the text comes once" {
+@test "an import that prints: no snapshot, and the output appears one time" {
     module noisy.py <<<'print("printed by an import")'
     preload noisy
     expect 1 warm -c 'pass'
@@ -492,7 +494,7 @@ print(os.getpid() != 1, threading.main_thread().native_id == os.getpid(), sys.ar
     stderr_is_empty
 }
 
-@test "a system call of the runtime fails: the program finds what it finds else, or does not start" {
+@test "a system call of the runtime fails: the program finds the usual state, or does not start" {
     grep -q __asan_init "$RUNTIME" && skip "the sanitizers make system calls of their own, which may not fail"
     use_image python
     preload json
