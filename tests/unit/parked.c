@@ -1,4 +1,4 @@
-/* The process that parks, and what it looks at when it was restored: parked.h. */
+/* The process that parks, and its checks after it was restored: parked.h. */
 #include "parked.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void on_signal(int sig)
     signals_seen++;
 }
 
-/* As the agent does it: a system call of this program's own code, whose result is the restorer's. */
+/* Like the agent: a system call of this program's own code, whose result comes from the restorer. */
 static struct warm_params *park(void)
 {
     long result = SYS_pause;
@@ -74,7 +74,7 @@ static bool file_holds(const char *path, const char *text, size_t size)
 
 struct before {
     char *heap, *wiped, *large, *removed, *code, *writable_code;
-    char *guarded, *guarded_file; /* three pages; nobody may touch the second, if the kernel sees to that */
+    char *guarded, *guarded_file; /* three pages; the second is inaccessible if the kernel supports that */
     bool has_guard, file_has_guard;
     char behind[4096]; /* the third of the file */
     void *brk;
@@ -91,7 +91,8 @@ char *parked_map_removed(const char *text, int protection)
     return map != MAP_FAILED ? map : NULL;
 }
 
-/* Of memory since Linux 6.13, of files since 6.15, which also tells where they are. */
+/* Guard pages exist for memory since Linux 6.13, and for files since 6.15, which also reports their
+ * location. */
 static void make_guards(struct before *b)
 {
     b->guarded = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -103,8 +104,8 @@ static void make_guards(struct before *b)
     b->file_has_guard = madvise(b->guarded_file + 4096, 4096, MADV_GUARD_INSTALL) == 0;
 }
 
-/* A function that returns a number, as a compiler at run time makes it: what calls it need not be able to
- * write to it. */
+/* Return a function that returns a number, in code generated like a compiler's. Its callers need no write
+ * access to it. */
 static char *make_function(int number, int protection)
 {
     const unsigned char text[] = {0xb8, (unsigned char)number, 0, 0, 0, 0xc3}; /* mov eax; ret */
@@ -120,7 +121,7 @@ static bool function_returns(char *function, int number)
     return call() == number;
 }
 
-/* The permissions of the area that begins there, of /proc/self/maps. */
+/* Return the permissions of the VMA that begins there, from /proc/self/maps. */
 static bool is_mapped(const char *address, const char *permissions)
 {
     char line[64];
@@ -276,7 +277,7 @@ static void check_identity(const struct warm_params *p)
     say("auxv", file_holds("/proc/self/auxv", (const char *)uid, sizeof(uid)));
 }
 
-/* With write, close, rt_sigreturn and exit_group allowed, and nothing else. */
+/* Install a filter that allows write, close, rt_sigreturn and exit_group only. */
 static int check_filtered(void)
 {
     static const char good[] = "good a filter is in force\ngood end\n";
@@ -337,8 +338,8 @@ static void set_up(struct before *b)
 static int be_parked(const char *state)
 {
     parked_tester = getppid();
-    /* A fork, as what is saved always is: only of these does every glibc keep the number where the kernel
-     * clears it. */
+    /* Fork, because a saved process is always a fork: only then every glibc keeps the thread id where the
+     * kernel clears it. */
     pid_t pid = fork();
     if (pid != 0) {
         waitpid(pid, NULL, 0);
@@ -369,7 +370,7 @@ static int be_parked(const char *state)
     return fflush(stdout) == 0 ? 23 : 1;
 }
 
-/* In the test. */
+/* Runs in the test. */
 
 int parked_open_self(void)
 {
@@ -379,7 +380,7 @@ int parked_open_self(void)
     return fd;
 }
 
-/* Returns the process that parks; its parent ends with it. */
+/* Return the process that parks. Its parent ends with it. */
 static pid_t start_parked(const char *state, pid_t *parent)
 {
     int ready[2];

@@ -1,6 +1,6 @@
-/* A process that is saved: the test executes itself as the one that parks, and its own file stands for the
- * agent's. Restored, the process looks at what it has become and prints "good WHAT" or "bad WHAT", a line
- * each, "good end" at last, and its exit code is 23. */
+/* A process that is saved. The test executes itself as the process that parks, and its own file stands for
+ * the agent's. After the restore, the process checks its state and prints "good WHAT" or "bad WHAT", one
+ * line each, and "good end" at the end. Its exit code is 23. */
 #ifndef PYSBX_TESTS_PARKED_H
 #define PYSBX_TESTS_PARKED_H
 
@@ -12,37 +12,39 @@
 
 struct error;
 
-/* First in main: true in the process that parks, which then ends with *exit_code. */
+/* Call this first in main: true in the process that parks, which then ends with *exit_code. */
 bool parked_is_wanted(int argc, char **argv, int *exit_code);
 
-/* What a process may have; made in it before it parks, and never undone. */
+/* States that a process may have. They are created before it parks, and never undone. */
 struct parked_state {
-    const char *name, *reason; /* why it is not saved then; NULL: it is */
+    const char *name, *reason; /* why it is not saved in that state; NULL: it is */
     void (*make)(void);
 };
 extern const struct parked_state parked_states[];
 extern const size_t parked_state_count;
 
-/* Is it a restartable sequence? Not each dump finds a process in its own. And has the C library any? */
+/* Return whether the state is a restartable sequence, which a dump may miss; and whether the C library has
+ * one. */
 bool parked_is_sequence(const struct parked_state *state);
 bool parked_has_sequences(void);
 
-/* Save a process with the state of that name to `image`, or with a request of which pid, root, agent and meta
- * are filled in. As warm_dump. */
+/* Save a process in the state of that name to `image`, or with a request in which pid, root, agent and
+ * meta are set. Errors are those of warm_dump. */
 int parked_dump(const char *state, int image, struct error *err);
 int parked_dump_with(const char *state, struct dump_request request, struct error *err);
 
-/* The file that stands for the agent's; the caller closes it. */
+/* Return the file that stands for the agent's. The caller closes it. */
 int parked_open_self(void);
 
-/* Where the open file of a state is read next. */
+/* The offset of the next read from a state's open file. */
 #define PARKED_POSITION 7
 
-/* The file of the states "a file" and "an open file …" that the test's process `test` has: it is left. */
+/* Return the file that the test's process `test` uses in the states "a file" and "an open file …". It is
+ * not removed. */
 void parked_file_name(char name[static 64], pid_t test);
 
-/* For the states: the test, of which the process that parks is not a child; and a private mapping of two
- * pages of a file that is no more, with text in the second. */
+/* For the states: the test, which is not the parent of the process that parks. And a private mapping of
+ * two pages of a removed file, with a string in the second page. */
 extern pid_t parked_tester;
 char *parked_map_removed(const char *text, int protection);
 

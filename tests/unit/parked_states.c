@@ -1,4 +1,4 @@
-/* What a process may have that is not saved, or is a reason to look twice: parked.h. */
+/* States of a process that are not saved, or that need a second check: parked.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@ static void *wait_forever(void *unused)
     return unused;
 }
 
-/* What each makes is never undone: the process is killed. */
+/* Nothing is undone, because the process is killed. */
 static void make_thread(void)
 {
     pthread_t thread;
@@ -74,7 +74,7 @@ static void make_removed_code(void)
     if (parked_map_removed("", PROT_READ | PROT_EXEC) == NULL)
         abort();
 }
-/* As a program may do it whose clocks are of no interest to it. */
+/* A program may do this if it never reads the clocks. */
 static void make_moved(void)
 {
     char line[256];
@@ -90,8 +90,8 @@ static void make_moved(void)
     if (maps != NULL)
         fclose(maps);
 }
-/* A restartable sequence that is never under way here, but could be where a restorer runs (rseq(2)). The
- * kernel forgets it when the process is scheduled; one that shares its memory does not. */
+/* Register a restartable sequence that never runs here, but could where a restorer runs (rseq(2)). The
+ * kernel forgets it when it schedules the process, but not if the process shares its memory. */
 #define RSEQ_SIGNATURE 0x53053053U
 static const uint32_t landing[2] = {RSEQ_SIGNATURE, 0};
 static struct {
@@ -106,7 +106,7 @@ static int renew_sequence(void *owner)
     uint64_t *rseq = (uint64_t *)((char *)__builtin_thread_pointer() + __rseq_offset);
     for (unsigned i = 1; i % 65536 != 0 || kill(*(pid_t *)owner, 0) == 0; i++)
         __atomic_store_n(&rseq[1], (uint64_t)&sequence, __ATOMIC_RELAXED);
-    syscall(SYS_exit, 0); /* no exit handlers: they are the owner's */
+    syscall(SYS_exit, 0); /* no exit handlers, because they belong to the parent */
     return 0;
 }
 static void make_sequence(void)
@@ -147,7 +147,7 @@ static void make_file(void)
         abort();
     close(fd);
 }
-/* As libffi does it. */
+/* libffi does this. */
 static void make_open_file(void)
 {
     char name[64];
@@ -156,7 +156,7 @@ static void make_open_file(void)
     if (open(name, O_RDONLY | O_CLOEXEC) != 3 || lseek(3, PARKED_POSITION, SEEK_SET) != PARKED_POSITION)
         abort();
 }
-/* As PROJ does it. */
+/* PROJ does this. */
 static void make_read_file(void)
 {
     make_open_file();

@@ -1,4 +1,4 @@
-/* Capabilities and identity of a process: what the plan asks for is what /proc/self/status shows. */
+/* Capabilities and identity of a process: /proc/self/status shows what the plan requests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,10 +33,10 @@ static void test_names(void)
     is_int(caps_from_name("CAP_CHOWN"), CAP_CHOWN, "CAP_CHOWN");
     is_int(caps_from_name("cap_net_raw"), CAP_NET_RAW, "small letters are fine");
     is_int(caps_from_name("BPF"), CAP_BPF, "and so is a name without its prefix");
-    is_int(caps_from_name("CAP_"), -1, "CAP_ alone is none");
-    is_int(caps_from_name("CAP_FLY"), -1, "nor is CAP_FLY");
-    is_int(caps_from_name("CAP_CHOWN,"), -1, "nor one with something behind it");
-    is_int(caps_from_name("12"), -1, "nor a number");
+    is_int(caps_from_name("CAP_"), -1, "CAP_ alone is not a capability");
+    is_int(caps_from_name("CAP_FLY"), -1, "CAP_FLY is not a capability");
+    is_int(caps_from_name("CAP_CHOWN,"), -1, "a name with a suffix is not a capability");
+    is_int(caps_from_name("12"), -1, "a number is not a capability");
     arena_free(&arena);
 }
 
@@ -46,7 +46,7 @@ static void test_plan(void)
     struct caps_plan plan;
     struct spec_process process = {0};
     is_int(caps_plan(&process, true, &plan, &err), 0, "a process may have no capabilities object");
-    is_int(plan.bounding | plan.permitted | plan.effective, 0, "… and has none then");
+    is_int(plan.bounding | plan.permitted | plan.effective, 0, "… and then has no capability");
     struct spec_capabilities caps = {
         .bounding = LIST("CAP_CHOWN", "CAP_KILL"),
         .permitted = LIST("CAP_CHOWN"),
@@ -76,7 +76,7 @@ static void test_describe(void)
            "sets are described by names");
 }
 
-/* A hexadecimal field of /proc/self/status. */
+/* Return a hexadecimal field of /proc/self/status. */
 static uint64_t status_field(const char *name)
 {
     char text[4096], *p;
@@ -88,7 +88,7 @@ static uint64_t status_field(const char *name)
     return p != NULL ? strtoull(p + strlen(name), NULL, 16) : UINT64_MAX;
 }
 
-/* Podman's default set, as uid 1000 or as root; exit code 0 when everything is as planned. */
+/* Apply Podman's default set, as uid 1000 or as root. The exit code is 0 if the result matches the plan. */
 static int become(uint32_t uid, bool ambient)
 {
     struct arena a = {0};
@@ -147,7 +147,7 @@ static int become_root(void)
     return become(0, false);
 }
 
-/* Only CAP_SETPCAP is missing: dropping what is not there any more is no error. */
+/* Only CAP_SETPCAP is missing: dropping a missing capability is no error. */
 static int drop_twice(void)
 {
     struct error err = {0};
@@ -203,7 +203,7 @@ static int own_stdio(void)
     return fstat(STDIN_FILENO, &st) == 0 && st.st_uid == null_before.st_uid ? 0 : 5;
 }
 
-/* caps_after_exec says what the kernel does: the test program executes itself and looks. */
+/* caps_after_exec predicts the kernel's result. The test program executes itself and compares. */
 static struct caps_plan exec_plan;
 static uid_t exec_uid;
 static bool exec_no_new_privs;
@@ -247,7 +247,7 @@ static void test_after_exec(void)
         {"root has its bounding set", 0, false, {two, two, 0, two, 0}},
         {"root has all that is permitted effective", 0, false, {two, one, 0, two, 0}},
         {"root with no_new_privs gains nothing", 0, true, {two, one, 0, one, 0}},
-        {"root keeps what is inheritable", 0, false, {two, two, one, two, 0}},
+        {"root keeps inheritable capabilities", 0, false, {two, two, one, two, 0}},
         {"a user loses everything", 1000, false, {two, two, 0, two, 0}},
         {"a user keeps the ambient set", 1000, false, {two, two, two, two, one}},
         {"a user keeps the ambient set, with no_new_privs too", 1000, true, {two, one, one, one, one}},
@@ -260,7 +260,7 @@ static void test_after_exec(void)
     }
     struct __user_cap_data_struct after[2];
     is_int(caps_after_exec(&(struct caps_plan){.bounding = two, .permitted = one}, true, false, after),
-           -EPERM, "what only execve could give is refused");
+           -EPERM, "a capability that only execve could give is refused");
 }
 
 static void test_invalid_ids(void)

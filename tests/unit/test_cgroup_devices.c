@@ -1,5 +1,5 @@
-/* Device rules: the compiled program is run on requests by a small interpreter of the instructions it uses;
- * that the kernel takes and enforces it is proven in test_cgroup_fs.c. */
+/* Device rules: a small interpreter of the used instructions runs the compiled program on requests.
+ * test_cgroup_fs.c tests that the kernel accepts and enforces it. */
 #include "cgroup/devices.h"
 
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 
 static struct arena arena;
 
-/* dst OPERATION value, of 64 bits; false for an operation that the program does not use. */
+/* Compute dst OPERATION value in 64 bits; false for an operation that the program does not use. */
 static bool calculate(unsigned operation, uint64_t *dst, uint64_t value)
 {
     const struct {
@@ -33,8 +33,8 @@ static bool calculate(unsigned operation, uint64_t *dst, uint64_t value)
     return false;
 }
 
-/* What the kernel would return for a request: 1 allow, 0 refuse; -1 when the program does what the verifier
- * refuses: an unknown instruction, no end. */
+/* Return the kernel's result for a request: 1 allow, 0 refuse. The result is -1 for programs that the
+ * verifier refuses: an unknown instruction, no end. */
 static int run(const struct cgroup_device_program *p, const struct bpf_cgroup_dev_ctx *request)
 {
     uint64_t reg[11] = {0};
@@ -66,7 +66,7 @@ static const struct cgroup_device_program *compile(const char *rules, struct err
     return program;
 }
 
-/* "c 1:3 rw" asked of the program for these rules. */
+/* Ask the program for these rules a question such as "c 1:3 rw". */
 static int verdict(const char *rules, const char *request)
 {
     char type, access[8];
@@ -115,9 +115,9 @@ static const struct {
     {PODMAN, "c 5:2 rw", 1, "everything denied: ptmx stays"},
     {PODMAN, "c 136:17 rw", 1, "everything denied: every pts stays"},
     {PODMAN, "c 10:200 rw", 1, "everything denied: tun stays"},
-    {PODMAN, "b 8:0 m", 1, "everything denied: nodes may be made"},
+    {PODMAN, "b 8:0 m", 1, "everything denied: nodes may be created"},
     {PODMAN, "b 8:0 r", 0, "everything denied: and not be read"},
-    {PODMAN, "b 8:0 rm", 0, "everything denied: made and read is refused"},
+    {PODMAN, "b 8:0 rm", 0, "everything denied: creating and reading is refused"},
     {PODMAN, "c 1:1 r", 0, "everything denied: mem"},
     {PODMAN, "b 1:3 r", 0, "everything denied: a block device with null's numbers"},
     {FUSE, "c 10:229 rw", 1, "an allowed device"},
@@ -125,7 +125,7 @@ static const struct {
     {FUSE, "c 10:230 r", 0, "its neighbour"},
     {FUSE, "c 11:229 r", 0, "the same minor of another major"},
     {IN_TWO, "b 8:0 rw", 1, "two rules allow one access each, both are asked for"},
-    {NO_NULL, "c 1:3 r", 0, "a rule of the specification takes a default device away"},
+    {NO_NULL, "c 1:3 r", 0, "a rule of the specification removes a default device"},
     {NO_NULL, "c 1:5 r", 1, "and no other"},
     {NO_DISK, "b 8:1 r", 1, "all allowed but writing to disks: read"},
     {NO_DISK, "b 8:1 rw", 0, "all allowed but writing to disks: read and write"},
@@ -141,7 +141,7 @@ static const struct {
     {HIGHEST, "c 4095:1048575 rwm", 1, "the highest numbers"},
     {HIGHEST, "b 4095:1048575 r", 0, "the highest numbers of another type"},
     {ONLY_NO, "b 8:0 r", 0, "a rule that refuses"},
-    {ONLY_NO, "c 250:1 r", 0, "what no rule names is refused"},
+    {ONLY_NO, "c 250:1 r", 0, "a device without a rule is refused"},
 };
 
 int main(void)
@@ -155,7 +155,7 @@ int main(void)
     ok(compile("[" DENY_ALL "," ALLOW_ALL "]", &err) == NULL && err.code == 0,
        "all denied and then all allowed, no program");
     const struct cgroup_device_program *program = compile("[" DENY_ALL "," ALLOW_ALL "," DENY_ALL "]", &err);
-    is_int(program->count, compile(PODMAN, &err)->count, "what a rule for all makes void is not compiled");
+    is_int(program->count, compile(PODMAN, &err)->count, "rules before a rule for all are not compiled");
     ok(compile("[" RULE("true", "c", "4294967296", "0", "r") "]", &err) == NULL && err.code < 0,
        "a device number is 32 bits: %s", err.text);
     arena_free(&arena);

@@ -1,5 +1,5 @@
-/* The manager cgroupfs against a real cgroup2 file system, mounted in a mount namespace of this test: makes,
- * limits, freezes, kills, watches and removes cgroups below one of its own. */
+/* The manager cgroupfs with a real cgroup2 file system, mounted in a mount namespace of this test. It
+ * creates, limits, freezes, kills, watches and removes cgroups below a cgroup of the test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -63,7 +63,7 @@ static const char *content(const char *path, const char *file)
     return text;
 }
 
-/* A child in the cgroup from its birth: sleeps, or runs `body` and exits with its result. */
+/* Create a child in the cgroup. It sleeps, or runs `body` and exits with its result. */
 static pid_t clone_into(int dirfd, int (*body)(void))
 {
     struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)dirfd};
@@ -94,10 +94,10 @@ static void test_life(void)
     struct error err;
     cleanup_fd int dirfd = -1;
     struct cgroup_plan *plan = plan_for(below_top("a/b/life"), "{}", &err);
-    is_int(cgroup_create(plan, &dirfd, &err), 0, "a cgroup is made with those above it");
+    is_int(cgroup_create(plan, &dirfd, &err), 0, "a cgroup is created with its parents");
     ok(dirfd >= 0 && exists(plan->ref.path), "and opened");
     pid_t pid = clone_into(dirfd, NULL), *pids = NULL;
-    ok(pid > 0, "a process is born in it");
+    ok(pid > 0, "a process is created in it");
     size_t count = 0;
     is_int(mkdirat(dirfd, "deep", 0755), 0, "the container makes one below");
     cleanup_fd int deep = cgroup_open(&plan->ref, "deep", &err);
@@ -114,13 +114,13 @@ static void test_life(void)
     is_int(cgroup_thaw(&plan->ref, &err), 0, "thawed");
     is_int(death_signal(pid), SIGTERM, "a signal arrives");
     is_int(death_signal(below), SIGTERM, "below as well");
-    is_int(cgroup_kill(&plan->ref, SIGTERM, &err), -ESRCH, "nobody is left to signal");
+    is_int(cgroup_kill(&plan->ref, SIGTERM, &err), -ESRCH, "no process is left to signal");
 
     pid = clone_into(dirfd, NULL);
     is_int(cgroup_kill(&plan->ref, SIGKILL, &err), 0, "all killed");
     is_int(death_signal(pid), SIGKILL, "by SIGKILL");
     is_int(cgroup_destroy(&plan->ref, &err), 0, "removed");
-    ok(!exists(plan->ref.path), "with what was below");
+    ok(!exists(plan->ref.path), "with its children");
     is_int(cgroup_destroy(&plan->ref, &err), 0, "one that is not there is removed already");
     is_int(cgroup_freeze(&plan->ref, &err), -ENOENT, "and cannot be frozen");
     is_int(cgroup_frozen(&plan->ref), 0, "and is not");
@@ -132,7 +132,7 @@ static void test_destroy_populated(void)
     cleanup_fd int dirfd = -1;
     struct cgroup_plan *plan = plan_for(below_top("populated"), "{}", &err);
     is_int(cgroup_create(plan, &dirfd, &err), 0, "a cgroup");
-    /* A tree of 40 levels, with a branch on each, and a process at the bottom. */
+    /* A tree of 40 levels with a branch on each level, and a process in the lowest cgroup. */
     cleanup_fd int dir = dup(dirfd);
     for (int i = 0; i < 40; i++) {
         (void)mkdirat(dir, "branch", 0755);
@@ -169,7 +169,7 @@ static void test_exec_fallback(void)
     cleanup_fd int second = cgroup_open_fallback(&plan->ref, init, &err);
     pid_t pid = clone_into(second, NULL);
     is_str(content(below_top("exec/init.scope"), "cgroup.procs"), arena_printf(&arena, "%d\n%d", init, pid),
-           "exec goes where init is");
+           "exec joins init's cgroup");
     is_int(cgroup_destroy(&plan->ref, &err), 0, "removed");
     (void)death_signal(init);
     (void)death_signal(pid);
@@ -212,20 +212,20 @@ static void test_devices(void)
     is_int(exit_code(clone_into(dirfd, open_null)), EPERM, "a denied device cannot be opened");
     is_int(exit_code(clone_into(dirfd, open_zero)), 0, "a default device can");
     is_int(exit_code(clone_into(dirfd, open_kmsg)), access("/dev/kmsg", F_OK) == 0 ? EPERM : ENOENT,
-           "what no rule names cannot");
+           "a device without a rule cannot");
     is_int(update(plan,
                   "{\"devices\":[{\"allow\":false},"
                   "{\"allow\":false,\"type\":\"c\",\"major\":1,\"minor\":5}]}",
                   &err),
            0, "the rules are replaced");
-    is_int(exit_code(clone_into(dirfd, open_null)), 0, "null is back");
-    is_int(exit_code(clone_into(dirfd, open_zero)), EPERM, "zero is gone");
+    is_int(exit_code(clone_into(dirfd, open_null)), 0, "null is allowed again");
+    is_int(exit_code(clone_into(dirfd, open_zero)), EPERM, "zero is denied");
     is_int(update(plan, "{\"devices\":[{\"allow\":true}]}", &err), 0, "all is allowed");
-    is_int(exit_code(clone_into(dirfd, open_zero)), 0, "zero is back");
+    is_int(exit_code(clone_into(dirfd, open_zero)), 0, "zero is allowed again");
     is_int(cgroup_destroy(&plan->ref, &err), 0, "removed");
 }
 
-/* Which controllers there are is the machine's business: each check looks for its own. */
+/* The set of controllers depends on the machine, so each check tests for its own. */
 static void test_limits(void)
 {
     struct error err;
@@ -250,7 +250,7 @@ static void test_limits(void)
     }
     fd_close(&dirfd);
     if (strstr(available, "memory") != NULL) {
-        skip("every controller is here: none to be missed");
+        skip("every controller is available: none is missing");
         return;
     }
     struct cgroup_plan *plan = plan_for(below_top("y/none"), "{\"memory\":{\"limit\":1048576}}", &err);
@@ -276,7 +276,7 @@ static void test_without(void)
     struct cgroup_plan *plan;
     is_int(cgroup_plan(&arena, &spec, &options, &plan, &err), 0, "cgroups disabled");
     cleanup_fd int dirfd = 0;
-    is_int(cgroup_create(plan, &dirfd, &err), 0, "nothing is made");
+    is_int(cgroup_create(plan, &dirfd, &err), 0, "nothing is created");
     is_int(dirfd, -1, "nothing is opened");
     is_int(cgroup_destroy(&plan->ref, &err), 0, "nothing is removed");
     static const char limit[] = "{\"pids\":{\"limit\":10}}";
@@ -286,10 +286,11 @@ static void test_without(void)
            "that says so");
     linux_.cgroups_path = "/..";
     options.manager = CGROUP_MANAGER_CGROUPFS;
-    is_int(cgroup_plan(&arena, &spec, &options, &plan, &err), -EINVAL, "the root is nobody's cgroup");
+    is_int(cgroup_plan(&arena, &spec, &options, &plan, &err), -EINVAL,
+           "the root is not a container's cgroup");
 }
 
-/* As a user without rights to any cgroup; in a child, for the way back is closed. */
+/* As a user without rights to any cgroup. This runs in a child, because there is no way back. */
 static int plan_as_nobody(void)
 {
     struct error err = {0};

@@ -1,4 +1,4 @@
-/* linux.resources as files of cgroup v2: the whole table of conversions, without touching a cgroup. */
+/* linux.resources as files of cgroup v2: the whole table of conversions, without changing a cgroup. */
 #include "cgroup/resources.h"
 
 #include "base/arena.h"
@@ -9,9 +9,9 @@
 
 static struct arena arena;
 
-/* The planned writes of a resources object, as "FILE VALUE, …"; an error as its text. Marks behind the value:
- * "?" a missing file is no error, "|" the next is for when the file is missing, "~" tried again after the
- * others, "<FILE" refused while that counter is higher. */
+/* Return the planned writes of a resources object as "FILE VALUE, …", or the error's message. A suffix of
+ * the value has a meaning. "?": a missing file is no error. "|": the next write applies if the file is
+ * missing. "~": tried again after the others. "<FILE": refused while that counter is higher. */
 static const char *planned(const char *json)
 {
     struct spec_resources *resources;
@@ -54,10 +54,10 @@ static const struct {
     {"cpu.shares", "{\"cpu\":{\"shares\":1024}}", "cpu.weight 100"},
     {"cpu.quota with period", "{\"cpu\":{\"quota\":50000,\"period\":20000}}", "cpu.max 50000 20000~"},
     {"cpu.quota alone leaves the period to the kernel", "{\"cpu\":{\"quota\":50000}}", "cpu.max 50000~"},
-    {"cpu.quota 0 is none given", "{\"cpu\":{\"quota\":0,\"period\":0}}", ""},
+    {"cpu.quota 0 means not given", "{\"cpu\":{\"quota\":0,\"period\":0}}", ""},
     {"cpu.quota -1 is no limit", "{\"cpu\":{\"quota\":-1,\"period\":100000}}", "cpu.max max 100000?~"},
     {"cpu.period alone", "{\"cpu\":{\"period\":50000}}", "cpu.max max 50000?~"},
-    {"cpu.burst and quota, whichever the kernel takes first",
+    {"cpu.burst and quota, in the order that the kernel accepts",
      "{\"cpu\":{\"quota\":50000,\"period\":100000,\"burst\":1000}}",
      "cpu.max.burst 1000~, cpu.max 50000 100000~"},
     {"cpu.idle 1 after the weight", "{\"cpu\":{\"idle\":1,\"shares\":1024}}", "cpu.weight 100, cpu.idle 1"},

@@ -1,4 +1,4 @@
-/* The manager systemd as far as it can be told without one: names, paths and properties of a scope. */
+/* The manager systemd, as far as it is testable without systemd: names, paths and properties of a scope. */
 #include "cgroup/systemd.h"
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 static struct arena arena;
 
-/* "NAME=VALUE" of a property, with the type before the value as GVariant text has it. */
+/* Return "NAME=VALUE" of a property, with the type before the value as in GVariant text. */
 static const char *shown(const struct systemd_property *p)
 {
     const char *text = "";
@@ -79,7 +79,7 @@ static void test_limits(void)
     is_str(translate("io.bfq.weight", "8:0 1000"), "IODeviceWeight=('/dev/block/8:0', 10000)",
            "io.bfq.weight of a device");
     is_str(translate("memory.oom.group", "1"), "OOMPolicy='kill'", "memory.oom.group");
-    is_str(translate("hugetlb.2MB.max", "0"), "", "what systemd has no property for");
+    is_str(translate("hugetlb.2MB.max", "0"), "", "limits without a property of systemd");
     struct cgroup_write pair[] = {{.file = "io.bfq.weight", .value = "50", .or_next = true},
                                   {.file = "io.weight", .value = "405"}};
     struct systemd_properties properties = {0};

@@ -1,4 +1,4 @@
-/* exec: the user as it is written, and what the options do to the container's process. */
+/* exec: the syntax of the user, and the effect of the options on the container's process. */
 #include <errno.h>
 
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 
 static struct arena arena;
 
-/* What is not understood in full must never become user 0: CVE-2026-30892. */
+/* A string that is not a complete number must never become user 0: CVE-2026-30892. */
 static void test_users(void)
 {
     static const struct {
@@ -50,7 +50,7 @@ static void test_users(void)
         is_int(uid, users[i].uid, "user '%s': uid", users[i].text);
         is_int(gid, users[i].gid, "user '%s': gid", users[i].text);
         ok(users[i].valid || strstr(err.text, "expected UID or UID:GID") != NULL,
-           "user '%s': the message says what is expected", users[i].text);
+           "user '%s': the message names the expected form", users[i].text);
     }
 }
 
@@ -66,7 +66,7 @@ static void test_environment(void)
     struct spec_process process = {.env = list(own, 3)};
     struct exec_process_options options = {.env = list(given, 3)};
     is_int(exec_process_apply(&arena, &options, &process, NULL), 0, "variables are set");
-    is_int(process.env.count, 4, "a variable that is there is replaced, a new one added once");
+    is_int(process.env.count, 4, "an existing variable is replaced, a new one added once");
     is_str(process.env.items[0], "PATH=/bin", "another variable stays");
     is_str(process.env.items[1], "HOME=/root", "a variable that is given is replaced in its place");
     is_str(process.env.items[2], "PAT=x", "a name that is the beginning of another is another");
@@ -92,7 +92,7 @@ static void test_capabilities(void)
     is_str(capabilities.effective.items[0], "CAP_KILL", "to the effective set");
     is_str(capabilities.permitted.items[0], "CAP_KILL", "to the permitted set");
     is_int(capabilities.inheritable.count, 1, "never to the inheritable set (CVE-2022-29162)");
-    is_int(capabilities.ambient.count, 0, "nor to the ambient set");
+    is_int(capabilities.ambient.count, 0, "never to the ambient set");
 
     process.capabilities = NULL;
     exec_process_apply(&arena, &options, &process, NULL);
@@ -115,7 +115,7 @@ static void test_identity(void)
     is_int(process.user.additional_gids.count, 4, "all of them, besides the container's");
     is_int(process.user.additional_gids.items[3], 8, "in the order given");
     is_int(process.user.uid, 1, "without --user the user stays");
-    ok(!process.terminal, "without --tty there is no terminal, whatever the container has");
+    ok(!process.terminal, "without --tty there is no terminal, even if the container has one");
     ok(process.no_new_privileges, "privileges that the container gave up do not come back");
     is_str(process.cwd, "/tmp", "--cwd");
     is_str(process.selinux_label, "own", "without --process-label the label stays");

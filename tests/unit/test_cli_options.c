@@ -1,4 +1,4 @@
-/* Command line options: every form in which an option may be written, and every message. */
+/* Command line options: every form of an option, and every message. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static void test_forms(void)
     }
     ok(parse("--bundle= ID") == OPTIONS_DONE && values.bundle[0] == '\0', "'--bundle=': an empty value");
     ok(parse("--bundle -x ID") == OPTIONS_DONE && str_eq(values.bundle, "-x"),
-       "'--bundle -x': the next word is the value, whatever it looks like");
+       "'--bundle -x': the next word is the value, even if it looks like an option");
 }
 
 static void test_flags(void)
@@ -82,8 +82,8 @@ static void test_flags(void)
     ok(parse("-fab /b ID") == OPTIONS_DONE && values.force && values.all && str_eq(values.bundle, "/b"),
        "-fab /b: the last of a bundle takes a value");
     ok(parse("--force=true") == OPTIONS_DONE && values.force, "--force=true");
-    ok(parse("--force --force=false") == OPTIONS_DONE && !values.force, "--force=false takes it back");
-    ok(parse("--rootless ID") == OPTIONS_DONE && str_eq(words[0], "ID"), "--rootless takes no word");
+    ok(parse("--force --force=false") == OPTIONS_DONE && !values.force, "--force=false cancels it");
+    ok(parse("--rootless ID") == OPTIONS_DONE && str_eq(words[0], "ID"), "--rootless takes no separate word");
     ok(parse("--rootless=auto ID") == OPTIONS_DONE && str_eq(words[0], "ID"), "--rootless=auto");
 }
 

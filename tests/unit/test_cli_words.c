@@ -1,4 +1,4 @@
-/* Signals and intervals as they are written on the command line. */
+/* Signals and intervals as the command line spells them. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>

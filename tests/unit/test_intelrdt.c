@@ -1,4 +1,4 @@
-/* resctrl groups, in a directory that looks like one: few machines have the hardware. */
+/* resctrl groups, in a directory that resembles resctrl, because few machines have the hardware. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ static void shell(const char *command)
         bail_out("%s", command);
 }
 
-/* The kernel makes these with the directory; here they have to be there before. */
+/* The kernel creates these with the directory. Here they must exist before. */
 static void make_group(const char *name, const char *schemata)
 {
     char command[512];
@@ -92,7 +92,7 @@ static void test_new(void)
     struct error err = {0};
     struct intelrdt_made made;
     struct intelrdt_plan plan = plan_for(&(struct spec_intel_rdt){.l3_cache_schema = "L3:0=f"});
-    /* Without resctrl behind it a new directory has no files: the first write fails. */
+    /* Without resctrl a new directory has no files, so the first write fails. */
     is_int(intelrdt_create(&plan, root, 42, &made, &err), -ENOENT, "a step that fails");
     is_int(faccessat(root, "box", F_OK, 0), -1, "… is undone");
     shell("mkdir box");
@@ -100,7 +100,7 @@ static void test_new(void)
            "a group is removed");
     is_int(faccessat(root, "box", F_OK, 0), -1, "… from the tree");
     is_int(intelrdt_destroy("box", NULL, &(struct intelrdt_made){.group = true}, root, &err), 0,
-           "and one that is gone is no error");
+           "and a missing one is no error");
 }
 
 int main(void)

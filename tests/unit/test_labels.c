@@ -1,4 +1,4 @@
-/* Labels and keys of a process where the machine has no policy for them, and where it has. */
+/* Labels and keys of a process on machines without a policy for them, and on machines with one. */
 #include <errno.h>
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
@@ -27,7 +27,7 @@ static void test_nothing(void)
     is_int(apparmor_apply(&apparmor, &err), 0, "… is nothing to do");
     is_int(selinux_open(&selinux, &err), 0, "… also when the program may be restored");
     is_int(apparmor_open(&apparmor, &err), 0, "… or the other");
-    is_int(selinux_apply_opened(&selinux, &err), 0, "… and when it is not, after all");
+    is_int(selinux_apply_opened(&selinux, &err), 0, "… and when it is not in the end");
     is_int(apparmor_apply_opened(&apparmor, &err), 0, "… or the other");
     is_str(apparmor_obstacle(&apparmor), NULL, "… and nothing in the way of a restore");
     cleanup_json_out struct json_out *out = json_out_new(false);
@@ -47,7 +47,7 @@ static void test_selinux(void)
     }
     is_int(ret, -ENOTSUP, "a label without SELinux is an error");
     ok(strstr(err.text, "no_such_type_t") != NULL, "… that names it");
-    /* No module of this kernel takes it. */
+    /* No module of this kernel accepts it. */
     plan.label = "system_u:object_r:no_such_type_t:s0";
     ok(selinux_apply_exec(&plan, &err) < 0, "a label that cannot be set is an error");
     ok(strstr(err.text, "`/proc/self/attr/exec`") != NULL, "… in the words that engines look for");
@@ -86,7 +86,7 @@ static void test_policy(void)
 {
     static const char init[] = "system_u:system_r:kernel_t:s0";
     if (!selinux_enabled()) {
-        ok(selinux_obstacle(&arena, init) != NULL, "without SELinux no label can be taken");
+        ok(selinux_obstacle(&arena, init) != NULL, "without SELinux no label can be used");
         return;
     }
     ok(!selinux_allows(init, init, "process", "no_such_permission"), "an unknown permission is not given");
@@ -110,7 +110,7 @@ static int join_keyring(void)
         return 2;
     if (strstr(description, ";3f1b0000;test-labels") == NULL)
         return 3;
-    /* exec into the container: another process finds it by its name. */
+    /* exec into the container: another process finds the keyring by its name. */
     pid_t pid = fork();
     if (pid == 0) {
         syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);

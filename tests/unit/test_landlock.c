@@ -1,5 +1,5 @@
-/* The annotation run.pysbx.landlock: what it becomes on kernels of different age, and what is refused. The
- * rules in force are tests/integration/landlock.bats. */
+/* The annotation run.pysbx.landlock: its rulesets on older and newer kernels, and refused values.
+ * tests/integration/landlock.bats tests the rules in force. */
 #include <errno.h>
 
 #include "base/arena.h"
@@ -30,7 +30,7 @@ static int refused(const char *annotation, int abi)
     return landlock_plan(&arena, annotation, abi, &plan, &err);
 }
 
-/* The rights at a path, in all its rules. */
+/* Return the rights at a path, in all its rules. */
 static uint64_t access_at(const struct landlock_plan *plan, const char *path)
 {
     uint64_t access = 0;
@@ -45,14 +45,14 @@ static void test_default(void)
     struct landlock_plan plan = plan_for(NULL, NEWEST);
     ok(!landlock_active(&plan), "without the annotation nothing is restricted");
     plan = plan_for("default", 0);
-    ok(!landlock_active(&plan), "nor on a kernel without Landlock, unless it is required");
+    ok(!landlock_active(&plan), "a kernel without Landlock restricts nothing, unless it is required");
     plan = plan_for("default", NEWEST);
     ok(landlock_active(&plan), "default: restricts");
     is_int(access_at(&plan, "/"), FS_EXECUTE | FS_READ_FILE | FS_READ_DIR,
            "everything can be read and executed");
     ok((access_at(&plan, "/tmp") & FS_MAKE_REG) != 0, "/tmp can be changed");
     ok((access_at(&plan, "/tmp") & (FS_MAKE_BLOCK | FS_MAKE_CHAR)) == 0,
-       "… but has no device nodes made in it");
+       "… but no device nodes can be created in it");
     is_int(access_at(&plan, "/dev/null"), FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_IOCTL_DEV,
            "/dev/null can be used");
     is_int(plan.enforced.of[LANDLOCK_FS], 0xffff, "all rights about files are restricted");
@@ -73,15 +73,14 @@ static void test_lists(void)
     struct landlock_plan plan = plan_for("{\"filesystem\": {\"read\": [\"/usr\"], \"write\": [], "
                                          "\"execute\": [\"-/usr/bin\"], \"device\": []}}",
                                          NEWEST);
-    is_int(plan.path_count, 2, "lists that are given take the place of the default ones");
+    is_int(plan.path_count, 2, "given lists replace the default ones");
     is_int(access_at(&plan, "/usr"), FS_READ_FILE | FS_READ_DIR, "with `execute`, reading is only that");
-    is_int(access_at(&plan, "/usr/bin"), FS_EXECUTE | FS_READ_FILE, "… and executing has its own places");
-    ok(plan.paths[0].follow, "links to what is read are followed");
+    is_int(access_at(&plan, "/usr/bin"), FS_EXECUTE | FS_READ_FILE, "… and executing has its own paths");
+    ok(plan.paths[0].follow, "links to readable files are followed");
     ok(!plan.paths[0].optional && plan.paths[1].optional, "a path that begins with '-' may be missing");
     plan = plan_for("{\"filesystem\": {\"write\": [\"/srv\"]}}", NEWEST);
     is_int(access_at(&plan, "/tmp"), 0, "`write` elsewhere closes /tmp");
-    ok((access_at(&plan, "/srv") & FS_EXECUTE) != 0,
-       "without `execute`, what can be written can be executed");
+    ok((access_at(&plan, "/srv") & FS_EXECUTE) != 0, "without `execute`, writable files can be executed");
     plan = plan_for("{\"network\": {\"bind\": [0, 8080], \"connect\": \"any\"}, \"scope\": [\"signal\"]}",
                     NEWEST);
     is_int(plan.enforced.of[LANDLOCK_NET], NET_BIND_TCP, "any: that is not restricted");
@@ -98,11 +97,11 @@ static void test_lists(void)
        "… unless the log is not allowed");
     plan = plan_for("{}", NEWEST);
     landlock_plan_silence(&plan);
-    ok(!plan.silenced && plan.dropped.of[LANDLOCK_FLAG] == 0, "… which says nothing where none is wanted");
+    ok(!plan.silenced && plan.dropped.of[LANDLOCK_FLAG] == 0, "… without a message if none is requested");
     is_int(plan.enforced.of[LANDLOCK_NET], NET_BIND_TCP | NET_CONNECT_TCP, "an empty network has no ports");
 }
 
-/* What each ABI adds, from linux/landlock.h. */
+/* The additions of each ABI, from linux/landlock.h. */
 static void test_best_effort(void)
 {
     static const struct {
@@ -116,7 +115,7 @@ static void test_best_effort(void)
         is_int(plan.enforced.of[LANDLOCK_FS], abis[abi].fs, "ABI %d: files", abi);
         is_int(plan.enforced.of[LANDLOCK_NET], abis[abi].net, "ABI %d: network", abi);
         is_int(plan.enforced.of[LANDLOCK_SCOPE], abis[abi].scope, "ABI %d: scope", abi);
-        is_int(plan.dropped.of[LANDLOCK_FS], 0xffff & ~abis[abi].fs, "ABI %d: what is left out is known",
+        is_int(plan.dropped.of[LANDLOCK_FS], 0xffff & ~abis[abi].fs, "ABI %d: omitted rules are reported",
                abi);
         is_int(plan.enforced.of[LANDLOCK_FLAG] != 0, abi >= 7, "ABI %d: flags", abi);
     }
@@ -135,7 +134,7 @@ static void test_required(void)
                "{\"enforcement\": \"required\", \"scope\": [], \"network\": {\"bind\": \"any\", \"connect\": "
                "\"any\"}}",
                5),
-           0, "… for what the ruleset needs only");
+           0, "… only for the needs of the ruleset");
     is_int(refused("{\"enforcement\": \"required\", \"log\": true}", 6), -ENOTSUP, "… the log is one of it");
     is_int(refused("{\"enforcement\": \"required\"}", 0), -ENOTSUP, "… refused without Landlock");
     ok(strstr(err.text, "there is no Landlock: Linux 6.12 or later is needed") != NULL, "… with the remedy");
@@ -195,7 +194,7 @@ static void test_describe(void)
         "\"make-reg\",\"make-sock\",\"make-fifo\",\"make-sym\",\"refer\",\"truncate\"]}],\"ports\":[{"
         "\"port\":"
         "443,\"allowed\":[\"connect-tcp\"]}]}",
-        "the plan says what is restricted, what is left out and what is allowed");
+        "the plan lists restricted, omitted and allowed rights");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Settings of a process that are a word and a number: rlimits, sysctl, scheduler, affinity, I/O priority,
- * memory policy, personality, lists of cpus. */
+/* Settings of a process that consist of a word and a number: rlimits, sysctl, scheduler, affinity, I/O
+ * priority, memory policy, personality, lists of CPUs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -41,7 +41,8 @@ static void test_bitlist(void)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         is_int(bitlist_parse(&arena, bad[i], &list), -EINVAL, "'%s' is no list", bad[i]);
     is_int(bitlist_parse(&arena, "65536", &list), -ERANGE, "65536 is too large");
-    is_int(bitlist_parse(&arena, "99999999999999999999", &list), -ERANGE, "and so is what overflows");
+    is_int(bitlist_parse(&arena, "99999999999999999999", &list), -ERANGE,
+           "and so is a number that overflows");
 }
 
 static int set_nofile(void)

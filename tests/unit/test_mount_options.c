@@ -1,4 +1,4 @@
-/* sandbox/mount/options.h: the vocabulary of mount options and how words combine. */
+/* sandbox/mount/options.h: the known mount options and their combinations. */
 #include <errno.h>
 
 #include "base/arena.h"
@@ -40,7 +40,7 @@ static void test_vocabulary(void)
     bool sorted = true;
     for (size_t i = 1; i < count; i++)
         sorted = sorted && strcmp(words[i - 1], words[i]) < 0;
-    ok(sorted, "the words are sorted and none is there twice");
+    ok(sorted, "the options are sorted and unique");
     for (size_t i = 0; i < count; i++)
         known += parse(words[i]).data_count == 0;
     is_int(known, count, "every word of the vocabulary is found in it");
@@ -99,7 +99,7 @@ static void test_wishes(void)
 static void test_data(void)
 {
     struct mount_options o = parse("mode=755,nosuid,size=64k,newinstance,x=a=b");
-    is_int(o.data_count, 4, "what is not a word is data for the file system");
+    is_int(o.data_count, 4, "unknown options are data for the file system");
     is_str(mount_options_data(&o, "size"), "64k", "a value");
     is_str(mount_options_data(&o, "x"), "a=b", "only the first '=' separates");
     ok(mount_options_data(&o, "newinstance") == NULL, "a flag has no value");

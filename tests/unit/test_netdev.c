@@ -1,4 +1,4 @@
-/* Network devices between namespaces, with a veth pair in network namespaces of the test's own. */
+/* Network devices between namespaces, with a veth pair in network namespaces of this test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 
 static struct arena arena;
 
-/* A process in a network namespace of its own: the container. */
+/* A process in its own network namespace: the container. */
 static pid_t start_container(void)
 {
     int ready[2];
@@ -78,7 +78,7 @@ static void test_move(int container)
     is_int(move("wan0", "eth0", pidfd, &err), 0, "a device is moved by a pidfd");
     if (err.code != 0)
         diag("%s", err.text);
-    ok(!shell("ip link show wan0 >/dev/null 2>&1"), "… and is gone here");
+    ok(!shell("ip link show wan0 >/dev/null 2>&1"), "… and no longer exists here");
     ok(shell("nsenter -t %d -n ip -o link show eth0 | grep -q 'UP.*mtu 1400'", container), "… is up there");
     ok(shell("nsenter -t %d -n ip -o -4 addr show dev eth0 | grep -q '192.0.2.5/24 brd 192.0.2.255'",
              container),
@@ -94,11 +94,11 @@ static void test_move(int container)
     ok(strstr(err.text, "linux.netDevices['wan2']") == err.text, "… that names it");
     close(netns);
     if (shell("ip link add wan3 type veth peer name wan4 && ip addr add 192.0.2.9/24 dev wan3"))
-        is_int(move("wan3", "eth%d", pidfd, &err), 0, "a name may be a template");
+        is_int(move("wan3", "eth%d", pidfd, &err), 0, "a name may be a pattern");
     ok(shell("nsenter -t %d -n ip -o -4 addr show dev eth1 | grep -q 192.0.2.9/24", container),
        "… of which the kernel makes the next free one");
     if (shell("ip link add wan5 type veth peer name wan6"))
-        ok(move("wan5", "eth0", pidfd, &err) < 0, "a name that is taken in the container is an error");
+        ok(move("wan5", "eth0", pidfd, &err) < 0, "a name that the container already uses is an error");
     close(pidfd);
 }
 

@@ -1,4 +1,4 @@
-/* runtime.json: its text, which file is believed, and what it leaves of a container's annotations. */
+/* runtime.json: its content, the checks of the file, and its effect on a container's annotations. */
 #include "spec/policy.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static void test_mistakes(void)
     struct error err;
     for (size_t i = 0; i < COUNT(rows); i++) {
         is_int(parse(rows[i].text, &policy, &err), -EINVAL, "%s: an error", rows[i].text);
-        if (!ok(strstr(err.text, rows[i].error) != NULL, "that names the place"))
+        if (!ok(strstr(err.text, rows[i].error) != NULL, "that names the position"))
             diag("%s", err.text);
     }
 }
@@ -158,7 +158,7 @@ static void test_settle(void)
     struct annotations_ignored ignored;
     struct policy policy = {.keep_groups = true};
     annotations_settle(&arena, &policy, true, &map, &ignored);
-    is_int(map.count, 5, "what is harmless, unknown or of the caller's groups stays");
+    is_int(map.count, 5, "harmless and unknown annotations, and that for the caller's groups, remain");
     ok(map.items != pairs && strcmp(map.items[1].key, "run.oci.keep_original_groups") == 0, "in a new list");
     is_int(ignored.pairs.count, 3, "the rest is ignored");
     is_str(ignored.pairs.items[0].value, "/x", "and kept with its value");
@@ -188,7 +188,7 @@ static void test_settle(void)
            "is in the home by default");
     is_str(policy_path(&arena, true), "/etc/pysbx-runtime/runtime.json", "and root's in /etc");
     unsetenv("HOME");
-    ok(policy_path(&arena, false) == NULL, "without HOME there is none");
+    ok(policy_path(&arena, false) == NULL, "without HOME there is no file");
     map = (struct str_map){pairs, COUNT(pairs)};
     policy = (struct policy){.keep_groups = true};
     annotations_settle(&arena, &policy, false, &map, &ignored);

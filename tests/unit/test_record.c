@@ -1,4 +1,4 @@
-/* container/record.h: a record that was damaged is an error that says where. */
+/* container/record.h: a damaged record is an error with the position. */
 #include <errno.h>
 
 #include "base/arena.h"

@@ -1,5 +1,5 @@
-/* sandbox/mount/rootfs.h, carried out in new namespaces: what an image can put in the way of a mount or a
- * device, and that none of it reaches the host. Needs root. */
+/* sandbox/mount/rootfs.h in new namespaces: obstacles that an image can put at the path of a mount or a
+ * device. None of them affects the host. Needs root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -40,13 +40,13 @@ static void remove_bundle(void)
     bundle[0] = '\0';
 }
 
-/* A path below the bundle. */
+/* Return a path below the bundle. */
 static const char *in(const char *path)
 {
     return arena_printf(&arena, "%s/%s", bundle, path);
 }
 
-/* An empty root file system and, beside it, a directory "host" with a file in it. */
+/* Create an empty root file system and, next to it, a directory "host" with a file in it. */
 static void new_bundle(void)
 {
     remove_bundle();
@@ -79,7 +79,7 @@ static struct spec *make_spec(const char *mounts, const char *linux_)
     return spec;
 }
 
-/* The child: into the root, then the question. */
+/* In the child: enter the root, then ask the question. */
 static _Noreturn void enter(struct rootfs_plan *plan, bool (*question)(void), struct error *err)
 {
     int ret = rootfs_mount(plan, err);
@@ -92,15 +92,15 @@ static _Noreturn void enter(struct rootfs_plan *plan, bool (*question)(void), st
     _exit(ret < 0 ? 1 : question() ? 0 : 2);
 }
 
-/* Build the root of config.json's mounts and linux parts in new namespaces and ask a question inside. Returns
- * "yes", "no", or the error's text. */
+/* Build the root from config.json's mounts and linux parts in new namespaces, and ask a question inside.
+ * Return "yes", "no", or the error's message. */
 static const char *ask(const char *mounts, const char *linux_, bool (*question)(void))
 {
     struct spec *spec = make_spec(mounts, linux_);
     const struct rootfs_context context = {
         .bundle = bundle, .parent_privileged = true, .new_pid = true, .new_ipc = true, .cgroup_path = ""};
     struct rootfs_plan *plan;
-    /* Shared with the child, which fills it. */
+    /* Shared with the child, which sets it. */
     struct error *err = mmap(NULL, sizeof(*err), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (err == MAP_FAILED)
         bail_out("mmap: %s", strerror(errno));
@@ -160,12 +160,12 @@ static void test_targets(void)
 {
     new_bundle();
     is_str(ask(bind("/a/b/file", "host/file", ""), "", file_in_place), "yes",
-           "a missing target and the directories above it are made");
+           "a missing target and its parents are created");
     new_bundle();
     mkdir(in("rootfs/etc"), 0755);
     link_in_rootfs("etc/resolv.conf", "../run/stub/resolv.conf");
     is_str(ask(bind("/etc/resolv.conf", "host/file", ""), "", file_behind_links), "yes",
-           "a target that is a dangling link: what it points to is made");
+           "a target that is a dangling link: the link's target is created");
     new_bundle();
     link_in_rootfs("out", in("host"));
     ask(bind("/out/made", "host/file", ""), "", yes);
@@ -211,7 +211,7 @@ static void test_copy_up(void)
     is_str(ask("{\"destination\":\"/up\",\"type\":\"tmpfs\",\"options\":[\"tmpcopyup\"]}", "", copied_up),
            "yes", "tmpcopyup keeps owners, modes and links");
     struct stat st;
-    ok(lstat(in("rootfs/up/link"), &st) == 0, "the image keeps what is removed from the tmpfs");
+    ok(lstat(in("rootfs/up/link"), &st) == 0, "files removed from the tmpfs remain in the image");
 }
 
 static void test_proc(void)
@@ -275,11 +275,11 @@ static void test_devices(void)
     link_in_rootfs("dev/null", in("host/file"));
     refuses(NOTHING, "", "'/dev/null' exists", "a /dev/null that is a link is refused (CVE-2026-88265)");
     ok(stat(in("host/file"), &st) == 0 && (st.st_mode & 07777) == 0644 && S_ISREG(st.st_mode),
-       "what it points to is as before");
+       "its target does not change");
     new_bundle();
     mkdir(in("rootfs/dev"), 0755);
     close(open(in("rootfs/dev/null"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-    is_str(ask(NOTHING, "", bound_device), "yes", "a file in a device's place is covered by the device");
+    is_str(ask(NOTHING, "", bound_device), "yes", "a device covers a file at its path");
 }
 
 int main(void)

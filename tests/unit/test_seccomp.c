@@ -1,5 +1,6 @@
-/* System call filters: what a profile compiles to, the range optimiser, the ENOSYS stub, the cache, loading.
- * Programs are run by a small interpreter here, so that their answers are checked without a kernel. */
+/* System call filters: the compiled form of a profile, the range optimizer, the ENOSYS stub, the cache,
+ * loading. A small interpreter runs the programs here, so that the tests check their answers without a
+ * kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -73,7 +74,7 @@ static int compile(struct arena *a, const char *text, bool fail_unknown, struct 
     return ret < 0 ? ret : seccomp_compile(a, profile, fail_unknown, out, err);
 }
 
-/* Answer of a profile to a call on the native architecture. */
+/* Return a profile's answer to a call on the native architecture. */
 static uint32_t answer(const char *text, int nr, uint64_t arg0, uint64_t arg1)
 {
     struct arena a = {0};
@@ -146,7 +147,7 @@ static void test_arguments(void)
     is_int(answer(text, SYS_mount, 6, 0), allowed, "… of which one has to hold");
     text = MOUNT_RULE("{\"index\": 0, \"value\": 240, \"valueTwo\": 16, \"op\": \"SCMP_CMP_MASKED_EQ\"}");
     is_int(answer(text, SYS_mount, 0x1f, 0), refused, "masked comparison: value is the mask");
-    is_int(answer(text, SYS_mount, 0x2f, 0), allowed, "… and valueTwo what it is compared with");
+    is_int(answer(text, SYS_mount, 0x2f, 0), allowed, "… and valueTwo the value to compare with");
     is_int(answer(MOUNT_RULE(ARG(0, 4294967301, EQ)), SYS_mount, 5, 0), allowed, "arguments have 64 bits");
     is_int(answer(MOUNT_RULE(ARG(0, 3, NE)), SYS_mount, 3, 0), allowed, "SCMP_CMP_NE");
     is_int(answer(MOUNT_RULE(ARG(0, 3, LT)), SYS_mount, 2, 0), refused, "SCMP_CMP_LT");
@@ -199,8 +200,8 @@ static void test_enosys(void)
                cases[i].expected, "stub: number %u of architecture 0x%x", cases[i].nr, cases[i].arch);
 }
 
-/* A program such as libseccomp writes without its own optimiser: one comparison a number; every seventh looks
- * at an argument. */
+/* A program like libseccomp's without its own optimizer: one comparison per number. Every seventh one
+ * checks an argument. */
 static size_t make_linear(struct sock_filter *f, unsigned numbers, unsigned seed)
 {
     size_t n = 0;
@@ -305,18 +306,18 @@ static void test_cache(void)
        "the program from the cache is the compiled one");
     is_int(hit.flags, SECCOMP_FILTER_FLAG_LOG, "… with the flags of the profile");
     is_str(plan(&a, profile_text, dir, "2").origin, "compiled",
-           "another version of the runtime compiles anew");
+           "another version of the runtime compiles again");
     is_str(plan(&a, ALLOW_BUT(""), dir, "1").origin, "compiled", "another profile is another entry");
     snprintf(command, sizeof(command), "rm -f %s/.cache/seccomp/*", directory);
     ok(system(command) == 0 && str_eq(plan(&a, profile_text, dir, "1").origin, "compiled"),
-       "an entry that was removed is made again");
+       "a removed entry is created again");
     damage(directory, 130);
     is_str(plan(&a, profile_text, dir, "1").origin, "compiled",
            "an entry with a changed byte is not believed");
     is_str(plan(&a, profile_text, dir, "1").origin, "cache", "… and replaced");
     snprintf(command, sizeof(command), "truncate -s -1 %s/.cache/seccomp/*", directory);
     ok(system(command) == 0 && str_eq(plan(&a, profile_text, dir, "1").origin, "compiled"),
-       "nor is one that was cut short");
+       "a truncated one is not used");
     snprintf(path, sizeof(path), "%s/.cache/seccomp", directory);
     chmod(path, 0755);
     is_str(plan(&a, profile_text, dir, "1").origin, "compiled",
@@ -376,7 +377,7 @@ static void test_load(void)
     }
     int status = -1;
     waitpid(pid, &status, 0);
-    is_int(status, 0, "the kernel takes the program and answers as the profile says");
+    is_int(status, 0, "the kernel accepts the program and answers as the profile says");
     arena_free(&a);
 }
 

@@ -1,5 +1,4 @@
-/* The listener of a filter on its way to the agent, although the filter catches every call that could send
- * it. */
+/* A filter's listener reaches the agent although the filter catches every call that could send it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -34,7 +33,7 @@ static int listen_agent(void)
     return fd;
 }
 
-/* What the agent receives: the listener, and the state in text. */
+/* The agent receives the listener, and the state as text. */
 static int receive(int agent, char *text, size_t size)
 {
     int fd = -1, connection = accept(agent, NULL, NULL);
@@ -51,7 +50,7 @@ static int receive(int agent, char *text, size_t size)
     return fd;
 }
 
-/* Answer one call; returns its number. */
+/* Answer one call, and return its number. */
 static int answer(int listener)
 {
     struct seccomp_notif call = {0};
@@ -129,9 +128,9 @@ static void test_send(struct arena *a)
 #ifdef SYS_mkdir
     is_mkdir |= call == SYS_mkdir;
 #endif
-    ok(is_mkdir, "the first call that the agent sees is the program's, none of the runtime");
+    ok(is_mkdir, "the first call that the agent sees is the program's, not the runtime's");
     waitpid(pid, &status, 0);
-    is_int(status, 0, "and the agent's answer is what the program gets");
+    is_int(status, 0, "and the program gets the agent's answer");
     seccomp_handover_free(handover);
     close(listener);
     close(pidfd);
@@ -175,7 +174,7 @@ int main(void)
     struct arena a = {0};
     if (mkdtemp(directory) == NULL)
         bail_out("mkdtemp: %s", strerror(errno));
-    /* Longer than an address can be: it is reached through its directory. */
+    /* Longer than sun_path, so it is reached through its directory. */
     char link[160], command[64];
     snprintf(link, sizeof(link), "%s/%0120d", directory, 0);
     if (symlink(".", link) < 0)

@@ -1,4 +1,4 @@
-/* SipHash-2-4 with 128 bits: the authors' own vectors, and pieces of any size. */
+/* SipHash-2-4 with 128 bits: the authors' own vectors, and input in pieces of any size. */
 #include "base/siphash.h"
 
 #include "unit.h"

@@ -120,7 +120,7 @@ static void test_features(void)
     ok(at(root, "linux.mountExtensions.idmap.enabled")->boolean &&
            !at(root, "linux.netDevices.enabled")->boolean && at(root, "linux.intelRdt.schemata")->boolean &&
            !at(root, "linux.selinux.enabled")->boolean && !at(root, "linux.apparmor.enabled")->boolean,
-       "features: what is there and what is not");
+       "features: available and missing ones");
     is_str(first_word(root, "linux.memoryPolicy.modes"), "MPOL_BIND", "features: memory policies");
     is_str(at(root, "annotations")->first->key, "org.example.version", "features: annotations");
 }

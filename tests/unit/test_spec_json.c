@@ -1,4 +1,4 @@
-/* spec/json.h: what is JSON, what is refused and where, and that spans are exact. */
+/* spec/json.h: valid JSON, invalid JSON with its position, and exact spans. */
 #include "base/arena.h"
 #include "base/error.h"
 #include "spec/json.h"
@@ -78,7 +78,7 @@ static void test_opaque(void)
     static const char text[] = "{\"seccomp\":{\"x\":1},\"linux\":{\"seccomp\":{\"a\":[{\"b\":{}}],\"a\":\"}"
                                "\"},\"after\":{\"seccomp\":{\"y\":2}}}}";
     const struct json_value *root = parse_size(text, strlen(text), path);
-    if (!ok(root != NULL, "what is opaque is not looked into, not even for duplicate keys"))
+    if (!ok(root != NULL, "opaque parts are not parsed, not even for duplicate keys"))
         return;
     const struct json_value *linux_ = json_member(root, "linux");
     const struct json_value *seccomp = json_member(linux_, "seccomp");
@@ -89,7 +89,7 @@ static void test_opaque(void)
            "the same key elsewhere below is an ordinary object");
     is_int(json_member(root, "seccomp")->count, 1, "and above");
     ok(parse_size("{\"linux\":{\"seccomp\":{\"a\":}}}", 29, path) == NULL,
-       "the opaque part must be JSON all the same");
+       "the opaque part must still be JSON");
 }
 
 static void test_paths(void)
@@ -101,7 +101,8 @@ static void test_paths(void)
     is_str(json_path(&arena, options), "mounts[1].options", "members are joined by dots");
     is_str(json_path(&arena, options->last), "mounts[1].options[1]", "elements by their index");
     const struct json_value *annotations = json_member(root, "annotations");
-    is_str(json_path(&arena, annotations->first), "annotations[\"a.b\"]", "a key that is no word is quoted");
+    is_str(json_path(&arena, annotations->first), "annotations[\"a.b\"]",
+           "a key that is not a plain word is quoted");
     is_str(json_path(&arena, annotations->last), "annotations[\"\"]", "an empty key too");
 
     struct json_value *named = NULL;

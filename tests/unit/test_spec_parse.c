@@ -1,4 +1,5 @@
-/* spec/spec.h, the parser: every object of config.json reaches its structure, every wrong value its error. */
+/* spec/spec.h, the parser: every object of config.json reaches its structure, and every wrong value is an
+ * error. */
 #include <fcntl.h>
 
 #include "base/arena.h"
@@ -17,7 +18,7 @@ static struct spec *parse(const char *text)
     return spec_parse(&arena, text, strlen(text), &spec, &error) == 0 ? spec : NULL;
 }
 
-/* A config.json with the given members besides the version. */
+/* Return a config.json with the given members in addition to the version. */
 static struct spec *parse_with(const char *members)
 {
     return parse(arena_printf(&arena, "{\"ociVersion\":\"1.3.0\",%s}", members));
@@ -210,7 +211,7 @@ static void test_seccomp(void)
     struct json_text text = s->linux_->seccomp_text;
     is_str(arena_strndup(&arena, text.data, text.size), profile,
            "linux.seccomp keeps its text and nothing else");
-    is_str(s->linux_->mount_label, "x", "what follows it is parsed");
+    is_str(s->linux_->mount_label, "x", "later members are parsed");
     struct spec_seccomp *c = NULL;
     if (!is_int(spec_parse_seccomp(&arena, text, &c, &error), 0, "the text is parsed when it is needed"))
         bail_out("%s", error.text);
@@ -222,12 +223,12 @@ static void test_seccomp(void)
     const struct spec_seccomp_arg *arg = &c->syscalls.items[1].args.items[0];
     ok(arg->index == 5 && arg->value == UINT64_MAX && arg->value_two == 2, "args");
     s = must_parse("\"linux\":{\"seccomp\":{\"defaultAction\":7}}");
-    ok(s != NULL, "an error in the profile is none of config.json");
+    ok(s != NULL, "an error in the profile is not one of config.json");
     ok(spec_parse_seccomp(&arena, s->linux_->seccomp_text, &c, &error) < 0, "but one of the profile");
     is_str(error.text, "linux.seccomp.defaultAction: expected a string, found a number", "... with its path");
 }
 
-/* Each row: members of config.json, the error behind "config.json: ". */
+/* Each row: members of config.json, the error after "config.json: ". */
 static const struct {
     const char *members, *message;
 } wrong[] = {
@@ -302,7 +303,7 @@ static void test_wrong(void)
     ok(parse("[]") == NULL && strcmp(error.text, "config.json: expected an object, found an array") == 0,
        "an array is no configuration");
     ok(parse("3") == NULL && strcmp(error.text, "config.json: expected an object, found a number") == 0,
-       "a number is none");
+       "a number is not an object");
     ok(parse("{\n,}") == NULL && strncmp(error.text, "config.json: line 2: ", 21) == 0,
        "an error of syntax has its line");
     struct spec_process *p;
@@ -318,7 +319,7 @@ static void test_podman(void)
     if (io_read_file_at(&arena, AT_FDCWD, "tests/unit/data/podman-config.json", 1 << 20, &text, &size) < 0)
         bail_out("tests/unit/data/podman-config.json cannot be read: run from the top of the source");
     const struct spec *s = parse(text);
-    if (!ok(s != NULL, "what Podman writes is parsed"))
+    if (!ok(s != NULL, "Podman's document is parsed"))
         bail_out("%s", error.text);
     is_int(spec_validate(s, &error), 0, "and is valid");
     is_int(s->mounts.count, 15, "with all its mounts");

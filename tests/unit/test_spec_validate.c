@@ -1,5 +1,4 @@
-/* spec/spec.h, validation: each contradiction of config.json and the error it gets,
- * beside what is allowed. */
+/* spec/spec.h, validation: each contradiction of config.json with its error, and valid documents. */
 #include "base/arena.h"
 #include "base/error.h"
 #include "spec/spec.h"
@@ -7,14 +6,14 @@
 
 static struct arena arena;
 
-/* The smallest valid document, of which a test replaces or adds parts. */
+/* The smallest valid document. Tests replace or add parts. */
 #define ROOT    "\"root\":{\"path\":\"rootfs\"}"
 #define PROCESS "\"process\":{\"args\":[\"sh\"],\"cwd\":\"/\"}"
 #define ALL_NAMESPACES                                                                                       \
     "{\"type\":\"pid\"},{\"type\":\"network\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},{\"type\":\"mount\"},{" \
     "\"type\":\"cgroup\"}"
 
-/* "" when the document is valid, otherwise the error without "config.json: ". */
+/* Return "" if the document is valid, otherwise the error without "config.json: ". */
 static const char *verdict(const char *document)
 {
     struct error error = {0};
@@ -66,7 +65,7 @@ static void test_version(void)
     is_str(verdict("{\"ociVersion\":\"1.0.0\"}"), "'root' is missing", "root is needed");
 }
 
-/* Members of config.json and the error; "" for what is valid. */
+/* Members of config.json and the error; "" if they are valid. */
 static const struct {
     const char *members, *message;
 } documents[] = {
@@ -242,19 +241,19 @@ static void test_linux(void)
                linux_rows[i].namespaces, linux_rows[i].members);
     is_str(verdict("{\"ociVersion\":\"1.0.0\"," ROOT
                    ",\"hostname\":\"h\",\"linux\":{\"namespaces\":[{\"type\":\"mount\"}]}}"),
-           "hostname: needs a uts namespace in linux.namespaces", "nor is its host name");
+           "hostname: needs a uts namespace in linux.namespaces", "its host name is not either");
     is_str(verdict("{\"ociVersion\":\"1.0.0\"," ROOT
                    ",\"domainname\":\"h\",\"linux\":{\"namespaces\":[{\"type\":\"mount\"}]}}"),
-           "domainname: needs a uts namespace in linux.namespaces", "nor its domain name");
+           "domainname: needs a uts namespace in linux.namespaces", "its domain name is not either");
     char *many = arena_strdup(&arena, "\"uidMappings\":[");
     for (int i = 0; i <= 340; i++)
         many = arena_printf(&arena, "%s%s{\"containerID\":%d,\"hostID\":%d,\"size\":1}", many,
                             i > 0 ? "," : "", i, i);
     is_str(verdict_linux("{\"type\":\"user\"}", arena_printf(&arena, "%s]", many)),
-           "linux.uidMappings: more than 340 mappings", "no more mappings than the kernel takes");
+           "linux.uidMappings: more than 340 mappings", "no more mappings than the kernel accepts");
 }
 
-/* Key, namespace that it needs (NULL: never allowed), error for what is never allowed. */
+/* Key, the namespace that it needs (NULL: never allowed), error for one that is never allowed. */
 static const struct {
     const char *key, *owner, *message;
 } sysctls[] = {
@@ -310,7 +309,7 @@ static void test_sysctl(void)
            "", "user.* belongs to the user namespace");
 }
 
-/* linux.resources and the error behind "linux.resources."; "" for what is valid. */
+/* linux.resources and the error after "linux.resources."; "" if they are valid. */
 static const struct {
     const char *resources, *message;
 } resources[] = {

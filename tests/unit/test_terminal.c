@@ -1,4 +1,4 @@
-/* sandbox/terminal.h and terminal_relay.h: the way of a terminal from plan to engine, and the relay. */
+/* sandbox/terminal.h and terminal_relay.h: the path of a terminal from plan to engine, and the relay. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void test_plan(void)
     ok(plan.socket < 0 && plan.relay_socket < 0, "released");
 }
 
-/* Listen at `name` in `dir`, by a relative path, which is short. */
+/* Listen on `name` in `dir`, by a relative path, which is short. */
 static int listen_in(const char *dir, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -83,7 +83,7 @@ static void test_console_socket(void)
     rmdir(root);
 }
 
-/* With the host's "/" as root, as exec has the container's. */
+/* With the host's "/" as root. exec uses the container's. */
 static void test_setup(void)
 {
     const struct terminal_plan plan = {
@@ -106,7 +106,7 @@ static void test_setup(void)
        "a root without devpts is refused");
 }
 
-/* Run the relay in a child with the given input; returns its output and whether it ended well. */
+/* Run the relay in a child with the given input. Return its output and whether it succeeded. */
 static bool run_relay(const char *input, void (*container)(int slave), char *output, size_t size)
 {
     int in[2], out[2], stop[2];
@@ -145,7 +145,7 @@ static bool run_relay(const char *input, void (*container)(int slave), char *out
     return status == 0;
 }
 
-/* Read lines to the end of file, answer with their length. */
+/* Read lines up to the end of file, and answer with their length. */
 static void answer_lines(int slave)
 {
     struct termios modes;

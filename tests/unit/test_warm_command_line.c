@@ -1,4 +1,4 @@
-/* Command lines of CPython: what is read from them, and that the interpreter reads the same. */
+/* Command lines of CPython: the runtime's interpretation, and that the interpreter agrees. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@
 
 struct warm_sample {
     const char *argv[WORDS_MAX];
-    const char *options; /* as they are handed to the template */
+    const char *options; /* the arguments for the builder */
     enum warm_program program;
     size_t index;
 };
@@ -99,7 +99,7 @@ static const char *joined(struct arena *a, const char *const *list, size_t count
     return text;
 }
 
-/* What the interpreter prints, standard input being the probe. */
+/* Return the interpreter's output if standard input is the probe. */
 static const char *output_of(struct arena *a, const char *const *argv)
 {
     int pipe_fds[2], status;
@@ -121,8 +121,8 @@ static const char *output_of(struct arena *a, const char *const *argv)
     return text;
 }
 
-/* The same start, with a program that shows what the interpreter made of it; then with the options as they
- * were understood. */
+/* The same start with a program that shows the interpreter's view, then with the options as the runtime
+ * understood them. */
 static void compare_with_interpreter(struct arena *a, const struct warm_sample *sample,
                                      const struct command_line *line, const char *name)
 {
@@ -179,7 +179,7 @@ int main(void)
             continue;
         is_str(joined(&a, line.options, line.option_count), s->options, "'%s': options", name);
         is_int(line.program, s->program, "'%s': kind of program", name);
-        is_int(line.program_index, s->index, "'%s': place of the program", name);
+        is_int(line.program_index, s->index, "'%s': position of the program", name);
         if (have_interpreter())
             compare_with_interpreter(&a, s, &line, name);
         else

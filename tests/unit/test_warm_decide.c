@@ -1,4 +1,4 @@
-/* Warm or cold: the decision and its reasons, the key, the look at a container's files, warm.json. */
+/* Warm or cold: the decision and its reasons, the key, the check of a container's files, warm.json. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ static void link_to(const char *target, const char *path)
         bail_out("symlink '%s'", path);
 }
 
-/* A root whose interpreters are copies of this test: dynamic programs for this machine and glibc. */
+/* Create a root whose interpreters are copies of this test: dynamic programs for this machine and glibc. */
 static void make_root(void)
 {
     static const char *const directories[] = {"usr",
@@ -85,7 +85,7 @@ static struct str_pair pairs[2];
 static struct str_map annotations = {pairs, 0};
 static struct look look;
 
-/* A container that starts warm; tests change one thing of it. */
+/* A container that starts warm. Tests change one property of it. */
 static struct warm_context context_of(const char *const *argv)
 {
     static const char *const envp[] = {"PATH=/usr/bin", "LANG=C.UTF-8", "OTHER=1", NULL};
@@ -201,7 +201,7 @@ static void test_obstacles(void)
     struct warm_context labelled = context_of(command);
     labelled.label_obstacle = "the policy";
     decide(&labelled, &plan, &err);
-    ok(plan.reason != NULL, "a label that cannot be taken");
+    ok(plan.reason != NULL, "a label that cannot be set");
     is_str(plan.reason, "the policy", "… with its reason");
     static const struct {
         const char *variable;
@@ -246,7 +246,7 @@ static void test_preload(void)
 
 static char name_of_key[KEY_NAME_SIZE];
 
-/* Does the key of this context differ from the plain one? */
+/* Return whether the key of this context differs from the plain one. */
 static bool differs(const struct warm_context *context)
 {
     struct warm_plan plan;
@@ -294,7 +294,7 @@ static void test_key(void)
     ok(differs_by_command(LIST("python", "-c", "pass")), "the same interpreter by another name: another");
     ok(differs_by_command(LIST("/opt/venv/bin/python", "-c", "pass")), "a virtual environment: another");
     ok(!differs_by_variables(LIST("OTHER=2", "LANG=C.UTF-8", "PATH=/usr/bin")),
-       "other order, and a variable that nobody reads: the same");
+       "another order, and a variable that no import reads: the same");
     ok(differs_by_variables(LIST("PATH=/usr/bin", "LANG=de_DE.UTF-8")), "LANG: another");
     ok(differs_by_variables(LIST("PATH=/usr/bin")), "no LANG: another");
     static const char *const names[] = {"PYTHONPATH=/x", "PYTHONHASHSEED=1",  "LC_ALL=C",           "TZ=UTC",
@@ -374,13 +374,13 @@ static void test_look(void)
     ok(sees(&at, "/one", "usr/bin/python3.11"), "a file that is mounted");
     ok(sees(&at, "/two/python3.11", "usr/lib/python3.11"), "a source in the bundle");
     is_int(look_open(&at, "/data/tmp/x", O_PATH), -EXDEV, "a tmpfs cannot be seen");
-    is_int(look_open(&at, "/proc/self", O_PATH), -EXDEV, "nor can /proc");
+    is_int(look_open(&at, "/proc/self", O_PATH), -EXDEV, "/proc cannot either");
     is_int(look_open(&at, "/gone/x", O_PATH), -ENOENT, "a source that does not exist");
     is_int(look_open(&at, "/opt/out/passwd", O_PATH), -ENOENT, "a link does not lead out of the root");
-    ok(!look_is_exact(&at), "a directory without what is mounted beneath it may look different inside");
+    ok(!look_is_exact(&at), "a directory without its submounts may look different inside");
 }
 
-/* Links and mounts in each other's way, as path_resolution(7) has it. */
+/* Links and mounts on each other's paths, resolved as in path_resolution(7). */
 static void test_look_through(void)
 {
     const char *bind[] = {"rbind"}, *tree = arena_printf(&arena, "%s/usr", root_path),
@@ -404,16 +404,16 @@ static void test_look_through(void)
     look_plan(&arena, &spec, root, root_path, &at);
     ok(sees(&at, "/opt/absolute", "usr/bin/python3.11"),
        "a link from the root into a mount, and on from there");
-    ok(sees(&at, "/opt/relative/python3", "usr/bin/python3.11"), "a relative one on the way");
+    ok(sees(&at, "/opt/relative/python3", "usr/bin/python3.11"), "a relative one in the path");
     ok(sees(&at, "/opt/venv/bin/python", "usr/bin/python3.11"), "one within the root");
     ok(sees(&at, "/hidden/bin/python3", "usr/bin/python3.11"), "a later mount");
     is_int(look_open(&at, "/hidden/below/bin", O_PATH), -ENOENT, "… hides an earlier one below it");
     ok(sees(&at, "/tmp/python3.11", "usr/bin/python3.11"), "a file that is mounted in a tmpfs");
     ok(sees(&at, "/tmp/tree/bin/python", "usr/bin/python3.11"), "a link in a directory that is");
     is_int(look_open(&at, "/opt/loop", O_PATH), -ELOOP, "a link to itself");
-    is_int(look_open(&at, "/opt/unseen", O_PATH), -EXDEV, "a link to what cannot be seen");
-    is_int(look_open(&at, "/elsewhere/usr/bin/none", O_PATH), -ENOENT, "what does not exist");
-    is_int(look_open(&at, "/opt/../../../etc/passwd", O_PATH), -ENOENT, "no way above the root");
+    is_int(look_open(&at, "/opt/unseen", O_PATH), -EXDEV, "a link to an invisible path");
+    is_int(look_open(&at, "/elsewhere/usr/bin/none", O_PATH), -ENOENT, "a missing path");
+    is_int(look_open(&at, "/opt/../../../etc/passwd", O_PATH), -ENOENT, "no path above the root");
     ok(look_is_mounted(&at, "/tmp", "python3.11"), "a mount on a name");
     ok(look_is_mounted(&at, "/", "elsewhere"), "one beneath it");
     ok(!look_is_mounted(&at, "/elsewhere/usr", "bin") && !look_is_mounted(&at, "/tmp", "python3.1"), "none");
@@ -467,7 +467,7 @@ static void test_config(void)
     for (size_t i = 0; i < COUNT(rows); i++) {
         is_int(read_config(rows[i].text, &config, &err), -EINVAL, "%s: an error", rows[i].text);
         if (!ok(strstr(err.text, rows[i].error) != NULL && strstr(err.text, "warm.json: ") != NULL,
-                "that names file and place"))
+                "that names file and position"))
             diag("%s", err.text);
     }
     is_int(
@@ -478,13 +478,14 @@ static void test_config(void)
             &config, &err),
         0, "rules");
     ok(config.template_.memory == 1 && config.template_.timeout == defaults.template_.timeout,
-       "what is left out keeps its default");
+       "omitted keys keep their default");
 
     struct warm_context context = context_of(command);
     struct warm_plan plan;
     context.config = arena_printf(&arena, "%s/warm.json", root_path);
     annotate("org.opencontainers.image.title", "science-3");
-    int expected = restore_unavailable() == NULL ? 0 : -ENOTSUP; /* "require", of what there is not here */
+    int expected =
+        restore_unavailable() == NULL ? 0 : -ENOTSUP; /* "require" where warm starts are unavailable */
     is_int(decide(&context, &plan, &err), expected, "a rule fits");
     ok(plan.preload.count == 2 && strcmp(plan.preload.items[0], "numpy") == 0, "its modules are preloaded");
     is_int(plan.mode, WARM_REQUIRE, "the mode of the configuration");
@@ -493,7 +494,7 @@ static void test_config(void)
     is_int(plan.preload.count, 0, "counts before every rule");
 }
 
-/* What the configuration switches off no annotation switches on. */
+/* An annotation cannot enable what the configuration disables. */
 static void test_configured_modes(void)
 {
     struct warm_config config;

@@ -1,4 +1,5 @@
-/* warm/dump/dump.h: what is not saved, and why. What is saved, test_warm_restore.c restores. */
+/* warm/dump/dump.h: states that are not saved, and the reasons. test_warm_restore.c restores the saved ones.
+ */
 #include "warm/dump/dump.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 #include "parked.h"
 #include "unit.h"
 
-/* Whoever renews the sequence needs a processor between the stop of the other and the end of the dump, and
- * does not get one every time. */
+/* The thread that renews the sequence needs a CPU between the stop of the other thread and the end of the
+ * dump. It does not get one every time. */
 #define MOST_TRIES 50
 
 static int try_to_dump(const struct parked_state *state, struct error *err)

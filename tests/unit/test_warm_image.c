@@ -1,4 +1,4 @@
-/* warm/snapshot/snapshot.h: what was written is read, and a damaged file is an error, whatever the damage. */
+/* warm/snapshot/snapshot.h: a written snapshot can be read, and any damage is an error. */
 #include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ static struct image_write writes[1];
 static struct image_file files[2];
 static const char strings[] = "/bin/one\0/lib/two";
 
-/* A small one that is all right. */
+/* A small valid snapshot. */
 static struct image_parts make_parts(void)
 {
     const uint32_t both = PROT_READ | PROT_WRITE;
@@ -85,7 +85,7 @@ static int open_parts(struct image_parts *parts, struct image *image, struct err
 {
     cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
     if (fd < 0 || image_write(fd, parts, err) < 0)
-        bail_out("write an image");
+        bail_out("write a snapshot");
     return image_open(fd, image, err);
 }
 
@@ -94,7 +94,7 @@ static void test_reading(void)
     struct image image = {0};
     struct error err = {0};
     struct image_parts parts = make_parts();
-    if (!is_int(open_parts(&parts, &image, &err), 0, "an image is read")) {
+    if (!is_int(open_parts(&parts, &image, &err), 0, "a snapshot is read")) {
         diag("%s", err.text);
         return;
     }
@@ -104,14 +104,14 @@ static void test_reading(void)
     ok(image.meta_size == 4 && memcmp(image.meta, "meta", 4) == 0, "meta data");
     ok(image.runs[0].offset % page == 0 && image.runs[1].offset == image.runs[0].offset + 2 * page,
        "pages are aligned and follow each other");
-    ok(image_area_at(&image, HEAP + 5, 10) == &image.areas[2], "an address belongs to an area");
-    ok(image_area_at(&image, HEAP - 1, 1) == NULL, "an address belongs to none");
-    ok(image_area_at(&image, HEAP, 17 * page) == NULL, "a range is longer than its area");
-    ok(image_area_at(&image, STACK + 8 * page, 1) == NULL, "the end of the last area does not belong to it");
+    ok(image_area_at(&image, HEAP + 5, 10) == &image.areas[2], "an address belongs to a VMA");
+    ok(image_area_at(&image, HEAP - 1, 1) == NULL, "an address belongs to no VMA");
+    ok(image_area_at(&image, HEAP, 17 * page) == NULL, "a range is longer than its VMA");
+    ok(image_area_at(&image, STACK + 8 * page, 1) == NULL, "the end of the last VMA does not belong to it");
     image_close(&image);
 }
 
-/* One thing that is wrong, written with a correct checksum. */
+/* One invalid property, written with a correct checksum. */
 struct fault {
     const char *name, *text;
     void (*make)(struct image_parts *);
@@ -238,18 +238,18 @@ static void guarded_thread(struct image_parts *p)
 }
 
 static const struct fault faults[] = {
-    {"areas that overlap", "order of the areas", overlap},
-    {"an area that is no whole pages", "order of the areas", unaligned},
-    {"an area of the kernel's", "order of the areas", too_high},
-    {"an area at 0", "order of the areas", too_low},
+    {"VMAs that overlap", "order of the areas", overlap},
+    {"a VMA that is not whole pages", "order of the areas", unaligned},
+    {"a VMA of the kernel", "order of the areas", too_high},
+    {"a VMA at 0", "order of the areas", too_low},
     {"writable code", "protection of an area", writable_code},
     {"an unknown kind", "kind of an area", unknown_flag},
     {"a stack that is a file", "kind of an area", file_stack},
-    {"a stack that nobody may touch", "kind of an area", guarded_stack},
+    {"an inaccessible stack", "kind of an area", guarded_stack},
     {"a file that is not in the table", "file of an area", no_such_file},
-    {"pages outside of areas", "pages that belong to no area", run_outside},
+    {"pages outside of VMAs", "pages that belong to no area", run_outside},
     {"pages of code", "pages that belong to no area", run_of_code},
-    {"pages that nobody may touch", "pages that belong to no area", guarded_heap},
+    {"inaccessible pages", "pages that belong to no area", guarded_heap},
     {"pages without end", "order of the pages", run_endless},
     {"pages to be written without end", "pages to be written", write_endless},
     {"a relative path", "name of a file", relative_path},
@@ -260,10 +260,10 @@ static const struct fault faults[] = {
     {"a descriptor twice", "two descriptors", descriptor_twice},
     {"too many descriptors", "number of the descriptors", many_descriptors},
     {"no vdso", "names of the kernel's areas", no_vdso},
-    {"a stack where the kernel's areas are", "an area lies where the kernel's are", vdso_inside},
+    {"a stack at the kernel's VMAs", "an area lies where the kernel's are", vdso_inside},
     {"too many of the kernel's areas", "number of the kernel's areas", many_special},
     {"a program counter in data", "registers", wild_register},
-    {"a thread's area that nobody may touch", "registers", guarded_thread},
+    {"an inaccessible thread area", "registers", guarded_thread},
     {"a thread number across an end", "registers", wild_tid},
     {"a large auxiliary vector", "auxiliary vector", large_auxv},
     {"a heap that ends before it begins", "order of the program's addresses", brk_backwards},
@@ -286,10 +286,10 @@ static void test_faults(void)
 static void write_all(int fd, const char *data, size_t size)
 {
     if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
-        bail_out("write an image");
+        bail_out("write a snapshot");
 }
 
-/* Any bit of header and tables, without the checksum that would go with it, and any length. */
+/* Any flipped bit of header and tables without a matching checksum, and any length. */
 static void test_damage(void)
 {
     struct error err = {0};
@@ -297,11 +297,11 @@ static void test_damage(void)
     struct image_parts parts = make_parts();
     cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
     if (fd < 0 || image_write(fd, &parts, &err) < 0)
-        bail_out("write an image");
+        bail_out("write a snapshot");
     size_t size = parts.header.size, used = parts.header.meta.offset + parts.meta_size;
     char *data = calloc(1, size);
     if (data == NULL || pread(fd, data, size, 0) != (ssize_t)size)
-        bail_out("read an image");
+        bail_out("read a snapshot");
     size_t accepted = 0;
     for (size_t bit = 0; bit < used * 8; bit++) {
         data[bit / 8] ^= (char)(1 << bit % 8);
@@ -325,7 +325,8 @@ static void test_damage(void)
     free(data);
 }
 
-/* The same with a checksum that agrees: it may be refused or not, but what is accepted can be walked. */
+/* The same with a matching checksum. The snapshot may be accepted or refused, but an accepted one can be
+ * walked. */
 static void test_plausible_damage(void)
 {
     struct image image = {0};
@@ -333,12 +334,12 @@ static void test_plausible_damage(void)
     struct image_parts parts = make_parts();
     cleanup_fd int fd = memfd_create("image", MFD_CLOEXEC);
     if (fd < 0 || image_write(fd, &parts, &err) < 0)
-        bail_out("write an image");
+        bail_out("write a snapshot");
     size_t size = parts.header.tables_size, refused = 0, accepted = 0;
     size_t whole = parts.header.size;
     char *data = calloc(1, whole);
     if (data == NULL || pread(fd, data, whole, 0) != (ssize_t)whole)
-        bail_out("read an image");
+        bail_out("read a snapshot");
     for (size_t bit = 0; bit < (parts.header.meta.offset + parts.meta_size) * 8; bit++) {
         data[bit / 8] ^= (char)(1 << bit % 8);
         struct image_header *h = (struct image_header *)(void *)data;
@@ -353,8 +354,8 @@ static void test_plausible_damage(void)
         }
         data[bit / 8] ^= (char)(1 << bit % 8);
     }
-    ok(refused > 1000, "many a flipped bit is found without the checksum");
-    ok(accepted > 1000, "what is accepted can be read");
+    ok(refused > 1000, "many flipped bits are found without the checksum");
+    ok(accepted > 1000, "an accepted snapshot can be read");
     free(data);
 }
 
@@ -363,8 +364,8 @@ static void test_host(void)
     struct image_host here, other;
     image_host_now(&here);
     image_host_now(&other);
-    ok(image_host_difference(&here, &other) == NULL, "a machine is like itself");
-    ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it is known by something");
+    ok(image_host_difference(&here, &other) == NULL, "a machine equals itself");
+    ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it has an identity");
     other.processor++;
     is_str(image_host_difference(&here, &other), "on another CPU", "another CPU differs");
     other = here;

@@ -1,4 +1,4 @@
-/* Manifests: each kind of change is found, damage is an error, shadows are seen. */
+/* Manifests: each kind of change is found, damage is an error, and shadowing files are noticed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ static void make_directory(const char *path)
         bail_out("cannot make '%s'", path);
 }
 
-/* io_replace_file_at writes beside the target by name alone: one directory at a time. */
+/* io_replace_file_at writes next to the target by name only, so one directory at a time. */
 static void put_in(const char *directory, const char *name, const char *text)
 {
     cleanup_fd int dir = openat(root, directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -106,7 +106,7 @@ static void change_content(void)
 
 static void touch_content(void)
 {
-    /* The same size and times, as a thorough forger would leave them: the change time tells. */
+    /* The same size and times, as a thorough forger would set them. The change time reveals it. */
     struct stat st;
     cleanup_fd int fd = openat(root, "lib/b.py", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || pwrite(fd, "B", 1, 0) != 1)
@@ -157,7 +157,7 @@ static void change_archive(void)
 
 static void remove_present(void)
 {
-    /* Other content, and something beside it, is no change. */
+    /* Other content, and additional files, are no change. */
     put_in("present", "file", "second");
     put_in("present/directory", "beside", "");
     if (unlinkat(root, "present/file", 0) < 0)
@@ -190,18 +190,19 @@ static const struct {
     const char *text;
 } changes[] = {
     {"a module with other content", change_content, "'/lib' has changed"},
-    {"a module written in place, with its old times", touch_content, "'/lib/b.py' has changed"},
+    {"a module overwritten with its old times", touch_content, "'/lib/b.py' has changed"},
     {"a module with another mode", change_mode, "'/lib/b.py' has changed"},
-    {"a module that is gone", remove_file, "'/lib' has changed"},
-    {"a file more in a directory of modules", add_file, "'/lib' has changed"},
-    {"what a link leads to", change_link_target, "'/lib/link.py' has changed"},
-    {"a link that leads elsewhere", retarget_link, "'/linked' has changed"},
-    {"a path that had not been there", make_absent, "'/absent' did not exist"},
+    {"a removed module", remove_file, "'/lib' has changed"},
+    {"an additional file in a directory of modules", add_file, "'/lib' has changed"},
+    {"the target of a link", change_link_target, "'/lib/link.py' has changed"},
+    {"a link with another target", retarget_link, "'/linked' has changed"},
+    {"a path that did not exist", make_absent, "'/absent' did not exist"},
     {"an archive of modules", change_archive, "'/zip/x.zip' has changed"},
-    {"a file of which only that counted is gone", remove_present, "'/present/file' does not exist any more"},
+    {"a removed file of which only the existence counted", remove_present,
+     "'/present/file' does not exist any more"},
     {"… is a directory now", replace_present, "'/present/file' has changed"},
     {"… a directory", remove_present_directory, "'/present/directory' does not exist any more"},
-    {"a directory that is gone", replace_directory, "'/zip/x.zip' does not exist any more"},
+    {"a removed directory", replace_directory, "'/zip/x.zip' does not exist any more"},
 };
 
 static void remove_tree(void)
@@ -224,9 +225,9 @@ static void test_changes(void)
             diag("%s", err.text);
         changes[i].change();
         struct manifest_turns first = {0}, last = {UINT16_MAX};
-        is_int(manifest_verify(m, &look, &first, &err), -ESTALE, "%s: seen by whose turn it is",
+        is_int(manifest_verify(m, &look, &first, &err), -ESTALE, "%s: noticed by the process that checks it",
                changes[i].name);
-        is_int(manifest_verify(m, &look, &last, &err), 0, "%s: not by others", changes[i].name);
+        is_int(manifest_verify(m, &look, &last, &err), 0, "%s: not noticed by others", changes[i].name);
         is_int(manifest_verify(m, &look, NULL, &err), -ESTALE, "%s: stale", changes[i].name);
         is_str(err.text, changes[i].text, "%s: named", changes[i].name);
         remove_tree();
@@ -259,18 +260,17 @@ static void test_environment(void)
 {
     struct arena a = {0};
     struct manifest *m = build(&a, report, sizeof(report), template_environment);
-    is_int(check(m, (const char *const[]){"OTHER=3", "FOO=1", NULL}), 0,
-           "the variables that were read are the same");
+    is_int(check(m, (const char *const[]){"OTHER=3", "FOO=1", NULL}), 0, "the read variables are the same");
     is_int(check(m, (const char *const[]){"FOO=2", NULL}), -ESTALE, "another value");
     is_int(check(m, (const char *const[]){"FOO=", NULL}), -ESTALE, "an empty value");
-    is_int(check(m, (const char *const[]){"FOOT=1", NULL}), -ESTALE, "not set any more");
+    is_int(check(m, (const char *const[]){"FOOT=1", NULL}), -ESTALE, "no longer set");
     is_int(check(m, (const char *const[]){"FOO=1", "BAR=", NULL}), -ESTALE, "set now");
 
     static const char all[] = "v3\0E\0r";
     char *const own[] = {(char[]){"FOO=1"}, (char[]){"HOSTNAME=a"}, NULL};
     m = build(&a, all, sizeof(all), own);
     is_int(check(m, (const char *const[]){"FOO=1", "HOSTNAME=b", NULL}), 0,
-           "all read: HOSTNAME is the engine's");
+           "all read: HOSTNAME belongs to the engine");
     is_int(check(m, (const char *const[]){"FOO=1", "NEW=1", NULL}), -ESTALE, "all read: one more");
     is_int(check(m, (const char *const[]){"HOSTNAME=a", NULL}), -ESTALE, "all read: one fewer");
 
@@ -281,11 +281,10 @@ static void test_environment(void)
     make_directory("etc");
     put_in("etc", "passwd", "root:x:0:0::/root:");
     m = build(&a, home, sizeof(home), homeless);
-    is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "HOME is the child's to find");
+    is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "the child determines HOME");
     is_int(manifest_verify(m, &look, NULL, &err), 0, "the same /etc/passwd");
     put_in("etc", "passwd", "root:x:0:0::/:");
-    is_int(manifest_verify(m, &look, NULL, &err), -ESTALE,
-           "another /etc/passwd, and so perhaps another HOME");
+    is_int(manifest_verify(m, &look, NULL, &err), -ESTALE, "another /etc/passwd may mean another HOME");
     remove_tree();
 
     static const char named[] = "v3\0E\0eHOSTNAME\0r";
@@ -305,7 +304,7 @@ static void test_reports(void)
         {"no end", REPORT("v3\0f/lib/a.py\0"), -EPROTO},
         {"cut off", REPORT("v3\0r"), -EPROTO},
         {"empty", REPORT(""), -EPROTO},
-        {"a place that is relative", REPORT("v3\0wtmp\0r"), -EPROTO},
+        {"a relative directory", REPORT("v3\0wtmp\0r"), -EPROTO},
         {"no version", REPORT("f/lib\0r\0"), -EPROTO},
         {"a relative path", REPORT("v3\0flib/a.py\0r\0"), -EPROTO},
         {"an unknown record", REPORT("v3\0q\0r\0"), -EPROTO},
@@ -328,12 +327,12 @@ static void test_reports(void)
                                          .began = INT64_MAX};
         is_int(manifest_build(&a, &source, &data, &size, &err), rows[i].code, "report: %s", rows[i].name);
         if (rows[i].code == -ENOEXEC)
-            is_str(err.text, "numpy: no module", "the template's own words");
+            is_str(err.text, "numpy: no module", "the builder's own words");
     }
     arena_free(&a);
 }
 
-/* Whatever bit is turned or byte is missing: an error or another content, never a wrong access (seen with
+/* Any flipped bit or missing byte is an error or other content, and never an invalid access (detected by
  * check-sanitize). */
 static void test_damage(void)
 {
@@ -373,8 +372,8 @@ static void test_damage(void)
         (void)check(m, (const char *const[]){"FOO=1", NULL});
         (void)manifest_check_shadow(m, &look, "/lib", &err);
     }
-    diag("%zu of %zu turned bits leave the form intact", opened, 8 * size);
-    ok(opened > 0 && opened < 8 * size, "turned bits are refused or harmless");
+    diag("%zu of %zu flipped bits leave the form intact", opened, 8 * size);
+    ok(opened > 0 && opened < 8 * size, "flipped bits are refused or harmless");
     remove_tree();
     arena_free(&a);
 }
@@ -382,10 +381,11 @@ static void test_damage(void)
 struct program {
     const char *name, *file;
     const char *argv[6];
-    const char *shadow; /* what has to be named, or NULL */
+    const char *shadow; /* the name that must appear, or NULL */
 };
 
-/* An archive behind a line of text, as zipapp makes it: the directory of one entry, and the end. */
+/* Write an archive behind a line of text, like zipapp: the central directory with one entry, and the end
+ * record. */
 static void put_archive(void)
 {
     unsigned char bytes[23 + 46 + 7 + 22] = "#!/usr/bin/env python3\n";
@@ -415,13 +415,13 @@ static void test_shadows(void)
         {"a shorter name", "app/jso.py", {"python3", "-c", ""}, NULL},
         {"-I", "app/json.py", {"python3", "-I", "-c", ""}, NULL},
         {"-P", "app/json.py", {"python3", "-P", "-c", ""}, NULL},
-        {"beside the script", "app/json.py", {"python3", "/app/run.py"}, "'/app/json.py' stands before"},
-        {"not beside the script", "app/json.py", {"python3", "/run.py"}, NULL},
-        {"where the link to the script leads",
+        {"next to the script", "app/json.py", {"python3", "/app/run.py"}, "'/app/json.py' stands before"},
+        {"not next to the script", "app/json.py", {"python3", "/run.py"}, NULL},
+        {"at the target of the link to the script",
          "app/json.py",
          {"python3", "/linked.py"},
          "'/app/json.py' stands"},
-        {"a directory that is run", "app/json.py", {"python3", "-I", "."}, "stands before"},
+        {"a directory as the program", "app/json.py", {"python3", "-I", "."}, "stands before"},
         {"an archive",
          "app/other.py",
          {"python3", "-I", "archive.pyz"},
@@ -481,7 +481,7 @@ static void test_speed(void)
     clock_gettime(CLOCK_MONOTONIC, &begin);
     int ret = manifest_verify(m, &look, NULL, &err);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    is_int(ret, 0, "%d files are true", MANY);
+    is_int(ret, 0, "%d files are unchanged", MANY);
     diag("verified in %ld us", (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000);
     remove_tree();
     arena_free(&a);
@@ -497,9 +497,9 @@ static void test_places(void)
         bail_out("mkdtemp: %s", strerror(errno));
     int size = snprintf(text, sizeof(text), "v3%cw%s%cw%s%cw%s%cr", 0, second, 0, first, 0, second, 0);
     struct manifest *m = build(&a, text, (size_t)size + 1, template_environment);
-    is_int(manifest_check_places(m, &err), 0, "files can be made in all places");
+    is_int(manifest_check_places(m, &err), 0, "files can be created in all directories");
     rmdir(second);
-    is_int(manifest_check_places(m, &err), -ESTALE, "a place is gone");
+    is_int(manifest_check_places(m, &err), -ESTALE, "a directory is missing");
     ok(strstr(err.text, second) != NULL, "it is named");
     rmdir(first);
     arena_free(&a);

@@ -1,5 +1,5 @@
-/* The observer of a probe: each kind of system call is noted with what it names, and goes on. A child loads
- * the filter and makes the calls; this process serves them. */
+/* The observer of a probe notes each kind of system call with its arguments, and lets it continue. A child
+ * loads the filter and makes the calls. This process serves them. */
 #include "warm/observe/observe.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 static char directory[] = "/tmp/pysbx-unit.XXXXXX";
 
-/* Hand the listener over by a socket that the filter does not look at: with no address. */
+/* Send the listener over a socket in a call that the filter does not check: without an address. */
 static void send_listener(int channel, int listener)
 {
     char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
@@ -52,12 +52,12 @@ static int receive_listener(int channel)
     return fd;
 }
 
-/* The first process loads the filter, passes the listener on by pidfd_getfd's way: the number is known. */
+/* The first process loads the filter, and passes the listener as for pidfd_getfd, with a known number. */
 struct run {
     const char *records;
     size_t size;
-    int status; /* of the child */
-    int served; /* what observer_serve said last */
+    int status; /* pid of the child */
+    int served; /* the last result of observer_serve */
 };
 
 static bool has_record(const struct run *run, const char *record)
@@ -153,7 +153,7 @@ static void look_at_files(void)
 static void test_files(struct arena *a)
 {
     struct run run = observe(a, look_at_files);
-    ok(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "the calls go on");
+    ok(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "the calls continue");
     static const struct {
         char kind;
         const char *name;
@@ -164,8 +164,8 @@ static void test_files(struct arena *a)
         snprintf(record, sizeof(record), "%c%s/%s", expected[i].kind, directory, expected[i].name);
         ok(has_record(&run, record), "noted: %s", record);
     }
-    ok(has_record(&run, "o/etc/none"), "a path through /proc/self/root, tidied");
-    ok(has_record(&run, "p/proc/made"), "a directory that was to be made");
+    ok(has_record(&run, "o/etc/none"), "a path through /proc/self/root, normalized");
+    ok(has_record(&run, "p/proc/made"), "a directory that the child tries to create");
     ok(has_record(&run, "eVARIABLE"), "a variable");
     size_t times = 0;
     snprintf(record, sizeof(record), "o%s/absolute", directory);
@@ -202,10 +202,10 @@ static void test_host(struct arena *a)
     int names = 0;
     for (const char *p = run.records; p < run.records + run.size; p += strlen(p) + 1)
         names += p[0] == 'u';
-    is_int(names, 2, "each look at the name of the machine");
+    is_int(names, 2, "each query of the host name");
     ok(has_record(&run, "Huse io_uring, which hides what they read"), "io_uring");
     ok(has_record(&run, "F"), "a fork");
-    ok(has_record(&run, "o/in-child"), "what the child opens");
+    ok(has_record(&run, "o/in-child"), "files that the child opens");
     run = observe(a, start_program);
     ok(has_record(&run, "x/bin/true") && has_record(&run, "o/bin/true"), "a program that is executed");
     ok(!has_record(&run, "F"), "… by a process that does nothing else");

@@ -1,4 +1,4 @@
-/* warm/restore/restore.h: a process that was saved, and other processes become it. */
+/* warm/restore/restore.h: a process is saved, and other processes are restored from it. */
 #include "warm/restore/restore.h"
 
 #include <errno.h>
@@ -30,11 +30,11 @@ struct restored {
     int output, errors;
 };
 
-/* Of all requests: is the snapshot mapped at once, beside the memory of who becomes it, and begun with
- * before? */
+/* Options of all requests: whether to map the snapshot immediately, beside the memory of the calling
+ * process, and whether to begin with it before. */
 static bool beside, begins;
 
-/* `argument` is the second of the command line. */
+/* `argument` is the second argument of the command line. */
 static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
 {
     static char *arguments[4], *environment[] = {"NAME=value", NULL};
@@ -42,7 +42,7 @@ static struct restore_request make_request(int file, char *argument, const struc
     struct error err = {0};
     image_close(&image);
     if (image_open(file, &image, &err) < 0)
-        bail_out("open an image: %s", err.text);
+        bail_out("open a snapshot: %s", err.text);
     arguments[0] = "python3";
     arguments[1] = argument;
     arguments[2] = "two words";
@@ -62,7 +62,7 @@ static struct restore_request make_request(int file, char *argument, const struc
     };
 }
 
-/* A child that becomes the image's process; `confine` is called in it before. */
+/* Create a child that restores the snapshot's process. It calls `confine` before. */
 static struct restored start_restored(int image, char *argument, int (*confine)(void),
                                       const struct restore_finish *finish)
 {
@@ -105,7 +105,7 @@ static void finish_restored(struct restored r, const char *how)
         ok(strncmp(line, "good ", 5) == 0, "%s: %s", how, line + strcspn(line, " ") + 1);
         end = end || strcmp(line, "good end") == 0;
     }
-    ok(end, "%s: it came to its end", how);
+    ok(end, "%s: it reached its end", how);
     ok(WIFEXITED(status) && WEXITSTATUS(status) == 23, "%s: its exit code is its own", how);
     if (WIFSIGNALED(status))
         diag("signal %d", WTERMSIG(status));
@@ -113,7 +113,7 @@ static void finish_restored(struct restored r, const char *how)
 
 static const struct restore_finish plain = {.close_from = 3};
 
-/* A user that has nothing, as in a container that was confined as far as that goes. */
+/* A user without any rights, as in a container with the tightest confinement. */
 static int become_nobody(void)
 {
     if (setrlimit(RLIMIT_STACK, &(struct rlimit){64 << 20, 64 << 20}) < 0)
@@ -157,10 +157,10 @@ static void test_filter(int image)
         int message, code;
         char text[120];
     } report = {0};
-    ok(recv(r.errors, &report, sizeof(report), 0) > 8, "a failure on the way is reported");
-    is_int(report.message, 8, "… with the word that was asked for");
+    ok(recv(r.errors, &report, sizeof(report), 0) > 8, "a failure during the restore is reported");
+    is_int(report.message, 8, "… with the requested word");
     is_int(report.code, -EINVAL, "… and the error");
-    is_str(report.text, "warm start: load the seccomp filter: error 022", "… and says what failed");
+    is_str(report.text, "warm start: load the seccomp filter: error 022", "… and names the failed step");
     int status;
     waitpid(r.pid, &status, 0);
     ok(WIFEXITED(status) && WEXITSTATUS(status) == 1, "… and the process ends");
@@ -175,7 +175,7 @@ static void test_finish(int image)
     finish_restored(start_restored(image, "powerless", NULL, &finish), "without capabilities");
 }
 
-/* A label is written once and its file closed, whatever number the snapshot's own descriptors have. */
+/* A label is written once and its file closed, independent of the snapshot's descriptor numbers. */
 static void test_descriptor(void)
 {
     cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
@@ -198,7 +198,7 @@ static void test_descriptor(void)
     unlink(name);
 }
 
-/* Of a template, unless it may have been another one when it was read. */
+/* For a builder's snapshot, unless the file may have been another one when it was read. */
 static void test_open_file(void)
 {
     cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
@@ -207,11 +207,11 @@ static void test_open_file(void)
     parked_file_name(name, getpid());
     unlink(name);
     is_int(parked_dump_with("an open file", (struct dump_request){.out = image, .began = 1}, &err), -ENOTSUP,
-           "not saved: a template with an open file that has changed since it began");
+           "not saved: a builder with an open file that has changed since it began");
     unlink(name);
     is_int(parked_dump_with("an open file", (struct dump_request){.out = image, .began = INT64_MAX}, &err), 0,
-           "a template with an open file is saved: %s", err.text);
-    finish_restored(start_restored(image, "descriptor", NULL, &plain), "with an open file of a template");
+           "a builder with an open file is saved: %s", err.text);
+    finish_restored(start_restored(image, "descriptor", NULL, &plain), "with an open file of a builder");
     struct restore *restore = NULL;
     struct restore_request request = make_request(image, "-c", &plain);
     ok(truncate(name, 1) == 0, "the file is changed");
@@ -222,7 +222,7 @@ static void test_open_file(void)
     close(request.agent);
 }
 
-/* Nothing of what restore_prepare did is left in this process when it fails. */
+/* If restore_prepare fails, nothing of its work remains in this process. */
 static void test_stale(void)
 {
     cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
@@ -241,13 +241,13 @@ static void test_stale(void)
     is_int(restore_prepare(&request, &restore, &err), -ESTALE, "it is stale without the file");
     ok(strstr(err.text, name) != NULL && strstr(err.text, "is gone") != NULL, "the file is named");
     mkfifo(name, 0600);
-    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "a FIFO in its place does not hang");
+    is_int(restore_prepare(&request, &restore, &err), -ESTALE, "a FIFO at its path does not block");
     unlink(name);
     close(request.root);
     close(request.agent);
 }
 
-/* The addresses of this process, without what the C library takes when it likes. */
+/* Return the VMAs of this process, except those that the C library creates on demand. */
 static size_t count_mappings(void)
 {
     size_t count = 0;
@@ -261,13 +261,13 @@ static size_t count_mappings(void)
     return count;
 }
 
-/* Where the snapshot has an area, and this process nothing. */
+/* Return an address at which the snapshot has a VMA, and this process none. */
 static void *find_address(int file)
 {
     struct image image;
     struct error err = {0};
     if (image_open(file, &image, &err) < 0)
-        bail_out("open an image: %s", err.text);
+        bail_out("open a snapshot: %s", err.text);
     void *address = (void *)image.areas[image.area_count / 2].start;
     image_close(&image);
     return address;
@@ -278,7 +278,7 @@ static void *take_address(void *address)
     void *taken = mmap(address, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (taken == MAP_FAILED)
-        bail_out("take an address: %s", strerror(errno));
+        bail_out("reserve an address: %s", strerror(errno));
     return taken;
 }
 
@@ -288,45 +288,45 @@ static void give_up(struct restore **restore)
     *restore = NULL;
 }
 
-/* What is prepared beside can be given up, and what lies in the way stays as it is: the exchange is later
- * then. */
+/* A preparation beside the process can be undone, and VMAs in its way remain. Then the exchange happens
+ * later. */
 static void test_beside(int image)
 {
     struct restore *restore = NULL;
     struct error err = {0};
     struct restore_request request = make_request(image, "-c", &plain);
-    /* With the first number, glibc since 2.41 maps the pages that the vDSO's getrandom works in, for ever. */
+    /* With the first random number, glibc since 2.41 maps the pages of the vDSO's getrandom permanently. */
     unsigned char number;
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         bail_out("getrandom: %s", strerror(errno));
     size_t before = count_mappings();
     request.beside = false;
     is_int(restore_prepare(&request, &restore, &err), 0, "a snapshot is prepared");
-    ok(!restore_is_mapped(restore), "it is not mapped before it has to be");
+    ok(!restore_is_mapped(restore), "it is not mapped before that is necessary");
     give_up(&restore);
     request.beside = true;
     is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared beside this process");
     ok(restore_is_mapped(restore), "it is mapped");
-    ok(count_mappings() > before + 5, "its areas are there");
+    ok(count_mappings() > before + 5, "its VMAs exist");
     give_up(&restore);
-    is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
+    is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int *taken = take_address(find_address(image));
     *taken = 4711;
     before = count_mappings();
-    is_int(restore_prepare(&request, &restore, &err), 0, "prepared where something is in the way");
+    is_int(restore_prepare(&request, &restore, &err), 0, "prepared with a VMA in the way");
     ok(!restore_is_mapped(restore), "it is not mapped then");
-    is_int(*taken, 4711, "what is in the way is unharmed");
+    is_int(*taken, 4711, "the VMA in the way is unchanged");
     give_up(&restore);
-    is_int((int)count_mappings(), (int)before, "nothing of the attempt is left");
-    finish_restored(start_restored(image, "-c", NULL, &plain), "with something in the way");
+    is_int((int)count_mappings(), (int)before, "nothing of the attempt remains");
+    finish_restored(start_restored(image, "-c", NULL, &plain), "with a VMA in the way");
     munmap(taken, page);
     close(request.root);
     close(request.agent);
 }
 
-/* Has this process a page of its own at the address? */
+/* Return whether this process has a private page at the address. */
 static bool is_private(uint64_t address)
 {
     uint64_t entry = 0, place = address / (uint64_t)sysconf(_SC_PAGESIZE) * sizeof(entry);
@@ -336,7 +336,7 @@ static bool is_private(uint64_t address)
     return n == (ssize_t)sizeof(entry) && (entry >> 63 & 1) != 0 && (entry >> 61 & 1) == 0;
 }
 
-/* A page of memory that the image has. */
+/* Return a page of memory that the snapshot contains. */
 static struct image_write writable_page(const struct image *image)
 {
     for (size_t i = 0; i < image->run_count; i++) {
@@ -347,7 +347,7 @@ static struct image_write writable_page(const struct image *image)
     return (struct image_write){0};
 }
 
-/* The write set is copied once, whenever the caller wants it to be. */
+/* The write set is copied once, at any time that the caller chooses. */
 static void test_copied(int file)
 {
     struct error err = {0};
@@ -379,7 +379,7 @@ static void test_copied(int file)
     close(request.agent);
 }
 
-/* What was begun is gone on with, or is nothing to what follows. */
+/* A begun restore continues, or has no effect on the next one. */
 static void test_begun(int file)
 {
     struct error err = {0};
@@ -389,13 +389,13 @@ static void test_begun(int file)
     ok(restore != NULL && count_mappings() > before, "a part of a snapshot is mapped");
     ok(!restore_is_mapped(restore), "not all of it");
     give_up(&restore);
-    is_int((int)count_mappings(), (int)before, "given up, it is gone");
+    is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
     restore = restore_begin(request.image, file, true);
-    is_int(restore_prepare(&request, &restore, &err), 0, "what was begun is prepared");
+    is_int(restore_prepare(&request, &restore, &err), 0, "a begun restore is prepared");
     ok(restore_is_mapped(restore), "… and mapped");
     give_up(&restore);
-    is_int((int)count_mappings(), (int)before, "given up, all of it is gone");
+    is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
     struct image_header header = *request.image->header;
     struct image image = *request.image;
@@ -405,19 +405,20 @@ static void test_begun(int file)
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;
     elsewhere.image = &image;
-    is_int(restore_prepare(&elsewhere, &restore, &err), -ENOTSUP, "nor prepared");
+    is_int(restore_prepare(&elsewhere, &restore, &err), -ENOTSUP, "nothing is prepared");
     is_str(err.text, "the snapshot was made on another CPU", "the reason is given");
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
     restore = restore_begin(request.image, file, true);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
-    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "what was begun cannot be prepared");
-    ok(restore == NULL, "it is given up");
+    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a begun restore cannot be prepared");
+    ok(restore == NULL, "it is abandoned");
     setrlimit(RLIMIT_DATA, &limit);
-    is_int((int)count_mappings(), (int)before, "nothing of it is left");
+    is_int((int)count_mappings(), (int)before, "nothing of it remains");
 
-    /* Once an area of a file is in the way, which is no part of the beginning, and once each that may be. */
+    /* Once with a VMA of a file in the way that does not belong to the beginning, and once with each that
+     * may. */
     for (size_t i = 0; i < request.image->area_count; i++) {
         const struct image_area *a = &request.image->areas[i];
         if ((a->flags & IMAGE_AREA_STACK) != 0)
@@ -429,7 +430,7 @@ static void test_begun(int file)
         ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
            (unsigned long)a->start, begun ? ", though begun" : "");
         give_up(&restore);
-        ok(!same || count_mappings() == before + 1, "nothing of it is left, and all of the other");
+        ok(!same || count_mappings() == before + 1, "nothing of it remains, and all of the other");
         munmap(taken, page);
     }
     close(request.root);
@@ -444,7 +445,7 @@ static void test_limits(int image)
     struct rlimit before;
     getrlimit(RLIMIT_DATA, &before);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, before.rlim_max});
-    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a limit that is too small is seen before");
+    is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a limit that is too small is noticed before");
     is_str(err.text, "RLIMIT_DATA is smaller than the snapshot", "it is named");
     setrlimit(RLIMIT_DATA, &before);
     close(request.root);
@@ -459,7 +460,7 @@ static void test_restore(int image)
     finish_restored(one, "one of two");
     finish_restored(two, "the other");
     if (geteuid() == 0)
-        finish_restored(start_restored(image, "-c", become_nobody, &plain), "as nobody");
+        finish_restored(start_restored(image, "-c", become_nobody, &plain), "as an unprivileged user");
     else
         skip("another user: needs root");
     finish_restored(start_restored(image, "-c", become_first, &plain), "in a user namespace");

@@ -1,4 +1,5 @@
-/* The store of snapshots: who makes one, who waits, what is removed; killed builders, a full disk, damage. */
+/* The store of snapshots: one process builds, others wait, old ones are removed; killed builders, a full
+ * disk, damage. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,14 +70,14 @@ static int ask_as(const struct store_question *question, struct store_slot *slot
     return ret;
 }
 
-/* The answer about a key with modules; the slot is the caller's. */
+/* Return the answer about a key with modules. The slot belongs to the caller. */
 static int ask(const struct warm_key *key, struct store_slot *slot)
 {
     struct store_question question = {.key = key, .config = &config};
     return ask_as(&question, slot) < 0 ? -1 : (int)slot->answer;
 }
 
-/* The answer alone. */
+/* Return the answer only. */
 static int answer(const struct warm_key *key)
 {
     struct store_slot slot;
@@ -85,7 +86,7 @@ static int answer(const struct warm_key *key)
     return got;
 }
 
-/* The smallest image that is one, with so many pages of content. */
+/* Write the smallest valid snapshot, with this many pages of content. */
 static int write_image(int fd, const struct warm_key *key, size_t pages, struct error *err)
 {
     static const char report[] = "v3.11.2\0r";
@@ -187,11 +188,11 @@ static void test_earlier_versions(void)
         if (io_create_file_at(store.dir, earlier[i], "SECRET", 6, 0600) < 0)
             bail_out("cannot make '%s'", earlier[i]);
     unlinkat(store.dir, STORE_FORMAT_FILE, 0);
-    ok(store_open(store.path, false, &again, &err) == 0 && count_files() == 3, "a look removes nothing");
+    ok(store_open(store.path, false, &again, &err) == 0 && count_files() == 3, "looking removes nothing");
     store_close(&again);
     ok(store_open(store.path, true, &again, &err) == 0, "a store of an earlier version is opened");
     is_int(count_files(), 0, "its snapshots are removed");
-    ok(faccessat(store.dir, STORE_FORMAT_FILE, F_OK, 0) == 0, "and it says so");
+    ok(faccessat(store.dir, STORE_FORMAT_FILE, F_OK, 0) == 0, "and the answer says so");
     store_close(&again);
 }
 
@@ -200,7 +201,7 @@ static void test_directory(void)
     struct error err;
     struct store other;
     struct stat st;
-    ok(fstat(store.dir, &st) == 0 && (st.st_mode & 07777) == 0700, "the directory is made with mode 0700");
+    ok(fstat(store.dir, &st) == 0 && (st.st_mode & 07777) == 0700, "the directory is created with mode 0700");
     const char *open_to_all = arena_printf(&arena, "%s/all", base),
                *link = arena_printf(&arena, "%s/link", base);
     if (mkdir(open_to_all, 0700) < 0 || chmod(open_to_all, 0750) < 0 || symlink(store.path, link) < 0)
@@ -209,18 +210,18 @@ static void test_directory(void)
            "a directory that others can read is refused");
     ok(store_open(link, true, &other, &err) < 0, "a link is not followed");
     is_int(store_open(arena_printf(&arena, "%s/none", base), false, &other, &err), -ENOENT,
-           "nothing is made for those who only look");
+           "looking creates nothing");
 }
 
 static void test_life(void)
 {
     struct warm_key key = key_of("life");
     struct store_slot slot;
-    is_int(ask(&key, &slot), STORE_BUILD, "no snapshot: to be made");
+    is_int(ask(&key, &slot), STORE_BUILD, "no snapshot: build it");
     is_int(commit(&key, &slot, 4), 0, "made");
     struct stat st;
     ok(fstatat(store.dir, key.name, &st, 0) == 0 && (st.st_mode & 07777) == 0400,
-       "the image can only be read");
+       "the snapshot is read-only");
     if (is_int(ask(&key, &slot), STORE_READY, "found")) {
         struct manifest_facts facts;
         manifest_describe(slot.manifest, &facts);
@@ -231,19 +232,19 @@ static void test_life(void)
         store_count_use(&store, key.name);
     is_int(answer(&key), STORE_READY, "after 4 of 5 uses");
     store_count_use(&store, key.name);
-    is_int(ask(&key, &slot), STORE_BUILD, "after 5 of 5 uses: made anew");
+    is_int(ask(&key, &slot), STORE_BUILD, "after 5 of 5 uses: rebuilt");
     is_str(slot.reason, "the snapshot was used too often", "the reason");
-    is_int(commit(&key, &slot, 4), 0, "made anew");
+    is_int(commit(&key, &slot, 4), 0, "rebuilt");
     ok(!there(&key, ".uses"), "and its uses are counted from the beginning");
 
     age_file(key.name, 3601);
     config.rebuild_expired = false;
-    is_int(ask(&key, &slot), STORE_COLD, "too old, and not to be made anew: cold");
+    is_int(ask(&key, &slot), STORE_COLD, "too old, and must not be rebuilt: cold");
     is_str(slot.reason, "the snapshot is too old", "the reason");
     config.rebuild_expired = true;
-    is_int(answer(&key), STORE_BUILD, "too old: made anew");
+    is_int(answer(&key), STORE_BUILD, "too old: rebuilt");
     age_file(key.name, -7200);
-    is_int(answer(&key), STORE_BUILD, "from the future: made anew");
+    is_int(answer(&key), STORE_BUILD, "from the future: rebuilt");
     empty_store();
 }
 
@@ -259,15 +260,15 @@ static void test_bare(void)
     ask_as(&question, &slot);
     is_int(slot.answer, STORE_COLD, "the first run is cold");
     ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "the second makes the snapshot");
+    is_int(slot.answer, STORE_BUILD, "the second builds the snapshot");
     is_int(commit(&key, &slot, 1), 0, "made");
-    ok(!there(&key, ".seen") && !there(&key, ".lock"), "nothing but the snapshot and its checksum stays");
+    ok(!there(&key, ".seen") && !there(&key, ".lock"), "only the snapshot and its checksum remain");
 
     struct warm_key once = key_of("once");
     config.second_run = false;
     question.key = &once;
     ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "secondRun false: the first run makes it");
+    is_int(slot.answer, STORE_BUILD, "secondRun false: the first run builds it");
     store_release(&store, &slot);
     is_int(count_files(), 2, "a release leaves nothing");
     empty_store();
@@ -277,7 +278,7 @@ static void test_failure(void)
 {
     struct warm_key key = key_of("failure");
     struct store_slot slot;
-    is_int(ask(&key, &slot), STORE_BUILD, "to be made");
+    is_int(ask(&key, &slot), STORE_BUILD, "build it");
     store_fail(&store, &slot, "numpy: no module");
     is_int(ask(&key, &slot), STORE_COLD, "after a failure: cold");
     is_str(slot.reason,
@@ -286,7 +287,7 @@ static void test_failure(void)
            "with the reason");
     struct store_question question = {.key = &key, .config = &config, .force = true};
     ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "`warm build` tries at once");
+    is_int(slot.answer, STORE_BUILD, "`warm build` tries immediately");
     store_release(&store, &slot);
     age_file(file_of(&key, ".failed"), 61);
     is_int(ask(&key, &slot), STORE_BUILD, "after retryAfter: tried again");
@@ -295,7 +296,7 @@ static void test_failure(void)
     empty_store();
 }
 
-/* The time of a file may be ahead of time(2) by a tick, which shows where a second ends. */
+/* The time of a file may be ahead of time(2) by a tick, so the test waits for the end of a second. */
 static void test_failure_at_the_end_of_a_second(void)
 {
     struct warm_key key = key_of("second");
@@ -307,7 +308,7 @@ static void test_failure_at_the_end_of_a_second(void)
         store_fail(&store, &slot, "numpy: no module");
         cold = ask(&key, &slot) == STORE_COLD;
     }
-    ok(cold, "a failure of this moment is none of the future");
+    ok(cold, "a failure of this moment is not in the future");
     empty_store();
 }
 
@@ -317,9 +318,9 @@ static void test_stale(void)
     struct store_slot slot;
     build(&key, 1);
     store_mark_stale(&store, key.name, "'/lib/a.py' has changed");
-    is_int(answer(&key), STORE_READY, "stale, but made a moment ago: it may fit the next container");
+    is_int(answer(&key), STORE_READY, "stale, but built a moment ago: it may fit the next container");
     age_file(key.name, 61);
-    is_int(ask(&key, &slot), STORE_BUILD, "stale: made anew");
+    is_int(ask(&key, &slot), STORE_BUILD, "stale: rebuilt");
     is_str(slot.reason, "the snapshot does not fit any more: '/lib/a.py' has changed", "the reason");
     is_int(commit(&key, &slot, 1), 0, "made");
     is_int(answer(&key), STORE_READY, "fresh again");
@@ -337,7 +338,7 @@ static void test_collision(void)
     empty_store();
 }
 
-/* What each of several processes that ask at once is told; the builder takes its time. */
+/* The answers to several processes that ask at the same time. The builder takes its time. */
 static void test_builders(bool wait, int cold, int ready)
 {
     struct warm_key key = key_of("builders");
@@ -365,10 +366,10 @@ static void test_builders(bool wait, int cold, int ready)
     for (int i = 0, status; i < BUILDERS; i++)
         if (wait4(-1, &status, 0, NULL) > 0 && WIFEXITED(status) && WEXITSTATUS(status) < 3)
             counts[WEXITSTATUS(status)]++;
-    is_int(counts[STORE_BUILD], 1, "%d at once: one makes the snapshot", BUILDERS);
-    is_int(counts[STORE_COLD], cold, "… so many start cold");
-    is_int(counts[STORE_READY], ready, "… so many wait for it");
-    is_int(count_files(), 2, "… and nothing else is left");
+    is_int(counts[STORE_BUILD], 1, "%d at the same time: one builds the snapshot", BUILDERS);
+    is_int(counts[STORE_COLD], cold, "… this many start cold");
+    is_int(counts[STORE_READY], ready, "… this many wait for it");
+    is_int(count_files(), 2, "… and nothing else remains");
     empty_store();
 }
 
@@ -389,16 +390,16 @@ static void test_killed_builder(void)
         _exit(0);
     }
     close(ready[1]);
-    is_int(read(ready[0], &byte, 1), 1, "a builder has written its image");
+    is_int(read(ready[0], &byte, 1), 1, "a builder has written its snapshot");
     config.wait_for_build = false;
     is_int(answer(&key), STORE_COLD, "while it lives the others start cold");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     ok(there(&key, ".new"), "killed, it leaves a file");
-    is_int(ask(&key, &slot), STORE_BUILD, "the next one makes the snapshot");
+    is_int(ask(&key, &slot), STORE_BUILD, "the next one builds the snapshot");
     is_int(lseek(slot.out, 0, SEEK_END), 0, "from the beginning");
     is_int(commit(&key, &slot, 3), 0, "made");
-    is_int(count_files(), 2, "nothing is left of the killed one");
+    is_int(count_files(), 2, "nothing remains of the killed one");
     close(ready[0]);
     empty_store();
 }
@@ -407,7 +408,7 @@ static void test_full_disk(void)
 {
     char *path = arena_printf(&arena, "%s/full", base);
     if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
-        skip("a file system of its own needs root");
+        skip("a separate file system needs root");
         return;
     }
     if (mkdir(path, 0700) < 0 || mount("tmpfs", path, "tmpfs", 0, "size=256k,mode=0700") < 0)
@@ -419,28 +420,28 @@ static void test_full_disk(void)
     struct warm_key small = key_of("small"), large = key_of("large"), exact = key_of("exact");
     struct store_slot slot;
     build(&small, 1);
-    is_int(ask(&large, &slot), STORE_BUILD, "to be made");
+    is_int(ask(&large, &slot), STORE_BUILD, "build it");
     is_int(write_image(slot.out, &large, 100, &err), -ENOSPC, "no space for it");
     store_fail(&store, &slot, err.text);
-    ok(!there(&large, "") && !there(&large, ".new"), "no part of it stays");
+    ok(!there(&large, "") && !there(&large, ".new"), "no part of it remains");
     is_int(ask(&large, &slot), STORE_COLD, "the next one starts cold");
     is_str(slot.reason,
            "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): write "
            "a page: No "
            "space left on device",
            "and says why");
-    is_int(answer(&small), STORE_READY, "the others are still there");
+    is_int(answer(&small), STORE_READY, "the others remain");
 
-    /* Not even room for the checksum: the image does not get its name. */
-    is_int(ask(&exact, &slot), STORE_BUILD, "to be made");
+    /* Without space for the checksum, the snapshot does not get its name. */
+    is_int(ask(&exact, &slot), STORE_BUILD, "build it");
     is_int(write_image(slot.out, &exact, 1, &err), 0, "written");
     cleanup_fd int filler = openat(store.dir, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     char block[PAGE] = {1};
     while (write(filler, block, sizeof(block)) > 0)
         ;
-    is_int(store_commit(&store, &config, &slot, &err), -ENOSPC, "the disk is full in the last moment");
+    is_int(store_commit(&store, &config, &slot, &err), -ENOSPC, "the disk is full at the last moment");
     ok(strstr(err.text, "No space left on device") != NULL, "the error says so: %s", err.text);
-    ok(!there(&exact, "") && !there(&exact, ".new") && !there(&exact, ".lock"), "no part of it stays");
+    ok(!there(&exact, "") && !there(&exact, ".new") && !there(&exact, ".lock"), "no part of it remains");
     store_close(&store);
     (void)umount2(path, MNT_DETACH);
     (void)rmdir(path);
@@ -454,26 +455,26 @@ static void test_eviction(void)
         build(&keys[i], 100);
         age_file(keys[i].name, 100 * (3 - i));
     }
-    store_count_use(&store, keys[0].name); /* the oldest one is the one used last */
+    store_count_use(&store, keys[0].name); /* the oldest one was used last */
     struct stat st;
     if (fstatat(store.dir, keys[0].name, &st, 0) < 0)
         bail_out("stat");
     config.max_size = 3 * (uint64_t)st.st_size;
     build(&keys[3], 100);
-    ok(there(&keys[0], "") && there(&keys[2], "") && there(&keys[3], ""), "those used or made last stay");
-    ok(!there(&keys[1], "") && !there(&keys[1], ".sum"), "the one used longest ago goes, with all its files");
-    /* As when both bear the same time: the older one comes first in the order. */
+    ok(there(&keys[0], "") && there(&keys[2], "") && there(&keys[3], ""), "those used or built last remain");
+    ok(!there(&keys[1], "") && !there(&keys[1], ".sum"),
+       "the least recently used one is removed, with all its files");
+    /* If both have the same time, the older one comes first in the order. */
     age_file(file_of(&keys[0], ".uses"), -1000);
     config.max_size = (uint64_t)st.st_size * 3 / 2;
     struct warm_key last = key_of("last");
     build(&last, 100);
-    ok(there(&last, "") && !there(&keys[0], ""),
-       "what the snapshot just made takes counts before all others");
+    ok(there(&last, "") && !there(&keys[0], ""), "the size of the newest snapshot counts before all others");
     config.max_size = 1;
     struct warm_key big = key_of("big");
     build(&big, 100);
-    ok(there(&big, ""), "the snapshot just made stays, however small the bound");
-    ok(!there(&last, "") && !there(&keys[3], ""), "for it all others go");
+    ok(there(&big, ""), "the newest snapshot remains, even with the smallest bound");
+    ok(!there(&last, "") && !there(&keys[3], ""), "all others are removed for it");
     empty_store();
 }
 
@@ -482,13 +483,13 @@ static void turn_byte(const char *name, off_t at)
     cleanup_fd int fd = -1;
     char byte;
     if (fchmodat(store.dir, name, 0600, 0) < 0 || (fd = openat(store.dir, name, O_RDWR | O_CLOEXEC)) < 0)
-        bail_out("open the image");
+        bail_out("open the snapshot");
     off_t place = at >= 0 ? at : lseek(fd, at, SEEK_END);
     if (pread(fd, &byte, 1, place) != 1)
-        bail_out("read the image");
+        bail_out("read the snapshot");
     byte = (char)(byte ^ 1);
     if (pwrite(fd, &byte, 1, place) != 1)
-        bail_out("write the image");
+        bail_out("write the snapshot");
 }
 
 static void test_damage(void)
@@ -504,23 +505,23 @@ static void test_damage(void)
     turn_byte(pages.name, -1);
     turn_byte(tables.name, 100);
     is_int(store_open_item(&arena, &store, pages.name, true, &slot, &err), -EUCLEAN,
-           "a turned bit in a page");
+           "a flipped bit in a page");
     ok(strstr(err.text, "checksum") != NULL, "is named: %s", err.text);
-    ok(store_open_item(&arena, &store, tables.name, true, &slot, &err) < 0, "a turned bit in the tables: %s",
+    ok(store_open_item(&arena, &store, tables.name, true, &slot, &err) < 0, "a flipped bit in the tables: %s",
        err.text);
     if (fchmodat(store.dir, cut.name, 0600, 0) < 0)
         bail_out("chmod");
     cleanup_fd int fd = openat(store.dir, cut.name, O_RDWR | O_CLOEXEC);
     if (ftruncate(fd, 100) < 0)
         bail_out("ftruncate");
-    is_int(answer(&cut), STORE_BUILD, "a truncated one is made anew");
-    is_int(answer(&tables), STORE_BUILD, "a damaged one is made anew");
+    is_int(answer(&cut), STORE_BUILD, "a truncated one is rebuilt");
+    is_int(answer(&tables), STORE_BUILD, "a damaged one is rebuilt");
     size_t removed;
     struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX, .damaged = true};
     is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");
-    is_int(removed, 3, "removes what is damaged, in its tables or its pages");
+    is_int(removed, 3, "removes snapshots with damaged tables or pages");
     is_int(store_open_item(&arena, &store, "../../etc/passwd", false, &slot, &err), -ENOENT,
-           "a path is no key");
+           "a path is not a key");
     empty_store();
 }
 
@@ -543,13 +544,13 @@ static void test_prune(void)
     struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX};
     is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");
     is_int(removed, 2, "removes the old one and the one used up");
-    ok(there(&fresh, ""), "a fresh one stays");
-    ok(!there(&noted, ".seen"), "an old note goes");
+    ok(there(&fresh, ""), "a fresh one remains");
+    ok(!there(&noted, ".seen"), "an old note is removed");
     limits.all = true;
     is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune all");
     is_int(removed, 1, "removes the rest");
-    is_int(count_files(), 0, "nothing is left");
-    is_int(store_remove(&store, fresh.name, &err), 0, "removing what is not there is no error");
+    is_int(count_files(), 0, "nothing remains");
+    is_int(store_remove(&store, fresh.name, &err), 0, "removing a missing one is no error");
 }
 
 int main(void)

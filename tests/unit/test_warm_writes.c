@@ -1,4 +1,4 @@
-/* The write set: what a process has written to since a fork, seen from outside. */
+/* The write set: the pages that a process has written to since a fork, seen from outside. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,12 +12,12 @@
 #include "warm/snapshot/snapshot.h"
 
 #define PAGES 64
-#define MANY  5000 /* more than a process can mean */
+#define MANY  5000 /* more than a process can have */
 
 static struct arena arena;
 static uint64_t page;
 
-/* Memory that is there before the fork. */
+/* Memory that exists before the fork. */
 static char *make_memory(size_t pages)
 {
     char *memory = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,7 +27,7 @@ static char *make_memory(size_t pages)
     return memory;
 }
 
-/* A child that writes to some of the pages, and waits then. */
+/* Create a child that writes to some of the pages, and then waits. */
 static pid_t start_writer(char *memory, const size_t *pages, size_t count)
 {
     int ends[2];
@@ -77,10 +77,10 @@ static void test_written_pages(void)
     struct image_area area = area_of(memory, PAGES);
     struct image_parts parts = parts_of(&area);
     dump_writes(pid, NULL, &arena, &parts);
-    is_int((int)parts.write_count, 2, "two places were written to");
+    is_int((int)parts.write_count, 2, "two extents were written to");
     if (parts.write_count == 2) {
-        ok(parts.writes[0].address == start + 3 * page && parts.writes[0].pages == 2, "two pages in a row");
-        ok(parts.writes[1].address == start + 10 * page && parts.writes[1].pages == 1, "and one by itself");
+        ok(parts.writes[0].address == start + 3 * page && parts.writes[0].pages == 2, "two adjacent pages");
+        ok(parts.writes[1].address == start + 10 * page && parts.writes[1].pages == 1, "and a single one");
     }
 
     struct stat here, elsewhere;
@@ -88,32 +88,32 @@ static void test_written_pages(void)
         bail_out("stat");
     parts = parts_of(&area);
     dump_writes(pid, &elsewhere, &arena, &parts);
-    is_int((int)parts.write_count, 0, "not looked at: a process of another pid namespace");
+    is_int((int)parts.write_count, 0, "not inspected: a process of another pid namespace");
     dump_writes(pid, &here, &arena, &parts);
-    is_int((int)parts.write_count, 2, "looked at: one of the namespace that was meant");
+    is_int((int)parts.write_count, 2, "inspected: one of the intended namespace");
 
     static const struct {
         uint32_t prot, flags;
         const char *name;
     } others[] = {
-        {PROT_READ, 0, "what cannot be written to"},
+        {PROT_READ, 0, "memory that is not writable"},
         {PROT_READ | PROT_WRITE, IMAGE_AREA_STACK, "a stack"},
-        {PROT_READ | PROT_WRITE, IMAGE_AREA_WIPEONFORK, "what comes back empty"},
+        {PROT_READ | PROT_WRITE, IMAGE_AREA_WIPEONFORK, "memory that returns empty"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         area.prot = others[i].prot;
         area.flags = others[i].flags;
         parts = parts_of(&area);
         dump_writes(pid, NULL, &arena, &parts);
-        is_int((int)parts.write_count, 0, "not looked at: %s", others[i].name);
+        is_int((int)parts.write_count, 0, "not inspected: %s", others[i].name);
     }
     end_writer(pid);
     area = area_of(memory, PAGES);
     parts = parts_of(&area);
     dump_writes(pid, NULL, &arena, &parts);
-    is_int((int)parts.write_count, 0, "nothing is learned from a process that is gone");
+    is_int((int)parts.write_count, 0, "nothing is learned from a process that has ended");
     dump_writes(0, NULL, &arena, &parts);
-    is_int((int)parts.write_count, 0, "nor from none");
+    is_int((int)parts.write_count, 0, "nothing is learned without a process");
     munmap(memory, PAGES * page);
 }
 
@@ -127,7 +127,7 @@ static void test_too_many(void)
     struct image_area area = area_of(memory, MANY);
     struct image_parts parts = parts_of(&area);
     dump_writes(pid, NULL, &arena, &parts);
-    is_int((int)parts.write_count, 0, "a process that writes to everything is not believed");
+    is_int((int)parts.write_count, 0, "a process that writes to every page is not trusted");
     end_writer(pid);
     munmap(memory, MANY * page);
 }

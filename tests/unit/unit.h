@@ -1,6 +1,6 @@
-/* A unit test is one program that prints TAP (testanything.org): ok(), is_str(), is_int() as often as wanted,
- * then `return done_testing();`. Names are printf formats. A failed check prints where and what was found;
- * the checks after it still run. */
+/* A unit test is one program that prints TAP (testanything.org): any number of ok(), is_str(), is_int(),
+ * then `return done_testing();`. Names are printf formats. A failed check prints its position and the
+ * actual value, and later checks still run. */
 #ifndef PYSBX_TESTS_UNIT_H
 #define PYSBX_TESTS_UNIT_H
 
@@ -15,8 +15,8 @@
 
 static int unit_checks, unit_failures;
 
-/* The check itself: counts, prints "ok N - name" or "not ok N - name" with its place.
- * Returns the condition. */
+/* The check itself: counts, prints "ok N - name" or "not ok N - name" with its position. Return the
+ * condition. */
 __attribute__((format(printf, 4, 5))) static inline void unit_check(bool condition, const char *file,
                                                                     int line, const char *name, ...)
 {
@@ -33,7 +33,7 @@ __attribute__((format(printf, 4, 5))) static inline void unit_check(bool conditi
     fflush(stdout);
 }
 
-/* A line that explains, for the reader of a failure. */
+/* Print a line that explains a failure to its reader. */
 __attribute__((format(printf, 1, 2))) static inline void diag(const char *fmt, ...)
 {
     va_list ap;
@@ -44,7 +44,7 @@ __attribute__((format(printf, 1, 2))) static inline void diag(const char *fmt, .
     va_end(ap);
 }
 
-/* ok(condition, name, …): true. The value of these macros is whether the check passed. */
+/* ok(condition, name, …): true. The value of these macros is whether the check succeeded. */
 #define ok(condition, ...)                                                                                   \
     ({                                                                                                       \
         bool unit_condition = (condition);                                                                   \
@@ -77,7 +77,7 @@ __attribute__((format(printf, 1, 2))) static inline void diag(const char *fmt, .
         unit_got == unit_expected;                                                                           \
     })
 
-/* A check that changes the process it runs in, made in a child: 0 is success, anything else says where. */
+/* Run a check that changes its process in a child. 0 is success, any other value is the position. */
 static inline void in_child(int (*check)(void), const char *name)
 {
     fflush(stdout);
@@ -89,7 +89,7 @@ static inline void in_child(int (*check)(void), const char *name)
     is_int(WIFEXITED(status) ? WEXITSTATUS(status) : status, 0, "%s", name);
 }
 
-/* skip(reason, …): a check that this machine cannot make. */
+/* skip(reason, …): a check that this machine cannot run. */
 #define skip(...)                                                                                            \
     do {                                                                                                     \
         printf("ok %d # SKIP ", ++unit_checks);                                                              \
@@ -97,7 +97,7 @@ static inline void in_child(int (*check)(void), const char *name)
         putchar('\n');                                                                                       \
     } while (0)
 
-/* bail_out(reason, …): the test itself cannot go on. */
+/* bail_out(reason, …): the test itself cannot continue. */
 #define bail_out(...)                                                                                        \
     do {                                                                                                     \
         printf("Bail out! ");                                                                                \
@@ -106,7 +106,7 @@ static inline void in_child(int (*check)(void), const char *name)
         exit(1);                                                                                             \
     } while (0)
 
-/* The plan, and main's result: 0 when every check passed. */
+/* The plan, and main's result: 0 if every check passed. */
 static inline int done_testing(void)
 {
     printf("1..%d\n", unit_checks);
