@@ -2,7 +2,7 @@
 # shellcheck source-path=SCRIPTDIR source=podman.bash
 source "${BASH_SOURCE[0]%/*}/podman.bash"
 
-# The processes that a test has started on the host, ended with it.
+# The processes that a test has started on the host. They end with it.
 declare -ga HELPERS=()
 
 runtime() {
@@ -17,7 +17,7 @@ teardown() {
     clean_up
 }
 
-# Removes all containers and processes of the test, and fails when anything of them remains.
+# Removes all containers and processes of the test, and fails if anything of them remains.
 clean_up() {
     local id
     for id in $(runtime list --quiet); do runtime delete --force "$id"; done
@@ -26,7 +26,7 @@ clean_up() {
     check_leftovers
 }
 
-# Makes ./bundle, whose program is the command line given; busybox is all it holds.
+# Makes ./bundle with the given command line. Its root contains only busybox.
 make_bundle() {
     local -a mode=()
     ! is_rootless || mode=(--rootless)
@@ -39,7 +39,7 @@ make_bundle() {
     configure 'process["terminal"] = False; process["args"] = arguments' "$@"
 }
 
-# Makes ./bundle as make_bundle does, around the root of the Python image, which the tests of a file share.
+# Makes ./bundle like make_bundle, with the root of the Python image, which the tests of a file share.
 make_python_bundle() {
     local root=$BATS_FILE_TMPDIR/python
     if [[ ! -d $root ]]; then
@@ -51,17 +51,17 @@ make_python_bundle() {
     configure 'config["root"]["path"] = arguments[0]' "$root"
 }
 
-# Runs Python statements over the bundle's configuration; see edit-config for the names they may use.
+# Runs Python statements over the bundle's configuration. edit-config defines the names that they may use.
 configure() {
     "$TESTS/lib/edit-config" bundle/config.json "$@"
 }
 
-# Runs the container in the foreground; options of the command may be given.
+# Runs the container in the foreground, with optional options of the command.
 run_box() {
     runtime run --bundle bundle "$@" box </dev/null
 }
 
-# Makes the container without starting its program.
+# Creates the container without starting its program.
 create_box() {
     runtime create --bundle bundle "$@" box </dev/null >out 2>err || {
         cat err >&2
@@ -69,7 +69,7 @@ create_box() {
     }
 }
 
-# Starts the container in the background; its output goes to the files out and err.
+# Starts the container in the background. Its output goes to the files out and err.
 start_box() {
     runtime run --detach --bundle bundle "$@" box </dev/null >out 2>err || {
         cat err >&2
@@ -77,26 +77,26 @@ start_box() {
     }
 }
 
-# Prints the process number of the container's first process.
+# Prints the pid of the container's first process.
 pid_of_box() {
     runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Asserts that the configuration is refused with that text before anything is touched.
+# Asserts that the configuration is refused with this message before anything changes.
 is_refused() {
     expect 1 run_box
     stderr_has "$1"
     check_untouched
 }
 
-# Asserts that there is no container, no state of one, and no cgroup of one.
+# Asserts that the container, its state and its cgroup do not exist.
 check_untouched() {
     [[ -z $(runtime list --quiet) ]]
     [[ ! -e $RUNTIME_STATE/box ]] || { echo "the state root has the container"; return 1; }
     [[ -z $(find /sys/fs/cgroup -name '*box*' 2>/dev/null) ]] || { echo "there is a cgroup"; return 1; }
 }
 
-# Runs a command of the host in the background for the rest of the test; $! is its number.
+# Runs a command of the host in the background for the rest of the test. Its pid is $!.
 hold() {
     "$@" <&0 >/dev/null 2>&1 3>&- &
     HELPERS+=($!)

@@ -1,5 +1,5 @@
-# Helpers for tests that drive Docker and containerd, whose daemons live as long as a file's tests, in its environment
-# (tests/lib/enter); tests/setup/engines has put the programs beside the system. To be loaded after podman.bash.
+# Helpers for tests that drive Docker and containerd. Their daemons live as long as a file's tests, in its environment
+# (tests/lib/enter). tests/setup/engines has installed the programs outside of the system. Load this after podman.bash.
 
 ENGINE=/run/pysbx-engine
 PATH=$TESTS/../build/engines/bin:$PATH
@@ -8,12 +8,12 @@ PATH=$TESTS/../build/engines/bin:$PATH
 start_daemon() {
     local name=$1
     shift
-    # Not in bats' pipes, which it would wait for.
+    # Not in bats' pipes, because bats would wait for it.
     setsid "$@" >"$ENGINE/$name.log" 2>&1 </dev/null 3>&- &
     echo $! >"$ENGINE/$name.pid"
 }
 
-# Ends it and waits until all is gone that it has started.
+# Ends the daemon and waits until all its descendants have ended.
 stop_daemon() {
     local pid
     [[ -e $ENGINE/$1.pid ]] || return 0
@@ -22,7 +22,7 @@ stop_daemon() {
     wait_for eval "! kill -0 $pid 2>/dev/null"
 }
 
-# Waits until a daemon answers, and shows what it said if it does not: await_daemon NAME COMMAND...
+# Waits until a daemon answers. If it does not, shows its output: await_daemon NAME COMMAND...
 await_daemon() {
     local name=$1
     shift
@@ -38,23 +38,23 @@ has_engine() {
     for program; do command -v "$program" >/dev/null || return 1; done
 }
 
-# Skips a test when a program of the engine is missing.
+# Skips a test if a program of the engine is missing.
 needs_engine() {
     needs_root "the daemon is root's"
     has_engine "$@" || skip "not here: $* (tests/setup/engines)"
 }
 
-# Writes one of the examples of config/, with the path of the runtime that is tested.
+# Writes one of the examples of config/, with the path of the tested runtime.
 example_of() {
     sed "s,/usr/local/bin/pysbx-runtime,$RUNTIME," "$TESTS/../config/$1"
 }
 
-# An archive of a test image that every engine loads.
+# Makes an archive of a test image that every engine loads.
 save_image() {
     command podman save --quiet --format docker-archive --output "$ENGINE/$1.tar" "localhost/$1:latest"
 }
 
-# Skips a test on a machine that has no such controller; what the runtime does with limits is proven in tests/vm.
+# Skips a test on a machine without this controller. tests/vm tests the runtime's limits.
 needs_limits() {
     grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || skip "needs the $1 controller"
 }

@@ -1,11 +1,11 @@
-# What tests/run and contrib/python/check share about tests that fail once: with CI set, a failed test is run again,
-# alone, at the end. If it passes then, it counts as passed and is reported; tests/README.md lists the known ones.
+# Rules of tests/run and contrib/python/check for tests that fail once. With CI set, a failed test runs again at the
+# end, alone. If it then passes, it counts as passed and is reported. tests/README.md lists the known ones.
 
-# More of them fail the run: tests/check and .ci/run count as well, over all that they call.
+# More of them fail the run. tests/check and .ci/run apply the limit to the sum of all suites that they call.
 # shellcheck disable=SC2034 # used by the files that source this one
 FLAKY_LIMIT=5
 
-# Prints the name of a test that passed the second time, and what each run said about it.
+# Prints the name of a test that passed the second time, and the output of each run.
 flaky_report() {
     local name=$1 first=$2 second=$3 indent=$'\n        '
     echo "flaky: $name"
@@ -13,7 +13,7 @@ flaky_report() {
     echo "    run again, alone:$indent${second//$'\n'/$indent}"
 }
 
-# Whether failed tests are to be run again: not if there are more than may be flaky, for the run fails in any case.
+# Tells whether failed tests run again. They do not if there are too many, because the run fails in any case.
 flaky_wanted() {
     local failed=$1
     [[ ${CI:-} && ${CI:-} != false ]] && ((failed > 0)) || return 1

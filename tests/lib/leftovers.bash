@@ -1,13 +1,13 @@
-# What a test may have left behind on the machine: mounts, cgroups, processes, files of the runtime's state root.
-# Loaded by the other helpers of bats; needs RUNTIME_STATE.
+# Remains of a test on the machine: mounts, cgroups, processes, files of the runtime's state root. The other bats
+# helpers load this. Needs RUNTIME_STATE.
 
 _list_mounts() {
-    # Podman keeps its storage and the directory of named network namespaces mounted from their first use on.
+    # Podman keeps its storage and the directory of named network namespaces mounted from their first use.
     awk '{ print "mount " $5 }' /proc/self/mountinfo | grep -vE '(/storage/overlay|/run/netns)$' || true
 }
 
 _list_cgroups() {
-    # Podman's parents of its containers' cgroups stay; those of containers do not.
+    # Podman's parent cgroups remain; those of containers do not.
     find /sys/fs/cgroup -mindepth 1 -type d -printf 'cgroup %P\n' 2>/dev/null |
         grep -vE '^cgroup (libpod_parent(/conmon)?|buildah)$' || true
 }
@@ -16,11 +16,12 @@ _list_processes() {
     local dir pid comm
     for dir in /proc/[0-9]*; do
         pid=${dir#/proc/}
-        # Not our own ancestors and siblings: everything bats runs has it in its environment or command line.
+        # Not our own ancestors and siblings: every process of bats has the directory in its environment or command
+        # line.
         comm=$(tr '\0' ' ' 2>/dev/null <"$dir/cmdline") || continue
         case $comm in
-            "sleep ${BATS_TEST_TIMEOUT:-} ") continue ;; # bats' own watch over this test
-            '' | *bats* | catatonit\ -P* | *podman\ *pause*) continue ;; # rootless Podman's pause process stays
+            "sleep ${BATS_TEST_TIMEOUT:-} ") continue ;; # bats' own watchdog for this test
+            '' | *bats* | catatonit\ -P* | *podman\ *pause*) continue ;; # rootless Podman's pause process remains
         esac
         [[ $pid == "$$" || $pid == "$BASHPID" || $pid == 1 ]] && continue
         echo "process $comm"
@@ -38,18 +39,18 @@ _list_everything() {
     sort <<<"$all"
 }
 
-# Remembers what is there before a test.
+# Records the state before a test.
 remember_leftovers() {
     _list_everything >"$BATS_TEST_TMPDIR/before"
 }
 
-# What the setup of each test begins with.
+# The first step of each test's setup.
 begin_test() {
     remember_leftovers
     cd "$BATS_TEST_TMPDIR" || return
 }
 
-# Fails and lists what is there now and was not before, once the machine has had time to finish its work.
+# Fails and lists all additions to that state, after waiting for the machine to finish its work.
 check_leftovers() {
     local attempt extra
     for attempt in {1..300}; do

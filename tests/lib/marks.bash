@@ -1,14 +1,14 @@
-# Helpers for tests that mark everything that a container is given, and search other containers for it: beside those of
-# warm.bash. The marks of a test are in the file ./marks (tests/lib/marks).
+# Helpers for tests that mark all inputs of a container, and search other containers for the marks. They complement
+# those of warm.bash. The marks of a test are in the file ./marks (tests/lib/marks).
 # shellcheck source-path=SCRIPTDIR source=warm.bash
 source "${BASH_SOURCE[0]%/*}/warm.bash"
 
-# What any container may be given, and no key of a snapshot has.
+# Inputs that any container may have, and that are in no snapshot key.
 CHANNELS=(variable value argument program stdin hostname domainname annotation annotation-name source destination content
     file passwd group hook hook-variable id caller caller-argument bundle key-name key mount-option)
-# What only root can give.
+# Inputs that only root can give.
 ROOT_CHANNELS=(cgroup device)
-# Limits that no key has; the kernel takes any number.
+# Limits that are in no key. The kernel accepts any number.
 LIMITS=(number-fsize number-locks number-rss number-data)
 
 # The mark of each channel.
@@ -75,8 +75,8 @@ for name, number in json_.load(open(arguments[0])).items():
         process["rlimits"].append({"type": "RLIMIT_" + name[7:].upper(), "soft": int(number), "hard": int(number)})' marks
 }
 
-# Runs a command of the runtime as the caller of a marked container does: with variables, arguments and a key of its own
-# that are marks. The options come before the id.
+# Runs a command of the runtime like the caller of a marked container: its variables, arguments and key are marks. The
+# options come before the id.
 runtime_marked() {
     env "CALLER=$(mark caller)" "$TESTS/lib/with-key" "$(mark key-name)" "$(mark key)" \
         "$RUNTIME" --log "log-$(mark caller-argument)" "$@" --bundle "$MARKED" --no-new-keyring "$(mark id)" <stdin
@@ -90,17 +90,17 @@ scan() {
     runtime run --bundle bundle box </dev/null >scanned
 }
 
-# Asserts that what the search has found is that of these channels.
+# Asserts that the search has found exactly the marks of these channels.
 has_marks_of() {
     "$TESTS/lib/marks" explain marks "$@" <"${SCANNED:-scanned}"
 }
 
-# Asserts that no file has a mark: of the store, or of these paths.
+# Asserts that no file of the store, or of these paths, contains a mark.
 files_have_no_marks() {
     "$TESTS/lib/marks" search marks "${@:-$(warm_store)}"
 }
 
-# Asserts how many snapshots there are.
+# Asserts the number of snapshots.
 snapshots_are() {
     local count
     count=$(runtime warm list --quiet | wc -l)

@@ -1,6 +1,6 @@
-# Helpers for tests about peer groups (mount_namespaces(7)): a mount of a container that has "shared:N" of a mount of the
-# host carries what is mounted on it to the host. To be loaded after podman.bash; tests/lib/enter makes
-# the mounts shared, as systemd leaves them.
+# Helpers for tests about peer groups (mount_namespaces(7)). If a mount of a container has the same "shared:N" as a
+# mount of the host, later mounts propagate to the host. Load this after podman.bash. tests/lib/enter makes the mounts
+# shared, as systemd does.
 
 # Print the mounts of the host, and those of Podman's own mount namespace.
 host_mounts() {
@@ -8,13 +8,14 @@ host_mounts() {
     ! is_rootless || command podman unshare cat /proc/self/mountinfo
 }
 
-# Print the mount points of a container, whose mountinfo is standard input, that are peers of a mount of the host.
+# Print the mount points of a container that are peers of a mount of the host. Its mountinfo is standard input.
 peers_of_host() {
     awk 'NR == FNR { for (i = 7; i <= NF && $i != "-"; i++) if ($i ~ /^shared:/) host[$i]; next }
         { for (i = 7; i <= NF && $i != "-"; i++) if ($i in host) print $5 }' <(host_mounts) - | sort
 }
 
-# Fail unless the peers of the host are those named: no_peers_but COMMAND-THAT-PRINTS-MOUNTINFO... [-- MOUNT-POINT...]
+# Fail unless exactly the named mounts are peers of the host: no_peers_but COMMAND-THAT-PRINTS-MOUNTINFO... [--
+# MOUNT-POINT...]
 no_peers_but() {
     local -a command=()
     while (($# > 0)) && [[ $1 != -- ]]; do

@@ -1,4 +1,4 @@
-# Helpers for tests that drive Podman with our runtime, root or rootless; see tests/lib/enter for what surrounds them.
+# Helpers for tests that drive Podman with our runtime, root or rootless. tests/lib/enter makes their environment.
 
 # shellcheck disable=SC2034 # images are named here for all files
 # shellcheck disable=SC2120,SC2119 # reasons are optional
@@ -16,7 +16,7 @@ podman() {
     command podman --runtime "$RUNTIME" "$@"
 }
 
-# Called by setup_suite: the image that nearly every test uses.
+# Called by setup_suite: makes the image that nearly every test uses.
 import_image() {
     local name=$1 archive
     shift
@@ -29,12 +29,12 @@ import_busybox() {
     import_image busybox --change 'CMD ["sh"]' --change 'ENV PATH=/bin:/usr/bin'
 }
 
-# Called by setup_file where a test needs an interpreter.
+# Called by setup_file if a test needs an interpreter.
 import_python() {
     import_image python --change 'CMD ["python3"]' --change 'ENV PATH=/usr/bin:/bin'
 }
 
-# Every test's setup and teardown; a file that undoes more defines its own teardown, which ends with clean_up.
+# The setup and teardown of every test. A file with more to undo defines its own teardown, which ends with clean_up.
 setup() {
     begin_test
 }
@@ -43,7 +43,7 @@ teardown() {
     clean_up
 }
 
-# Removes all containers, and fails when anything of them remains.
+# Removes all containers, and fails if anything of them remains.
 clean_up() {
     podman pod rm --all --force --time 0
     podman rm --all --force --time 0
@@ -51,13 +51,12 @@ clean_up() {
     check_leftovers
 }
 
-# Starts a container that sleeps; prints nothing, sets no variable: tests give it a --name.
+# Starts a container that sleeps. Prints nothing and sets no variable: tests give it a --name.
 start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >/dev/null
 }
 
-# Runs a command again and again until it succeeds, for at least a minute: only what never comes fails, not what is late
-# on a busy machine.
+# Repeats a command until it succeeds, for at least a minute. So a result that is late on a busy machine does not fail.
 wait_for() {
     local attempt
     for attempt in {1..1200}; do
@@ -68,8 +67,8 @@ wait_for() {
     return 1
 }
 
-# The words of a process. To be waited for: execve(2) has closed descriptors, by which the runtime knows that it has
-# succeeded, a little before /proc has the new words.
+# Prints the arguments of a process. Tests wait for them: execve(2) closes descriptors, which tells the runtime of its
+# success, shortly before /proc has the new arguments.
 command_line_is() {
     [[ $(tr '\0' ' ' <"/proc/$1/cmdline") == "$2 " ]]
 }
@@ -78,8 +77,8 @@ state_is() {
     [[ $(podman inspect --format '{{.State.Status}}' "$1") == "$2" ]]
 }
 
-# Runs a command, keeps its standard output in $output and ${lines[@]} and its standard error in $stderr, and
-# fails, showing all of it, when the exit code does not match the pattern given.
+# Runs a command, with its standard output in $output and ${lines[@]} and its standard error in $stderr. Fails and shows
+# all of it if the exit code does not match the given pattern.
 expect() {
     local code=$1 errors=$BATS_TEST_TMPDIR/stderr
     shift
@@ -93,7 +92,7 @@ expect() {
     [[ $status == $code ]] || { echo "exit code $status, not $code"; return 1; }
 }
 
-# Asserts that the output of the last expect is, or contains, the text.
+# Asserts that the output of the last expect is, or contains, the string.
 output_is() {
     [[ $output == "$1" ]] || { echo "output is '$output', not '$1'"; return 1; }
 }
@@ -127,10 +126,10 @@ needs_rootless() {
 }
 
 needs_cgroups() {
-    ! is_rootless || skip "${1:-rootless containers have no cgroup here: proven in tests/vm}"
+    ! is_rootless || skip "${1:-rootless containers have no cgroup here: tested in tests/vm}"
 }
 
 needs_controller() {
     needs_cgroups
-    grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || skip "needs the $1 controller: proven in tests/vm"
+    grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || skip "needs the $1 controller: tested in tests/vm"
 }

@@ -1,12 +1,12 @@
-# Where snapshots are, and the administrator's file about them, in the environment of a test: pysbx-runtime(8).
+# The store of snapshots, and the administrator's warm.json, in the environment of a test: pysbx-runtime(8).
 
-# Where this user's snapshots are.
+# Prints the path of this user's store.
 warm_store() {
     if is_rootless; then echo "$HOME/.local/share/pysbx-runtime/warm"; else echo /var/lib/pysbx-runtime/warm; fi
 }
 
-# Writes warm.json of this environment; without an argument, a snapshot is made at the first run, and again at once when
-# it did not fit. Skips where there are no snapshots: what is said there, test_warm_decide.c knows.
+# Writes warm.json of this environment. By default, the first run builds a snapshot, and builds it again immediately if
+# it did not fit. Skips where snapshots are unavailable; test_warm_decide.c tests the messages there.
 configure_warm() {
     [[ $(uname -m) == x86_64 ]] || skip "snapshots are for x86-64 only"
     local text='{"secondRun": false, "retryAfter": 0}' directory=/etc/pysbx-runtime

@@ -1,14 +1,14 @@
-# Helpers for tests of snapshots that have become stale, beside those of warm.bash: each test begins without snapshots.
+# Helpers for tests of stale snapshots, in addition to those of warm.bash. Each test begins without snapshots.
 # shellcheck source-path=SCRIPTDIR source=warm.bash
 source "${BASH_SOURCE[0]%/*}/warm.bash"
 
 setup() {
     begin_test
     use_image python
-    rm -rf "$(warm_store)" # what is stale for one test is fresh for the next
+    rm -rf "$(warm_store)" # a stale snapshot of one test is fresh for the next
 }
 
-# Makes the snapshot and asserts what the program says of it.
+# Builds the snapshot and asserts the program's output.
 warm_says() {
     local text=$1
     shift
@@ -16,7 +16,7 @@ warm_says() {
     output_is "$text"
 }
 
-# After a change: the program says this at once, whether it starts warm or cold, and warm in the end.
+# After a change: the program prints this immediately, warm or cold, and warm in the end.
 now_says() {
     local text=$1
     shift
@@ -29,7 +29,7 @@ now_says() {
 
 SAY='import greeting; print(greeting.text)'
 
-# The snapshot of a module that says when it was imported, which is `before`.
+# Makes the snapshot of a module that tells when it was imported, which is `before`.
 preload_a_clock() {
     module greeting.py <<<'import time; text = time.monotonic_ns()'
     preload greeting

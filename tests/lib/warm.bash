@@ -1,5 +1,5 @@
-# Helpers for tests of warm starts, beside those of bundle.bash: ./bundle around the root of an image, and python3 in it,
-# warm or cold.
+# Helpers for tests of warm starts, in addition to those of bundle.bash: ./bundle around the root of an image, and
+# python3 in it, warm or cold.
 # shellcheck source-path=SCRIPTDIR source=bundle.bash
 source "${BASH_SOURCE[0]%/*}/bundle.bash"
 # shellcheck source-path=SCRIPTDIR source=warm-config.bash
@@ -10,8 +10,8 @@ setup_file() {
     configure_warm
 }
 
-# Makes ./bundle around the root of an image, which the tests of a file share and none may change. An image that cannot
-# be made on this machine is a reason to skip.
+# Makes ./bundle around the root of an image, which the tests of a file share and none may change. Skips if the image
+# cannot be made on this machine.
 use_image() {
     local image=$1 root=$BATS_FILE_TMPDIR/$1
     if [[ ! -d $root ]]; then
@@ -25,24 +25,24 @@ use_image() {
     configure 'config["root"]["path"] = arguments[0]' "$root"
 }
 
-# Gives ./bundle a copy of the root of its own, in ./root.
+# Gives ./bundle its own copy of the root, in ./root.
 own_root() {
     cp -a "$BATS_FILE_TMPDIR/$1" root
     configure 'config["root"]["path"] = arguments[0]' "$PWD/root"
 }
 
-# Sets variables of the program: NAME=VALUE replaces, NAME= empties.
+# Sets variables of the program: NAME=VALUE replaces, NAME= clears.
 environment() {
     configure 'for word in arguments:
     process["env"] = [e for e in process["env"] if e.split("=")[0] != word.split("=")[0]] + [word]' "$@"
 }
 
-# Names the modules that are imported beforehand.
+# Sets the modules that are preloaded.
 preload() {
     configure 'config.setdefault("annotations", {})["run.pysbx.preload"] = arguments[0]' "$1"
 }
 
-# Writes a module of the test's own, from standard input, to ./modules: the volume /modules, which is in PYTHONPATH.
+# Writes a module of the test, from standard input, to ./modules. It is the volume /modules, which is in PYTHONPATH.
 module() {
     if [[ ! -d modules ]]; then
         mkdir modules
@@ -59,7 +59,7 @@ program() {
 process["args"] = ["python3", "-c", arguments[1]]' "$@"
 }
 
-# Runs python3 with these arguments as the container's program: warm or not at all, cold, or as it comes.
+# Runs python3 with these arguments as the container's program: only warm, cold, or either.
 warm() {
     _run_python require "$@"
 }
@@ -78,7 +78,7 @@ process["args"] = ["python3", *arguments[1:]]' "$@"
     runtime run --bundle bundle box
 }
 
-# Asserts that a program does the same cold and warm: exit code, standard error, standard output. INPUT names the file
+# Asserts that a program has the same exit code, standard error and standard output cold and warm. INPUT names the file
 # for standard input.
 same() {
     local mode part code
@@ -93,8 +93,8 @@ same() {
     output=$(<warm.out)
 }
 
-# Makes RUNTIME one of the same version that was built with another agent, as far as one can see. A snapshot has been
-# made, so that the agent is in the store, under the name that the build gave it.
+# Makes RUNTIME one of the same version that appears to be built with another agent. A snapshot exists already, so the
+# agent is in the store, under the name from the build.
 use_other_build() {
     local identity file program
     for file in "$(warm_store)"/agent-*.so; do # the machine's own store may have others
@@ -110,7 +110,7 @@ use_other_build() {
     RUNTIME=$PWD/other/${RUNTIME##*/}
 }
 
-# Asserts that no snapshot can be made of the bundle, with this reason, and that the program runs all the same.
+# Asserts that no snapshot of the bundle can be built, for this reason, and that the program runs nevertheless.
 is_cold_because() {
     expect 1 warm -c 'print("ran")'
     stderr_has "$1"
@@ -129,12 +129,12 @@ print(entry[sys.argv[1]])' "$1"
 compare_programs() {
     local -a programs
     use_image "$1"
-    # A container's standard streams are never closed: the runtime puts /dev/null there.
+    # A container's standard streams are never closed, because the runtime opens /dev/null there.
     mapfile -t programs < <(grep -L '^# closed:' "$TESTS"/warm/programs/*.py)
     "$TESTS/warm/compare" --cold "$TESTS/warm/launch.py cold $PWD/bundle" --warm "$TESTS/warm/launch.py warm $PWD/bundle" "${programs[@]}"
 }
 
-# Runs CPython's own tests of an image in the same way: a selection, or what TEST_REGRTEST says.
+# Runs CPython's own tests of an image in the same way: a selection, or those that TEST_REGRTEST selects.
 compare_regrtest() {
     use_image "$1"
     # shellcheck disable=SC2086 # words

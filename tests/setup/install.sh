@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, with the system's own package manager, the packages a group of targets needs.
-# Only what is missing is installed; nothing is printed when nothing had to be done.
+# Installs, with the system's own package manager, the packages that a group of targets needs. It installs only missing
+# packages, and prints nothing if there are none.
 set -euo pipefail
 
 usage() {
@@ -58,7 +58,8 @@ is_installed() {
     esac
 }
 
-# A tool brought in by other means (a newer Go, for one) counts as installed, and a package of one or another name.
+# A program from another source (a newer Go, for example) counts as installed, and so does one of two alternative
+# packages.
 is_provided() {
     case $1 in
         golang-go | golang) command -v go >/dev/null ;;
@@ -70,7 +71,7 @@ is_provided() {
     esac
 }
 
-# A package that this release does not know (passt before Debian 12) is left out: what needs it says so itself.
+# A package that this release does not have (passt before Debian 12) is omitted. Its users report that themselves.
 is_known() {
     case $1 in
         apt) [[ -n $(apt-cache --quiet=0 policy "$2" 2>/dev/null | sed -n '/Candidate: [^(]/p') ]] ;;
@@ -78,7 +79,7 @@ is_known() {
     esac
 }
 
-# The password is asked for here, on the terminal: later the output goes to a log.
+# Ask for the password here, on the terminal, because later the output goes to a log.
 may_use_sudo() {
     command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }; }
 }
