@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# AppArmor, in a boot of its own: the profile of the container's processes; config.md "apparmorProfile", apparmor.d(5).
+# AppArmor, in a separate boot: the profile of the container's processes; config.md "apparmorProfile", apparmor.d(5).
 
 load vm.bash
 
@@ -30,10 +30,10 @@ PROFILE
     stderr_has "permission denied"
 }
 
-# What a hook of the image says of its profile, and what that forbids.
+# A hook of the image prints its profile, and the operations that the profile forbids.
 readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >/tmp/allowed; echo x >/tmp/denied; true'
 
-@test "podman run, with a startContainer hook: the profile confines a program of the image as the container's" {
+@test "podman run, with a startContainer hook: the container's profile confines a program of the image" {
     make_hook "$HOOK"
     expect 0 run_hooked --security-opt apparmor=pysbx-test "$BUSYBOX" cat /scratch/hooked /tmp/allowed
     [[ ${lines[0]} == "pysbx-test (enforce)" && ${lines[1]} == *"Permission denied" && ${lines[2]} == x ]]
@@ -52,7 +52,7 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
     stderr_has "the profile is not loaded"
 }
 
-@test "exec: a profile of its own" {
+@test "exec: a profile for this process" {
     make_bundle sleep 1000
     start_bundle pysbx-one
     jq '.process | .apparmorProfile = "pysbx-test" | .args = ["cat", "/proc/self/attr/current"]' bundle/config.json >process.json
@@ -60,7 +60,7 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
     [[ $output == "pysbx-test (enforce)"* ]]
 }
 
-# What a restored Python says of itself and of a program that it executes.
+# A restored Python prints its profile and that of a program that it executes.
 readonly PROFILES='
 import subprocess
 print(hash("the seed of this snapshot"))
@@ -77,7 +77,7 @@ run_warm() {
     podman run --rm --network none --annotation run.pysbx.warm=require "$@"
 }
 
-@test "podman run, warm: the profile confines a program that was not executed, and those that it executes" {
+@test "podman run, warm: the profile confines a program that was not executed, and its child programs" {
     import_python
     local seed
     expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c "$PROFILES"
@@ -91,7 +91,7 @@ run_warm() {
     [[ ${lines[1]} == unconfined && ${lines[2]} == unconfined && ${lines[3]} == allowed ]]
 }
 
-@test "podman run, warm, with a startContainer hook: the profile confines that before it confines the program" {
+@test "podman run, warm, with a startContainer hook: the profile confines the hook before the program" {
     import_python
     expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))'
     local seed=$output

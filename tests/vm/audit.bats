@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# What SELinux has denied since this machine was started: runs after the other files. ausearch(8).
+# SELinux denials since this machine was started. This runs after the other files. ausearch(8).
 
 load vm.bash
 
-# What the tests provoke: types of process and object, class. What categories forbid is not logged. Files of /tmp are the
-# standard streams that bats and `expect` give to containers that are made without conmon.
+# Denials that the tests provoke: types of process and object, class. Denials by categories are not logged. Files of
+# /tmp are the standard streams that bats and `expect` give to containers without conmon.
 readonly PROVOKED='container_t pysbx_runtime_exec_t file
 container_t pysbx_runtime_state_t dir
 container_t pysbx_snapshot_t dir
@@ -15,9 +15,9 @@ pysbx_python_t container_file_t chr_file
 pysbx_python_t pysbx_python_t netlink_route_socket
 pysbx_python_t pysbx_python_t udp_socket'
 
-@test "audit: nothing was denied but what tests provoke" {
+@test "audit: the only denials are those that tests provoke" {
     local log=$BATS_TEST_TMPDIR/log
-    # One that is provoked here, so that an audit log without entries is no success.
+    # Provoke a denial here, so that an audit log without entries fails the test.
     echo content >"$HOME/given"
     expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given
     rm "$HOME/given"

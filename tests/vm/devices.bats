@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
-# Access to devices: the program on the container's cgroup that linux.resources.devices becomes; config-linux.md
+# Access to devices: the BPF program on the container's cgroup, made from linux.resources.devices; config-linux.md
 # "Allowed Device list", bpf(2) BPF_PROG_TYPE_CGROUP_DEVICE.
 
 load vm.bash
 
-# Only the program is to answer: not the policy of SELinux.
+# Only the BPF program decides, not the policy of SELinux.
 privileged_by_label=(--security-opt label=disable)
 
 # bats test_tags=root
-@test "podman run --cap-add MKNOD: a node can be made, and not opened" {
+@test "podman run --cap-add MKNOD: a node can be created, but not opened" {
     needs_root
     expect 1 podman run --rm --network none "${privileged_by_label[@]}" --cap-add MKNOD "$BUSYBOX" \
         sh -c "mknod /dev/disk b $(disk | tr : " ") && head -c 1 /dev/disk"
@@ -37,7 +37,7 @@ privileged_by_label=(--security-opt label=disable)
     stderr_has "operation not permitted"
 }
 
-@test "podman run: the devices that every container has" {
+@test "podman run: the default devices" {
     expect 0 podman run --rm --network none "$BUSYBOX" sh -c '
         for device in null zero full random urandom tty; do test -c /dev/$device || echo $device; done
         head -c 1 /dev/zero | wc -c; echo x >/dev/null'
@@ -69,7 +69,7 @@ privileged_by_label=(--security-opt label=disable)
 }
 
 # bats test_tags=user
-@test "run: rootless, where the user namespace forbids nodes, no program is asked for" {
+@test "run: rootless, where the user namespace forbids nodes, the runtime loads no program" {
     needs_rootless
     make_bundle true
     expect 0 strace --follow-forks --trace bpf --output calls "$RUNTIME" --systemd-cgroup run --bundle bundle pysbx-one

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Limits in force: what the kernel does about them; Documentation/admin-guide/cgroup-v2.rst. As root: which manager has
-# written a limit, and for whom, makes no difference to the kernel.
+# Limits in force: the kernel's reactions; Documentation/admin-guide/cgroup-v2.rst. As root, because the manager that
+# wrote a limit, and its user, make no difference to the kernel.
 
 load vm.bash
 
@@ -14,8 +14,8 @@ load vm.bash
     expect 0 podman rm --force --time 0 bomb
 }
 
-# Starts a fork bomb that has reached its limit; its cgroup is in $dir. A shell that may not fork ends, and the first
-# process would take all others along: it has no part in it.
+# Starts a fork bomb that has reached its limit. Its cgroup is in $dir. A shell that cannot fork ends, and as first
+# process it would end all others, so the first process is not part of the bomb.
 start_bomb() {
     make_bundle sh -c 'f() { f | f & f; }; f & exec sleep 1000'
     edit_config 'resources["pids"] = {"limit": 200}'
@@ -25,29 +25,28 @@ start_bomb() {
     began=$(date +%s%N)
 }
 
-# How often the kernel has refused the bomb a process.
+# Prints how often the kernel has refused to fork for the bomb.
 refusals() {
     awk '/^max / { print $2 }' "$dir/pids.events"
 }
 
-@test "linux.resources.pids: while a fork bomb goes on, the rest of the machine starts its programs" {
+@test "linux.resources.pids: during a fork bomb, the rest of the machine can start programs" {
     local dir began before n
     start_bomb
     before=$(refusals)
-    # Without the limit the bomb has all numbers of processes or all memory, and none of these starts.
+    # Without the limit the bomb has all pids or all memory, and none of these starts.
     for ((n = 0; n < 20; n++)); do busybox true; done
     (($(<"$dir/pids.current") <= 200))
-    # It goes on.
+    # The bomb continues.
     wait_for eval '(($(refusals) > before))'
 }
 
-# It takes 0.1 to 0.9 s in this machine when nothing else runs on the one that emulates it; a bomb that is not ended as
-# a whole goes on for ever.
+# This takes 0.1 to 0.9 s in this machine if its host is idle. A bomb that is only partly killed never ends.
 was_quick() {
     (($(date +%s%N) - began < 30000000000))
 }
 
-@test "delete --force: ends a fork bomb at once" {
+@test "delete --force: ends a fork bomb immediately" {
     local dir began
     start_bomb
     runtime delete --force pysbx-one
@@ -55,7 +54,7 @@ was_quick() {
     [[ ! -e $dir ]]
 }
 
-@test "kill --all: ends a fork bomb at once" {
+@test "kill --all: ends a fork bomb immediately" {
     local dir began
     start_bomb
     runtime kill --all pysbx-one KILL
@@ -78,7 +77,7 @@ was_quick() {
     grep -qE '^nr_throttled [1-9]' "$dir/cpu.stat"
 }
 
-@test "podman run --cpu-shares: busy loops on one processor share it by their weights" {
+@test "podman run --cpu-shares: busy loops on one CPU share it by their weights" {
     local shares
     local -a dir=() first=() last=()
     for shares in 1024 4096; do
@@ -97,7 +96,7 @@ was_quick() {
     device=$(findmnt --noheadings --output SOURCE /)
     start_sleeper --name writer --device-write-bps "$device:1mb"
     file_is writer io.max "$(disk) rbps=max wbps=1048576 riops=max wiops=max"
-    # The first call pays for what every call costs here.
+    # The first call pays for later ones.
     podman exec writer dd if=/dev/zero of=/tmp/file bs=64k count=1 oflag=direct conv=notrunc
     expect 0 podman exec writer sh -c 'read -r start rest </proc/uptime
         dd if=/dev/zero of=/tmp/file bs=64k count=96 oflag=direct 2>/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What linux.resources becomes in the kernel's files; config-linux.md of the OCI runtime specification,
-# Documentation/admin-guide/cgroup-v2.rst. What the kernel then does is in effects.bats.
+# The values of linux.resources in the kernel's files; config-linux.md of the OCI runtime specification,
+# Documentation/admin-guide/cgroup-v2.rst. effects.bats tests the kernel's reactions.
 
 load vm.bash
 
@@ -23,7 +23,7 @@ resources_make() {
 }
 
 # bats test_tags=root
-@test "linux.resources.cpu: the least and the greatest of shares" {
+@test "linux.resources.cpu: the lowest and the highest shares" {
     resources_make 'resources["cpu"] = {"shares": 2}' cpu.weight
     output_is "cpu.weight 1"
     runtime delete --force pysbx-one
@@ -81,7 +81,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     output_is "io.weight default 5000"
 }
 
-# Weights of single disks are a matter of io.cost, which root has to switch on for a disk, or of the scheduler BFQ.
+# Weights of single disks need io.cost, which root must enable for a disk, or the scheduler BFQ.
 
 # bats test_tags=root
 @test "linux.resources.blockIO: weight of a device" {
@@ -95,7 +95,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
     output_is "io.weight default 100"$'\n'"$device 5000"
 }
 
-# modprobe, without the streams of bats: its domain, kmod_t, may not write to them.
+# modprobe without the streams of bats, because its domain, kmod_t, may not write to them.
 kernel_module() {
     modprobe "$@" >/dev/null 2>&1 3>&- 4>&-
 }
@@ -129,7 +129,7 @@ kernel_module() {
 }
 
 # bats test_tags=root
-@test "update: checkBeforeUpdate refuses a memory limit below what is in use" {
+@test "update: checkBeforeUpdate refuses a memory limit below the current use" {
     make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
     edit_config 'resources["memory"] = {"limit": 67108864}'
     start_bundle pysbx-one
@@ -144,7 +144,7 @@ kernel_module() {
     [[ $(<"$dir/memory.max") == 134217728 ]]
 }
 
-@test "podman run --memory: beyond the limit the process is killed, and Podman says so" {
+@test "podman run --memory: above the limit the process is OOM-killed, and Podman reports it" {
     expect 137 podman run --name eater --network none --memory 20m --memory-swap 20m "$BUSYBOX" tail /dev/zero
     [[ $(podman inspect --format '{{.State.OOMKilled}}' eater) == true ]]
     expect 0 podman rm eater

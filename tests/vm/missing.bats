@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A limit whose controller is not there is an error that says which, where, and what helps; never ignored.
+# A limit whose controller is missing is an error that names the controller, the cgroup and the remedy. It is never
+# ignored.
 
 load vm.bash
 
@@ -10,7 +11,7 @@ teardown() {
 }
 
 # bats test_tags=user
-@test "run: rootless, with a controller that systemd was not told to delegate" {
+@test "run: rootless, with a controller that systemd does not delegate" {
     needs_rootless
     make_bundle true
     edit_config 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]'
@@ -23,11 +24,11 @@ teardown() {
 }
 
 # bats test_tags=root
-@test "run: root, below a cgroup that has processes and so hands no controllers down" {
+@test "run: root, below a cgroup that has processes and so delegates no controllers" {
     needs_root
     make_bundle true
     mkdir /sys/fs/cgroup/pysbx-full
-    sleep 100 3>&- & # not with the descriptor that bats waits for
+    sleep 100 3>&- & # without the descriptor that bats waits for
     echo $! >/sys/fs/cgroup/pysbx-full/cgroup.procs
     edit_config 'linux["cgroupsPath"] = "/pysbx-full/one"; resources["memory"] = {"limit": 67108864}'
     expect 1 runtime run --bundle bundle pysbx-one

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Networks as Podman makes them on a machine with systemd: netavark's bridge and its names, pasta for users;
-# podman-run(1) --network, podman-network-create(1). The machine has an address, and nobody beyond it.
+# Podman networks on a machine with systemd: netavark's bridge and its names, pasta for users; podman-run(1) --network,
+# podman-network-create(1). The machine has an address, but no other machine is reachable.
 
 load vm.bash
 
@@ -45,7 +45,7 @@ for attempt in range(20):
     output_is served
 }
 
-@test "podman run --publish: a port of the machine leads into the network that Podman takes by default" {
+@test "podman run --publish: a port of the machine reaches Podman's default network" {
     serve --publish 127.0.0.1:8088:8080
     wait_for fetch http://127.0.0.1:8088/
     expect 0 fetch http://127.0.0.1:8088/

@@ -8,12 +8,12 @@ setup_file() {
     import_python
 }
 
-# Podman with the domain of config/selinux.
+# Runs Podman with the domain of config/selinux.
 run_tight() {
     podman run --rm --security-opt label=type:pysbx_python_t "$@"
 }
 
-@test "podman run --security-opt label=type:pysbx_python_t: what Python programs do is allowed" {
+@test "podman run --security-opt label=type:pysbx_python_t: usual operations of Python programs are allowed" {
     make_unlabelled given
     expect 0 run_tight --network none --volume "$HOME/given:/given:Z" --tmpfs /tmp "$PYTHON" python3 -c '
 import ctypes, json, mmap, multiprocessing, os, shutil, socket, subprocess, sys, tempfile, threading
@@ -67,13 +67,13 @@ for family in socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK:
     output_is $'allowed\nallowed\nallowed'
 }
 
-@test "podman run --security-opt label=type:pysbx_python_t: no devices, though they are handed over" {
+@test "podman run --security-opt label=type:pysbx_python_t: no devices, even with --device" {
     local disk
     disk=$(findmnt --noheadings --output SOURCE /)
     expect 0 podman run --rm --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
     expect 1 run_tight --network none --device "$disk:/dev/disk:r" "$BUSYBOX" head -c 1 /dev/disk
     stderr_has "permission denied"
-    # No request but those of terminals.
+    # Only requests for terminals.
     local program='
 import fcntl
 TUNGETFEATURES = 0x800454CF
@@ -84,7 +84,7 @@ with open("/dev/net/tun", "rb") as tun:
     stderr_has "PermissionError"
 }
 
-@test "the files of the runtime: labelled, and out of reach for containers" {
+@test "the files of the runtime: labelled, and inaccessible for containers" {
     start_sleeper --name sleeper
     [[ $(label_of "$RUNTIME") == *:pysbx_runtime_exec_t:s0 ]]
     [[ $(label_of "$RUNTIME_STATE") == *:pysbx_runtime_state_t:s0 ]]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# The package pysbx where every controller can be had: the limits of a sandbox are those of a cgroup, for all of its
+# The package pysbx on a machine with every controller. The limits of a sandbox are those of a cgroup, for all of its
 # processes together, and limits="strict" is granted; contrib/python.
 
 load vm.bash
 
-# As it is installed: in the repository the profiles are a link.
+# As after an installation, because in the repository the profiles are a link.
 setup_file() {
     local root=$TESTS/..
     cp -rL "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
@@ -17,7 +17,7 @@ python() {
 $(cat)"
 }
 
-@test "limits='strict': granted, and the result says that cgroups stand behind it" {
+@test "limits='strict': granted, and the result says that cgroups enforce them" {
     expect 0 python <<'PYTHON'
 done = run_code("6 * 7", limits="strict")
 print(done.value, sorted(done.limits.items()))
@@ -39,7 +39,7 @@ PYTHON
     output_is $'100663296\n50000 100000\n20'
 }
 
-@test "@sandbox: beyond memory_mb it is a SandboxMemoryError" {
+@test "@sandbox: memory above memory_mb is a SandboxMemoryError" {
     expect 0 python <<'PYTHON'
 @sandbox(memory_mb=64, limits="strict")
 def fill(size):
@@ -53,7 +53,7 @@ PYTHON
     output_is $'1048576\n64 OOM-killed: 64 MiB allowed'
 }
 
-@test "run_code: memory_mb is for all processes of a sandbox together" {
+@test "run_code: memory_mb applies to all processes of a sandbox together" {
     expect 0 python <<'PYTHON'
 done = run_code("""
 import os, signal, time
@@ -70,11 +70,11 @@ print(sum(killed) >= 5)
 """, memory_mb=96, limits="strict", timeout_sec=120)
 print(done.stdout or done.error)
 PYTHON
-    # Each of them is small enough; whom the kernel takes, the first process or the others, is its own choice.
+    # Each of them is small enough. The kernel chooses whether it kills the first process or another.
     [[ $output == True* || $output == *"96 MiB allowed"* ]]
 }
 
-@test "run_code: cpus is for all processes of a sandbox together" {
+@test "run_code: cpus applies to all processes of a sandbox together" {
     expect 0 python <<'PYTHON'
 done = run_code("""
 import os, time
@@ -125,7 +125,7 @@ PYTHON
     output_is $'\nTrue 0 None\nTrue 137 OOM-killed: 64 MiB allowed'
 }
 
-@test "pysbx doctor: nothing stands in for cgroups" {
+@test "pysbx doctor: nothing replaces cgroups" {
     expect 0 python <<'PYTHON'
 from pysbx import doctor
 print([(check.status, check.found) for check in doctor.examine() if check.name == "limits"])
@@ -133,7 +133,7 @@ PYTHON
     output_is "[('ok', 'memory, CPU and processes by cgroup')]"
 }
 
-# Runs the program of a user who has logged in: in a cgroup that is systemd's, not the user's.
+# Runs a program as a logged-in user: in a cgroup that belongs to systemd, not to the user.
 python_of_tester() {
     local uid
     uid=$(id -u tester)
@@ -143,7 +143,7 @@ $(cat)"
 }
 
 # bats test_tags=root
-@test "limits='strict': in a cgroup that is not the user's, systemd makes another one" {
+@test "limits='strict': in a cgroup that does not belong to the user, systemd creates another one" {
     needs_root "is about a user outside of the user's own cgroup"
     chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"
     expect 0 python_of_tester XDG_RUNTIME_DIR="/run/user/$(id -u tester)" <<'PYTHON'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# SELinux, enforcing: labels of processes, files and keys, and what the policy then allows; config-linux.md "Mount
-# label", config.md "selinuxLabel", podman-run(1) --security-opt, container_selinux(8).
+# SELinux, enforcing: labels of processes, files and keys, and the policy's decisions; config-linux.md "Mount label",
+# config.md "selinuxLabel", podman-run(1) --security-opt, container_selinux(8).
 
 load vm.bash
 
@@ -8,7 +8,7 @@ setup_file() {
     [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
 }
 
-@test "podman run: the process has the label of containers, with two categories of its own" {
+@test "podman run: the process has the label of containers, with two unique categories" {
     expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == system_u:system_r:container_t:s0:c*,c* ]]
     local first=$output
@@ -16,7 +16,7 @@ setup_file() {
     [[ $output != "$first" ]]
 }
 
-@test "podman run, with a startContainer hook: a program of the image has the label of the container, and no right more" {
+@test "podman run, with a startContainer hook: a program of the image has the container's label, and no additional right" {
     make_unlabelled given
     make_hook 'exec >/scratch/hooked 2>&1; tr "\0" "\n" </proc/self/attr/current; cat /given/file; grep -o created'
     expect 0 run_hooked --volume "$HOME/given:/given" "$BUSYBOX" \
@@ -37,20 +37,20 @@ setup_file() {
 }
 
 # bats test_tags=root
-@test "podman run --tmpfs, and what every container has: labelled for this container" {
+@test "podman run --tmpfs, and the default mounts: labelled for this container" {
     start_sleeper --name sleeper --tmpfs /scratch
     local label root path
     label=$(podman inspect --format '{{.MountLabel}}' sleeper)
     root=/proc/$(pid_of "$(id_of sleeper)")/root
     for path in /scratch /dev /dev/shm /dev/mqueue /dev/null /etc/hosts; do
         expect 0 label_of "$root$path"
-        # What is bound from the host keeps the host's label.
+        # A bind mount from the host keeps the host's label.
         [[ $output == "$label" || $path == /dev/null ]] || { echo "$path"; false; }
     done
     expect 0 podman exec sleeper sh -c 'echo x >/scratch/made && echo x >/dev/shm/made'
 }
 
-@test "podman run --volume: a directory of the host is out of reach, whatever its mode" {
+@test "podman run --volume: a directory of the host is inaccessible, with any mode" {
     make_unlabelled given
     expect 1 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
     stderr_has "permission denied"
@@ -64,7 +64,7 @@ setup_file() {
     expect 0 podman run --rm --network none --volume "$HOME/given:/given" "$BUSYBOX" cat /given/file
 }
 
-@test "podman run --volume :Z: for one container, and out of reach for the next" {
+@test "podman run --volume :Z: for one container, and inaccessible for the next" {
     make_unlabelled given
     start_sleeper --name sleeper --volume "$HOME/given:/given:Z"
     expect 0 podman exec sleeper cat /given/file
@@ -75,7 +75,7 @@ setup_file() {
 }
 
 # bats test_tags=root
-@test "podman run --security-opt label=disable: no label, and so no denial" {
+@test "podman run --security-opt label=disable: no label, and no denial" {
     make_unlabelled given
     expect 0 podman run --rm --network none --security-opt label=disable --volume "$HOME/given:/given" "$BUSYBOX" \
         sh -c 'cat /given/file; cat /proc/self/attr/current'
@@ -83,14 +83,14 @@ setup_file() {
 }
 
 # bats test_tags=root
-@test "podman run --security-opt label=level: the categories given" {
+@test "podman run --security-opt label=level: the given categories" {
     expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == *:container_t:s0:c100,c200 ]]
 }
 
 # bats test_tags=root
-@test "podman run --security-opt label=nested: mounts get the label as that of their root" {
-    # Podman passes it on as an annotation, which an image could bring along too.
+@test "podman run --security-opt label=nested: mounts get the label of their root" {
+    # Podman passes it on as an annotation, which an image could contain too.
     allow_annotations run.oci.mount_context_type
     start_sleeper --name sleeper --security-opt label=nested --tmpfs /scratch
     expect 0 podman exec sleeper grep ' /scratch ' /proc/mounts
@@ -121,7 +121,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
 }
 
 # bats test_tags=root
-@test "run: a label that the policy does not know is an error in words that Podman understands" {
+@test "run: a label unknown to the policy is an error that Podman recognizes" {
     make_bundle true
     edit_config 'process["selinuxLabel"] = "system_u:system_r:no_such_t:s0"'
     expect 1 runtime --systemd-cgroup run --bundle bundle pysbx-one
@@ -130,7 +130,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
 }
 
 # bats test_tags=root
-@test "exec: a process with a label of its own" {
+@test "exec: a process with a label for this process" {
     make_bundle sleep 1000
     chcon --recursive --type container_file_t bundle/rootfs
     edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"

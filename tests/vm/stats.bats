@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What is told about running containers agrees with the kernel's own numbers: events, ps, podman stats, podman top.
+# Statistics of running containers agree with the kernel's own numbers: events, ps, podman stats, podman top.
 
 load vm.bash
 
@@ -16,7 +16,7 @@ load vm.bash
     [[ ${lines[1]} == "sleep 1000"* && ${lines[2]} == "sleep 500"* ]]
 }
 
-@test "events --stats: memory, processes and processor time as in the cgroup's files" {
+@test "events --stats: memory, processes and CPU time as in the cgroup's files" {
     make_bundle sh -c 'dd if=/dev/zero of=/dev/shm/eat bs=1M count=20 2>/dev/null; sleep 1000'
     edit_config 'resources["memory"] = {"limit": 67108864, "swap": 67108864}; resources["pids"] = {"limit": 23}'
     start_bundle pysbx-one
@@ -32,7 +32,7 @@ load vm.bash
 }
 
 @test "events --stats: throttled periods and bytes written as in the cgroup's files" {
-    # Not /tmp, which is memory.
+    # Not /tmp, which is in memory.
     local disk dir before
     disk=$(mktemp --directory /var/tmp/pysbx.XXXX)
     cd "$disk"
@@ -67,7 +67,7 @@ load vm.bash
     [[ $(jq -r 'sort[]' <<<"$output") == "$(sort -n "$dir/cgroup.procs")" ]]
 }
 
-@test "events: a process that is killed for want of memory" {
+@test "events: a process that is OOM-killed" {
     make_bundle sleep 1000
     edit_config 'resources["memory"] = {"limit": 20971520, "swap": 20971520}'
     start_bundle pysbx-one

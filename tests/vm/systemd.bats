@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The cgroup manager "systemd": a scope for each container, made and ended by the system's systemd or the user's;
+# The cgroup manager "systemd": a scope for each container, created and ended by the system's systemd or the user's;
 # systemd.scope(5), systemd.resource-control(5), podman-run(1).
 
 load vm.bash
@@ -34,7 +34,7 @@ load vm.bash
     file_is sleeper cpuset.cpus.effective "$last"
 }
 
-@test "podman update: scope and cgroup of a running container change, what is not named stays" {
+@test "podman update: scope and cgroup of a running container change, other limits stay" {
     start_sleeper --name sleeper --memory 64m --memory-swap 64m --pids-limit 40
     expect 0 podman update --memory 128m --memory-swap 128m --cpus 0.25 sleeper
     property_is sleeper MemoryMax 134217728
@@ -45,7 +45,7 @@ load vm.bash
     file_is sleeper pids.max 40
 }
 
-@test "podman rm: the scope is gone, and systemd has no failed unit" {
+@test "podman rm: the scope is removed, and systemd has no failed unit" {
     start_sleeper --name sleeper
     local scope
     scope=$(scope_of sleeper)
@@ -75,12 +75,12 @@ load vm.bash
 @test "podman rm: after conmon was killed" {
     start_sleeper --name sleeper
     kill -KILL "$(podman inspect --format '{{.State.ConmonPid}}' sleeper)"
-    # Podman complains once that the exit code is lost.
+    # Podman reports once that the exit code is lost.
     expect '*' podman rm --force --time 0 sleeper
     expect 0 podman rm --force --ignore --time 0 sleeper
 }
 
-@test "delete --force: takes the rest away, wherever the runtime was killed while it spoke with systemd" {
+@test "delete --force: removes the rest after a kill at any point of the runtime's dialogue with systemd" {
     make_bundle true
     local number ended
     for ((number = 1; number < 20; number++)); do
@@ -92,7 +92,7 @@ load vm.bash
         ((ended != 0)) || break
         [[ $ended == 137 ]] || { echo "message $number: $ended"; cat errors; return 1; }
     done
-    # It asked for the scope, at least.
+    # At least it has requested the scope.
     ((ended == 0 && number > 2))
 }
 
@@ -102,7 +102,7 @@ load vm.bash
     output_is 0::/
 }
 
-# The policy lets no container write to its cgroup, unless a boolean says so: these tests are about cgroups.
+# The policy lets no container write to its cgroup without a boolean. These tests are about cgroups.
 
 @test "podman exec: into a container that has made its cgroup an inner one" {
     start_sleeper --name sleeper --systemd always --security-opt label=disable
@@ -114,7 +114,7 @@ load vm.bash
     expect 0 podman exec sleeper true
 }
 
-@test "podman run --systemd always: the container manages its cgroup, and not the limits on it" {
+@test "podman run --systemd always: the container manages its cgroup, but not the limits on it" {
     expect 0 podman run --rm --network none --systemd always --security-opt label=disable --pids-limit 40 "$BUSYBOX" sh -c '
         set -e
         mkdir /sys/fs/cgroup/made
@@ -126,19 +126,19 @@ load vm.bash
 }
 
 @test "podman run --cgroup-manager cgroupfs: no scope" {
-    # Podman keeps the manager a container was made with.
+    # Podman keeps the manager that a container was created with.
     podman --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
         "$BUSYBOX" sleep 1000
     local id
     id=$(id_of sleeper)
-    # For users Podman leaves the place to the runtime.
+    # For users Podman leaves the choice of the cgroup to the runtime.
     if is_rootless; then [[ $(cgroup_of sleeper) == */user@*.service/*/$id ]]; else [[ $(cgroup_of sleeper) == */libpod-$id ]]; fi
     file_is sleeper pids.max 40
     [[ $(manager show --property LoadState --value "$(scope_of sleeper)") == not-found ]]
     podman --cgroup-manager cgroupfs rm --force --time 0 sleeper
 }
 
-@test "run, with the manager cgroupfs: controllers are added where one is missing, and those that are on left alone" {
+@test "run, with the manager cgroupfs: missing controllers are enabled, and enabled ones do not change" {
     local parent=/sys/fs/cgroup/pysbx-parent
     ! is_rootless || parent=$(dirname "$(cgroup_of_process "$$")")/pysbx-parent
     mkdir "$parent"
@@ -148,7 +148,7 @@ load vm.bash
     strace --trace write --decode-fds --output writes "$RUNTIME" run --detach --bundle bundle pysbx-one </dev/null >/dev/null
     [[ $(<"$parent/one/memory.max") == 67108864 ]]
     grep -w memory "$parent/cgroup.subtree_control" | grep -w pids | grep -w cpu
-    # What was on is neither asked for again nor switched off, whoever had switched it on.
+    # Enabled controllers are neither requested again nor disabled, whether the runtime has enabled them or not.
     grep 'pysbx-parent/cgroup.subtree_control' writes
     expect 1 grep -E 'subtree_control>, "([^"]*\+(pids|cpu)[ "]|[^"]*-)' writes
     runtime delete --force pysbx-one
@@ -161,17 +161,17 @@ load vm.bash
     property_is sleeper Slice user-given.slice
 }
 
-@test "podman run --cgroups=no-conmon: the scope is there" {
+@test "podman run --cgroups=no-conmon: the scope exists" {
     start_sleeper --name sleeper --cgroups no-conmon
     [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
-    # Podman's own process has none of its own then.
+    # Podman's own process then has no scope of its own.
     local pid
     pid=$(podman inspect --format '{{.State.ConmonPid}}' sleeper)
     [[ $(cgroup_of_process "$pid") == "$(cgroup_of_process "$$")" ]]
 }
 
 @test "podman run --cgroups=disabled: the container stays in the caller's cgroup" {
-    # Podman grants it to runtimes that a configuration names.
+    # Podman grants it to runtimes that are named in a configuration.
     export CONTAINERS_CONF_OVERRIDE=$TESTS/../config/containers.conf.d/50-pysbx.conf
     command podman --runtime pysbx-runtime run --detach --network none --cgroups disabled --name sleeper "$BUSYBOX" sleep 1000
     [[ $(cgroup_of sleeper) == "$(cgroup_of_process "$$")" ]]
@@ -187,7 +187,7 @@ load vm.bash
     [[ $(cgroup_of sleeper) == */split-test.scope/libpod-payload-* ]]
 }
 
-@test "podman run --cgroup-conf: a file of cgroup v2 by name" {
+@test "podman run --cgroup-conf: sets a file of cgroup v2 by name" {
     start_sleeper --name sleeper --cgroup-conf memory.high=1073741824
     file_is sleeper memory.high 1073741824
     property_is sleeper MemoryHigh 1073741824
@@ -198,7 +198,7 @@ load vm.bash
     property_is sleeper TimeoutStopUSec 7s
 }
 
-@test "run --systemd-cgroup: a scope of its own name, in the slice that linux.cgroupsPath asks for" {
+@test "run --systemd-cgroup: a scope with this name, in the slice that linux.cgroupsPath names" {
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = "user-given.slice:pysbx:name"'
     start_bundle pysbx-one
@@ -208,7 +208,7 @@ load vm.bash
 }
 
 # bats test_tags=root
-@test "delete: systemd is not asked about a scope that it has taken away" {
+@test "delete: the runtime does not ask systemd about a scope that systemd has removed" {
     make_bundle true
     runtime --systemd-cgroup create --bundle bundle --pid-file pid pysbx-one </dev/null >/dev/null 2>&1
     local scope
@@ -221,7 +221,7 @@ load vm.bash
     output_is ""
 }
 
-@test "run --systemd-cgroup: the name of a scope that failed is used again" {
+@test "run --systemd-cgroup: the name of a failed scope is used again" {
     make_bundle sleep 1000
     allow_annotations 'org.systemd.property.*'
     edit_config 'linux["cgroupsPath"] = ":pysbx:again"; config["annotations"] = {
@@ -237,7 +237,7 @@ load vm.bash
     remove_policy
 }
 
-@test "run --systemd-cgroup: the name of a scope that runs is refused, and that scope goes on" {
+@test "run --systemd-cgroup: the name of a running scope is refused, and that scope runs on" {
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = ":pysbx:taken"'
     start_bundle pysbx-one

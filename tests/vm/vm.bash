@@ -1,15 +1,15 @@
-# Helpers for tests that have the virtual machine to themselves: systemd runs, Podman has its own defaults, all
-# controllers are there, SELinux or AppArmor is enforcing.
+# Helpers for tests that have the virtual machine to themselves. systemd runs, Podman has its own defaults, all
+# controllers are available, SELinux or AppArmor is enforcing.
 
 # shellcheck source=../lib/podman.bash
 source "${BASH_SOURCE[0]%/*}/../lib/podman.bash"
 
-# systemd starts and ends units of its own all the time: only what containers leave behind counts.
+# systemd starts and ends units of its own all the time, so only remains of containers count.
 
 _list_cgroups() {
     local name
     local -a names=(-false)
-    # Podman's, those of the tests themselves, and those of the package pysbx.
+    # Units of Podman, of the tests themselves, and of the package pysbx.
     for name in '*libpod-*' '*buildah-*' '*pysbx-*' 'python-*' 'probe-*'; do names+=(-o -name "$name"); done
     find /sys/fs/cgroup -type d '(' "${names[@]}" ')' -printf 'cgroup %P\n' 2>/dev/null
 }
@@ -28,52 +28,52 @@ _list_everything() {
     sort <<<"$all"
 }
 
-# Notes that this test has called Podman, whose every call takes a second here.
+# Records that this test has called Podman. Every call takes a second here.
 podman() {
     [[ -z ${BATS_TEST_TMPDIR:-} ]] || : >"$BATS_TEST_TMPDIR/podman-called"
     command podman --runtime "$RUNTIME" "$@"
 }
 
-# The systemd that makes the scopes of this mode.
+# Prints the options for the systemd that creates the scopes of this mode.
 manager() {
     if is_rootless; then systemctl --user "$@"; else systemctl "$@"; fi
 }
 
-# Where that systemd makes them unless told otherwise: Podman's default.
+# The slice in which that systemd creates them by default: Podman's default.
 default_slice() {
     if is_rootless; then echo user.slice; else echo machine.slice; fi
 }
 
-# Prints the directory of the cgroup that a process is in.
+# Prints the cgroup directory of a process.
 cgroup_of_process() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$1/cgroup")"
 }
 
-# Makes a hook for run_hooked: a script for the shell of the image, right before the program.
+# Makes a hook for run_hooked: a script for the shell of the image. It runs immediately before the program.
 make_hook() {
     mkdir hooks
     jq --null-input --arg script "$1" '{version: "1.0.0", stages: ["startContainer"], when: {always: true},
         hook: {path: "/bin/sh", args: ["sh", "-c", $script]}}' >hooks/hook.json
 }
 
-# Runs a container that has the hook, and /scratch for it to write to.
+# Runs a container that has the hook, and a writable /scratch for it.
 run_hooked() {
     podman --hooks-dir "$PWD/hooks" run --rm --network none --tmpfs /scratch "$@"
 }
 
-# Starts a container that sleeps, as that of lib/podman.bash, and keeps its id: "--name NAME" comes first.
+# Starts a container that sleeps, like that of lib/podman.bash, and keeps its id. "--name NAME" comes first.
 start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >"$BATS_TEST_TMPDIR/id.$2"
 }
 
-# Prints the id of a container of Podman, which is asked for it once at most.
+# Prints the id of a container of Podman. Podman is asked for it at most once.
 id_of() {
     local file=$BATS_TEST_TMPDIR/id.$1
     [[ -s $file ]] || podman inspect --format '{{.Id}}' "$1" >"$file"
     cat "$file"
 }
 
-# Prints the first process of a container of the runtime, by its id.
+# Prints the pid of a runtime container's first process, by its id.
 pid_of() {
     runtime state "$1" | jq .pid
 }
@@ -105,12 +105,13 @@ property_is() {
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
-# Prints the label of SELinux that a file has.
+# Prints the SELinux label of a file.
 label_of() {
     stat --format %C "$1"
 }
 
-# Makes a directory in $HOME with a file in it, that every user may read and no container; gone after the test.
+# Makes a directory in $HOME with a file in it, which every user may read and no container. It is removed after the
+# test.
 make_unlabelled() {
     mkdir "$HOME/$1"
     echo content >"$HOME/$1/file"
@@ -122,7 +123,7 @@ runtime() {
     "$RUNTIME" "$@"
 }
 
-# Makes ./bundle with busybox, whose program is the command line given.
+# Makes ./bundle with busybox and the given command line as program.
 make_bundle() {
     local -a mode=()
     ! is_rootless || mode=(--rootless)
@@ -133,7 +134,7 @@ make_bundle() {
     edit_config 'process["terminal"] = False; process["args"] = arguments' "$@"
 }
 
-# Prints the disk of this machine as the kernel does: MAJOR:MINOR.
+# Prints the disk of this machine in the kernel's form: MAJOR:MINOR.
 disk() {
     lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' '
 }
@@ -162,7 +163,7 @@ start_bundle() {
     runtime --systemd-cgroup run --detach --bundle bundle "$1" </dev/null >/dev/null 2>"$1.log" || { cat "$1.log"; return 1; }
 }
 
-# Ends the test when the container that was made by hand is still there.
+# Ends the test if the container that was created directly still exists.
 remove_bundles() {
     local id
     for id in $(runtime list --quiet); do
@@ -171,7 +172,7 @@ remove_bundles() {
     return 0
 }
 
-# What is there is listed once for the tests of a file, for each leaves the machine as it found it; and again after one
+# Lists the state once for the tests of a file, because each leaves the machine as it found it; and again after a test
 # that does not.
 remember_leftovers() {
     [[ -e $BATS_FILE_TMPDIR/before ]] || _list_everything >"$BATS_FILE_TMPDIR/before"
@@ -190,7 +191,7 @@ teardown() {
     clean_up
 }
 
-# Asserts that a number is another one, give or take some percent.
+# Asserts that a number equals another one, within some percent.
 is_about() {
     awk -v got="$1" -v wanted="$2" -v percent="$3" 'BEGIN {
         off = (got - wanted) / wanted * 100

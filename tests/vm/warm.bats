@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Warm starts under SELinux, enforcing: a program that is not executed has the label that it would have been executed
-# with, and no other right; contrib/docs/pages/how-to/selinux.md.
+# Warm starts under SELinux, enforcing. A restored program has the label that execve would have given it, and no
+# additional right; contrib/docs/pages/how-to/selinux.md.
 
 load vm.bash
 
@@ -13,7 +13,7 @@ setup() {
     import_python
 }
 
-# Podman with a Python that is restored, or is not started at all; the same, cold.
+# Podman with a Python that is restored, or does not start at all; the same, cold.
 run_warm() {
     podman run --rm --network none --annotation run.pysbx.warm=require "$@"
 }
@@ -22,7 +22,7 @@ run_cold() {
     podman run --rm --network none --annotation run.pysbx.warm=off "$@"
 }
 
-# Everything that a program finds out about its label, and that of what it makes.
+# Everything that a program can learn about its label, and the labels of its files.
 readonly LABELS='
 import ctypes, mmap, os, subprocess
 def label_of_file(path):
@@ -44,7 +44,7 @@ os.truncate(memory, 4096)
 mmap.mmap(memory, 4096)[0] = 1
 print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
 
-@test "podman run, warm: the label of containers, with categories of its own, of one snapshot" {
+@test "podman run, warm: the label of containers, with unique categories, from one snapshot" {
     local program='print(hash("the seed of this snapshot"), open("/proc/self/attr/current").read().rstrip("\0\n"))'
     local seed label
     expect 0 run_warm "$PYTHON" python3 -c "$program"
@@ -56,7 +56,7 @@ print("memory file", label_of_file(f"/proc/self/fd/{memory}"))'
     [[ $output != "$seed "* ]]
 }
 
-@test "podman run, warm, with a startContainer hook: it has the label before the program has it" {
+@test "podman run, warm, with a startContainer hook: the hook has the label before the program" {
     local program='print(hash("the seed of this snapshot")); print(open("/scratch/hooked").read(), end="")
 print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
     expect 0 run_warm "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))'
@@ -80,7 +80,7 @@ print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
 }
 
 # bats test_tags=root
-@test "podman run, warm: memory of the snapshot can be protected and used as ever" {
+@test "podman run, warm: memory of the snapshot can be protected and used as usual" {
     expect 0 run_warm --annotation run.pysbx.preload=ctypes,threading,decimal "$PYTHON" python3 -c '
 import ctypes, gc, threading
 libc = ctypes.CDLL(None, use_errno=True)
@@ -115,7 +115,7 @@ print("to the end" if count else "no memory of a snapshot")'
 }
 
 # bats test_tags=root
-@test "podman run, warm: categories keep containers from each other's files" {
+@test "podman run, warm: categories separate the files of containers" {
     mkdir "$HOME/given"
     echo content >"$HOME/given/file"
     chmod -R a+rX "$HOME/given"
@@ -130,7 +130,7 @@ print("to the end" if count else "no memory of a snapshot")'
 }
 
 # bats test_tags=root
-@test "podman run: modules in a volume with categories make no snapshot, for it would be everybody's" {
+@test "podman run: modules in a volume with categories make no snapshot, because every container would see them" {
     mkdir "$HOME/given"
     echo 'secret = 1' >"$HOME/given/secret.py"
     chmod -R a+rX "$HOME/given"
@@ -143,7 +143,7 @@ print("to the end" if count else "no memory of a snapshot")'
 }
 
 # bats test_tags=root
-@test "podman run --security-opt label=type:pysbx_python_t, warm: that domain, and a snapshot of its own" {
+@test "podman run --security-opt label=type:pysbx_python_t, warm: that domain, and a separate snapshot" {
     expect 0 run_warm --security-opt label=type:pysbx_python_t "$PYTHON" python3 -c '
 import socket
 print(open("/proc/self/attr/current").read().split(":")[2])
@@ -154,14 +154,14 @@ except PermissionError:
     output_is $'pysbx_python_t\ndenied'
 }
 
-@test "run, plan: a label, or a standard stream, that the policy withholds means cold, and says so" {
+@test "run, plan: if the policy denies a label, or a standard stream, the start is cold, and the reason is reported" {
     mkdir -p bundle/rootfs
     tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
     make_bundle python3 -c 'import sys; print(sys.stdin.read(), open("/proc/self/attr/current").read().rstrip("\0\n"))'
     chcon --recursive --type container_file_t bundle/rootfs
     edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
 config["annotations"] = {"run.pysbx.warm": "require"}'
-    # A pipe, for the file into which expect() has standard error written is one that containers may not use.
+    # A pipe, because expect() writes standard error to a file that containers may not use.
     local command='"$RUNTIME" --systemd-cgroup run --bundle bundle pysbx-one 2>&1'
     expect 0 bash -c "$command" </dev/null
     output_is " system_u:system_r:container_t:s0:c1,c2"
