@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the runtime beside others and beside what the kernel takes; print tables and write JSON."""
+"""Measure the runtime against others and against the kernel's own costs; print tables and write JSON."""
 
 import argparse
 import re
@@ -22,7 +22,7 @@ STATES = "/run"
 
 
 class CommandFailedError(Exception):
-    """A measured command ended with an error; the text is what it wrote."""
+    """A measured command ended with an error. The string is its output."""
 
 
 @dataclass
@@ -52,11 +52,11 @@ class Runtime:
         return [self.path, "--root", str(self.root), *map(str, words)]
 
     def run(self, folder: Path) -> list[str]:
-        """Return the command line that runs a bundle from its beginning to its end."""
+        """Return the command line that runs a bundle completely."""
         return self.command("run", "--bundle", folder, self.container)
 
     def blocks(self, bundles: dict[str, Path]) -> dict[str, Block]:
-        """Return what is measured, apart from Podman, by name."""
+        """Return the measured commands by name, except those of Podman."""
         return {
             "version": [("version", [self.path, "--version"])],
             "run": [("run", self.run(bundles["plain"]))],
@@ -74,14 +74,14 @@ class Runtime:
         }
 
     def podman_block(self) -> Block:
-        """Return a container run by Podman, and the wait for what Podman leaves to end after it."""
+        """Return a container run by Podman, and the wait for Podman's remaining processes to end."""
         options = ["--rm", "--pull", "never", "--network", "none"]
         return [("podman", ["podman", "--runtime", self.path, "run", *options, "bench", "/bin/true"]), REAP]
 
 
 @dataclass
 class Samples:
-    """Runs plans with the measuring program and keeps what it writes down."""
+    """Run plans with the measuring program and keep its records."""
 
     tools: Path
     """Folder of the compiled programs."""
@@ -140,7 +140,7 @@ def count_syscalls(samples: Samples, runtime: Runtime, blocks: list[Block], scra
 
 
 def find_runtimes(ours: str, reference: str, scratch: Path) -> list[Runtime]:
-    """Return ours first and the reference last; in between those of the host, as far as it has them."""
+    """Return ours first and the reference last, with the installed runtimes of the host in between."""
     paths = {OURS: ours, "crun": shutil.which("crun"), "runc": shutil.which("runc"), REFERENCE: reference}
     if paths["crun"] == reference:
         del paths["crun"]
@@ -148,7 +148,7 @@ def find_runtimes(ours: str, reference: str, scratch: Path) -> list[Runtime]:
 
 
 def collect(runtimes: list[Runtime], rootfs: Path, tools: Path, scratch: Path, rounds: int) -> Report:
-    """Measure everything; raise CommandFailedError when a command that could be run once fails later."""
+    """Measure everything; raise CommandFailedError if a command that succeeded once fails later."""
     bundles = bundle.write_bundles(tools / "bundles", rootfs)
     samples = Samples(tools)
     plan: list[tuple[str, Block]] = [
@@ -188,7 +188,7 @@ def collect(runtimes: list[Runtime], rootfs: Path, tools: Path, scratch: Path, r
 
 
 def main() -> int:
-    """Measure, print and write; fail only when it cannot measure."""
+    """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", required=True, help="the runtime that is judged")
     parser.add_argument("--reference", required=True, help="the runtime that it is judged by")

@@ -1,6 +1,6 @@
-"""Makes bundles like Podman's: the same namespaces, mounts, masked paths, capabilities and filter.
+"""Make bundles like Podman's: the same namespaces, mounts, masked paths, capabilities and filter.
 
-The seccomp profile is the one of containers-common, resolved for the capabilities as Podman does it: see
+The seccomp profile is that of containers-common, resolved for the capabilities like in Podman: see
 containers-seccomp.json(5) and https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#seccomp.
 """
 
@@ -72,7 +72,7 @@ def kernel_version() -> tuple[int, ...]:
 
 
 def applies(rule: Json, machine: str) -> bool:
-    """Tell whether the conditions of a rule of the profile hold for our capabilities on this machine."""
+    """Return whether the conditions of a rule of the profile apply to our capabilities on this machine."""
     includes = rule.get("includes") or {}
     excludes = rule.get("excludes") or {}
     arch = ARCHITECTURES[machine]
@@ -112,7 +112,7 @@ def seccomp() -> Json:
 
 
 def config(rootfs: Path, program: list[str], *, filtered: bool, devices: bool) -> Json:
-    """Return a config.json; filtered adds the seccomp profile, devices the rules for the devices cgroup."""
+    """Return a config.json. `filtered` adds the seccomp profile, `devices` the rules for the devices cgroup."""
     linux: Json = {
         "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount", "cgroup")],
         "maskedPaths": MASKED + sorted(glob.glob(MASKED_GLOB)),
@@ -147,7 +147,7 @@ def config(rootfs: Path, program: list[str], *, filtered: bool, devices: bool) -
 
 
 def write_bundles(folder: Path, rootfs: Path) -> dict[str, Path]:
-    """Write the bundles that are measured below folder and returns their paths by name."""
+    """Write the measured bundles below folder and return their paths by name."""
     once = ["/bin/true"]
     idle = ["/bin/sleep", "1000000"]
     configs = {

@@ -1,6 +1,6 @@
 /*
- * The kernel's price of a container, the least that any runtime can take: all namespaces but user and time,
- * the usual file systems, pivot_root, and execve of the program. See namespaces(7), clone(2), pivot_root(2).
+ * The kernel's cost of a container, the minimum for any runtime: all namespaces except user and time, the
+ * usual file systems, pivot_root, and execve of the program. See namespaces(7), clone(2), pivot_root(2).
  */
 #include <err.h>
 #include <errno.h>

@@ -1,13 +1,13 @@
 /*
- * Starts the commands of a plan again and again and writes down how long each took and how much memory it
- * had. Must stay small and statically linked: the maximum resident set size that wait4(2) tells of a child
- * contains that of its parent at the time of the fork.
+ * Start the commands of a plan repeatedly, and record the time and the memory of each. The program must stay
+ * small and statically linked: the maximum resident set size of a child in wait4(2) contains that of its
+ * parent at the time of the fork.
  *
- * The plan, from standard input, has one command a line, its fields separated by tabs: a label, the program
- * and its arguments. An empty line ends a block; a block runs as a whole, and the blocks of each round run in
- * another order, so that what one leaves to the kernel burdens no other in particular. Commands labelled "@"
- * run without being measured; a line "@reap" waits for all processes that earlier commands left behind. The
- * time of a command whose label begins with ">" ends with the first byte of its standard output.
+ * The plan, from standard input, has one command per line. Its fields are separated by tabs: a label, the
+ * program and its arguments. An empty line ends a block. A block runs as a whole. The blocks of each round
+ * run in a new order, so that no block always follows the same other one. Commands labelled "@" run without
+ * being measured. A line "@reap" waits for all processes that earlier commands left behind. If a command's
+ * label begins with ">", its time ends with the first byte of its standard output.
  *
  * Each sample is one line on standard output: label, nanoseconds from before the start to after the wait (or
  * to the first byte), KiB.
@@ -28,7 +28,7 @@
 
 enum { MAX_BLOCKS = 256, MAX_COMMANDS = 2048, MAX_FIELDS = 32 };
 
-/* Where a child's standard output is kept for it until its start. */
+/* A child's standard output is kept here until the child starts. */
 static const int piped_stdout = 100;
 
 struct command {
@@ -45,7 +45,7 @@ static struct command commands[MAX_COMMANDS];
 static struct block blocks[MAX_BLOCKS + 1];
 static size_t n_blocks;
 static posix_spawn_file_actions_t streams, piped_streams;
-/* What is written to standard error: a pipe, as engines give their containers one. */
+/* The pipe for standard error, like the pipes that engines give to their containers. */
 static int complaints;
 
 static void parse_command(struct command *command, char *line)
@@ -103,7 +103,7 @@ static void reap_all(void)
         ;
 }
 
-/* Ends the program with what a failed command wrote to its standard error. */
+/* End the program with the failed command's output on standard error. */
 static void fail(const struct command *command, int status)
 {
     char text[4096];
@@ -121,7 +121,7 @@ static void start(const struct command *command, const posix_spawn_file_actions_
         err(1, "start '%s'", command->argv[0]);
 }
 
-/* Starts a command and returns when the first byte of its output was there, after all of it was read. */
+/* Start a command, and return the time of the first byte of its output, after reading all of it. */
 static uint64_t start_and_read(const struct command *command, pid_t *pid)
 {
     char bytes[4096];
@@ -205,12 +205,12 @@ int main(int argc, char **argv)
     long warmup = strtol(argv[2], NULL, 10);
 
     read_plan(stdin);
-    /* What a container leaves behind becomes our child, so that its end can be waited for. */
+    /* Processes that a container leaves behind become our children, so that we can wait for their end. */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         err(1, "prctl");
     int ends[2];
 
-    /* Nobody reads before the end: what a command may say is more than a measured one does. */
+    /* Nothing reads before the end. The pipe has more space than a measured command's output. */
     if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
         fcntl(ends[0], F_SETPIPE_SZ, 1 << 20) < 0)
         err(1, "make a pipe");

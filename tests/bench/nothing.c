@@ -1,4 +1,4 @@
-/* The cost of starting any program: linked to libc alone, it does nothing. */
+/* The cost of starting any program. It is linked to libc only, and does nothing. */
 
 int main(void)
 {

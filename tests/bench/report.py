@@ -1,4 +1,4 @@
-"""What is made of the samples: quantiles, targets and whether they were met, tables, JSON."""
+"""Evaluation of the samples: quantiles, targets and results, tables, JSON."""
 
 import json
 import os
@@ -17,7 +17,7 @@ FLOOR = "floor"
 
 # A command that touches no container may take this much longer than a program that does nothing.
 SLACK_NS = 200_000
-# A command that makes processes in containers may take this share of the reference's time.
+# A command that creates processes in containers may take this fraction of the reference's time.
 SHARE = 0.5
 
 Sample = tuple[int, int]
@@ -55,7 +55,7 @@ VERDICTS = {True: "met", False: "MISSED", None: ""}
 
 
 def quantile(ordered: list[int], share: float) -> int:
-    """Return the smallest sample that at least the given share of all samples does not exceed."""
+    """Return the smallest sample that is not exceeded by at least the given fraction of all samples."""
     return ordered[max(ceil(share * len(ordered)) - 1, 0)]
 
 
@@ -74,7 +74,7 @@ def summarise(samples: list[Sample]) -> dict[str, int]:
 
 
 def milliseconds(nanoseconds: int) -> str:
-    """Return a time as it stands in the tables."""
+    """Return a time in the format of the tables."""
     return f"{nanoseconds / 1e6:.2f}"
 
 
@@ -91,7 +91,7 @@ def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
 
 @dataclass
 class Report:
-    """All that was measured in one run; ours is the first of the runtimes and the reference the last."""
+    """All measurements of one run. Ours is the first of the runtimes and the reference the last."""
 
     rounds: int
     titles: dict[str, str]
@@ -103,20 +103,20 @@ class Report:
     """Number of system calls, by runtime and measure."""
 
     def row(self, measure: Measure) -> Row:
-        """Return the summary of a measure, empty when no runtime took part."""
+        """Return the summary of a measure, which is empty if no runtime took part."""
         return self.measures.get(measure.key, {})
 
     def compare(self, row: Row, column: str) -> float | None:
-        """Return ours divided by the reference, None when one of them is missing."""
+        """Return ours divided by the reference, None if one of them is missing."""
         return row[OURS][column] / row[REFERENCE][column] if OURS in row and REFERENCE in row else None
 
     def ratio(self, row: Row, column: str) -> str:
-        """Return ours divided by the reference as it stands in the tables."""
+        """Return ours divided by the reference, in the format of the tables."""
         ratio = self.compare(row, column)
         return "-" if ratio is None else f"{ratio:.2f}"
 
     def verdict(self, measure: Measure) -> tuple[str, bool | None]:
-        """Return the target in words and whether it was met, None when that cannot be told."""
+        """Return the target as text and whether it was met, None if that is unknown."""
         row = self.row(measure)
         if measure.target == "share":
             ratio = self.compare(row, "p50_ns")
@@ -138,7 +138,7 @@ class Report:
         print_table(["median, ms", *self.titles.values(), "ratio", "of minima", "target", ""], rows)
 
     def print_spread(self) -> None:
-        """Print the quantiles of ours, the reference and the two that show what the host takes."""
+        """Print the quantiles of ours, the reference, and the two rows for the host's own costs."""
         rows = []
         measures = [
             Measure(LAUNCH, "a program that does nothing"),
@@ -155,7 +155,7 @@ class Report:
         print_table(["spread, ms", "", "min", "p50", "p95", "p99", "samples"], rows)
 
     def print_memory(self) -> None:
-        """Print the peak memory, which is not to be above the reference's."""
+        """Print the peak memory, which must not exceed the reference's."""
         rows = []
         for measure in filter(lambda measure: measure.memory, MEASURES):
             row = self.row(measure)
@@ -187,7 +187,7 @@ class Report:
                 print(f"{self.titles[key]} takes no part in '{block}': {reason}")
 
     def write(self, folder: Path) -> Path:
-        """Write everything to a file of its own, named by the time, and return its path."""
+        """Write everything to a new file, named by the time, and return its path."""
         now = time.gmtime()
         verdicts = {measure.key: self.verdict(measure) for measure in MEASURES if measure.target}
         result = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measure warm starts beside cold ones of the reference, and beside what the kernel takes; print tables, write JSON.
+"""Measure warm starts against the reference's cold ones and the kernel's own costs; print tables, write JSON.
 
-See README.md for what each row is and what it has to be.
+README.md describes each row and its target.
 """
 
 import argparse
@@ -28,8 +28,8 @@ FORK_CROWD = "fork_crowd"
 FLOOR_CROWD = "floor_crowd"
 PRELOAD = "pandas"
 SUMS = "{key: sum(range(key, 1000, 7)) for key in range(7)}"
-# The answer is checked in the program itself: a wrong one is an error, and ends the measurement.
-# One line, for a plan of measure.c has one command a line.
+# The program checks the answer itself. A wrong one is an error, and ends the measurement. It is one line, because a
+# plan of measure.c has one command per line.
 GROUP_BY = "; ".join(
     (
         "import pandas",
@@ -46,7 +46,7 @@ WITHOUT, WITH = ">first_without", ">first_with"
 IN_A_ROW = 5
 """How many starts are measured of which each follows one of its own kind."""
 AT_ONCE = 100
-# What processes forked from an interpreter that has it all take, one by one and all at once: no container, no execve.
+# The cost of forks from an interpreter with all imports, one by one and all at the same time: no container, no execve.
 FORKED = f"""
 import gc, os, time
 import pandas
@@ -78,7 +78,7 @@ DROP_CACHES = ("@", ["sh", "-c", "sync; echo 3 >/proc/sys/vm/drop_caches"])
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked of a measure."""
+    """The target of a measure."""
 
     words: str
     met: Callable[[dict[str, dict[str, int]]], bool]
@@ -86,7 +86,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Measure:
-    """A row: times by owner, of which ours is the warm start and the reference's a cold one."""
+    """A row: times by owner. Ours is the warm start and the reference's a cold one."""
 
     key: str
     title: str
@@ -94,7 +94,7 @@ class Measure:
 
 
 def share(words: str, limit: float, milliseconds_limit: float | None = None) -> Target:
-    """Return a target: at most that share of the reference's median, and so many milliseconds."""
+    """Return a target: at most that fraction of the reference's median, and so many milliseconds."""
 
     def met(row: dict[str, dict[str, int]]) -> bool:
         ours, reference = row[OURS]["p50_ns"], row[REFERENCE]["p50_ns"]
@@ -116,7 +116,7 @@ MEASURES = [
 
 
 def write_bundle(folder: Path, rootfs: Path, program: str, annotations: dict[str, str]) -> Path:
-    """Write a bundle as Podman would make it, around a Python program."""
+    """Write a bundle as Podman would create it, around a Python program."""
     config = bundle.config(rootfs, ["python3", "-c", program], filtered=True, devices=True)
     config["annotations"] = annotations
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def write_bundle(folder: Path, rootfs: Path, program: str, annotations: dict[str
 
 @dataclass
 class Bench:
-    """The parties, their bundles, and what came of them."""
+    """The parties, their bundles, and their results."""
 
     runtimes: dict[str, Runtime]
     tools: Path
@@ -143,7 +143,7 @@ class Bench:
         self.samples = Samples(self.tools)
 
     def bundle(self, owner: str, name: str, program: str, preload: str = "") -> Path:
-        """Return the bundle of a party: ours is warm or fails."""
+        """Return the bundle of a party. Ours is warm or fails."""
         annotations = {}
         if owner in (OURS, COLD):
             annotations["run.pysbx.warm"] = "require" if owner == OURS else "off"
@@ -157,10 +157,10 @@ class Bench:
         return self.runtimes[owner].run(self.bundle(owner, name, program, preload))
 
     def measure_starts(self) -> None:
-        """Measure whole starts in rows, the parties in turns, and the floor.
+        """Measure complete starts in sequences, with the parties in turns, and the floor.
 
-        The first of a row finds the processor's caches full of what another party did, the others of what they need
-        themselves, as the forks of `measure_forks` do: two measures.
+        The first start of a sequence finds the CPU's caches full of another party's data. The others find their own
+        data, like the forks of `measure_forks`. These are two measures.
         """
         plan: list[tuple[str, Block]] = [
             (HOST, [(FLOOR, [str(self.tools / "floor"), str(self.busybox), "/bin/true"])])
@@ -173,9 +173,9 @@ class Bench:
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
 
     def measure_prefetch(self) -> None:
-        """Measure the same start with and without the copying of pages ahead.
+        """Measure the same start with and without the eager copies of pages.
 
-        The difference is smaller than what one start differs from the next by: it takes many.
+        The difference is smaller than the variance between starts, so this takes many.
         """
         command = self.run(OURS, "pandas", GROUP_BY, PRELOAD)
         plan: list[tuple[str, Block]] = [
@@ -187,7 +187,7 @@ class Bench:
         CONFIG.write_text(configuration(prefetch=True))
 
     def measure_forks(self) -> None:
-        """Measure forks of a process that has imported pandas, one by one and all at once."""
+        """Measure forks of a process that has imported pandas, one by one and all at the same time."""
         done = subprocess.run(self.run(COLD, "forked", FORKED, ""), capture_output=True, text=True, check=True)
         for line in done.stdout.splitlines():
             kind, nanoseconds = line.split()
@@ -207,14 +207,14 @@ class Bench:
         self.samples.measure(plan, max(self.rounds // 5, 5), 1)
 
     def measure_dropped(self) -> None:
-        """Measure starts that have to read everything from the disk, store and image alike."""
+        """Measure starts that must read everything from the disk, both store and image."""
         plan: list[tuple[str, Block]] = [
             (owner, [DROP_CACHES, ("dropped", self.run(owner, "pandas", GROUP_BY, PRELOAD))]) for owner in self.runtimes
         ]
         self.samples.measure(plan, max(self.rounds // 10, 3), 0)
 
     def measure_builds(self) -> None:
-        """Measure the making of a snapshot, from an empty store."""
+        """Measure building a snapshot, from an empty store."""
         ours = self.runtimes[OURS]
         folder = self.bundle(OURS, "pandas", GROUP_BY, PRELOAD)
         prune = ("@", ours.command("warm", "prune", "--all"))
@@ -224,7 +224,7 @@ class Bench:
         self.facts["snapshot_bytes"] = entry["size"]
 
     def measure_memory(self) -> None:
-        """Take the proportional set size of idle containers: of one alone, and of one of ten."""
+        """Measure the proportional set size of idle containers: of one, and of one of ten."""
         for owner in (OURS, COLD):
             runtime = self.runtimes[owner]
             folder = self.bundle(owner, "idle", IDLE, PRELOAD)
@@ -242,7 +242,7 @@ class Bench:
                     subprocess.run(runtime.command("delete", "--force", name), capture_output=True, check=False)
 
     def measure_crowd(self) -> None:
-        """Start a hundred containers at once, ours and the reference's, and the kernel's part as often."""
+        """Start a hundred containers at the same time, ours and the reference's, and the kernel's part as often."""
         for owner in (OURS, REFERENCE):
             folder = self.bundle(owner, "pandas", GROUP_BY, PRELOAD)
             names = [f"crowd-{number}" for number in range(AT_ONCE)]
@@ -258,7 +258,7 @@ class Bench:
             raise CommandFailedError(f"{floor.failures} of {AT_ONCE} times the kernel's part of a container failed")
 
     def verdicts(self) -> list[tuple[str, str, str, bool | None]]:
-        """Return the rows that are single figures: title, figure, target, met."""
+        """Return the rows with a single figure: title, figure, target, met."""
         facts = self.facts
         rows: dict[str, dict[str, int]] = {
             key: {owner: summarise(samples)["p50_ns"] for owner, samples in row.items()}
@@ -351,7 +351,7 @@ def configuration(*, prefetch: bool) -> str:
 
 @dataclass
 class Crowd:
-    """What became of commands that were started at once."""
+    """The results of commands that were started at the same time."""
 
     samples: list[Sample] = field(default_factory=list)
     """Of each, the time from its start to its end."""
@@ -382,7 +382,7 @@ def run_at_once(commands: list[list[str]]) -> Crowd:
 
 
 def quiet() -> list[tuple[int, int, str, int, int]]:
-    """Return what posix_spawn has to do for a child that is not heard."""
+    """Return the posix_spawn actions that discard a child's output."""
     return [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
@@ -390,7 +390,7 @@ def quiet() -> list[tuple[int, int, str, int, int]]:
 
 
 def start_idle(command: list[str]) -> None:
-    """Start a container in the background and wait until its program says that it is up."""
+    """Start a container in the background and wait until its program reports its start."""
     r, w = os.pipe()
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=w, check=True)
     os.close(w)
@@ -407,7 +407,7 @@ def resident(runtime: Runtime, name: str, what: str) -> int:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Put the store on a disk, as it is in use, and let the first run of a bare interpreter be a warm one."""
+    """Put the store on a disk, as in normal use, and make the first run of a bare interpreter a warm one."""
     store = Path("/var/lib/pysbx-runtime")
     store.mkdir(exist_ok=True)
     here = options.output / "store"
@@ -423,7 +423,7 @@ def prepare(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Measure, print and write; fail only when it cannot measure."""
+    """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", required=True, help="the runtime that is judged")
     parser.add_argument("--reference", required=True, help="the runtime that it is judged by")
