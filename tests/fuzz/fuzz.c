@@ -1,13 +1,13 @@
-/* libFuzzer's side of the targets: the name of the program says which (build/fuzz/NAME). What it finds
- * becomes a seed, once mended. FUZZ_SECONDS: so many seconds of CPU time, and then the end. */
+/* libFuzzer's side of the targets. The name of the program selects the target (build/fuzz/NAME). Findings
+ * become seeds when they are fixed. FUZZ_SECONDS is the CPU time after which the program ends. */
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "targets.h"
 
-/* One input that takes longer is a finding. libFuzzer's own limit is of wall clock time, which a busy machine
- * uses up by itself. */
+/* A slow input is a finding. libFuzzer's own limit is wall clock time, which a busy machine consumes by
+ * itself. */
 #define MAX_INPUT_SECONDS 1.0
 
 static const struct fuzz_target *target;
@@ -24,7 +24,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Also when -max_total_time is over before. */
+/* Also if -max_total_time ends earlier. */
 static void finish(void)
 {
     if (limit > 0)
@@ -33,7 +33,7 @@ static void finish(void)
     fuzz_clean_up();
 }
 
-/* The type is libFuzzer's. NOLINTNEXTLINE(readability-non-const-parameter) */
+/* libFuzzer defines the type. NOLINTNEXTLINE(readability-non-const-parameter) */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *slash = strrchr((*argv)[0], '/'), *name = slash != NULL ? slash + 1 : (*argv)[0];
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_require(now - begun <= MAX_INPUT_SECONDS);
     if (limit > 0 && now >= limit) {
         finish();
-        _exit(0); /* exit(3) within a run is a crash to libFuzzer */
+        _exit(0); /* libFuzzer treats exit(3) within a run as a crash */
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Texts in JSON beside config.json: the annotation of Landlock, warm.json, runtime.json. */
+/* JSON documents other than config.json: the annotation of Landlock, warm.json, runtime.json. */
 #include <string.h>
 
 #include "base/json_out.h"
@@ -63,7 +63,7 @@ void fuzz_warm_config(const uint8_t *data, size_t size)
     arena_free(&arena);
 }
 
-/* What runtime.json allows is an annotation that has to be allowed. */
+/* An annotation that runtime.json allows is one that needs permission. */
 void fuzz_policy(const uint8_t *data, size_t size)
 {
     struct arena arena = {0};

@@ -20,7 +20,7 @@ static int scratch_directory(void)
     return dir >= 0 ? dir : (dir = fuzz_directory());
 }
 
-/* Write the record, and return what was written. */
+/* Write the record, and return the written bytes. */
 static const char *written(struct arena *a, const struct record *record)
 {
     struct error error = {0};
@@ -30,7 +30,7 @@ static const char *written(struct arena *a, const struct record *record)
     return text;
 }
 
-/* What can be read is written and read again without a change. */
+/* A valid record is written and read again without a change. */
 void fuzz_record(const uint8_t *data, size_t size)
 {
     struct arena arena = {0};
@@ -72,7 +72,7 @@ void fuzz_proc(const uint8_t *data, size_t size)
     free(text);
 }
 
-/* A message as a process of the container may send it. */
+/* A message that a process of the container may send. */
 void fuzz_sync(const uint8_t *data, size_t size)
 {
     struct error error = {0};

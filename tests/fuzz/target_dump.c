@@ -1,4 +1,4 @@
-/* Texts and tables of /proc/PID for a process that is saved. x86-64, as warm/dump/dump.h. */
+/* Text and tables of /proc/PID for a saved process. x86-64, as warm/dump/dump.h. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ static uint64_t page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What every table of areas is: in order, of whole pages, each of a file that is in the table. */
+/* The properties of every table of VMAs: ordered, whole pages, and each file is in the table. */
 static void check_areas(const struct dump_areas *areas)
 {
     uint64_t last = 0;
@@ -66,7 +66,7 @@ void fuzz_smaps(const uint8_t *data, size_t size)
     arena_free(&arena);
 }
 
-/* The first pages that areas are taken from, and as many as the tables have. */
+/* The first page numbers from which VMAs are made, and as many as the tables have. */
 #define FIRST_PAGE     16
 #define MAX_PAGES      2048
 #define MAX_AREAS      16
@@ -76,7 +76,7 @@ void fuzz_smaps(const uint8_t *data, size_t size)
 #define GUARD          (1ULL << 58)
 #define EXCLUSIVE      (1ULL << 56)
 
-/* Areas: gap, pages, protection and kind; a file of two. */
+/* VMAs: gap, pages, protection and kind; one file of two. */
 static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_areas *out)
 {
     static const uint32_t kinds[] = {0,
@@ -116,8 +116,7 @@ static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_ar
     }
 }
 
-/* Each entry of the table: so many pages, and what they are. Pages with content hold it in their first byte.
- */
+/* Each entry of the table: a number of pages, and their kind. The first byte of a page is its content. */
 static void take_pages(struct fuzz_input *input, const struct dump_areas *areas, uint64_t *entries,
                        int memory)
 {
@@ -138,7 +137,7 @@ static void take_pages(struct fuzz_input *input, const struct dump_areas *areas,
         }
 }
 
-/* What was found is the memory of an image that can be opened. Registers need code and data somewhere. */
+/* The result is the memory of a snapshot that can be opened. Registers must point into code and data. */
 static void check_image(const struct dump_areas *found, const struct image_parts *written, struct arena *a)
 {
     static int file = -1;
@@ -189,7 +188,7 @@ static void check_image(const struct dump_areas *found, const struct image_parts
     image_close(&image);
 }
 
-/* What is found by a table of pages, and made of it, is in order and belongs to an area. */
+/* The page table's entries, and the extents made of them, are ordered and belong to a VMA. */
 void fuzz_pagemap(const uint8_t *data, size_t size)
 {
     static int dir = -1, pagemap = -1, memory = -1;
@@ -227,7 +226,7 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
     arena_free(&arena);
 }
 
-/* The same text to each of the parsers. */
+/* The same text for each of the parsers. */
 void fuzz_proc_dump(const uint8_t *data, size_t size)
 {
     struct dump_descriptor descriptor;

@@ -1,6 +1,5 @@
-/* What a template says that it has read, the manifest that is made of it, and a program that says it is
- * Python.
- */
+/* A builder's report of the files that it has read, the manifest made of it, and a program that claims to
+ * be Python. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,7 +21,7 @@
 
 static char *const environment[] = {(char[]){"FOO=1"}, (char[]){"HOME=/root"}, (char[]){"HOSTNAME=h"}, NULL};
 
-/* A file of the container's own: one of the host may change meanwhile, /dev/null too. */
+/* A file of this target only: one of the host may change in the meantime, even /dev/null. */
 static const char *mounted_file(void)
 {
     static char file[PATH_MAX];
@@ -57,7 +56,7 @@ static const struct look *container_look(void)
     return &look;
 }
 
-/* Build the manifest of a report. What is built can be opened, and is true as long as nothing changes. */
+/* Build the manifest of a report. It can be opened, and is valid as long as nothing changes. */
 static int build(struct arena *a, const char *report, size_t size, void **data, size_t *data_size)
 {
     static const char key_text[] = "kernel=6\0program=/bin/python3";
@@ -94,7 +93,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     for (size_t i = 0; i < facts.module_count; i++)
         (void)strlen(manifest_module(manifest, i));
     ret = manifest_verify(manifest, container_look(), &turns, &error);
-    /* A file that lies in a mount is none that a look from outside can compare. */
+    /* The runtime cannot compare a file in a mount from outside. */
     fuzz_require(!built || ret != -ESTALE);
     ret = manifest_check_environment(manifest, environment, &error);
     fuzz_require(!built || ret == 0);
@@ -103,7 +102,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     (void)manifest_check_shadow(manifest, container_look(), "/lib", &error);
 }
 
-/* The report in pieces: of each the size and its bytes. */
+/* The report in pieces: the size and the bytes of each. */
 void fuzz_report(const uint8_t *bytes, size_t size)
 {
     struct fuzz_input input = {bytes, size};
@@ -127,7 +126,7 @@ void fuzz_report(const uint8_t *bytes, size_t size)
     }
     if (state == BUILDER_REPORT_FAILED)
         fuzz_require(str_printable(&arena, builder_report_reason(&report))[0] != '\0');
-    /* As what it is made of: exactly the bytes that were received. */
+    /* In the order of the parts: exactly the received bytes. */
     char *exact = (char *)malloc(report.size + 1);
     memcpy(exact, report.data, report.size);
     char *shrunk = realloc(exact, report.size > 0 ? report.size : 1);
@@ -138,8 +137,8 @@ void fuzz_report(const uint8_t *bytes, size_t size)
     arena_free(&arena);
 }
 
-/* "R" and a manifest, whose magic number and size are put right; or "P" and what is changed in one that the
- * runtime has made: a place, a width in bytes, a value. */
+/* "R" and a manifest, whose magic number and size are corrected; or "P" and changes of a valid one: an
+ * offset, a width in bytes, a value. */
 void fuzz_manifest(const uint8_t *bytes, size_t size)
 {
     static const char report[] = "v3.11\0f/lib/a.py\0f/lib/b.py\0f/lib/none\0d/lib\0p/etc/passwd\0a/x/y\0"

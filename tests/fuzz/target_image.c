@@ -1,4 +1,4 @@
-/* The file of a snapshot, as a file on the disk may lie, with a checksum that is right. */
+/* The file of a snapshot with any content that a disk may have, and a correct checksum. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@
 
 static const char session_meta[] = "pysbx: a session, version 1";
 
-/* A snapshot that is all right, written to a new file. */
+/* Write a valid snapshot to a new file. */
 static int make_base(const void *meta, size_t meta_size)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -76,7 +76,7 @@ static int make_base(const void *meta, size_t meta_size)
     return fd;
 }
 
-/* Of a session, or with another content in the place of a manifest. */
+/* Of a session, or with another content instead of a manifest. */
 static const char *base(bool session, size_t *size)
 {
     static char *contents[2];
@@ -93,8 +93,8 @@ static const char *base(bool session, size_t *size)
     return contents[session];
 }
 
-/* "R" and a file; or "P" and what is changed in one that is all right: a place, a width in bytes, a value.
- * Then its checksum is put right. */
+/* "R" and a file; or "P" and changes of a valid one: an offset, a width in bytes, a value. Then the
+ * checksum is corrected. */
 static char *take_file(const uint8_t *bytes, size_t bytes_size, bool session, size_t *size)
 {
     struct fuzz_input input = {bytes, bytes_size};
@@ -125,7 +125,7 @@ static char *take_file(const uint8_t *bytes, size_t bytes_size, bool session, si
     return data;
 }
 
-/* The descriptor of a file with these bytes that belongs to the caller alone. */
+/* Return the descriptor of a file with these bytes that belongs only to the caller. */
 static int put_file(const char *data, size_t size)
 {
     static int fd = -1;
@@ -136,7 +136,7 @@ static int put_file(const char *data, size_t size)
     return fd;
 }
 
-/* Whatever an image names, its readers find in it. */
+/* Everything that a snapshot names is readable in it. */
 static void use(const struct image *image)
 {
     for (size_t i = 0; i < image->run_count; i++) {
@@ -152,7 +152,7 @@ static void use(const struct image *image)
     (void)image_host_difference(&image->header->host, &image->header->host);
 }
 
-/* All of a restore but the jump. */
+/* A complete restore except the jump. */
 static void plan(const struct image *image, int file)
 {
     static int root = -1;

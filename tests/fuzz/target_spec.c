@@ -1,4 +1,4 @@
-/* config.json and the objects of it that commands take by themselves. */
+/* config.json, and its objects that commands read separately. */
 #include "spec/spec.h"
 #include "targets.h"
 
@@ -14,7 +14,7 @@ static void check_text(struct json_text kept, const char *text, size_t size)
     fuzz_require(kept.data == NULL || (within && kept.data[0] == '{' && kept.data[kept.size - 1] == '}'));
 }
 
-/* config.json, and the seccomp profile from the text that was kept of it. */
+/* config.json, and the seccomp profile from the text kept from it. */
 void fuzz_spec(const uint8_t *data, size_t size)
 {
     struct arena arena = {0};

@@ -1,5 +1,5 @@
-/* The relay between two terminals. A thread plays the container: it writes what it likes, sets the modes it
- * likes, and may close the terminal while it lives on. */
+/* The relay between two terminals. A thread plays the container: it writes any bytes, sets any modes, and
+ * may close the terminal before it ends. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct container {
     struct fuzz_input script;
     int slave, stop, input;
     size_t typed;
-    char *said; /* what it has written while the terminal changed nothing of it */
+    char *said; /* written while the terminal did not change its output */
     size_t said_size;
     bool plain, closed;
 };
@@ -72,7 +72,7 @@ static void *play(void *arg)
         }
     }
     fd_close(&c->slave);
-    /* Whether it reads or not, and whether it has a terminal or not: what is typed does not pile up. */
+    /* With or without a reader, and with or without a terminal: typed input does not pile up. */
     for (int tries = 0; c->closed && lseek(c->input, 0, SEEK_CUR) < (off_t)c->typed; tries++) {
         fuzz_require(tries < MAX_TRIES);
         usleep(1000);
@@ -81,7 +81,8 @@ static void *play(void *arg)
     return NULL;
 }
 
-/* Two bytes: the size of the input; one: how often it is typed; the input; then the container's script. */
+/* Two bytes: the size of the input. One byte: the number of times it is typed. Then the input, then the
+ * container's script. */
 void fuzz_terminal(const uint8_t *data, size_t size)
 {
     struct error error = {0};

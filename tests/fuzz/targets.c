@@ -1,4 +1,4 @@
-/* The table of targets, and what several of them need. */
+/* The table of targets, and functions that several of them need. */
 #include "targets.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"passwd", fuzz_passwd},       {"proc", fuzz_proc},
     {"sync", fuzz_sync},           {"report", fuzz_report},
     {"manifest", fuzz_manifest},   {"interpreter", fuzz_interpreter},
-#ifdef __x86_64__ /* as runtime/warm/dump*.c */
+#ifdef __x86_64__ /* like runtime/warm/dump*.c */
     {"image", fuzz_image},         {"session", fuzz_session},
     {"smaps", fuzz_smaps},         {"pagemap", fuzz_pagemap},
     {"proc-dump", fuzz_proc_dump},

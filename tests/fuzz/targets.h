@@ -1,5 +1,5 @@
-/* What is fuzzed: each function takes any bytes, and aborts when the parser breaks its promises. To libFuzzer
- * they go by fuzz.c, over the seeds by test_seeds.c. */
+/* Fuzz targets: each function accepts any bytes, and aborts if the parser breaks its promises. fuzz.c runs
+ * them with libFuzzer, test_seeds.c with the seeds. */
 #ifndef PYSBX_TESTS_FUZZ_TARGETS_H
 #define PYSBX_TESTS_FUZZ_TARGETS_H
 
@@ -19,7 +19,7 @@ struct fuzz_target {
     fuzz_function *run;
 };
 
-/* All of them; the last has no name. */
+/* All targets. The last one has no name. */
 extern const struct fuzz_target fuzz_targets[];
 
 fuzz_function fuzz_spec, fuzz_process, fuzz_resources, fuzz_seccomp; /* target_spec.c */
@@ -39,21 +39,22 @@ fuzz_function fuzz_terminal;                                         /* target_t
         }                                                                                                    \
     })
 
-/* Every failure has a text, every success none. */
+/* Assert that every failure has a message, and no success has one. */
 static inline void fuzz_check_error(int ret, const struct error *error)
 {
     fuzz_require((ret < 0) == (error->text[0] != '\0'));
 }
 
-/* The bytes as a string, in memory that ends with its NUL: a sanitizer sees the first byte read beyond it. To
- * be freed. */
+/* Return the bytes as a string, in memory that ends with its NUL, so that a sanitizer detects the first
+ * byte read beyond it. The caller frees it. */
 char *fuzz_text(const uint8_t *data, size_t size);
 
-/* A new directory, in memory where there is /dev/shm, as a descriptor; all of them go with fuzz_clean_up. */
+/* Return a descriptor of a new directory, in memory if there is /dev/shm. fuzz_clean_up removes all of
+ * them. */
 int fuzz_directory(void);
 void fuzz_clean_up(void);
 
-/* Takes numbers from the bytes; behind their end there are zeros. */
+/* Read numbers from the bytes. After the end there are zeros. */
 struct fuzz_input {
     const uint8_t *data;
     size_t size;

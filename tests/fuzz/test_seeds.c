@@ -1,4 +1,4 @@
-/* Every seed through its fuzz target, so that what a fuzzer once found is proven without one. */
+/* Run every seed through its fuzz target, so that findings are tested without a fuzzer. */
 #include <dirent.h>
 #include <fcntl.h>
 
@@ -18,7 +18,7 @@ static void run_seed(const char *path, fuzz_function *run)
     size_t size;
     bool read = io_read_file_at(&arena, AT_FDCWD, path, 1 << 20, &data, &size) == 0;
     if (read) {
-        /* A copy of the exact size: a sanitizer sees the first byte read beyond it. */
+        /* A copy of the exact size, so that a sanitizer detects the first byte read beyond it. */
         uint8_t *exact = malloc(size + (size == 0));
         if (exact == NULL)
             bail_out("out of memory");
