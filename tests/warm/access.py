@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Run the rows of accesses.py: does what an import saw in one container reach another one?
+"""Run the rows of accesses.py: does data that an import saw in one container reach another one?
 
 usage: access.py BUNDLE GROUP [WORD]
 
-A row is a module that looks at something. Container A makes a snapshot of it and uses it twice. Container B, in which
-that is another thing, has to say in mode auto what it says cold, and never what A has seen. Prints a line for each row,
-and fails with all rows that do not hold. With WORD only rows whose names have it. RUNTIME is the runtime.
+A row is a module that reads a state. Container A builds a snapshot of it and uses it twice. In container B the state
+differs. In mode auto B must print the same as cold, and never A's value. The program prints a line for each row, and
+fails with all rows that do not hold. With WORD it runs only rows with this word in their names. RUNTIME is the runtime.
 """
 
 import concurrent.futures
@@ -44,7 +44,7 @@ class Volume:
     """The volume /secret of one container."""
 
     def __init__(self, path: Path, number: int, libraries: list[Path]) -> None:
-        """Make it; `libraries` are two of the image."""
+        """Make it. `libraries` are two of the image."""
         self.path, self.number, self.mark = path, number, MARKS[number]
         path.mkdir()
         self.make_plain()
@@ -55,7 +55,7 @@ class Volume:
         self.has_certificate = self.make_certificate()
 
     def make_plain(self) -> None:
-        """Make files that differ by content, size, mode, time, kind, and whether they are there."""
+        """Make files that differ in content, size, mode, time, type, and existence."""
         path, number, mark = self.path, self.number, self.mark
         self.write("s", f"{mark}\n")
         self.write("long", mark * (number + 1))
@@ -88,7 +88,7 @@ class Volume:
         with contextlib.closing(dbm.dumb.open(str(path / "dumb"), "n")) as table:
             table[b"k"] = mark.encode()
         with contextlib.closing(dbm.dumb.open(str(path / "shelf"), "n")) as table:
-            table[b"k"] = pickle.dumps(mark)  # as shelve does
+            table[b"k"] = pickle.dumps(mark)  # like shelve
         (path / "zones").mkdir()
         # tzfile(5): one type of local time.
         zone = b"TZif" + bytes(16) + struct.pack(">6I", 0, 0, 0, 0, 1, 6) + struct.pack(">ibB", 3600, 0, 0)
@@ -108,7 +108,7 @@ class Volume:
             (package.parent / "maybe.py").write_text("")
 
     def make_attributes(self) -> bool:
-        """Give a file extended attributes, where the file system has them."""
+        """Give a file extended attributes, if the file system supports them."""
         try:
             os.setxattr(self.path / "s", "user.mark", self.mark.encode())
             os.setxattr(self.path / "s", f"user.{self.mark}", b"")
@@ -117,7 +117,7 @@ class Volume:
         return True
 
     def make_certificate(self) -> bool:
-        """Take a certificate of this machine, if it has enough of them."""
+        """Use a certificate of this machine, if it has enough of them."""
         found = sorted(Path("/etc/ssl/certs").glob("*.pem"))
         if len(found) < len(MARKS):
             return False
@@ -157,7 +157,7 @@ def serve(listener: socket.socket, mark: str) -> None:
 
 
 def serve_unix(directory: Path, mark: str) -> None:
-    """Make the socket of a volume; the way to it is too long for an address."""
+    """Make the socket of a volume. Its path is longer than sun_path."""
     listener = socket.socket(socket.AF_UNIX)
     descriptor = os.open(directory, os.O_PATH)
     listener.bind(f"/proc/self/fd/{descriptor}/socket")
@@ -167,7 +167,7 @@ def serve_unix(directory: Path, mark: str) -> None:
 
 
 class Container:
-    """The configuration of a container, its standard input, and what its runtime is run by."""
+    """The configuration of a container, its standard input, and its runtime's command line."""
 
     def __init__(self, base: Json) -> None:
         """Copy the configuration of the bundle."""
@@ -179,7 +179,7 @@ class Container:
         self.options: list[str] = []
 
     def mount(self, destination: str, source: Path | str, *options: str) -> None:
-        """Add a volume that cannot be written to."""
+        """Add a read-only volume."""
         self.config["mounts"].append(
             {"destination": destination, "type": "bind", "source": str(source), "options": ["bind", "ro", *options]}
         )
@@ -195,7 +195,7 @@ class Container:
         self.process["rlimits"] = [*others, {"type": name, "soft": number, "hard": number}]
 
     def namespace(self, kind: str, new: bool) -> None:
-        """Give it a namespace of its own, or the runtime's."""
+        """Give it a new namespace, or the runtime's."""
         others = [n for n in self.linux["namespaces"] if n["type"] != kind]
         self.linux["namespaces"] = others + ([{"type": kind}] if new else [])
 
@@ -208,11 +208,11 @@ class Container:
         self.input = text
 
 
-# What is another thing in container 1 than in container 0.
+# Differences between container 0 and container 1.
 
 
 def change_mount(c: Container, n: int, volume: Path) -> None:
-    """Mounts of other names, from other directories."""
+    """Add mounts of other names, from other directories."""
     c.mount("/other", volume.parent / MARKS[n])
     c.temporary(f"/mnt/{MARKS[n]}")
 
@@ -225,26 +225,26 @@ def change_key(c: Container, n: int, _: Path) -> None:
 
 
 def change_network(c: Container, n: int, _: Path) -> None:
-    """Loopback of its own, where nothing listens, or this machine's."""
+    """Set a new loopback without a listener, or this machine's."""
     c.config["mounts"] = [m for m in c.config["mounts"] if m["destination"] != "/sys"]
     c.namespace("network", not n)
 
 
 def change_user_namespace(c: Container, n: int, _: Path) -> None:
-    """Ids that are mapped otherwise."""
+    """Map ids differently."""
     c.namespace("user", True)
     maps = [{"containerID": 0, "hostID": 100000 * (n + 1), "size": 1000}]
     c.linux["uidMappings"] = c.linux["gidMappings"] = maps
 
 
 def change_stdin(c: Container, n: int, _: Path) -> None:
-    """A file, or /dev/null."""
+    """Set a file, or /dev/null."""
     if n:
         c.read(b"")
 
 
 def change_cgroup(c: Container, n: int, _: Path) -> None:
-    """Another cgroup, which can be seen."""
+    """Set another cgroup, which is visible."""
     c.namespace("cgroup", False)
     c.linux["cgroupsPath"] = f"/{MARKS[n]}-{threading.get_ident()}"
 
@@ -289,12 +289,12 @@ CHANGES: dict[str, Change] = {
     "network": change_network,
 }
 ROOT_ALONE = {"sysctl", "cgroup", "cgroup-file", "groups", "user", "pids", "device", "maps"}
-# What is another thing is the volume itself.
+# The difference is the volume itself.
 OF_VOLUMES = {"volume", "xattr", "xattr-name", "certificate"}
 
 
 class Swap:
-    """A directory whose file is changed, between two containers, in such a way that no status tells."""
+    """A directory with a file that changes between two containers, in a way that no status shows."""
 
     def __init__(self, directory: Path, way: str, what: str) -> None:
         """Make it as the first container sees it."""
@@ -309,7 +309,7 @@ class Swap:
         if way == "mapping":
             with (self.path / self.name).open("r+b") as file:
                 self.mapping = mmap.mmap(file.fileno(), 0)
-            self.mapping[:] = self.texts[0].encode()  # from now on the kernel notes no time when it is written to
+            self.mapping[:] = self.texts[0].encode()  # from now on the kernel records no time for writes
 
     def make(self, directory: Path, number: int) -> None:
         """Make a directory with the file."""
@@ -323,13 +323,13 @@ class Swap:
             self.write(directory / name, number)
 
     def write(self, file: Path, number: int) -> None:
-        """Write a text; all of them have one size, and one time."""
+        """Write a text. All texts have the same size, and the same time."""
         with file.open("r+" if file.exists() else "w") as out:
             out.write(self.texts[number])
         os.utime(file, (10**9, 10**9))
 
     def change(self) -> None:
-        """Make it as the second container is to see it."""
+        """Make it as the second container must see it."""
         file = self.path / self.name
         if self.mapping is not None:
             self.mapping[:] = self.texts[1].encode()
@@ -348,7 +348,7 @@ class Swap:
 
 
 class Runs:
-    """What the rows have in common: the bundle and the volumes."""
+    """The parts that rows have in common: the bundle and the volumes."""
 
     def __init__(self, bundle: Path, scratch: Path) -> None:
         """Make volumes and files for all rows."""
@@ -396,7 +396,7 @@ class Runs:
         return container
 
     def run(self, container: Container, place: Path, mode: str) -> tuple[str, str]:
-        """Run a container; what it says, and whether it was warm."""
+        """Run a container. Return its output, and whether it was warm."""
         container.config["annotations"]["run.pysbx.warm"] = mode
         bundle = place / "bundle"
         bundle.mkdir(exist_ok=True)
@@ -416,7 +416,7 @@ class Runs:
         return says, start
 
     def judge(self, row: Row, number: int) -> tuple[str, list[str]]:
-        """Run a row; a note, and what does not hold."""
+        """Run a row. Return a note, and the failures."""
         reason = self.missing(row)
         if reason:
             return f"{row.name}: not run: {reason}", []

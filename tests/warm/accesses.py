@@ -1,7 +1,7 @@
 """The ways in which an import can look at its surroundings: the rows of warm-access.bats.
 
 A row has a name, the state that differs between two containers (CHANGES in access.py), and the text of a module. The
-module leaves what it has seen in `got`. It is None if this machine does not offer the way. `C` is a prelude for system
+module leaves the state that it has seen in `got`. It is None if this machine does not offer the way. `C` is a prelude for system
 calls and for functions of the C library.
 
 Both containers have the volume /secret. Its content differs only in rows about the volume itself, so that a row is
@@ -317,7 +317,7 @@ libc.getpwuid.restype = ctypes.POINTER(ctypes.c_char_p); entry = libc.getpwuid(4
     c("a file that the engine mounts, by open(2)", "resolv", "got = content(call(2, b'/etc/resolv.conf', 0))"),
 ]
 
-# The same paths in both containers; between them, another process changes what is there. The first word is the way.
+# The same paths in both containers. Between them, another process changes the files. The first word is the method.
 CHANGED = [
     *(
         Row(f"{way}, {place}: {what}", f"live {way} {place} {what}", text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The agent without an image: what cannot be preloaded is refused by a template with a reason; what a restored
-# interpreter cannot do ends in a cold start. That programs run as they do cold is compared by `compare`.
+# The agent without a snapshot file. A builder refuses modules that cannot be preloaded, with a reason. A restored
+# interpreter starts cold if it cannot do something. `compare` tests that programs run as they do cold.
 
 setup() {
     wake=$(dirname "${RUNTIME:?}")/tests/warm/wake
@@ -8,7 +8,7 @@ setup() {
     export PYTHONPATH=$PWD
 }
 
-# The template refuses a module of this text: refuses TEXT REASON
+# Asserts that the builder refuses a module of this text: refuses TEXT REASON
 refuses() {
     printf '%s\n' "$1" >subject.py
     run "$wake" --import=subject python3 -c 'print("started")'
@@ -17,8 +17,8 @@ refuses() {
     [[ $output == *"wake: $2"* && $output != *started* ]]
 }
 
-# What a preloaded module sees of threading's hook when it is called itself, in the process that wakes up and in the
-# child of a fork of the program's; and whether the hook has made its lock anew before: hooks [STATEMENT]
+# Prints a preloaded module's view of threading's hook at the call itself, in the restored process and in the child of a
+# fork of the program. Also prints whether the hook has created its lock before: hooks [STATEMENT]
 hooks() {
     cat >subject.py <<PYTHON
 import os, threading
@@ -36,15 +36,15 @@ os.wait()'
     ((status == 0))
 }
 
-# A module with a global generator of numpy whose state in memory begins with the words, and has its position at OFFSET:
-# generator OFFSET
+# Makes a module with a global generator of numpy. Its state in memory begins with the words, and has its position at
+# OFFSET: generator OFFSET
 generator() {
     cat >subject.py <<PYTHON
 import ctypes, os, sys, types
 class State(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
 state = State()
-state.words[0] = 1 + int.from_bytes(os.urandom(3), "big") # nobody has given it a seed
+state.words[0] = 1 + int.from_bytes(os.urandom(3), "big") # it has no seed
 first = ctypes.c_void_p(ctypes.addressof(state))
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -70,32 +70,32 @@ mtrand._rand = RandomState()
 PYTHON
 }
 
-@test "template: a module that does not exist is refused by name" {
+@test "builder: a module that does not exist is refused by name" {
     run "$wake" --import=json --import=no_such.module python3 -c 1
     ((status == 125))
     [[ $output == "wake: import no_such.module: ModuleNotFoundError: No module named 'no_such'" ]]
 }
 
-@test "template: a module that raises is refused with its exception" {
+@test "builder: a module that raises is refused with its exception" {
     refuses '1 / 0' 'import subject: ZeroDivisionError: division by zero'
 }
 
-@test "template: a module that exits is refused" {
+@test "builder: a module that exits is refused" {
     refuses 'raise SystemExit(0)' 'import subject: SystemExit: 0'
 }
 
-@test "template: a module that ends the process is refused" {
+@test "builder: a module that ends the process is refused" {
     refuses 'import os; os.kill(os.getpid(), 11)' 'the template ended'
     refuses 'import os; os._exit(0)' 'the template ended'
 }
 
-@test "template: a module that writes to standard output or error is refused, for nobody would read it" {
+@test "builder: a module that writes to standard output or error is refused, because the output would be lost" {
     refuses 'print("hello")' "the imports write to standard output or error: 'hello"
     refuses 'import warnings; warnings.warn("beware")' 'the imports write to standard output or error'
     refuses 'import os; os.system("echo by a child")' 'the imports write to standard output or error'
 }
 
-@test "template: a module that starts a thread or a process is refused" {
+@test "builder: a module that starts a thread or a process is refused" {
     refuses 'import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()' \
         "the imports start a thread ('Thread-1 (sleep)' of time.sleep), which would be missing"
     refuses 'import _thread, time; _thread.start_new_thread(time.sleep, (9,))' \
@@ -103,8 +103,8 @@ PYTHON
     refuses 'import subprocess; child = subprocess.Popen(["sleep", "9"])' 'the imports start a process'
 }
 
-# Threads as libraries start them: start(function, argument, name) and wait_for(semaphore, name)
-# return what pthread_join(3) takes.
+# Threads that libraries start: start(function, argument, name) and wait_for(semaphore, name) return the argument of
+# pthread_join(3).
 native_threads='import ctypes, threading
 libc = ctypes.CDLL(None)
 def start(function, argument, name=b""):
@@ -119,18 +119,18 @@ def semaphore():
 def wait_for(memory, name=b""): return start(libc.sem_wait, ctypes.addressof(memory), name)
 '
 
-@test "template: a thread of a library that does not come to rest is refused" {
+@test "builder: a thread of a library that never waits is refused" {
     refuses "$native_threads"'memory = ctypes.create_string_buffer(b"1" + bytes(63))
 libc.pthread_spin_init(memory, 0); libc.pthread_spin_lock(memory)
 start(libc.pthread_spin_lock, ctypes.addressof(memory), b"spinner")' \
         "the imports start a thread, 'spinner' of an unknown library, which does not come to rest"
 }
 
-@test "template: a thread of a library with a property of its own is refused" {
+@test "builder: a thread of a library with a special property is refused" {
     refuses "$native_threads"'thread = start(ctypes.CDLL("libsqlite3.so.0").sqlite3_sleep, 9000, b"idle")
 libc.pthread_setschedparam(thread, 5, ctypes.byref(ctypes.c_int(0)))' \
         "the imports start a thread, 'idle' of '/lib/x86_64-linux-gnu/libsqlite3.so.0', which has a priority of its own"
-    # sigaltstack(argument), and pause() for ever.
+    # sigaltstack(argument), then pause() forever.
     refuses "$native_threads"'import mmap
 code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 code.write(bytes.fromhex("31f6b8830000000f05b8220000000f05ebf7"))
@@ -146,7 +146,7 @@ start(function, 1)
 while not kept: pass' "the imports start a thread of Python, which would be missing"
 }
 
-@test "restored: threads of libraries that wait come along, with their names, and end when they may" {
+@test "restored: waiting threads of libraries are restored with their names, and end when they may" {
     echo "$native_threads"'memory = [semaphore() for _ in range(3)]
 threads = [wait_for(one, b"waiter-%d" % number) for number, one in enumerate(memory)]' >subject.py
     run "$wake" --import=subject python3 -c 'import ctypes, os, subject
@@ -159,7 +159,7 @@ for memory, thread in zip(subject.memory, subject.threads):
     [[ $output == "['python3', 'waiter-0', 'waiter-1', 'waiter-2']"$'\n'"0 3"$'\n'"0 2"$'\n'"0 1" ]]
 }
 
-@test "template: a module that makes an SSL context for servers, or a connection, is refused" {
+@test "builder: a module that creates an SSL context for servers, or a connection, is refused" {
     refuses 'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)' 'the imports make an SSL context'
     refuses 'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS)' 'the imports make an SSL context'
     refuses 'import ssl
@@ -171,7 +171,7 @@ connection = context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=
         'the imports make an SSL context'
 }
 
-@test "template: reports files, directories, absent files, modules and variables" {
+@test "builder: reports files, directories, absent files, modules and variables" {
     mkdir there other
     echo data >there/data
     local here
@@ -200,7 +200,7 @@ PYTHON
     ((status == 1))
 }
 
-@test "template: reports that imports looked at all variables" {
+@test "builder: reports that imports read all variables" {
     echo 'import os; dict(os.environ)' >subject.py
     WAKE_REPORT=1 run "$wake" --import=subject python3 -c 1
     grep -qx E <<<"$output"
@@ -212,12 +212,12 @@ PYTHON
     [[ $output == 'wake: the agent gave up, and executed the interpreter' ]]
 }
 
-@test "restored: threading's hook for the child of a fork was called in the template, and is called in the program's" {
+@test "restored: threading's hook for the child of a fork was called in the builder, and is called in the program's" {
     hooks
     [[ $output == $'True\n[\'nothing\', \'_after_fork\']' ]]
 }
 
-@test "restored: what somebody has put in its place is not taken for it" {
+@test "restored: a replacement of the hook is not mistaken for it" {
     hooks 'def other(): raise SystemError("called")
 threading._after_fork = other'
     [[ $output == $'True\n[\'other\', \'other\']' ]]
@@ -226,7 +226,7 @@ threading._after_fork.__module__ = "threading"'
     [[ $output == $'True\n[\'<lambda>\', \'<lambda>\']' ]]
 }
 
-@test "restored: … and a hook that fails is called again, to say so" {
+@test "restored: a hook that fails is called again, so that it reports the error" {
     echo 'import threading; threading._limbo = None; threading._dangling = None' >subject.py
     run "$wake" --import=subject python3 -c 'print("ran")'
     echo "$output"
@@ -234,16 +234,16 @@ threading._after_fork.__module__ = "threading"'
     [[ $output == *"Exception ignored"*_after_fork*ran ]]
 }
 
-@test "restored: numpy's global generator gets its words from the kernel, where they lie in memory" {
+@test "restored: numpy's global generator gets its words from the kernel, if its place in memory is known" {
     generator position
     run "$wake" --import=subject python3 -c 'import subject
 print(subject.mtrand._rand.called.count("set_state"), sum(map(bool, subject.state.words)) > 600, subject.state.position)'
     echo "$output"
     ((status == 0))
-    [[ $output == "1 True 624" ]] # set_state() in the template
+    [[ $output == "1 True 624" ]] # set_state() in the builder
 }
 
-@test "restored: … and by its own functions where memory does not say what numpy says" {
+@test "restored: … and through its own functions if memory differs from numpy's values" {
     generator other
     run "$wake" --import=subject python3 -c 'import subject
 print(subject.mtrand._rand.called.count("set_state"), sum(map(bool, subject.state.words)), subject.state.position)'

@@ -1,4 +1,4 @@
-"""Run python3 in containers of one configuration, cold or warm, and keep what it said."""
+"""Run python3 in containers of one configuration, cold or warm, and keep its output."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 Json = dict[str, Any]
 Mode = Literal["cold", "warm"]
-# Warm is asked for so that a start which falls back to cold cannot pass for one.
+# Warm starts are required, so that a fallback to cold cannot pass for one.
 ANNOTATION: Mapping[Mode, str] = {"cold": "off", "warm": "require"}
 KILLED = 124
 """The exit code of a program that did not end in time, as timeout(1) has it."""
@@ -21,7 +21,7 @@ KILLED = 124
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended."""
+    """The result of a program."""
 
     code: int
     stdout: bytes
@@ -29,13 +29,13 @@ class Done:
 
 
 class Box:
-    """A place for one container at a time; may be used by one thread."""
+    """Run one container at a time. One thread may use it."""
 
     numbers = iter(range(1_000_000))
     lock = threading.Lock()
 
     def __init__(self, bundle: Path, scratch: Path) -> None:
-        """Take the configuration of a bundle; scratch is a folder for the copies of it."""
+        """Read the configuration of a bundle. scratch is a directory for its copies."""
         self.runtime = os.environ["RUNTIME"]
         self.config: Json = json.loads((bundle / "config.json").read_text())
         self.config["root"]["path"] = str((bundle / self.config["root"]["path"]).resolve())
@@ -66,8 +66,8 @@ class Box:
     ) -> Done:
         """Run `python3 ARGUMENTS` to its end.
 
-        environment: variables beside those of the configuration; preload: names of modules, with commas;
-        timeout: seconds until it is killed, which is the code KILLED.
+        environment: variables in addition to those of the configuration; preload: names of modules, separated by
+        commas; timeout: seconds until it is killed, which is the code KILLED.
         """
         config = copy.deepcopy(self.config)
         config["process"]["args"] = ["python3", *arguments]
@@ -77,7 +77,7 @@ class Box:
             config["annotations"]["run.pysbx.preload"] = preload
         (self.folder / "config.json").write_text(json.dumps(config))
         command = [self.runtime, "run", "--bundle", str(self.folder), self.name]
-        # Files, not pipes: a grandchild that lives on would keep a pipe open.
+        # Files instead of pipes, because a surviving grandchild would keep a pipe open.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=err)
             try:

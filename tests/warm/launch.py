@@ -4,7 +4,7 @@
 usage: launch.py cold|warm BUNDLE [--import=MODULE]... python3 [ARGUMENT]...
 
 Streams, environment and working directory, at the same path, are the caller's; the rest is BUNDLE's. RUNTIME is the
-runtime. Ends as the program did, by a signal too.
+runtime. Ends like the program, also by a signal.
 """
 
 import json
@@ -20,9 +20,9 @@ from box import ANNOTATION, Box
 
 
 def configure(box: Box, mode: str, modules: list[str], arguments: list[str]) -> None:
-    """Make the caller's surroundings those of the container."""
+    """Give the container the caller's surroundings."""
     cwd = Path.cwd()
-    box.temporary("/" + cwd.parts[1])  # the image need not have such a directory, and none is made in it
+    box.temporary("/" + cwd.parts[1])  # the image may lack such a directory, and none is created in it
     box.mount(cwd, str(cwd), "rw")
     if Path("/tmp") not in cwd.parents:
         box.temporary("/tmp")
@@ -40,7 +40,7 @@ def configure(box: Box, mode: str, modules: list[str], arguments: list[str]) -> 
 
 
 def is_open(fd: int) -> bool:
-    """Tell whether a descriptor is open."""
+    """Return whether a descriptor is open."""
     try:
         os.fstat(fd)
     except OSError:

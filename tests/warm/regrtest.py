@@ -4,8 +4,8 @@
 usage: regrtest.py --bundle BUNDLE [--all] [--timeout SECONDS] [-v] [MODULE...]
 
 BUNDLE's root is one of the images python-testsuite; RUNTIME is the runtime. Without a name a selection runs, with --all
-everything that is in the image. What is in known.txt may differ. The exit status is 1 when anything else does, or when
-a module does not end in time.
+all tests of the image. Tests in known.txt may differ. The exit status is 1 if any other does, or if a module does not
+end in time.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from box import KILLED, Box, Mode
 HERE = Path(__file__).parent
 WORKERS = 3  # most of these tests wait
 
-# Quick, and about what a restore touches: start-up, streams, threads, signals, processes, randomness, exits.
+# Fast, and about the areas of a restore: start-up, streams, threads, signals, processes, randomness, exits.
 SELECTION = """
     test_atexit test_builtin test_codecs test_context test_contextlib test_ctypes test_decimal test_exceptions
     test_file test_float test_fork1 test_gc test_generators test_getpass test_hash test_json test_locale test_math
@@ -33,7 +33,7 @@ SELECTION = """
     test_wait4 test_warnings test_zipapp
 """.split()
 
-# Left out of --all: name, reason.
+# Excluded from --all: name, reason.
 LEFT_OUT = {
     "test_asyncio": "an hour of sleeping; test_asyncgen and others cover the interpreter's part",
     "test_bigmem": "needs gigabytes",
@@ -49,7 +49,7 @@ LEFT_OUT = {
 
 @dataclass
 class Result:
-    """What one interpreter made of one module."""
+    """The results of one module in one interpreter."""
 
     code: int
     tests: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Known:
-    """A line of known.txt: a difference that is understood."""
+    """A line of known.txt: a difference with a known reason."""
 
     module: str
     test: str
@@ -68,7 +68,7 @@ class Known:
 
 
 def read_known(path: Path) -> list[Known]:
-    """Read the list; raises ValueError for a line that is not three fields."""
+    """Read the list; raise ValueError for a line without three fields."""
     known = []
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -78,7 +78,7 @@ def read_known(path: Path) -> list[Known]:
 
 
 def read_results(path: Path) -> dict[str, str]:
-    """Return the outcomes of a JUnit file, by test: passed, or why not."""
+    """Return the outcomes of a JUnit file by test: passed, or the reason of the failure."""
     outcomes: dict[str, str] = {}
     if not path.exists():
         return outcomes
@@ -90,21 +90,21 @@ def read_results(path: Path) -> dict[str, str]:
 
 
 def run(bundle: Path, scratch: Path, mode: Mode, module: str, timeout: int) -> Result:
-    """Run one module in a container of its own, for so many seconds at most."""
+    """Run one module in a new container, for at most this many seconds."""
     box = Box(bundle, scratch)
     out = box.folder / "out"
     out.mkdir()
     out.chmod(0o777)
     box.mount(out, "/out", "rw")
     box.temporary("/tmp")
-    # Without a name for the loopback test_logging waits for ever, and what needs a server is not tested.
+    # Without a name for the loopback test_logging waits forever, and tests of servers do not run.
     hosts = box.folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
     hosts.chmod(0o644)
     box.mount(hosts, "/etc/hosts", "ro")
     box.config["process"]["cwd"] = "/tmp"
     arguments = ["-m", "test", "-v", "--junit-xml", "/out/results.xml", "--tempdir", "/tmp", module]
-    # The locale is one that the interpreter does not have to coerce.
+    # A locale that the interpreter does not coerce.
     done = box.run(mode, arguments, environment={"HOME": "/tmp", "LC_ALL": "C.UTF-8"}, timeout=timeout)
     result = Result(done.code, read_results(out / "results.xml"))
     result.text = (done.stdout + done.stderr).decode(errors="replace")[-2000:]
@@ -113,7 +113,8 @@ def run(bundle: Path, scratch: Path, mode: Mode, module: str, timeout: int) -> R
 
 
 def differences(cold: Result, warm: Result) -> dict[str, str]:
-    """Return what differs, by test; the exit code counts when no test explains it, or when nothing can be compared."""
+    """Return the differences by test. The exit code counts if no test explains it, or if there is nothing to compare.
+    """
     found = {
         test: f"{cold.tests.get(test, 'not run')} cold, {warm.tests.get(test, 'not run')} warm"
         for test in sorted(cold.tests.keys() | warm.tests.keys())
@@ -127,7 +128,8 @@ def differences(cold: Result, warm: Result) -> dict[str, str]:
 
 
 def compare(bundle: Path, scratch: Path, module: str, timeout: int) -> tuple[Result, dict[str, str]]:
-    """Return the fresh interpreter's result and what differs, three times in a row: some tests fail by chance."""
+    """Return the fresh interpreter's result and the differences, after at most three tries: some tests fail at random.
+    """
     found: dict[str, str] = {}
     for attempt in range(3):
         cold = run(bundle, scratch, "cold", module, timeout)

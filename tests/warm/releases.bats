@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The suites of tests/integration/warm-suites.bats with the oldest and the newest Pythons that have warm starts, in other
-# releases of Debian: 3.9, 3.14 and 3.15. Not part of `make check`: README.md.
+# The suites of tests/integration/warm-suites.bats with the oldest and the newest Pythons that have warm starts, in
+# other releases of Debian: 3.9, 3.14 and 3.15. Not part of `make check`: README.md.
 # images: pandas-bullseye pandas-forky python-testsuite-bullseye python-testsuite-forky python-next-forky
 
 load ../lib/warm.bash
@@ -27,7 +27,7 @@ export BATS_TEST_TIMEOUT=900
     compare_regrtest python-next-forky
 }
 
-@test "an import that makes an SSL context for clients: Python 3.9 does not tell whether it has a connection" {
+@test "an import that creates an SSL context for clients: Python 3.9 does not tell whether it has a connection" {
     use_image pandas-bullseye
     module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)'
     preload context

@@ -1,6 +1,6 @@
-/* Runs a Python program through the agent, without an image: makes a template, and wakes its parked child up
- * as a restorer would, by ptrace(2). The child gets the caller's streams, working directory and environment,
- * and its end is passed on. What dump and restore do is not part of this. */
+/* Run a Python program through the agent, without a snapshot file. It creates a builder, and wakes its
+ * parked child like a restorer, with ptrace(2). The child gets the caller's streams, working directory and
+ * environment, and its end is passed on. Dump and restore are not part of this. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@
 #include "warm/command_line.h"
 #include "warm/params.h"
 
-/* Where the template keeps the caller's descriptors until it wakes up: streams, working directory. */
+/* The builder keeps the caller's descriptors here until it wakes up: streams, working directory. */
 enum { KEPT = 100, KEPT_CWD = KEPT + 3 };
 
 static _Noreturn void die(const char *what)
@@ -38,7 +38,7 @@ static _Noreturn void die(const char *what)
 
 static bool closed[3];
 
-/* Remember which streams are closed, and keep their numbers from being used. */
+/* Remember which streams are closed, and reserve their numbers. */
 static void look_at_streams(void)
 {
     for (int fd = 0; fd < 3; fd++) {
@@ -48,7 +48,7 @@ static void look_at_streams(void)
     }
 }
 
-/* The agent as a file. */
+/* Return the agent as a file. */
 static const char *agent_path(struct arena *a)
 {
     int fd = memfd_create("agent", 0);
@@ -69,13 +69,13 @@ static _Noreturn void execute_template(char **argv, int report)
             die("keep a stream");
     if (dup2(report, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || chdir("/") < 0)
         die("prepare the template");
-    setenv("WAKE_TEMPLATE", "1", 1); /* must not be seen by the program */
+    setenv("WAKE_TEMPLATE", "1", 1); /* must be invisible for the program */
     unsetenv("WAKE_PROGRAM");
     execvp(argv[0], argv);
     die(argv[0]);
 }
 
-/* What the probe has said of random generators, for the template: " DIGEST" each. */
+/* The probe's report of random generators, for the builder: " DIGEST" each. */
 static char digests[1 << 16];
 static size_t digests_size;
 
@@ -94,7 +94,8 @@ static void hear(const char *record)
     }
 }
 
-/* Wait for the end of the report; the pid of the process that is ready. A record may come in two pieces. */
+/* Wait for the end of the report, and return the pid of the process that is ready. A record may come in
+ * two pieces. */
 static pid_t read_report(int fd)
 {
     static char data[1 << 22];
@@ -114,7 +115,7 @@ static pid_t read_report(int fd)
             const char *record = data + heard;
             heard = (size_t)(end - data) + 1;
             hear(record);
-            /* Nothing traces here: no record of system calls. */
+            /* Nothing traces the process here, so there is no record of system calls. */
             if (*record == 'q' && write(fd, "00000000", 8) != 8)
                 die("answer the probe");
             const struct cmsghdr *from = CMSG_FIRSTHDR(&message);
@@ -129,15 +130,15 @@ static pid_t read_report(int fd)
     die("the template ended");
 }
 
-/* Start the interpreter with the order (runtime/warm/agent/bootstrap.py) and wait for its report. *parent is
- * the first process. */
+/* Start the interpreter with the order (runtime/warm/agent/bootstrap.py) and wait for its report. *parent
+ * is the first process. */
 static pid_t run_template(char **template, const char *order, pid_t *parent)
 {
     int sockets[2], on = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
         setsockopt(sockets[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
         die("prepare");
-    /* Out of the way of the streams, one of which may be closed. */
+    /* Move it out of the range of the streams, one of which may be closed. */
     int ours = fcntl(sockets[0], F_DUPFD_CLOEXEC, 50), theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, 50);
     close(sockets[0]);
     close(sockets[1]);
@@ -150,7 +151,7 @@ static pid_t run_template(char **template, const char *order, pid_t *parent)
     return read_report(ours);
 }
 
-/* What the process leaves running becomes ours. */
+/* Inherit the processes that the process leaves running. */
 static void end_process(pid_t pid)
 {
     int status;
@@ -159,7 +160,7 @@ static void end_process(pid_t pid)
         die("wait for the template");
 }
 
-/* One system call of the stopped process, whose program counter is behind a syscall instruction. */
+/* Make one system call of the stopped process. Its program counter is behind a syscall instruction. */
 static uint64_t call(pid_t pid, const struct user_regs_struct *at, uint64_t number, uint64_t a, uint64_t b,
                      uint64_t c)
 {
@@ -181,7 +182,8 @@ static uint64_t call(pid_t pid, const struct user_regs_struct *at, uint64_t numb
     return regs.rax;
 }
 
-/* Texts behind the pointers to them, at `at` in a block that will be at `base`. The end of it all. */
+/* Copy strings and the pointers to them, at `at` in a block that will be at `base`. Return the end of
+ * both. */
 static size_t put_texts(unsigned char *block, uint64_t base, size_t at, char *const *texts, uint64_t count)
 {
     size_t end = at + (count + 1) * sizeof(uint64_t);
@@ -228,7 +230,7 @@ static void wake(pid_t pid, char **argv, const struct command_line *line)
     int status;
     if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) < 0)
         die("trace the template");
-    for (;;) { /* its last word comes before it sleeps */
+    for (;;) { /* its last message comes before it sleeps */
         if (ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0 || waitpid(pid, &status, 0) != pid ||
             !WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
             die("stop the template");
@@ -253,8 +255,7 @@ static void wake(pid_t pid, char **argv, const struct command_line *line)
         die("wake the template up");
 }
 
-/* Wait for its end, and see to it that the agent does not fall back to a cold start, which would look right.
- */
+/* Wait for its end, and make sure that the agent does not start cold, which would look correct. */
 static int follow(pid_t pid)
 {
     for (;;) {
@@ -275,7 +276,7 @@ static int follow(pid_t pid)
     }
 }
 
-/* End as the program did. */
+/* End like the program. */
 static _Noreturn void pass_on(int status)
 {
     if (WIFSIGNALED(status)) {

@@ -1,7 +1,7 @@
 # call: @
 # call: -u @
 # call: -c @text
-"""What reaches the file when, seen by a second descriptor."""
+"""A second descriptor shows when output reaches the file."""
 import os
 import sys
 

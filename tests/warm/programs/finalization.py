@@ -3,7 +3,7 @@
 # call: -
 # stdin: @text
 # import: json decimal
-"""What is destroyed at the end, and in which order."""
+"""Objects that are destroyed at the end, and their order."""
 import atexit
 import gc
 import tempfile

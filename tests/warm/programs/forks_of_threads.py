@@ -1,7 +1,7 @@
 # call: @
 # call: -c @text
 # import: threading
-"""The child of a fork has one thread, and locks that nobody holds."""
+"""The child of a fork has one thread, and locks that no thread holds."""
 import os
 import threading
 import warnings

@@ -1,6 +1,6 @@
 # call: @
 # exit: 120
-"""What is buffered cannot be written at the end."""
+"""Buffered output cannot be written at the end."""
 import os
 import sys
 

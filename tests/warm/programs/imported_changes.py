@@ -4,7 +4,7 @@
 # set: TEST_DELETED=there
 # set: TEST_CHANGED=before
 # import: changes
-"""What an import does to the process stays done."""
+"""Changes of an import to the process remain."""
 import gc
 import os
 import sys

@@ -11,7 +11,7 @@
 # call: - x y
 # call:
 # stdin: @text
-"""What the interpreter says of itself."""
+"""The description of the interpreter by itself."""
 import sys
 
 for name in ("argv", "executable", "path", "flags", "warnoptions", "_xoptions", "prefix", "exec_prefix", "base_prefix",

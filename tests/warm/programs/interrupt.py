@@ -2,7 +2,7 @@
 # call: -c @text
 # call: -m interrupt
 # exit: -2
-"""An interrupt nobody handles ends the process by the signal, after exit handlers."""
+"""An interrupt without a handler ends the process by the signal, after exit handlers."""
 import atexit
 import os
 import signal

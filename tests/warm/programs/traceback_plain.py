@@ -4,7 +4,7 @@
 # call: -
 # stdin: @text
 # exit: 1
-"""The traceback of an exception nobody handles."""
+"""The traceback of an exception without a handler."""
 
 
 def f(x):

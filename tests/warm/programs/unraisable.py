@@ -1,7 +1,7 @@
 # call: @
 # call 3.10: -X dev @
 # call: -W error @
-"""Exceptions in places nobody can catch them; warnings."""
+"""Exceptions in places where they cannot be caught; warnings."""
 import sys
 import warnings
 
