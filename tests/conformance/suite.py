@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the programs of the OCI validation suite, reads their TAP and holds it against known.txt.
+"""Run the programs of the OCI validation suite, read their TAP and compare it with known.txt.
 
 See https://testanything.org and https://github.com/opencontainers/runtime-tools.
 """
@@ -22,12 +22,12 @@ ASSERTION = re.compile(
 )
 PLAN = re.compile(r"^1\.\.(\d+)")
 TIMEOUT_SECONDS = 120
-# These all use one cgroup, /cgrouptest, and cannot run beside each other.
+# These all use one cgroup, /cgrouptest, so they cannot run in parallel.
 SHARED_CGROUP = re.compile(r"^(linux_cgroups|delete)_")
-# Without a mount namespace in its configuration a container mounts into the one it was started in: each
-# program gets one of its own, shared within itself because that is what the propagation test wants to find.
+# Without a mount namespace in its configuration, a container mounts into its parent's. So each program gets its own,
+# shared within itself, because the propagation test expects that.
 IN_MOUNT_NAMESPACE = ["unshare", "--mount", "--propagation=slave"]
-# The test of mounts binds /etc and looks for a plain folder's entry in mountinfo, not for one of our overlay.
+# The test of mounts binds /etc, and expects the mountinfo entry of a plain directory, not of our overlay.
 IN_MOUNT_NAMESPACE += ["sh", "-c", 'mount --make-rshared / && umount --lazy /etc && exec "$0"']
 WHOLE = "*"
 ALWAYS, SOMETIMES, BY_CHANCE = WHEN = "always", "sometimes", "by chance"
@@ -48,7 +48,7 @@ class Known:
 
 @dataclass
 class Outcome:
-    """What one program of the suite reported."""
+    """The results of one program of the suite."""
 
     test: str
     passed: int = 0
@@ -60,12 +60,12 @@ class Outcome:
 
     @property
     def made(self) -> int:
-        """The number of assertions that were not skipped."""
+        """Return the number of assertions that were not skipped."""
         return self.passed + sum(key != WHOLE for key in self.failures)
 
 
 def read_known(path: Path) -> list[Known]:
-    """Read the list; raises ValueError with the line for anything that is not four fields."""
+    """Read the list; raise ValueError with the line if it does not have four fields."""
     entries = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line or line.startswith("#"):
@@ -78,7 +78,7 @@ def read_known(path: Path) -> list[Known]:
 
 
 def details(block: list[str]) -> list[str]:
-    """Return what explains a failure in an assertion's diagnostic block, which is JSON."""
+    """Return the explanation of a failure in an assertion's diagnostic block, which is JSON."""
     try:
         values = json.loads("".join(block))
     except ValueError:
@@ -91,7 +91,7 @@ def details(block: list[str]) -> list[str]:
 
 
 def read_tap(outcome: Outcome, stdout: str) -> int | None:
-    """Count the assertions of one program into the outcome; returns how many it planned."""
+    """Count the assertions of one program into the outcome. Return the number of planned ones."""
     plan = None
     failure = None
     block: list[str] | None = None
@@ -120,10 +120,10 @@ def read_tap(outcome: Outcome, stdout: str) -> int | None:
 
 
 def judge(test: str, stdout: str, stderr: str, status: int | None) -> Outcome:
-    """Return what one program found; status is its exit status, None when it had to be killed."""
+    """Return the results of one program. status is its exit status, None if it had to be killed."""
     outcome = Outcome(test)
     plan = read_tap(outcome, stdout)
-    # The hook tests assert nothing: they say what is wrong, or nothing at all when they are content.
+    # The hook tests assert nothing. They print errors, or nothing if there are none.
     complaints = [] if outcome.made or outcome.skipped else outcome.remarks
     if status is None:
         complaints.append(f"did not end within {TIMEOUT_SECONDS} s")
@@ -139,8 +139,8 @@ def judge(test: str, stdout: str, stderr: str, status: int | None) -> Outcome:
 
 
 def run(program: Path) -> Outcome:
-    """Run one program of the suite, its bundles in a folder of its own."""
-    # Containers with a user namespace have to get through to their root file system.
+    """Run one program of the suite, with its bundles in a new directory."""
+    # Containers with a user namespace need access to their root file system.
     with tempfile.TemporaryDirectory(prefix=f"{program.name}.", dir="/run") as scratch:
         Path(scratch).chmod(0o755)
         try:
@@ -163,9 +163,9 @@ def run(program: Path) -> Outcome:
 
 
 def run_all(programs: list[Path], chancy: set[str]) -> Iterator[Outcome]:
-    """Run what can run side by side on every processor, the rest one after the other.
+    """Run the parallel programs on all CPUs, the others one after the other.
 
-    Those that fail by chance have to pass once.
+    Programs that fail by chance must pass once.
     """
 
     def attempt(program: Path) -> Outcome:
@@ -183,7 +183,7 @@ def run_all(programs: list[Path], chancy: set[str]) -> Iterator[Outcome]:
 
 
 def report(number: int, outcome: Outcome, known: list[Known]) -> str:
-    """Print one line of TAP, with the cause of a failure below it; returns passed, failed or skipped."""
+    """Print one line of TAP, followed by the cause of a failure; return passed, failed or skipped."""
     entries = {entry.assertion: entry for entry in known}
     whole = entries.get(WHOLE)
     surprises = {} if whole else {key: said for key, said in outcome.failures.items() if key not in entries}
@@ -213,7 +213,7 @@ def report(number: int, outcome: Outcome, known: list[Known]) -> str:
 
 
 def main() -> int:
-    """Run the tests named, or all, and returns the exit status."""
+    """Run the named tests, or all, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=Path, required=True, help="folder of the suite's programs")
     parser.add_argument("--known", type=Path, required=True, help="list of known failures")

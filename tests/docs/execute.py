@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the blocks of a page, one after the other, in one shell and one directory; print TAP without a plan.
 
-Called by tests/docs/run: with --needs to learn what a page needs, else within the environment of the page.
+tests/docs/run calls this with --needs to learn the needs of a page, and without in the environment of the page.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from page import RUN, Block, PageError, name_of, read
 
-# The first snapshot of pandas on a busy machine is the slowest thing that a page does.
+# The first snapshot of pandas on a busy machine is the slowest step of a page.
 TIMEOUT_SEC = 300
 PROMPT = "$ "
 CONTINUED = "> "
 
 
 class Shell:
-    """A bash that reads one command file after the other, so that variables and directories stay."""
+    """A bash that reads one command file after the other, so that variables and directories persist."""
 
     def __init__(self, directory: Path, scratch: Path) -> None:
         """Start it.
@@ -50,15 +50,15 @@ class Shell:
         """Run commands and return their output.
 
         Args:
-            text: the commands; `$?` is at first the exit status of those before.
-            strict: whether they end with the first one that fails.
+            text: the commands; initially `$?` is the exit status of the previous ones.
+            strict: whether they end after the first one that fails.
         """
         self._number += 1
         commands, output = self._scratch / f"{self._number}.sh", self._scratch / f"{self._number}.out"
         commands.write_text(text)
         stdin = self._process.stdin
         assert stdin is not None
-        # `$?` of the commands before is for a console block; to a strict one it would be a failure of its own.
+        # A console block may use `$?` of the previous commands. In a strict block it would be a failure.
         before = "set -eo pipefail" if strict else f"set +e -o pipefail; (exit {self.status})"
         stdin.write(f"{before}; . {commands} </dev/null >{output} 2>&1; echo $? >&{self._writing}\n")
         stdin.flush()
@@ -66,7 +66,7 @@ class Shell:
         return output.read_text(errors="replace") if output.exists() else ""
 
     def _answer(self) -> int:
-        """Return the exit status that the shell reports; it has ended if it reports none."""
+        """Return the exit status that the shell reports. If it reports none, it has ended."""
         if not select.select([self._answers], [], [], TIMEOUT_SEC)[0]:
             os.killpg(self._process.pid, signal.SIGKILL)
             print(f"# not done after {TIMEOUT_SEC} seconds: killed")
@@ -74,18 +74,18 @@ class Shell:
         return int(answer) if answer else self._process.wait()
 
     def has_ended(self) -> bool:
-        """Tell whether a command has ended the shell."""
+        """Return whether a command has ended the shell."""
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End the shell and what it has started."""
+        """End the shell and its descendants."""
         if not self.has_ended():
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 
 def matches(shown: str, found: str) -> bool:
-    """Tell whether an output is the one that a page shows: "..." stands for any text of a line, or for any lines."""
+    """Return whether an output equals the one on the page: "..." stands for any text of a line, or for any lines."""
     pattern = ""
     for line in shown.rstrip().splitlines():
         if line.strip() == "...":
@@ -115,7 +115,7 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 
 
 def compare(shown: str | None, found: str) -> list[str]:
-    """Return what is wrong with an output."""
+    """Return the differences of an output."""
     if shown is None or matches(shown, found):
         return []
     return ["the page shows:", *shown.splitlines(), "the output is:", *found.splitlines()]
@@ -139,7 +139,7 @@ def run_console(shell: Shell, block: Block) -> list[str]:
 
 
 def run_block(shell: Shell, block: Block, directory: Path) -> list[str]:
-    """Run a block; return what is wrong, line by line."""
+    """Run a block; return its errors, line by line."""
     if block.language == "console":
         return run_console(shell, block)
     text = block.text
@@ -153,7 +153,7 @@ def run_block(shell: Shell, block: Block, directory: Path) -> list[str]:
 
 
 def run_page(page: Path, title: str, *, user: bool) -> bool:
-    """Run the blocks of a page that are for one kind of user."""
+    """Run the blocks of a page for one kind of user."""
     directory, scratch = Path.cwd() / "page", Path.cwd() / "scratch"
     scratch.mkdir()
     shell, broken = Shell(directory, scratch), False
@@ -167,7 +167,7 @@ def run_page(page: Path, title: str, *, user: bool) -> bool:
         elif block.not_run and block.language in RUN:
             print(f"ok - {name} # SKIP {block.not_run}", flush=True)
         elif block.runs:
-            if shell.has_ended():  # by the block before, which had to fail, or has
+            if shell.has_ended():  # by the previous block, which had to fail, or has
                 shell = Shell(directory, scratch)
             wrong = run_block(shell, block, directory)
             print(f"{'not ' if wrong else ''}ok - {name}", *(f"# {line}" for line in wrong), sep="\n", flush=True)
@@ -177,7 +177,7 @@ def run_page(page: Path, title: str, *, user: bool) -> bool:
 
 
 def print_needs(page: Path) -> None:
-    """Print what a page needs: "root", "user": blocks for them; "podman", "index": what the blocks use."""
+    """Print the needs of a page: "root", "user": blocks for them; "podman", "index": used by the blocks."""
     blocks = read(page)
     text = "".join(block.text for block in blocks if block.runs)
     for user, word in ((False, "root"), (True, "user")):
@@ -190,7 +190,7 @@ def print_needs(page: Path) -> None:
 
 
 def main() -> int:
-    """Do one of the two."""
+    """Run one of the two commands."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--needs", action="store_true", help="say what the page needs, and run nothing")
     parser.add_argument("--user", action="store_true", help="run the blocks of an ordinary user, not those of root")

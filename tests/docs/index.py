@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Serve a directory of wheels as a package index (PEP 503) by HTTPS, for pages that install packages.
+"""Serve a directory of wheels as a package index (PEP 503) over HTTPS, for pages that install packages.
 
-Called by tests/docs/run within the environment of a page, where there is no other network.
+tests/docs/run calls this within the environment of a page, where there is no other network.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 
 def normalise(wheel: Path) -> str:
-    """Return the normalised name of a wheel's project, which is the name of its directory in an index."""
+    """Return the normalized name of a wheel's project, which is the name of its directory in an index."""
     return re.sub(r"[-_.]+", "-", wheel.name.partition("-")[0]).lower()
 
 
 def arrange(wheels: Path, top: Path) -> None:
-    """Make the directories of an index, whose listings are its pages."""
+    """Create the directories of an index. Their listings are its pages."""
     for wheel in wheels.glob("*.whl"):
         directory = top / "simple" / normalise(wheel)
         directory.mkdir(parents=True, exist_ok=True)

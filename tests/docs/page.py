@@ -1,6 +1,6 @@
-"""Read the code blocks of a Markdown page, and what a comment before each of them says about running it.
+"""Read the code blocks of a Markdown page, and the comments before them about running it.
 
-README.md beside this file describes the comments. Used by execute.py, outside and inside of the environment of a page.
+README.md in this directory describes the comments. Used by execute.py, outside and inside of the environment of a page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ except ModuleNotFoundError:  # before Python 3.11
 
 RUN = ("sh", "console", "python")
 OUTPUT = ("output", "text")
-# Without effect on the blocks after them: not run, but they have to be well-formed.
+# These do not affect later blocks. They do not run, but must be well-formed.
 DATA = ("json", "toml", "ini")
 KINDS = ("not run", "fails", "user", "file")
 COMMENT = re.compile(r"<!--\s*(?P<kind>[a-z ]+?)\s*(?::\s*(?P<value>.*?)\s*)?-->", re.DOTALL)
@@ -40,10 +40,10 @@ class Block:
         line: where it begins, from 1.
         language: the word behind the fence.
         text: its lines.
-        not_run: the reason why it is not run, or "".
-        fails: the exit status with which it has to end.
+        not_run: the reason why it does not run, or "".
+        fails: the exit status that it must have.
         user: whether an ordinary user runs it.
-        file: the file that gets the text, instead of a run, or "".
+        file: the file that receives the text, instead of a run, or "".
         output: the output that it must have; None if the page shows none.
     """
 
@@ -58,18 +58,18 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether the block is a program."""
+        """Return whether the block is a program."""
         return self.language in RUN and not self.not_run and not self.file
 
 
 @dataclass
 class _Before:
-    """What the comments directly before a block say."""
+    """The instructions in the comments directly before a block."""
 
     values: dict[str, str] = field(default_factory=dict)
 
     def add(self, text: str, line: int) -> None:
-        """Take in the comments of a piece of HTML; those that are not for this test are left alone."""
+        """Read the comments of a piece of HTML, and ignore those that are not for this test."""
         for match in COMMENT.finditer(text):
             kind, value = match["kind"], match["value"] or ""
             if kind not in KINDS:
@@ -110,7 +110,7 @@ def _block(token: Any, before: _Before, *, user: bool) -> Block:
 
 
 def name_of(block: Block) -> str:
-    """Return the name of the file from which a block of Python runs: that of its first line, if it has one."""
+    """Return the name of the file from which a Python block runs: the name in its first line, if there is one."""
     named = FILE_NAME.match(block.text)
     return named["name"] if named else f"line-{block.line}.py"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The packages of Debian as an administrator has them: installed, used by Podman, upgraded, removed, purged. All of it
-# on a copy of this machine's /usr and /var, made here, and of /etc and /var/lib, made by tests/lib/enter.
+# The packages of Debian from an administrator's view: installed, used by Podman, upgraded, removed, purged. All tests
+# use a copy of this machine's /usr and /var, made here, and of /etc and /var/lib, made by tests/lib/enter.
 # images: python
 
 load ../lib/podman.bash
@@ -8,7 +8,7 @@ load ../lib/podman.bash
 DROP_IN=/etc/containers/containers.conf.d/50-pysbx.conf
 PACKAGES=${TEST_PACKAGES:-$TESTS/../build/packages}
 
-# As it is called by who has the package: without a path of the runtime.
+# Called like a user of the package does: without a path of the runtime.
 podman() {
     command podman "$@"
 }
@@ -21,14 +21,14 @@ setup_file() {
         mount -t overlay overlay "$directory" \
             -o "lowerdir=$directory,upperdir=/run/pysbx-test/copy$directory/upper,workdir=/run/pysbx-test/copy$directory/work"
     done
-    # Neither this environment nor the machine tells Podman where the runtime is.
+    # Neither this environment nor the machine tells Podman the path of the runtime.
     sed -i -e '/^runtime/d' -e '/^\[engine.runtimes\]/,$d' /etc/containers/containers.conf
     rm -rf /usr/local/bin/pysbx-runtime /usr/bin/pysbx-runtime /var/lib/pysbx-runtime
     import_busybox
     import_python
 }
 
-# apt, offline and without questions: what it would ask is answered by keeping what is there.
+# Runs apt offline and without questions. It keeps existing files instead of asking.
 apt() {
     DEBIAN_FRONTEND=noninteractive apt-get -o APT::Sandbox::User=root -y --no-install-recommends "$@" </dev/null
 }
@@ -41,13 +41,13 @@ by_name() {
     podman --runtime pysbx-runtime run --rm --network none "$@"
 }
 
-# Every file that a package may have touched, but the databases of dpkg, apt, debconf and the manual.
+# Prints every file that a package may have changed, except the databases of dpkg, apt, debconf and the manual.
 list_files() {
     find /etc /usr /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd \) -prune -o \
         -not -name '*.pyc' -not -name __pycache__ -not -path '/etc/*cache*' -print | sort
 }
 
-# Makes the package of a later release, with the statements in which it differs done in its tree.
+# Makes the package of a later release: the statements change its source tree.
 later_package() {
     rm -rf tree
     dpkg-deb -R "$PACKAGES"/pysbx-runtime_*.deb tree
@@ -56,7 +56,7 @@ later_package() {
     dpkg-deb --root-owner-group -b tree later.deb
 }
 
-@test "apt install: Podman runs a container by the runtime's name at once, and its default stays" {
+@test "apt install: Podman runs a container by the runtime's name immediately, and its default does not change" {
     needs_root "installs packages"
     expect 125 podman --runtime pysbx-runtime info
     list_files >"$BATS_FILE_TMPDIR/before"
@@ -69,7 +69,7 @@ later_package() {
     output_lacks pysbx-runtime
 }
 
-@test "installed: a filter of system calls is compiled by the dynamic program, and errors have their codes" {
+@test "installed: the dynamic program compiles a seccomp filter, and errors have their exit codes" {
     needs_root "installs packages"
     rm -rf /run/pysbx-runtime/.cache
     expect 0 by_name "$BUSYBOX" grep Seccomp: /proc/self/status
@@ -89,14 +89,14 @@ later_package() {
     [[ $(pysbx-runtime warm list --quiet | wc -l) == 1 ]]
 }
 
-@test "installed: the hook refuses a container that is marked and has no sandbox, and no other" {
+@test "installed: the hook refuses a container with the mark and without a sandbox, and no other" {
     needs_root "installs packages"
     expect 126 by_name --annotation run.pysbx.untrusted=true "$BUSYBOX" true
     stderr_has require-sandbox
     expect 0 by_name "$BUSYBOX" true
 }
 
-@test "installed: manual pages and completions name places that are there" {
+@test "installed: manual pages and completions name existing paths" {
     needs_root "installs packages"
     local path
     local -a pages=(/usr/share/man/man1/pysbx.1.gz /usr/share/man/man5/{profiles,warm.json}.5.gz /usr/share/man/man8/pysbx-runtime.8.gz)
@@ -107,7 +107,7 @@ later_package() {
     expect 1 zgrep /usr/local "${pages[@]}"
 }
 
-@test "upgrade: what the administrator has changed stays, whether the package changes the same file or not" {
+@test "upgrade: the administrator's changes remain, whether the package changes the same file or not" {
     needs_root "installs packages"
     sed -i 's/^#runtime = /runtime = /' "$DROP_IN"
     later_package true
@@ -121,7 +121,7 @@ later_package() {
     expect 0 by_name "$BUSYBOX" true
 }
 
-@test "upgrade: a file that nobody has changed becomes the new one" {
+@test "upgrade: a file without local changes becomes the new one" {
     needs_root "installs packages"
     expect 0 apt purge pysbx-runtime
     expect 0 install_packages
@@ -130,7 +130,7 @@ later_package() {
     expect 0 grep -x '# a later release' "$DROP_IN"
 }
 
-@test "apt remove keeps the configuration and the snapshots, and Podman goes on with its default" {
+@test "apt remove keeps the configuration and the snapshots, and Podman continues with its default" {
     needs_root "installs packages"
     mkdir -p /var/lib/pysbx-runtime/warm
     expect 0 apt remove pysbx-runtime pysbx-require-sandbox
@@ -139,7 +139,7 @@ later_package() {
     output_lacks pysbx-runtime
 }
 
-@test "apt purge: nothing is left" {
+@test "apt purge: nothing remains" {
     needs_root "installs packages"
     expect 0 apt purge pysbx-runtime pysbx-require-sandbox
     list_files | diff "$BATS_FILE_TMPDIR/before" -

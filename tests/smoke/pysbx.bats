@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The package pysbx, a few minutes' worth of it: for check-quick. TEST_PYSBX is the interpreter of a virtual environment
-# with the package, which tests/setup/pysbx creates.
+# A short selection of tests of the package pysbx, for check-quick. TEST_PYSBX is the interpreter of a virtual
+# environment with the package, which tests/setup/pysbx creates.
 
 load ../lib/podman.bash
 load ../lib/warm-config.bash
@@ -23,7 +23,8 @@ pysbx() {
     "${TEST_PYSBX%/*}/pysbx" "$@"
 }
 
-# Runs a program that uses the package. It is a file: a function of standard input has no source that can be shown.
+# Runs a program that uses the package. It is a file, because the source of a function from standard input is not
+# available.
 program() {
     cat >program.py
     "$TEST_PYSBX" program.py
