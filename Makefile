@@ -1,4 +1,4 @@
-# pysbx-runtime: build, install, test. Every other target calls a script that can be run by hand.
+# pysbx-runtime: build, install, test. Every other target calls a script that can also be called directly.
 VERSION := $(shell contrib/packaging/version)
 COMMIT  := $(shell [ -e .git ] && git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
@@ -7,7 +7,7 @@ BINDIR  ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
 MANDIR  ?= $(DATADIR)/man
 ZSHDIR  ?= $(DATADIR)/zsh/site-functions
-# The program finds it from where it is itself.
+# The program finds it relative to its own path.
 LIBEXECDIR = $(abspath $(BINDIR)/../libexec)
 DESTDIR ?=
 
@@ -19,22 +19,24 @@ WARNINGS    := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict
                -Wvla -Wformat=2 -Wundef
 HARDENING   := -fstack-protector-strong -fPIE -D_FORTIFY_SOURCE=2 -fno-asynchronous-unwind-tables
 ALL_CFLAGS   = -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) $(WARNINGS) $(HARDENING) $(CPPFLAGS) $(CFLAGS)
-# Relative relocations in a few hundred bytes instead of 30 KiB, which every command would read: binutils 2.38, glibc 2.36.
+# Relative relocations in a few hundred bytes instead of 30 KiB, which every command would read: binutils 2.38, glibc
+# 2.36.
 PACK        := -Wl,-z,pack-relative-relocs
-# (Make prints what a command says that ends with 127, as a shell does without a compiler.)
+# (Without a compiler, make prints the error of a command that ends with 127, like a shell.)
 CANNOT_PACK := $(shell { echo 'int main(void) { return 0; }' | $(CC) -x c $(PACK) -Wl,--fatal-warnings -o /dev/null - || :; } 2>&1)
 ALL_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,--as-needed $(if $(CANNOT_PACK),,$(PACK)) $(LDFLAGS)
-# The two small libraries are linked statically where that is possible: loading them would cost every command
-# a tenth of its time. The large ones, libseccomp and libsystemd, are opened when they are first needed.
+# The two small libraries are linked statically if possible, because loading them would cost every command a tenth of
+# its time. The large ones, libseccomp and libsystemd, are opened on demand.
 static_or_shared = $(if $(filter /%,$(shell $(CC) -print-file-name=lib$(1).a 2>/dev/null)),-l:lib$(1).a,-l$(2))
 LIBRARIES   ?= $(call static_or_shared,yajl_s,yajl) $(call static_or_shared,cap,cap)
-# A wheel cannot rely on a library of the host for filters: with LINK_SECCOMP=1 the dynamic program contains libseccomp.
+# A wheel cannot rely on the host's library for filters. With LINK_SECCOMP=1 the dynamic program contains libseccomp.
 LINK_SECCOMP ?=
 LDLIBS      := $(LIBRARIES) $(if $(LINK_SECCOMP),-l:libseccomp.a) -ldl
 
 machine_of  = $(firstword $(subst -, ,$(shell $(1) -dumpmachine 2>/dev/null)))
 MACHINE    := $(call machine_of,$(CC))
-# Snapshots are made of a machine's registers and instructions: for another one, a file that says so stands for these.
+# Snapshots consist of a machine's registers and instructions. For other machines, a file that reports this replaces
+# these.
 WARM       := $(filter x86_64,$(MACHINE))
 WARM_FILES := $(wildcard $(addprefix runtime/warm/,dump/*.c observe/*.c restore/*.c restore/restorer/*.c snapshot/host.c))
 AGENT      := runtime/warm/agent
@@ -45,7 +47,7 @@ OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
 WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
-# The targets of tests/fuzz, by their seeds; and what they are compiled from.
+# The targets of tests/fuzz, run on their seeds; and their sources.
 FUZZERS    := $(filter-out $(if $(WARM),,image session smaps pagemap proc-dump),$(notdir $(wildcard tests/fuzz/seeds/*)))
 FUZZ_PARTS := tests/fuzz/targets.c $(filter-out $(if $(WARM),,%/target_dump.c %/target_image.c),$(wildcard tests/fuzz/target_*.c))
 FUZZED     := $(patsubst %.c,$(BUILD)/fuzz/objects/%.o,$(filter-out runtime/main.c runtime/cli/%,$(SOURCES)) \
@@ -54,13 +56,13 @@ FUZZED     := $(patsubst %.c,$(BUILD)/fuzz/objects/%.o,$(filter-out runtime/main
 # `make V=1` shows the commands themselves.
 quiet = $(if $(V),,@echo '  $(1) $(patsubst $(BUILD)/%,%,$@)';)
 
-# What the tests run.
+# Sources of the programs that tests run.
 export RUNTIME := $(abspath $(BUILD))/pysbx-runtime
 
-# The program is static where musl and static libraries are there, and becomes the dynamic one beside it for what only
-# a dynamic one can do: runtime/base/libraries.h. (The wrapper of musl's compiler knows no -static-pie.)
-# The wrapper is for the machine that it runs on; for another one, what it does is done here, with the library beside it.
-# So it is with SYSROOT, the directory that has the C libraries and headers if these are not the ones of this machine.
+# The program is static if musl and static libraries are available. It becomes the dynamic one next to it for tasks that
+# need shared libraries: runtime/base/libraries.h. (The wrapper of musl's compiler does not support -static-pie.) The
+# wrapper is for the build machine. For another machine, these variables do the wrapper's work, with the library next to
+# it. SYSROOT works in the same way: it is the directory of the C libraries and headers if they are not this machine's.
 SYSROOT     ?=
 MUSL_NATIVE := $(if $(SYSROOT),,$(if $(filter $(MACHINE),$(call machine_of,musl-gcc)),musl-gcc))
 MUSL        := $(if $(SANITIZED),,$(strip $(if $(MUSL_NATIVE),\
@@ -71,14 +73,14 @@ MUSL_CC     := $(or $(MUSL_NATIVE),$(CC) -nostdinc -isystem $(SYSROOT)/usr/inclu
 ARCHIVES    := $(foreach i,yajl_s cap,$(filter /%,$(shell $(CC) -print-file-name=lib$(i).a 2>/dev/null)))
 STATIC      := $(and $(MUSL),$(word 2,$(ARCHIVES)))
 PROGRAMS    := $(BUILD)/pysbx-runtime $(if $(STATIC),$(BUILD)/pysbx-runtime-dynamic)
-# Headers of the kernel and of the libraries come after musl's own. What is small has few pages to be read.
+# Headers of the kernel and of the libraries come after musl's own. A small program has few pages to read.
 STATIC_CFLAGS   = -DSTATIC_PROGRAM -Os -ffunction-sections -fdata-sections \
                   -idirafter $(SYSROOT)/usr/include -idirafter $(SYSROOT)/usr/include/$(shell $(CC) -print-multiarch 2>/dev/null)
 STATIC_LDFLAGS  = -static-pie -nostdlib -nostartfiles -Wl,-z,relro -Wl,-z,now -Wl,--gc-sections $(LDFLAGS)
 STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 
 .DEFAULT_GOAL := all
-# A target with a text after two hash marks is listed.
+# `make help` lists a target with a text after two hash marks.
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z_.-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
 
@@ -92,7 +94,8 @@ LAUNCHES    := restore_child refuse_child observed_child
 STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
               -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name 2>/dev/null) -Wl,--end-group $(MUSL)/crtn.o
 ifdef STATIC
-# What container/finish.h reaches, the linker knows: of a program that begins there it says what it leaves out.
+# The linker knows everything that container/finish.h reaches. It reports the omitted parts of a program that begins
+# there.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
 	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish $(LAUNCHES:%=-Wl,--undefined=%) -Wl,--print-gc-sections -o $@.elf 2>$@ || \
 	    { grep -v 'removing unused section' $@; rm $@; exit 1; }
@@ -113,7 +116,7 @@ $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
 
-# A module for any Python, so without a C library; its text is for eyes, not for the module.
+# A module for any Python, so without a C library. Its text is for readers, not for the module.
 AGENT_CFLAGS := -std=gnu17 -iquote . -Iruntime $(WARNINGS) -O2 -ffreestanding -fPIC -fvisibility=hidden -fno-stack-protector \
                 -fasynchronous-unwind-tables -fcf-protection=none -mgeneral-regs-only
 $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $(AGENT)/resume.py $(AGENT)/scout.py $(BUILD)/compiled
@@ -121,7 +124,7 @@ $(BUILD)/$(AGENT)/agent.so: $(wildcard $(AGENT)/*.[chS] runtime/warm/params.h) $
 	$(call quiet,CC)$(CC) $(AGENT_CFLAGS) -shared -nostdlib -s -Wl,-z,noexecstack -Wl,--build-id=none \
 	    -D'RESUME="$(AGENT)/resume.py"' -D'SCOUT="$(AGENT)/scout.py"' -o $@ $(AGENT)/agent.c $(AGENT)/ending.c $(AGENT)/loaded.c $(AGENT)/lookups.c $(AGENT)/services.c $(AGENT)/streams.c $(AGENT)/threads.c $(AGENT)/unwind.c $(AGENT)/embed.S
 
-# What a snapshot and the runtime that restores it must have in common.
+# The common identity of a snapshot and the runtime that restores it.
 $(BUILD)/$(AGENT)/identity: $(BUILD)/$(AGENT)/agent.so $(AGENT)/bootstrap.py
 	@cat $^ | sha256sum | head -c 32 >$@
 
@@ -145,7 +148,7 @@ $(BUILD)/tests/unit/test_warm_dump $(BUILD)/tests/unit/test_warm_restore: $(PARK
 
 $(BUILD)/tests/fuzz/test_seeds: $(FUZZ_PARTS:%.c=$(BUILD)/%.o)
 
-# With libFuzzer: one program, whose name says which target it runs. What it finds becomes a seed, and seeds are tests.
+# With libFuzzer: one program, whose name selects its target. Findings become seeds, and seeds are tests.
 FUZZ_CFLAGS := -std=gnu17 -D_GNU_SOURCE -iquote . -Iruntime -I$(BUILD) -O1 -g -fno-omit-frame-pointer \
                -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 $(BUILD)/fuzz/objects/%.o: %.c
@@ -160,7 +163,8 @@ $(FUZZERS:%=$(BUILD)/fuzz/%): $(BUILD)/fuzz/all
 
 .SECONDARY:
 
-# Compile the libraries' headers once, so that a machine without packages is told the remedy and not the first symptom.
+# Compile the libraries' headers once, so that a machine without packages prints the remedy instead of the first
+# symptom.
 LIBRARY_HEADERS := yajl/yajl_parse.h sys/capability.h seccomp.h
 $(BUILD)/complete:
 	@mkdir -p $(@D)
@@ -169,7 +173,7 @@ $(BUILD)/complete:
 	    echo 'make: the compiler or a header is missing; this command installs them: tests/setup/install.sh build' >&2; exit 1; }
 	@touch $@
 
-# Files that change when their text does, and with them what was built: the commands, and the version.
+# Files that change when their text does, and that cause a rebuild: the commands, and the version.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
 $(BUILD)/compiled: FORCE | $(BUILD)/complete
 	$(call write_if_changed,'$(CC) $(ALL_CFLAGS) $(AGENT_CFLAGS) $(MUSL_CC) $(STATIC_CFLAGS)')
@@ -195,15 +199,15 @@ INSTALLED := \
     config/runtime.json:0644:$(DATADIR)/pysbx-runtime/runtime.json \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
     config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
-# For packages: Podman looks for hooks below /usr/share by itself, and nowhere below /usr/local.
+# For packages: Podman looks for hooks below /usr/share by default, and not below /usr/local.
 INSTALLED_HOOK := \
     hooks/require-sandbox:0755:$(LIBEXECDIR)/pysbx-runtime/require-sandbox \
     $(BUILD)/placed/50-require-sandbox.json:0644:$(DATADIR)/containers/oci/hooks.d/50-require-sandbox.json
 field = $(word $(2),$(subst :, ,$(1)))
 put   = $(foreach i,$(1),install -D -m $(call field,$(i),2) $(call field,$(i),1) '$(DESTDIR)$(call field,$(i),3)' &&) true
 
-# Texts name places below /usr/local; these are installed with the places of this installation. New files, not changed
-# ones: after `sudo make install` they are root's.
+# Texts name paths below /usr/local. These files are installed with the paths of this installation. They are new files,
+# because after `sudo make install` changed ones would belong to root.
 $(BUILD)/placed/%: FORCE
 	@mkdir -p $(@D) && rm -f $@
 	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
@@ -218,12 +222,12 @@ install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook requir
 uninstall: ## remove what install and install-hook installed
 	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 
-# Install, build and show: contrib/demo/demo.sh calls make when the packages are there.
+# Install, build and show: contrib/demo/demo.sh calls make after installing the packages.
 demo: ## show the runtime at work; installs what is missing
 	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
-# libraries when it reads this file, so a second make builds the target once the packages are there.
+# libraries when it reads this file. So a second make builds the target after the packages are installed.
 SETUP_check := build test conformance python wheel fresh
 SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint docs
 SETUP_check-quick := build test python
@@ -254,7 +258,7 @@ SETUP_deb := build packaging
 SETUP_rpm := build packaging
 
 second_make = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j $(shell nproc)) --no-print-directory PREPARED=1 $@
-# Tests create containers and cgroups, for which a user needs sudo. What they build belongs to the user again afterwards.
+# Tests create containers and cgroups, for which a user needs sudo. Afterwards the built files belong to the user again.
 by_sudo = sudo --preserve-env=CI $(MAKE) -j $(shell nproc) --no-print-directory PREPARED=1 $(MAKEOVERRIDES) $@; \
           status=$$?; sudo chown -R "$$(id -u):$$(id -g)" '$(BUILD)'; exit $$status
 needs_root = $(and $(filter-out 0,$(shell id -u)),$(filter check% bench,$@))
@@ -269,7 +273,7 @@ check: all ## all tests that decide
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
-# Everything, repetitions included; takes an hour and a half.
+# Everything, including repetitions. It takes an hour and a half.
 check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
 	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-release check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
@@ -279,7 +283,7 @@ check-all: lint docs ## check, check-vm, check-packages and all of check-sanitiz
 check-fresh: ## demo and check-quick in fresh systems of Debian 12 and 13
 	@tests/fresh/run || { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
 
-# What a change breaks first, in two minutes: for the time between two edits.
+# The parts that a change breaks first, in two minutes: for the time between two edits.
 check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in two minutes
 	@TEST_PYSBX="$$(tests/setup/pysbx '$(abspath $(BUILD))/pysbx-venv')" \
 	    tests/run tests/integration/cli.bats tests/integration/lifecycle.bats tests/smoke $(UNIT_TESTS) tests/self/flaky
@@ -288,11 +292,11 @@ check-quick: $(UNIT_TESTS) all ## unit tests, command line, lifecycle, pysbx: in
 check-docs: all ## every command and Python example of the documentation
 	@BUILD='$(abspath $(BUILD))' tests/docs/run
 
-# What runs the tests, by tests that fail. After check-python, whose virtual environment it uses.
+# Tests of the test runners, with tests that fail. It runs after check-python, because it uses its virtual environment.
 check-self: all
 	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky tests/self/docs
 
-# The agent of a prewarmed Python, by itself.
+# The agent of a prewarmed Python, without the runtime.
 check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, by itself
 	@tests/run tests/warm/compare tests/warm/agent.bats
 
@@ -307,7 +311,7 @@ check-integration: all ## the runtime under Podman and other engines
 	@tests/setup/engines
 	@tests/run --mode $(if $(ALL),both,once) tests/integration
 
-# What says something else where Podman, Docker and containerd are newer: for check-release.
+# The parts whose results differ with newer Podman, Docker and containerd: for check-release.
 check-podman: all
 	@tests/run --mode both tests/integration/newer.bats tests/integration/pods.bats tests/integration/network.bats
 
@@ -327,11 +331,11 @@ check-conformance: all ## the OCI project's validation suite
 check-python: all ## the package pysbx
 	@BUILD='$(abspath $(BUILD))' contrib/python/check --mode $(if $(ALL),both,once)
 
-# In a machine of their own, whose kernel enforces limits, labels and profiles.
+# In a separate machine, whose kernel enforces limits, labels and profiles.
 check-vm: all ## a virtual machine with systemd, SELinux, AppArmor
 	@tests/vm/check
 
-# The same tests with a build that stops at the first wrong access, overflow or undefined operation.
+# The same tests with a build that stops at the first invalid access, overflow or undefined operation.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 check-sanitize: ## with AddressSanitizer and UndefinedBehaviorSanitizer
 	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
@@ -349,7 +353,7 @@ check-sanitized: all
 check-sanitized-files: all
 	@tests/run $(wildcard $(SANITIZED_FILES:%=tests/integration/%.bats))
 
-# Packages of the distribution, from what is committed: contrib/packaging/README.md.
+# Packages of the distribution, from the last commit: contrib/packaging/README.md.
 deb: ## the package of Debian
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-deb
 
@@ -360,7 +364,7 @@ rpm: ## the package of Fedora
 wheel: ## the wheels of pysbx, which contain the runtime
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel
 
-# As an ordinary user, in minimal systems of Debian 12 and 13 that have Python and nothing else.
+# As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
 check-wheel: ## build the wheels, and use one in fresh systems
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
 	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
@@ -375,7 +379,7 @@ bench: all ## measure beside crun and runc
 docs: ## build the documentation as a site; checks its links
 	@BUILD='$(abspath $(BUILD))' contrib/docs/build
 
-# That it refuses a broken link.
+# Test that it refuses a broken link.
 check-site: ## that make docs refuses broken links
 	@BUILD='$(abspath $(BUILD))' tests/run tests/docs/site
 
@@ -383,7 +387,7 @@ lint: $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
 
-# From the commands that make would run to build everything anew.
+# From the commands of a complete rebuild.
 compile_commands.json: FORCE ## the commands of the compiler, for clangd
 	@$(MAKE) --no-print-directory --dry-run --always-make V=1 $(OBJECTS) $(UNIT_TESTS:%=%.o) | sed -e ':a' -e '/\\$$/{N;s/\\\n *//;ba' -e '}' | \
 	    awk -v DIRECTORY='$(CURDIR)' -f runtime/compile-commands.awk >$@.new && mv $@.new $@
