@@ -1,5 +1,5 @@
-# Completion of pysbx-runtime for bash(1). Commands and options come from its own help, names of containers from
-# `list`, so that nothing has to be repeated here.
+# Completion of pysbx-runtime for bash(1). Commands and options come from its own help, names of containers from `list`,
+# so that this file does not repeat them.
 
 _pysbx_runtime_options() {
     "$@" --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p'
@@ -16,7 +16,7 @@ _pysbx_runtime() {
         word=${COMP_WORDS[i]}
         case $word in
             --root | --log | --log-format | --log-level | --cgroup-manager)
-                # bash takes "--root=DIR" for three words
+                # bash splits "--root=DIR" into three words
                 [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))
                 ((++i))
                 [[ $word != --root ]] || root=(--root "${COMP_WORDS[i]}")

@@ -1,6 +1,6 @@
 # Completion of pysbx-runtime for fish(1). Commands and options come from its own help, names of containers from `list`.
 
-function __pysbx_runtime_words # the command and what follows it, without options
+function __pysbx_runtime_words # the command and its arguments, without options
     set -l value no
     for word in (commandline -opc)[2..-1]
         if test $value = yes
@@ -36,7 +36,7 @@ function __pysbx_runtime_commands
     pysbx-runtime --help | string replace -rf '^  ([a-z]+)  +(.*)' '$1\t$2'
 end
 
-function __pysbx_runtime_warm # the command behind "warm"
+function __pysbx_runtime_warm # the command after "warm"
     set -l words (__pysbx_runtime_words)
     test "$words[1]" = warm; and echo $words[2]
 end
@@ -53,7 +53,7 @@ complete -c pysbx-runtime -f -n 'test (__pysbx_runtime_command) = warm 2>/dev/nu
 complete -c pysbx-runtime -n 'test (__pysbx_runtime_warm) = save 2>/dev/null' -a '(__pysbx_runtime_names)'
 complete -c pysbx-runtime -f -n 'string length -q -- (__pysbx_runtime_warm); and test (__pysbx_runtime_warm) != save' -a '(pysbx-runtime warm list --quiet 2>/dev/null)'
 
-# Whose values are not names or commands.
+# Options whose values are neither names nor commands.
 set -l before -c pysbx-runtime -n 'not string length -q -- (__pysbx_runtime_command)'
 complete $before -l root -d 'directory for the state of containers' -xa '(__fish_complete_directories)'
 complete $before -l log -d 'write errors also to a file, syslog:NAME or journald:NAME' -r

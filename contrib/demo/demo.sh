@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Shows the runtime at work on a machine that needs nothing but make, git and certificates: installs packages, builds,
-# makes an image with pandas from the distribution's packages, and compares starts with crun's under the same Podman.
-# As root it runs rootful containers, as a user rootless ones. Images and containers live in a directory of their own,
-# which the end of the demonstration removes.
+# Shows the runtime at work on a machine that needs only make, git and certificates. It installs packages, builds, makes
+# an image with pandas from the distribution's packages, and compares starts with crun's under the same Podman. As root
+# it runs rootful containers, as a user rootless ones. Images and containers are in a separate directory, which the
+# demonstration removes at its end.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,18 +26,18 @@ milliseconds() {
     echo "$((${EPOCHREALTIME/./} / 1000))"
 }
 
-# Ends a line that was in progress: a title, and how many milliseconds it took.
+# Ends a progress line: a title, and the time in milliseconds.
 done_line() {
     printf '%s  %-*s %s%7d ms%s\n' "${live:+$'\r\e[K'}" "$width" "$1" "$dim" "$2" "$plain"
 }
 
-# Runs a command with its output in a log. On a terminal, one line says how long it has run and what it said last.
+# Runs a command with its output in a log. On a terminal, one line shows its running time and its last output.
 working() {
     local title=$1 began log job rc=0
     shift
     began=$(milliseconds)
     log=$(mktemp)
-    # A process group of its own, so that all of it can be ended.
+    # A separate process group, so that all of it can be ended.
     set -m
     "$@" >"$log" 2>&1 </dev/null &
     job=$!
@@ -55,14 +55,14 @@ working() {
         [[ ! $live ]] || printf '\r\e[K'
         cat "$log" >&2
         rm -f "$log"
-        # The command's own words are the reason.
+        # The command's own output is the reason.
         exit 1
     fi
     rm -f "$log"
     done_line "$title" "$(($(milliseconds) - began))"
 }
 
-# Runs a command, keeps its output in $output, and how many milliseconds it took in $took.
+# Runs a command, stores its output in $output, and its time in milliseconds in $took.
 timed() {
     local began status=0
     began=$(milliseconds)
@@ -93,7 +93,7 @@ run() {
         --volume "$here:/demo:ro" "$image" python3 "$@"
 }
 
-# One row of the table: what it is, crun's milliseconds or nothing, ours, and a remark.
+# One row of the table: a title, crun's milliseconds or nothing, ours, and a remark.
 row() {
     local title=$1 theirs=$2 ours=$3 remark=${4:-} ratio=''
     if [[ $crun_ms ]]; then ratio=$(awk -v a="$ours" -v b="$crun_ms" 'BEGIN { printf "%.2f", a / b }'); fi
@@ -101,7 +101,7 @@ row() {
         "$dim" "$remark" "$plain"
 }
 
-# Finds out how crun can be measured here: sets crun, and adds to the options of every container what crun needs.
+# Finds out how to measure crun here: sets crun, and adds crun's needs to the options of every container.
 find_crun() {
     local said
     crun=$(command -v crun) || { echo "  crun is not installed, so there is nothing to compare with" && return; }
@@ -148,7 +148,7 @@ compare() {
     fi
 }
 
-# Each container looks for what the one before it has left, and leaves a file itself.
+# Each container looks for the previous one's files, and leaves a file itself.
 show_ten() {
     local program='import os, pandas; print(os.listdir("/tmp")); open("/tmp/left", "w")' number
     local -a times=()
@@ -161,7 +161,7 @@ show_ten() {
     printf '%s  %s ms: each found its /tmp empty\n' "${live:+$'\r\e[K'}" "${times[*]}"
 }
 
-# The host's side of the attempts: a file and a port, both within reach here, of which the program knows.
+# The host's side of the attempts: a file and a port, both accessible here. The program gets their names.
 show_hostile() {
     local file=$work/secret.txt port
     echo 'a secret of the host' >"$file"
@@ -190,7 +190,7 @@ show_pysbx() {
     done_line "prints $output" "$took"
 }
 
-# The containers' part. It runs in the environment of the host, or in that of the tests where the host's will not do.
+# The containers' part. It runs in the host's environment, or in that of the tests if the host's is unsuitable.
 show() {
     listener=''
     work=$(mktemp -d -p "${TMPDIR:-/var/tmp}" pysbx-demo.XXXXXX)
@@ -200,14 +200,14 @@ show() {
     "$root/tests/lib/configure-podman" "$work/etc" "$RUNTIME" "$work/storage" "$work/run" "$work/tmp"
     mkdir -m 0700 "$work/home" "$work/xdg" "$work/cache"
     if ((EUID != 0)); then
-        # What Podman and the runtime keep for a user is kept here instead.
+        # Files that Podman and the runtime keep for a user are here instead.
         export HOME=$work/home XDG_RUNTIME_DIR=$work/xdg
         unset XDG_DATA_HOME XDG_CONFIG_HOME XDG_CACHE_HOME
     fi
     echo "  $("$RUNTIME" --version | sed -n '1s/ version//p'), $(podman --version | sed 's/ version//')," \
         "Linux $(uname -r), $(nproc) CPUs"
     remember_directories | LC_ALL=C sort >"$work/directories"
-    # A rootless Podman takes its storage from the command line only.
+    # A rootless Podman accepts its storage from the command line only.
     podman_options=(--log-level error --root "$work/storage" --runroot "$work/run" --tmpdir "$work/tmp")
     sandbox=(--network none --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --user 1000:1000)
     if [[ ${DEMO_CGROUPS:-enabled} == disabled ]]; then sandbox+=(--cgroups disabled); fi
@@ -227,22 +227,22 @@ show() {
     show_pysbx
 }
 
-# The snapshots that are there, one a line.
+# Prints the existing snapshots, one per line.
 list_snapshots() {
     "$RUNTIME" warm list --quiet | sort
 }
 
-# What root's Podman and runtimes create in places that the demonstration cannot move: what of it is there now.
+# Lists files that root's Podman and runtimes create at paths that the demonstration cannot move.
 remember_directories() {
     local directory
     for directory in /run/{containers,crun,pysbx-runtime} /var/lib/pysbx-runtime; do
         if [[ -e $directory ]]; then echo "$directory"; fi
     done
-    # crun leaves one when it fails.
+    # crun leaves one if it fails.
     find /sys/fs/cgroup/libpod_parent -type d 2>/dev/null || true
 }
 
-# Removes what is there now and was not before; the kernel keeps a cgroup that is in use.
+# Removes additional files. The kernel keeps a cgroup that is in use.
 remove_directories() {
     local directory
     LC_ALL=C comm -13 "$1" <(remember_directories | LC_ALL=C sort) | tac | while read -r directory; do
@@ -266,9 +266,10 @@ cleanup() {
         remove_directories "$work/directories"
     else
         # shellcheck disable=SC2016 # expanded by the inner shell
-        # Files of other ids are deleted from within the user namespace; then its keeper, ours alone, has to go.
+        # Files of other ids are deleted from within the user namespace. Then the process that keeps the namespace must
+        # end, which is ours alone.
         podman_here unshare sh -c 'umount "$1/storage/overlay"; rm -rf "$1/storage" "$1/run"' _ "$work" 2>/dev/null || true
-        # Podman 4 and 5 write its number to different places.
+        # Podman 4 and 5 write its pid to different files.
         for file in "$work/tmp/pause.pid" "$work/xdg/libpod/tmp/pause.pid"; do
             [[ ! -e $file ]] || kill "$(<"$file")" 2>/dev/null || true
         done
@@ -276,18 +277,18 @@ cleanup() {
     rm -rf "$work"
 }
 
-# Whether Podman can use this host as it is: cgroup v2 alone, as pysbx-runtime wants it.
+# Tells whether Podman can use this host without changes: only cgroup v2, as pysbx-runtime requires.
 host_has_cgroup2() {
     [[ $(stat -f -c %T /sys/fs/cgroup) == cgroup2fs ]]
 }
 
-# The password of sudo is asked for before a line in progress would hide the question.
+# sudo asks for the password before a progress line would hide the question.
 ask_password() {
     ((EUID != 0)) && [[ -t 0 ]] && command -v sudo >/dev/null || return 0
     [[ ! $("$root/tests/setup/install.sh" --list build demo) ]] || sudo -n true 2>/dev/null || sudo -v || true
 }
 
-# Compiles, and does meanwhile what waits for the network.
+# Compiles, and waits for the network at the same time.
 build_everything() {
     local compiler rc=0
     local -a elsewhere=()

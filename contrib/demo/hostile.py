@@ -19,7 +19,7 @@ NOWHERE = "192.0.2.1"
 
 
 def mount_proc() -> None:
-    """Mount a new /proc, as a program does that looks for the host's."""
+    """Mount a new /proc, like a program that looks for the host's."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"proc", b"/tmp", b"proc", 0, None) != 0:
         number = ctypes.get_errno()
@@ -27,7 +27,7 @@ def mount_proc() -> None:
 
 
 def main() -> int:
-    """Try everything, print what the kernel answers, and return 1 if an attempt succeeds."""
+    """Try everything, print the kernel's answers, and return 1 if an attempt succeeds."""
     file, port, pid = sys.argv[1:]
     attempts: list[tuple[str, Callable[[], object]]] = [
         ("read a file of the host", Path(file).read_text),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draw what a terminal has shown as an SVG: usage: recording.py COMMAND CAST SVG.
 
-CAST is a recording of COMMAND by `asciinema rec` (asciicast version 2). The SVG shows each line when it was complete,
-with long waits shortened. A viewer without animations, or with animations switched off, shows all lines at once.
+CAST is a recording of COMMAND by `asciinema rec` (asciicast version 2). The SVG shows each line at the time of its
+completion, with long waits shortened. A viewer without animations, or with disabled animations, shows all lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.console import Console  # type: ignore[import]
 from rich.terminal_theme import MONOKAI  # type: ignore[import]
 from rich.text import Text  # type: ignore[import]
 
-# rich takes its font from another server; here the viewer's own is used.
+# rich loads its font from another server. This uses the viewer's own.
 FONTS = re.compile(r"@font-face \{\{.*?\}\}\n", re.DOTALL)
 FONT = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 LONGEST_WAIT_SEC = 0.7
@@ -27,7 +27,7 @@ NAME = "demo"
 
 
 def lines_of(cast: Path) -> list[tuple[float, str]]:
-    """Return the lines that a terminal shows at the end, each with the time at which it was complete."""
+    """Return the lines that a terminal shows at the end, each with the time of its completion."""
     found = []
     pending = ""
     for event in cast.read_text(encoding="utf-8").splitlines()[1:]:
@@ -36,7 +36,7 @@ def lines_of(cast: Path) -> list[tuple[float, str]]:
             continue
         pending += data
         *complete, pending = pending.split("\n")
-        # A line of progress is written again and again from its beginning.
+        # A progress line is written repeatedly from its beginning.
         found += [(time, line.rstrip("\r").rpartition("\r\x1b[K")[2].rpartition("\r")[2]) for line in complete]
     return found
 
@@ -64,7 +64,7 @@ def draw(command: str, lines: list[tuple[float, str]]) -> str:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     times = []
     for time, line in [(0.0, f"\x1b[1m$ {command}\x1b[0m"), *lines]:
-        # A long line of the terminal takes several.
+        # A long line of the terminal needs several.
         for part in Text.from_ansi(line).wrap(console, WIDTH) or [Text("")]:
             console.print(part)
             times.append(time)

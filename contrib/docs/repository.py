@@ -1,7 +1,7 @@
 """A hook of MkDocs: pages link to any file of the repository, and the site contains the files they link to.
 
-Links are relative to the file they stand in, so that they lead to the same file in the repository's own view. A link
-to a file that does not exist is a warning, which `strict` makes an error.
+Links are relative to their file, so that they lead to the same file in the repository's own view. A link to a missing
+file is a warning, which `strict` makes an error.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PLACED = {
     "contrib/python/THREAT-MODEL.md": "explanation/threat-model.md",
 }
 LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: +)(?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=[)\s])", re.MULTILINE)
-# What looks like a link in code is none.
+# Link syntax in code is not a link.
 CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|^(?: {4}|\t).*?$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 log = logging.getLogger("mkdocs.hooks.repository")
 
 
 def site_path(path: str) -> str:
-    """Return where a file of the repository is in the site's sources."""
+    """Return the path of a repository file in the site's sources."""
     if path in PLACED:
         return PLACED[path]
     if path.startswith(f"{PAGES}/"):
@@ -38,7 +38,7 @@ def site_path(path: str) -> str:
 
 
 def target(source: str, link: str) -> str:
-    """Return the file of the repository that a link of a file leads to; of a directory, its README."""
+    """Return the repository file that a link of a file leads to. For a directory, it is the README."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     return f"{path}/README.md" if (ROOT / path).is_dir() else path
 
@@ -50,7 +50,7 @@ def links(text: str) -> list[re.Match[str]]:
 
 
 def reachable(start: list[str]) -> set[str]:
-    """Return the files of the repository that these files lead to, by any number of links, with themselves."""
+    """Return the repository files that these files lead to, by any number of links, and these files."""
     found, waiting = set(start), list(start)
     while waiting:
         source = waiting.pop()
@@ -80,7 +80,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Make the links of a page lead to the files in the site."""
+    """Change the links of a page so that they lead to the files in the site."""
     source = os.path.relpath(page.file.abs_src_path, ROOT)
     folder = posixpath.dirname(page.file.src_uri)
     for link in reversed(links(markdown)):
