@@ -26,12 +26,12 @@ milliseconds() {
     echo "$((${EPOCHREALTIME/./} / 1000))"
 }
 
-# Ends a progress line: a title, and the time in milliseconds.
+# End a progress line: a title, and the time in milliseconds.
 done_line() {
     printf '%s  %-*s %s%7d ms%s\n' "${live:+$'\r\e[K'}" "$width" "$1" "$dim" "$2" "$plain"
 }
 
-# Runs a command with its output in a log. On a terminal, one line shows its running time and its last output.
+# Run a command with its output in a log. On a terminal, one line shows its running time and its last output.
 working() {
     local title=$1 began log job rc=0
     shift
@@ -62,7 +62,7 @@ working() {
     done_line "$title" "$(($(milliseconds) - began))"
 }
 
-# Runs a command, stores its output in $output, and its time in milliseconds in $took.
+# Run a command, store its output in $output, and its time in milliseconds in $took.
 timed() {
     local began status=0
     began=$(milliseconds)
@@ -79,7 +79,7 @@ podman_here() {
     podman "${podman_options[@]}" "$@"
 }
 
-# Runs a program in the image: run RUNTIME OPTION... -- PROGRAM [ARG...]
+# Run a program in the image: run RUNTIME OPTION... -- PROGRAM [ARG...]
 run() {
     local runtime=$1 option
     local -a options=()
@@ -101,7 +101,7 @@ row() {
         "$dim" "$remark" "$plain"
 }
 
-# Finds out how to measure crun here: sets crun, and adds crun's needs to the options of every container.
+# Find out how to measure crun here: set crun, and add crun's needs to the options of every container.
 find_crun() {
     local said
     crun=$(command -v crun) || { echo "  crun is not installed, so there is nothing to compare with" && return; }
@@ -227,12 +227,12 @@ show() {
     show_pysbx
 }
 
-# Prints the existing snapshots, one per line.
+# Print the existing snapshots, one per line.
 list_snapshots() {
     "$RUNTIME" warm list --quiet | sort
 }
 
-# Lists files that root's Podman and runtimes create at paths that the demonstration cannot move.
+# List files that root's Podman and runtimes create at paths that the demonstration cannot move.
 remember_directories() {
     local directory
     for directory in /run/{containers,crun,pysbx-runtime} /var/lib/pysbx-runtime; do
@@ -242,7 +242,7 @@ remember_directories() {
     find /sys/fs/cgroup/libpod_parent -type d 2>/dev/null || true
 }
 
-# Removes additional files. The kernel keeps a cgroup that is in use.
+# Remove additional files. The kernel keeps a cgroup that is in use.
 remove_directories() {
     local directory
     LC_ALL=C comm -13 "$1" <(remember_directories | LC_ALL=C sort) | tac | while read -r directory; do
@@ -277,7 +277,7 @@ cleanup() {
     rm -rf "$work"
 }
 
-# Tells whether Podman can use this host without changes: only cgroup v2, as pysbx-runtime requires.
+# Tell whether Podman can use this host without changes: only cgroup v2, as pysbx-runtime requires.
 host_has_cgroup2() {
     [[ $(stat -f -c %T /sys/fs/cgroup) == cgroup2fs ]]
 }
@@ -288,7 +288,7 @@ ask_password() {
     [[ ! $("$root/tests/setup/install.sh" --list build demo) ]] || sudo -n true 2>/dev/null || sudo -v || true
 }
 
-# Compiles, and waits for the network at the same time.
+# Compile, and wait for the network at the same time.
 build_everything() {
     local compiler rc=0
     local -a elsewhere=()
@@ -316,7 +316,7 @@ main() {
     if host_has_cgroup2; then
         (show)
     elif ((EUID == 0)); then
-        echo "  this host has no pure cgroup v2: containers run in namespaces with one of their own"
+        echo "  this host has no pure cgroup v2: containers run in namespaces with their own hierarchy"
         "$root/tests/lib/enter" "$here/demo.sh" --show
     else
         echo "  this host has no pure cgroup v2: containers run without cgroups"

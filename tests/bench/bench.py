@@ -190,8 +190,8 @@ def collect(runtimes: list[Runtime], rootfs: Path, tools: Path, scratch: Path, r
 def main() -> int:
     """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runtime", required=True, help="the runtime that is judged")
-    parser.add_argument("--reference", required=True, help="the runtime that it is judged by")
+    parser.add_argument("--runtime", required=True, help="the runtime under test")
+    parser.add_argument("--reference", required=True, help="the runtime for comparison")
     parser.add_argument("--rootfs", type=Path, required=True, help="root file system of the containers")
     parser.add_argument("--image", type=Path, required=True, help="the same as an archive, for Podman")
     parser.add_argument(

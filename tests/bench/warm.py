@@ -425,8 +425,8 @@ def prepare(options: argparse.Namespace) -> None:
 def main() -> int:
     """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runtime", required=True, help="the runtime that is judged")
-    parser.add_argument("--reference", required=True, help="the runtime that it is judged by")
+    parser.add_argument("--runtime", required=True, help="the runtime under test")
+    parser.add_argument("--reference", required=True, help="the runtime for comparison")
     parser.add_argument("--rootfs", type=Path, required=True, help="a root file system with /bin/true")
     parser.add_argument("--pandas", type=Path, required=True, help="a root file system with pandas")
     parser.add_argument("--pandas-image", required=True, help="the same as an archive, for Podman")

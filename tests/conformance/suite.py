@@ -215,7 +215,7 @@ def report(number: int, outcome: Outcome, known: list[Known]) -> str:
 def main() -> int:
     """Run the named tests, or all, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tests", type=Path, required=True, help="folder of the suite's programs")
+    parser.add_argument("--tests", type=Path, required=True, help="directory of the suite's programs")
     parser.add_argument("--known", type=Path, required=True, help="list of known failures")
     parser.add_argument("names", metavar="TEST", nargs="*", help="a test of the suite (default: all)")
     options = parser.parse_args()

@@ -69,7 +69,7 @@ class Shell:
         """Return the exit status that the shell reports. If it reports none, it has ended."""
         if not select.select([self._answers], [], [], TIMEOUT_SEC)[0]:
             os.killpg(self._process.pid, signal.SIGKILL)
-            print(f"# not done after {TIMEOUT_SEC} seconds: killed")
+            print(f"# not finished after {TIMEOUT_SEC} seconds: killed")
         answer = os.read(self._answers, 16)
         return int(answer) if answer else self._process.wait()
 
@@ -192,7 +192,7 @@ def print_needs(page: Path) -> None:
 def main() -> int:
     """Run one of the two commands."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--needs", action="store_true", help="say what the page needs, and run nothing")
+    parser.add_argument("--needs", action="store_true", help="print the needs of the page, and run nothing")
     parser.add_argument("--user", action="store_true", help="run the blocks of an ordinary user, not those of root")
     parser.add_argument("page", type=Path)
     parser.add_argument("title", nargs="?", default="")

@@ -23,7 +23,7 @@ teardown() {
     clean_up
 }
 
-# Makes the image localhost/hostile with the given annotations, each NAME=VALUE, as an attacker builds one.
+# Make the image localhost/hostile with the given annotations, each NAME=VALUE, as an attacker builds one.
 build_image() {
     local -a options=()
     local annotation
@@ -33,7 +33,7 @@ build_image() {
     [[ $(podman image inspect --format '{{index .Annotations "'"${1%%=*}"'"}}' localhost/hostile) == "${1#*=}" ]]
 }
 
-# Configures an administrator's hook in Podman.
+# Configure an administrator's hook in Podman.
 make_hook() {
     mkdir -p hooks.d
     printf '#!/bin/sh\ncat >/dev/null\necho said by a hook\n' >hook
@@ -47,7 +47,7 @@ run_hostile() {
         --security-opt no-new-privileges localhost/hostile python3 -c "$PROBE" </dev/null
 }
 
-# Gives ./bundle annotations, each NAME=VALUE.
+# Give ./bundle annotations, each NAME=VALUE.
 annotate() {
     configure 'config["annotations"] = dict(a.split("=", 1) for a in arguments)' "$@"
 }

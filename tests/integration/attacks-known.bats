@@ -5,7 +5,7 @@
 
 load ../lib/bundle.bash
 
-# Makes a program in ./own with file capabilities (capabilities(7)) that raise every inheritable capability of its
+# Make a program in ./own with file capabilities (capabilities(7)) that raise every inheritable capability of its
 # caller: busybox. The data are VFS_CAP_REVISION_2 with the effective flag; permitted; inheritable.
 make_heir() {
     mkdir own

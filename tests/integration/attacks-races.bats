@@ -7,13 +7,13 @@ load ../lib/warm.bash
 
 ROUNDS=40
 
-# Swaps two names in ./shared until the end of the test: flip ONE OTHER
+# Swap two names in ./shared until the end of the test: flip ONE OTHER
 flip() {
     "$TESTS/lib/flip" "shared/$1" "shared/$2" 3>&- &
     HELPERS+=("$!")
 }
 
-# Runs the bundle repeatedly. Each run adds a line to ./outcomes: its status and the lines of its output, joined with
+# Run the bundle repeatedly. Each run adds a line to ./outcomes: its status and the lines of its output, joined with
 # commas.
 run_rounds() {
     local round rc
@@ -26,7 +26,7 @@ run_rounds() {
     sort outcomes | uniq -c
 }
 
-# Asserts that every outcome matches one of the patterns. The first COUNT patterns must all occur; otherwise there was
+# Assert that every outcome matches one of the patterns. The first COUNT patterns must all occur; otherwise there was
 # no race.
 outcomes_are() {
     local count=$1 pattern line
@@ -49,7 +49,7 @@ outcomes_are() {
     done
 }
 
-# Creates ./host, the attacker's target: a directory with a secret. The link shared/link names it as seen from the host.
+# Create ./host, the attacker's target: a directory with a secret. The link shared/link names it as seen from the host.
 make_goal() {
     mkdir -p host shared
     echo secret >host/secret
@@ -123,7 +123,7 @@ linux["maskedPaths"] = ["/etc/shadow"]' "$PWD"
     grep -qF "'/dev/console' in the root file system is neither a file nor a device: refusing to mount on it" errors
 }
 
-# Runs the bundle, which has a snapshot, while a file of its modules is replaced with one of two others. The replacement
+# Run the bundle, which has a snapshot, while a file of its modules is replaced with one of two others. The replacement
 # happens at another instant in each run. The results are in ./outcomes.
 run_while_replaced() {
     local file=$1 one=$2 other=$3 round instant of_round

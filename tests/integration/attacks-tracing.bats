@@ -7,7 +7,7 @@ load ../lib/warm.bash
 
 ROUNDS=40
 
-# Makes ./attacker.py, a program that waits for new processes in its container. It traces each of them from the first
+# Make ./attacker.py, a program that waits for new processes in its container. It traces each of them from the first
 # instant on if the kernel permits it. Besides "ready" it prints everything that it then sees that does not belong to
 # the container.
 make_attacker() {
@@ -52,7 +52,7 @@ while True:
 PYTHON
 }
 
-# Starts the container with that program.
+# Start the container with that program.
 start_attacker() {
     make_attacker
     make_python_bundle python3 -c "$(<attacker.py)"
@@ -61,7 +61,7 @@ start_attacker() {
     wait_for grep -q ready out
 }
 
-# Makes a container with its own user namespace, whose root may trace in it.
+# Make a container with its own user namespace, whose root may trace in it.
 OWN_USERS='capabilities("CAP_SYS_PTRACE")
 if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
 
@@ -157,7 +157,7 @@ seen() {
     expect 0 runtime exec box /bin/true
 }
 
-# Starts a container whose program stops the processes that exec creates, and makes them send SAYS: messages of
+# Start a container whose program stops the processes that exec creates, and makes them send SAYS: messages of
 # runtime/container/sync.h by number and text, alternately. It searches their memory for a word.
 start_forger() {
     cat >forger.py <<'PYTHON'

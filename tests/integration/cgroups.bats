@@ -4,7 +4,7 @@
 
 load ../lib/podman.bash
 
-# Prints the directory of a running container's cgroup.
+# Print the directory of a running container's cgroup.
 cgroup_of() {
     local pid
     pid=$(podman inspect --format '{{.State.Pid}}' "$1")

@@ -45,7 +45,7 @@ status_is() {
     done
 }
 
-# Prints bash's completions for the last word: completed WORD... (bash itself splits "--root=DIR" into three words)
+# Print bash's completions for the last word: completed WORD... (bash itself splits "--root=DIR" into three words)
 completed() {
     PATH=${RUNTIME%/*}:$PATH bash -c '
         source "$0/../contrib/completions/pysbx-runtime.bash"
@@ -407,7 +407,7 @@ JSON
     output_is ""
 }
 
-# Gives ./bundle these annotations, each with the value "x".
+# Give ./bundle these annotations, each with the value "x".
 annotate() {
     configure 'config["annotations"] = dict.fromkeys(arguments, "x")' "$@"
 }

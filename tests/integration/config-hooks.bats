@@ -10,7 +10,7 @@ setup() {
     mkdir -m 0777 log
 }
 
-# Makes a container that writes its own line, with a hook of each kind. The hooks find the directory log at /log.
+# Make a container that writes its own line, with a hook of each kind. The hooks find the directory log at /log.
 make_hooked_bundle() {
     make_bundle sh -c 'echo program >>/log/order'
     configure 'mount("/log", arguments[0] + "/log")
@@ -19,7 +19,7 @@ for kind in arguments[2:]:
     hook(kind, arguments[1], kind, place)' "$PWD" "$@"
 }
 
-# Adds a hook that fails to a bundle. The other hooks write their names.
+# Add a hook that fails to a bundle. The other hooks write their names.
 make_failing_bundle() {
     make_hooked_bundle 'echo $0 >>$1/order' poststop
     configure 'hook(arguments[0], "echo reason >&2; exit 7")' "$1"

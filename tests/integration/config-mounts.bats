@@ -14,13 +14,13 @@ teardown() {
     clean_up
 }
 
-# Mounts a file system below the directory that containers get.
+# Mount a file system below the directory that containers get.
 mount_below() {
     mount -t tmpfs below shared/below
     echo deep >shared/below/file
 }
 
-# Prints a script that shows the options of the container's mount at a path.
+# Print a script that shows the options of the container's mount at a path.
 print_options() {
     printf 'awk '\''$5 == "%s" { print $6 }'\'' /proc/self/mountinfo | tail -n 1\n' "$@"
 }
@@ -206,7 +206,7 @@ mount("/data", arguments[1], "src-nofollow", "dest-nofollow")' "$PWD/shared" "$P
     [[ ! -e bundle/rootfs/there ]]
 }
 
-# Asserts the owner of the file in a mount with these additional properties: owner_is USER:GROUP STATEMENT
+# Assert the owner of the file in a mount with these additional properties: owner_is USER:GROUP STATEMENT
 owner_is() {
     make_bundle sh -c 'stat -c %u:%g /data/file; touch /data/new 2>/dev/null'
     configure "$2" "$PWD/shared"

@@ -5,12 +5,12 @@ load ../lib/bundle.bash
 
 KINDS=(cgroup ipc mnt net pid time user uts)
 
-# Prints a script that prints the container's namespaces.
+# Print a script that prints the container's namespaces.
 print_namespaces() {
     echo "for kind in ${KINDS[*]}; do readlink /proc/self/ns/\$kind; done"
 }
 
-# Starts a process on the host that sleeps in new namespaces of its own. The options are those of unshare(1).
+# Start a process on the host that sleeps in new namespaces of its own. The options are those of unshare(1).
 hold_namespaces() {
     rm -f ready
     hold unshare "$@" sh -c 'touch ready; exec sleep 1000'
@@ -18,7 +18,7 @@ hold_namespaces() {
     wait_for test -e ready
 }
 
-# Maps the user, and an additional range that only newuidmap and newgidmap may map; or two ranges.
+# Map the user, and an additional range that only newuidmap and newgidmap may map; or two ranges.
 map_two_ranges() {
     if is_rootless; then
         configure "user_namespace((0, $UID, 1), (1, 200000, 1000))"

@@ -3,7 +3,7 @@
 
 load ../lib/bundle.bash
 
-# Prints the five capability sets of /proc/self/status. It is the program of a container.
+# Print the five capability sets of /proc/self/status. It is the program of a container.
 print_sets() {
     printf '%s\n' "sed -n 's/^Cap\(...\):.0*\([0-9a-f]*\)\$/\1 \2/p' /proc/self/status"
 }
@@ -278,7 +278,7 @@ print(text.value.decode().split(";")[-1])'
     [[ $output != box ]]
 }
 
-# Receives the terminal on a socket, as an engine does: receive_terminal SOCKET FILE
+# Receive the terminal on a socket, as an engine does: receive_terminal SOCKET FILE
 receive_terminal() {
     hold "$TESTS/lib/receive-terminal" "$@"
     wait_for test -S "$1"

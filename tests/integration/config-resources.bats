@@ -9,12 +9,12 @@ setup() {
     begin_test
 }
 
-# Prints the directory of the container's cgroup.
+# Print the directory of the container's cgroup.
 cgroup_of_box() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(pid_of_box)/cgroup")"
 }
 
-# Asserts the value of a limit. The program may run in a cgroup below the one that has the limit.
+# Assert the value of a limit. The program may run in a cgroup below the one that has the limit.
 limit_is() {
     local cgroup
     cgroup=$(cgroup_of_box)

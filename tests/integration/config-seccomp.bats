@@ -3,13 +3,13 @@
 
 load ../lib/bundle.bash
 
-# Prints the source of the bundle's filter: "compiled" or "cache".
+# Print the source of the bundle's filter: "compiled" or "cache".
 origin_is() {
     expect 0 runtime plan --bundle bundle
     output_holds "it['process']['seccomp']['origin'] == '$1'"
 }
 
-# Makes a bundle with a profile that only this test uses, and puts its filter into the cache.
+# Make a bundle with a profile that only this test uses, and put its filter into the cache.
 make_cached_bundle() {
     make_bundle sh -c 'hostname new || echo refused'
     configure 'seccomp("ALLOW", rule("ERRNO", "sethostname"), rule("ERRNO", "acct", errnoRet=int(arguments[0])))' $((BATS_TEST_NUMBER * 100 + RANDOM % 100))

@@ -22,7 +22,7 @@ load ../lib/podman.bash
     output_is $'1 1\nsocket'
 }
 
-# Writes the messages of a datagram socket to a file, line by line, until READY.
+# Write the messages of a datagram socket to a file, line by line, until READY.
 listen_for_ready() {
     python3 - "$1" "$2" <<'PYTHON' 3>&- &
 import socket, sys

@@ -187,7 +187,7 @@ cri() {
     crictl --config "$ENGINE/crictl.yaml" "$@"
 }
 
-# Makes a pod with the handler of config.toml, $pod: make_pod [ANNOTATIONS-AS-JSON]
+# Make a pod with the handler of config.toml, $pod: make_pod [ANNOTATIONS-AS-JSON]
 make_pod() {
     local parent=""
     needs_engine crictl
@@ -204,7 +204,7 @@ POD
     pod=$(cri runp --runtime pysbx pod.json)
 }
 
-# Starts a container in the pod, $container: start_in_pod IMAGE COMMAND-AS-JSON
+# Start a container in the pod, $container: start_in_pod IMAGE COMMAND-AS-JSON
 start_in_pod() {
     cat >container.json <<CONTAINER
 { "metadata": { "name": "box" }, "image": { "image": "$1" }, "command": $2, "log_path": "box.log",

@@ -34,7 +34,7 @@ runtime_features() {
     "$RUNTIME" features
 }
 
-# Runs an untrusted container with all parts of the sandbox except the named one (or "-"), and with the given options.
+# Run an untrusted container with all parts of the sandbox except the named one (or "-"), and with the given options.
 run_untrusted_without() {
     local left_out=$1 name
     local -a words options=()
@@ -46,7 +46,7 @@ run_untrusted_without() {
     run_with_hook --annotation run.pysbx.untrusted=true "${options[@]}" "$@"
 }
 
-# Asserts that exactly this part is reported as missing: is_refused TEXT PART OPTION...
+# Assert that exactly this part is reported as missing: is_refused TEXT PART OPTION...
 is_refused() {
     local text=$1
     shift

@@ -3,7 +3,7 @@
 
 load ../lib/bundle.bash
 
-# Gives the bundle the ruleset, and a root that modes and mounts would allow the program to write to.
+# Give the bundle the ruleset, and a root that modes and mounts would allow the program to write to.
 restrict() {
     configure 'config["root"]["readonly"] = False; config["annotations"] = {"run.pysbx.landlock": arguments[0]}' "$1"
 }

@@ -3,7 +3,7 @@
 
 load ../lib/podman.bash
 
-# Starts a container that prints the signal it gets, and ends with 40.
+# Start a container that prints the signal it gets, and ends with 40.
 start_trapper() {
     podman run -d --name trapper --network none "$@" "$BUSYBOX" sh -c '
         for signal in TERM INT HUP USR1; do trap "echo got $signal; exit 40" $signal; done

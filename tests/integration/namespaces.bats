@@ -3,7 +3,7 @@
 
 load ../lib/podman.bash
 
-# Prints the container's namespace of a type.
+# Print the container's namespace of a type.
 ns_of() {
     local kind=$1
     shift

@@ -7,7 +7,7 @@ serve() {
     podman run -d --name server "$@" "$BUSYBOX" sh -c 'mkdir /www; echo served >/www/index.html; exec httpd -f -p 8080 -h /www' >/dev/null
 }
 
-# Starts a server on the host's loopback.
+# Start a server on the host's loopback.
 serve_host() {
     mkdir www
     echo "from the host" >www/index.html
@@ -22,7 +22,7 @@ teardown() {
     clean_up
 }
 
-# Runs a client, because the wget of a static busybox cannot resolve names.
+# Run a client, because the wget of a static busybox cannot resolve names.
 readonly FETCH='
 import sys, urllib.request
 print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode(), end="")'

@@ -11,7 +11,7 @@ setup() {
     [[ -e $dynamic ]] || skip "built without a static program: no musl, or with sanitizers"
 }
 
-# Runs the runtime, and asserts whether it executes another program: none, or the dynamic one.
+# Run the runtime, and assert whether it executes another program: none, or the dynamic one.
 becomes() {
     local wanted=$1 found
     shift

@@ -10,7 +10,7 @@ MAPPED=(--uidmap 0:100000:65536 --gidmap 0:100000:65536)
 # The subordinate ids that remain for the user of a rootless Podman.
 ! is_rootless || MAPPED=(--uidmap 0:1:1000 --gidmap 0:1:1000)
 
-# Starts a container with these options, and checks the mounts of its init and of a process of exec.
+# Start a container with these options, and check the mounts of its init and of a process of exec.
 check_peers() {
     echo "options: $*"
     start_sleeper --name peers "$@"

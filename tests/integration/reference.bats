@@ -8,8 +8,8 @@ TOP=$TESTS/..
 PAGES=$TOP/contrib/docs/pages/reference
 PACKAGE=$TOP/contrib/python/src/pysbx
 
-# Fails if a page lacks one of the words of standard input as code. For example, `--bundle DIR` contains the word
-# --bundle. Fails without words, because then nothing was compared.
+# Fail if a page lacks one of the words of standard input as code. For example, `--bundle DIR` contains the word
+# --bundle. Fail without words, because then nothing was compared.
 page_names() {
     local page=$PAGES/$1 word bad=0 count=0 code
     code=$(grep -o '`[^`]*`' "$page" | tr -s '`=[]()|, ":' '\n')
@@ -21,7 +21,7 @@ page_names() {
     return "$bad"
 }
 
-# Prints the keys of a JSON object; those of nested objects as "outer.inner".
+# Print the keys of a JSON object; those of nested objects as "outer.inner".
 keys() {
     python3 -c '
 import json, sys

@@ -4,7 +4,7 @@
 
 load ../lib/bundle.bash
 
-# Makes ./bundle with a program that prints the properties that its configuration promises.
+# Make ./bundle with a program that prints the properties that its configuration promises.
 make_telling_bundle() {
     make_bundle sh -c "id; pwd; hostname; umask; ulimit -n; cat /proc/self/oom_score_adj /proc/mounts /proc/self/cgroup
         grep -E '^(Cap|NoNew|Seccomp:|Groups)' /proc/self/status
@@ -12,7 +12,7 @@ make_telling_bundle() {
     configure 'process["oomScoreAdj"] = 500; seccomp("ALLOW", rule("ERRNO", "getcwd"))'
 }
 
-# Runs several copies of a command at the same time. Prints the number of each exit status: "3x0 1x1".
+# Run several copies of a command at the same time. Print the number of each exit status: "3x0 1x1".
 at_once() {
     local count=$1 number
     shift

@@ -3,7 +3,7 @@
 
 load ../lib/podman.bash
 
-# Prints a field of /proc/self/status in a container started with the given options.
+# Print a field of /proc/self/status in a container started with the given options.
 status_of() {
     local field=$1
     shift

@@ -13,7 +13,7 @@ setup_file() {
     configure_warm '{"secondRun": false, "retryAfter": 0, "template": {"timeout": 5}}'
 }
 
-# Runs a group of rows. With -v, tests/run shows the warm ones.
+# Run a group of rows. With -v, tests/run shows the warm ones.
 look() {
     use_image python
     "$TESTS/warm/access.py" bundle "$1" "${TEST_ACCESS:-}" >&3

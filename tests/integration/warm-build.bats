@@ -19,7 +19,7 @@ teardown() {
     clean_up
 }
 
-# Starts ./bundle's program N times at the same time under different names. Prints "COUNTxSTATUS" for each status. The
+# Start ./bundle's program N times at the same time under different names. Print "COUNTxSTATUS" for each status. The
 # output goes to output.* and error.*.
 at_once() {
     local count=$1 number
@@ -256,7 +256,7 @@ if names != ["lo"]: os._exit(8)'
     [[ $(snapshots) -ge 1 && $(snapshots) -lt 5 ]]
 }
 
-# Tests whether process_madvise(2) is called for many pages.
+# Test whether process_madvise(2) is called for many pages.
 prefetches() {
     rm -f trace.*
     # One file for each process: in a common file, a message of another process splits a line.
@@ -288,7 +288,7 @@ prefetches() {
     fi
 }
 
-# Runs the program under strace, which records the order of calls.
+# Run the program under strace, which records the order of calls.
 traced() {
     is_rootless && skip "newuidmap has no privilege under strace"
     preload json
@@ -298,17 +298,17 @@ traced() {
     [[ $(<out) == ran ]]
 }
 
-# Prints, in order, the traced calls of the runtime or of the container.
+# Print, in order, the traced calls of the runtime or of the container.
 calls_of() {
     awk -v who="$1" 'NR == 1 { runtime = $1 } ($1 == runtime) == (who == "runtime")' trace
 }
 
-# Prints the files of the standard library that the runtime or the container has checked, sorted.
+# Print the files of the standard library that the runtime or the container has checked, sorted.
 files_of() {
     calls_of "$1" | sed -nE 's/.*newfstatat\([0-9]+<.*(\/lib\/python3[^>]*)>, "([^"]+\.pyc?)".*/\1\/\2/p' | sort
 }
 
-# Prints the numbers of the container's calls that match.
+# Print the numbers of the container's calls that match.
 numbers_of() {
     calls_of container | grep -nE "$1" | cut -d : -f 1
 }
@@ -371,7 +371,7 @@ process["user"] = {"uid": 0, "gid": 0}'
     done
 }
 
-# Asserts that the program reads the secret with more rights, which makes a snapshot, and then not with less. MORE and
+# Assert that the program reads the secret with more rights, which makes a snapshot, and then not with less. MORE and
 # LESS are changes of the configuration.
 is_read_by_those_with() {
     local more=$1 less=$2 say='import secret; print(secret.text)'

@@ -40,7 +40,7 @@ next(generator)'
     same -c 'import final; final.kept.append(final.Loud("of the program")); own = final.Loud("own"); print("ran")'
 }
 
-# Prints the number of page faults of a container with a preloaded module that ends. The module has so much memory to
+# Print the number of page faults of a container with a preloaded module that ends. The module has so much memory to
 # free that the runtime's own faults matter little, with sanitizers too.
 faults_of_end_with() {
     module "ends_$1.py" <<<"things = [[number] for number in range(300000)]
@@ -118,7 +118,7 @@ class Half:
 stream = io.TextIOWrapper(Half()); print("ran")'
 }
 
-# Makes a module with many classes and interned strings, and a library, /modules/lib.so, whose functions write directly.
+# Make a module with many classes and interned strings, and a library, /modules/lib.so, whose functions write directly.
 make_ending() {
     module ending.py <<<'import sys
 kept = [sys.intern("name %d" % number) for number in range(40000)]
@@ -132,7 +132,7 @@ END
     preload ending,json,traceback # which prints exceptions since 3.13
 }
 
-# Prints the faults of a warm container that runs a program and ends with a status.
+# Print the faults of a warm container that runs a program and ends with a status.
 faults_of() {
     cold -c pass # has the program's configuration
     configure 'config["annotations"]["run.pysbx.warm"] = "require"; process["args"] = ["python3", "-c", arguments[0]]' "$2"
@@ -142,7 +142,7 @@ assert status == int(sys.argv[1]), status
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt)' "$1" "$RUNTIME" run --bundle bundle box
 }
 
-# Asserts that types and strings of the snapshot are not freed at any kind of end, and that the status is right. The
+# Assert that types and strings of the snapshot are not freed at any kind of end, and that the status is right. The
 # faults are at most this many percent of those of a complete end.
 ends_shortly() {
     use_image "$1"

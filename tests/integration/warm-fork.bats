@@ -12,7 +12,7 @@ setup() {
     use_container python
 }
 
-# Makes the bundle of an image.
+# Make the bundle of an image.
 use_container() {
     rm -rf bundle modules shared
     use_image "$1"
@@ -23,7 +23,7 @@ use_container() {
     preload forking
 }
 
-# Makes this the program, starts it as "box", and waits until its fork is parked.
+# Make this the program, start it as "box", and wait until its fork is parked.
 session() {
     program require "from forking import fork, wait
 $1"
@@ -38,7 +38,7 @@ status_is() {
     [[ $(runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["status"])') == "$1" ]]
 }
 
-# Prints the fork's pid on the host.
+# Print the fork's pid on the host.
 parked() {
     local init
     init=$(pid_of_box)
@@ -55,13 +55,13 @@ continue_as_fork() {
     runtime run --bundle bundle --snapshot "${1:-saved}" fork </dev/null
 }
 
-# Lets the first process continue, and waits for its end.
+# Let the first process continue, and wait for its end.
 release() {
     touch shared/release
     wait_for status_is stopped
 }
 
-# Compares two continuations of one snapshot and their original process, in a container of this image.
+# Compare two continuations of one snapshot and their original process, in a container of this image.
 share_no_chance() {
     use_container "$1"
     session 'import os, random, ssl, tempfile, uuid, numpy
@@ -86,7 +86,7 @@ print("made", mine.integers(1 << 62))'
     [[ $(wc -l <values) == 24 && $(sort values | uniq -d) == "$(tail -n 1 out)" ]]
 }
 
-# Runs a session that computes, in a container of this image.
+# Run a session that computes, in a container of this image.
 keeps_its_tables() {
     use_container "$1"
     session 'import pandas

@@ -250,7 +250,7 @@ system, architecture, place = platform.platform(), os.uname().machine, sysconfig
     done
 }
 
-# Makes a writable root for this test only, with a directory for temporary files.
+# Make a writable root for this test only, with a directory for temporary files.
 writable_root() {
     own_root python
     chmod 1777 root/tmp

@@ -35,7 +35,7 @@ teardown() {
     clean_up
 }
 
-# Asserts that a container without marks starts from the only snapshot, and that it contains no mark of the first one.
+# Assert that a container without marks starts from the only snapshot, and that it contains no mark of the first one.
 restored_without_marks() {
     local bad=0
     scan
@@ -44,21 +44,21 @@ restored_without_marks() {
     snapshots_are 1 && ((!bad))
 }
 
-# Starts a container that sleeps, for exec: start_other BUNDLE.
+# Start a container that sleeps, for exec: start_other BUNDLE.
 start_other() {
     "$TESTS/lib/edit-config" "$1/config.json" 'process["args"] = ["sleep", "1000"]
 config["annotations"]["run.pysbx.warm"] = "auto"'
     runtime run --detach --bundle "$1" other <stdin >other.out 2>&1
 }
 
-# Runs a program by exec, with marks of its own.
+# Run a program by exec, with marks of its own.
 exec_marked() {
     env "CALLER=$(mark caller)" "$RUNTIME" exec --env "$(mark exec-variable)=$(mark exec-value)" --pid-file "pid-$(mark exec-pid-file)" \
         other python3 -c "word = '$(mark exec-program)'" "$(mark exec-argument)" <<<"$(mark exec-stdin)"
 }
 EXEC_CHANNELS=(exec-variable exec-value exec-pid-file exec-program exec-argument exec-stdin)
 
-# Runs the search by exec.
+# Run the search by exec.
 scan_by_exec() {
     runtime exec other python3 /mnt/scan/scan-marks </dev/null >scanned.exec
 }
@@ -155,7 +155,7 @@ option              process["args"] = ["python3", "-X", word, "-c", "pass"]
 TABLE
 }
 
-# Prints the key of a bundle's snapshot.
+# Print the key of a bundle's snapshot.
 key_of() {
     runtime plan --bundle "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["warm"]["key"])'
 }

@@ -12,7 +12,7 @@ setup_file() {
     import_python
 }
 
-# Runs the Python image warm or not at all.
+# Run the Python image warm or not at all.
 warm() {
     podman run --rm --network none --annotation run.pysbx.warm=require "$@"
 }

@@ -6,7 +6,7 @@
 
 load ../lib/warm.bash
 
-# Runs a program that prints lines "NAME VALUE" in three restores, and asserts that no value occurs twice. The names are
+# Run a program that prints lines "NAME VALUE" in three restores, and assert that no value occurs twice. The names are
 # arguments, so that the test notices a line that is missing in all.
 differ() {
     local program=$1

@@ -12,12 +12,12 @@ setup() {
     configure 'process["args"] = ["python3", "-c", "print(6 * 7)"]'
 }
 
-# Prints the keys in the store.
+# Print the keys in the store.
 key() {
     runtime warm list --quiet
 }
 
-# Prints the files in the store that belong to snapshots.
+# Print the files in the store that belong to snapshots.
 store_files() {
     find "$(warm_store)" -type f -not -name 'agent-*' -not -name format-2 -printf '%f\n' | sort
 }

@@ -27,7 +27,7 @@ teardown() {
     clean_up
 }
 
-# Makes a user's home, in which everything except the store itself is open to others, and a bundle.
+# Make a user's home, in which everything except the store itself is open to others, and a bundle.
 make_user() {
     local home=$PLACE/$1
     install -d -m 0755 -o "$1" -g "$1" "$home" "$home"/{.local,.local/share,.local/share/pysbx-runtime,bundle,run}
@@ -40,7 +40,7 @@ config["annotations"] = {"run.pysbx.preload": "json", "run.pysbx.warm": "require
 [mapping] = linux["gidMappings"]; mapping["hostID"] = int(arguments[1])' "$PLACE/root" "$1"
 }
 
-# Runs a command as a user, with a home and without root's environment.
+# Run a command as a user, with a home and without root's environment.
 as() {
     local user=$1
     shift

@@ -17,7 +17,7 @@ teardown() {
     clean_up
 }
 
-# Removes all containers and processes of the test, and fails if anything of them remains.
+# Remove all containers and processes of the test, and fail if anything of them remains.
 clean_up() {
     local id
     for id in $(runtime list --quiet); do runtime delete --force "$id"; done
@@ -26,7 +26,7 @@ clean_up() {
     check_leftovers
 }
 
-# Makes ./bundle with the given command line. Its root contains only busybox.
+# Make ./bundle with the given command line. Its root contains only busybox.
 make_bundle() {
     local -a mode=()
     ! is_rootless || mode=(--rootless)
@@ -39,7 +39,7 @@ make_bundle() {
     configure 'process["terminal"] = False; process["args"] = arguments' "$@"
 }
 
-# Makes ./bundle like make_bundle, with the root of the Python image, which the tests of a file share.
+# Make ./bundle like make_bundle, with the root of the Python image, which the tests of a file share.
 make_python_bundle() {
     local root=$BATS_FILE_TMPDIR/python
     if [[ ! -d $root ]]; then
@@ -51,17 +51,17 @@ make_python_bundle() {
     configure 'config["root"]["path"] = arguments[0]' "$root"
 }
 
-# Runs Python statements over the bundle's configuration. edit-config defines the names that they may use.
+# Run Python statements over the bundle's configuration. edit-config defines the names that they may use.
 configure() {
     "$TESTS/lib/edit-config" bundle/config.json "$@"
 }
 
-# Runs the container in the foreground, with optional options of the command.
+# Run the container in the foreground, with optional options of the command.
 run_box() {
     runtime run --bundle bundle "$@" box </dev/null
 }
 
-# Creates the container without starting its program.
+# Create the container without starting its program.
 create_box() {
     runtime create --bundle bundle "$@" box </dev/null >out 2>err || {
         cat err >&2
@@ -69,7 +69,7 @@ create_box() {
     }
 }
 
-# Starts the container in the background. Its output goes to the files out and err.
+# Start the container in the background. Its output goes to the files out and err.
 start_box() {
     runtime run --detach --bundle bundle "$@" box </dev/null >out 2>err || {
         cat err >&2
@@ -77,32 +77,32 @@ start_box() {
     }
 }
 
-# Prints the pid of the container's first process.
+# Print the pid of the container's first process.
 pid_of_box() {
     runtime state box | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Asserts that the configuration is refused with this message before anything changes.
+# Assert that the configuration is refused with this message before anything changes.
 is_refused() {
     expect 1 run_box
     stderr_has "$1"
     check_untouched
 }
 
-# Asserts that the container, its state and its cgroup do not exist.
+# Assert that the container, its state and its cgroup do not exist.
 check_untouched() {
     [[ -z $(runtime list --quiet) ]]
     [[ ! -e $RUNTIME_STATE/box ]] || { echo "the state root has the container"; return 1; }
     [[ -z $(find /sys/fs/cgroup -name '*box*' 2>/dev/null) ]] || { echo "there is a cgroup"; return 1; }
 }
 
-# Runs a command of the host in the background for the rest of the test. Its pid is $!.
+# Run a command of the host in the background for the rest of the test. Its pid is $!.
 hold() {
     "$@" <&0 >/dev/null 2>&1 3>&- &
     HELPERS+=($!)
 }
 
-# Evaluates a Python expression over the JSON document in $output, named `it`.
+# Evaluate a Python expression over the JSON document in $output, named `it`.
 output_holds() {
     python3 -c "import json, sys; it = json.loads(sys.argv[1]); assert $1, it" "$output"
 }

@@ -4,7 +4,7 @@
 ENGINE=/run/pysbx-engine
 PATH=$TESTS/../build/engines/bin:$PATH
 
-# Starts a daemon in the background: start_daemon NAME COMMAND...
+# Start a daemon in the background: start_daemon NAME COMMAND...
 start_daemon() {
     local name=$1
     shift
@@ -13,7 +13,7 @@ start_daemon() {
     echo $! >"$ENGINE/$name.pid"
 }
 
-# Ends the daemon and waits until all its descendants have ended.
+# End the daemon and wait until all its descendants have ended.
 stop_daemon() {
     local pid
     [[ -e $ENGINE/$1.pid ]] || return 0
@@ -22,7 +22,7 @@ stop_daemon() {
     wait_for eval "! kill -0 $pid 2>/dev/null"
 }
 
-# Waits until a daemon answers. If it does not, shows its output: await_daemon NAME COMMAND...
+# Wait until a daemon answers. If it does not, show its output: await_daemon NAME COMMAND...
 await_daemon() {
     local name=$1
     shift
@@ -38,23 +38,23 @@ has_engine() {
     for program; do command -v "$program" >/dev/null || return 1; done
 }
 
-# Skips a test if a program of the engine is missing.
+# Skip a test if a program of the engine is missing.
 needs_engine() {
     needs_root "the daemon is root's"
     has_engine "$@" || skip "not here: $* (tests/setup/engines)"
 }
 
-# Writes one of the examples of config/, with the path of the tested runtime.
+# Write one of the examples of config/, with the path of the tested runtime.
 example_of() {
     sed "s,/usr/local/bin/pysbx-runtime,$RUNTIME," "$TESTS/../config/$1"
 }
 
-# Makes an archive of a test image that every engine loads.
+# Make an archive of a test image that every engine loads.
 save_image() {
     command podman save --quiet --format docker-archive --output "$ENGINE/$1.tar" "localhost/$1:latest"
 }
 
-# Skips a test on a machine without this controller. tests/vm tests the runtime's limits.
+# Skip a test on a machine without this controller. tests/vm tests the runtime's limits.
 needs_limits() {
     grep -qw "$1" /sys/fs/cgroup/cgroup.controllers || skip "needs the $1 controller"
 }

@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034 # used by the files that source this one
 FLAKY_LIMIT=5
 
-# Prints the name of a test that passed the second time, and the output of each run.
+# Print the name of a test that passed the second time, and the output of each run.
 flaky_report() {
     local name=$1 first=$2 second=$3 indent=$'\n        '
     echo "flaky: $name"
@@ -13,7 +13,7 @@ flaky_report() {
     echo "    run again, alone:$indent${second//$'\n'/$indent}"
 }
 
-# Tells whether failed tests run again. They do not if there are too many, because the run fails in any case.
+# Tell whether failed tests run again. They do not if there are too many, because the run fails in any case.
 flaky_wanted() {
     local failed=$1
     [[ ${CI:-} && ${CI:-} != false ]] && ((failed > 0)) || return 1

@@ -39,7 +39,7 @@ _list_everything() {
     sort <<<"$all"
 }
 
-# Records the state before a test.
+# Record the state before a test.
 remember_leftovers() {
     _list_everything >"$BATS_TEST_TMPDIR/before"
 }
@@ -50,7 +50,7 @@ begin_test() {
     cd "$BATS_TEST_TMPDIR" || return
 }
 
-# Fails and lists all additions to that state, after waiting for the machine to finish its work.
+# Fail and list all additions to that state, after waiting for the machine to finish its work.
 check_leftovers() {
     local attempt extra
     for attempt in {1..300}; do

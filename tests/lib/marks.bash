@@ -14,18 +14,18 @@ LIMITS=(number-fsize number-locks number-rss number-data)
 # The mark of each channel.
 declare -gA MARKS
 
-# Makes marks for these channels.
+# Make marks for these channels.
 take_marks() {
     local channel word
     while read -r channel word; do MARKS[$channel]=$word; done < <("$TESTS/lib/marks" make marks "$@")
 }
 
-# Prints the mark of a channel.
+# Print the mark of a channel.
 mark() {
     echo "${MARKS[$1]:?no mark for $1}"
 }
 
-# Makes ./bundle for containers without marks, whose program searches; and marks for ./marked.
+# Make ./bundle for containers without marks, whose program searches; and marks for ./marked.
 make_marks() {
     is_rootless || CHANNELS+=("${ROOT_CHANNELS[@]}")
     use_image python
@@ -40,7 +40,7 @@ config["annotations"]["run.pysbx.warm"] = "require"; linux["maskedPaths"] = [] #
     take_marks "${CHANNELS[@]}" "${LIMITS[@]}" "$@"
 }
 
-# Makes the bundle of a container of the same kind that has all marks, in a directory whose name is one: $MARKED.
+# Make the bundle of a container of the same kind that has all marks, in a directory whose name is one: $MARKED.
 mark_bundle() {
     MARKED=$PWD/$(mark bundle)
     mkdir -p "$MARKED" "volume-$(mark source)"
@@ -67,7 +67,7 @@ if "cgroup" in marks:
     echo "${MARKS[stdin]}" >stdin
 }
 
-# Gives the marked bundle the marked limits.
+# Give the marked bundle the marked limits.
 mark_limits() {
     "$TESTS/lib/edit-config" "$MARKED/config.json" 'import json as json_
 for name, number in json_.load(open(arguments[0])).items():
@@ -75,14 +75,14 @@ for name, number in json_.load(open(arguments[0])).items():
         process["rlimits"].append({"type": "RLIMIT_" + name[7:].upper(), "soft": int(number), "hard": int(number)})' marks
 }
 
-# Runs a command of the runtime like the caller of a marked container: its variables, arguments and key are marks. The
+# Run a command of the runtime like the caller of a marked container: its variables, arguments and key are marks. The
 # options come before the id.
 runtime_marked() {
     env "CALLER=$(mark caller)" "$TESTS/lib/with-key" "$(mark key-name)" "$(mark key)" \
         "$RUNTIME" --log "log-$(mark caller-argument)" "$@" --bundle "$MARKED" --no-new-keyring "$(mark id)" <stdin
 }
 
-# Runs the search in a container without marks.
+# Run the search in a container without marks.
 scan() {
     local -a numbers
     read -ra numbers < <("$TESTS/lib/marks" masked marks "${LIMITS[@]}")
@@ -90,17 +90,17 @@ scan() {
     runtime run --bundle bundle box </dev/null >scanned
 }
 
-# Asserts that the search has found exactly the marks of these channels.
+# Assert that the search has found exactly the marks of these channels.
 has_marks_of() {
     "$TESTS/lib/marks" explain marks "$@" <"${SCANNED:-scanned}"
 }
 
-# Asserts that no file of the store, or of these paths, contains a mark.
+# Assert that no file of the store, or of these paths, contains a mark.
 files_have_no_marks() {
     "$TESTS/lib/marks" search marks "${@:-$(warm_store)}"
 }
 
-# Asserts the number of snapshots.
+# Assert the number of snapshots.
 snapshots_are() {
     local count
     count=$(runtime warm list --quiet | wc -l)

@@ -24,7 +24,7 @@ no_peers_but() {
     done
     (($# == 0)) || shift
     local mounts found wanted
-    [[ $(host_mounts) == *' shared:'* ]] || { echo "no mount of the host is shared: nothing is tested"; return 1; }
+    [[ $(host_mounts) == *' shared:'* ]] || { echo "no mount of the host is shared, so the test shows nothing"; return 1; }
     mounts=$("${command[@]}") || { echo "cannot read the mounts: ${command[*]}"; return 1; }
     [[ $mounts == *" /proc "* ]] || { echo "no mountinfo: $mounts"; return 1; }
     found=$(peers_of_host <<<"$mounts")

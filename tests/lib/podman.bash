@@ -16,7 +16,7 @@ podman() {
     command podman --runtime "$RUNTIME" "$@"
 }
 
-# Called by setup_suite: makes the image that nearly every test uses.
+# Called by setup_suite: make the image that nearly every test uses.
 import_image() {
     local name=$1 archive
     shift
@@ -43,7 +43,7 @@ teardown() {
     clean_up
 }
 
-# Removes all containers, and fails if anything of them remains.
+# Remove all containers, and fail if anything of them remains.
 clean_up() {
     podman pod rm --all --force --time 0
     podman rm --all --force --time 0
@@ -51,12 +51,12 @@ clean_up() {
     check_leftovers
 }
 
-# Starts a container that sleeps. Prints nothing and sets no variable: tests give it a --name.
+# Start a container that sleeps. Print nothing and set no variable: tests give it a --name.
 start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >/dev/null
 }
 
-# Repeats a command until it succeeds, for at least a minute. So a result that is late on a busy machine does not fail.
+# Repeat a command until it succeeds, for at least a minute. So a result that is late on a busy machine does not fail.
 wait_for() {
     local attempt
     for attempt in {1..1200}; do
@@ -67,7 +67,7 @@ wait_for() {
     return 1
 }
 
-# Prints the arguments of a process. Tests wait for them: execve(2) closes descriptors, which tells the runtime of its
+# Test the arguments of a process. Use it with wait_for: execve(2) closes descriptors, which tells the runtime of its
 # success, shortly before /proc has the new arguments.
 command_line_is() {
     [[ $(tr '\0' ' ' <"/proc/$1/cmdline") == "$2 " ]]
@@ -77,7 +77,7 @@ state_is() {
     [[ $(podman inspect --format '{{.State.Status}}' "$1") == "$2" ]]
 }
 
-# Runs a command, with its standard output in $output and ${lines[@]} and its standard error in $stderr. Fails and shows
+# Run a command, with its standard output in $output and ${lines[@]} and its standard error in $stderr. Fail and show
 # all of it if the exit code does not match the given pattern.
 expect() {
     local code=$1 errors=$BATS_TEST_TMPDIR/stderr
@@ -92,7 +92,7 @@ expect() {
     [[ $status == $code ]] || { echo "exit code $status, not $code"; return 1; }
 }
 
-# Asserts that the output of the last expect is, or contains, the string.
+# Assert that the output of the last expect is, or contains, the string.
 output_is() {
     [[ $output == "$1" ]] || { echo "output is '$output', not '$1'"; return 1; }
 }

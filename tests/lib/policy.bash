@@ -1,6 +1,6 @@
 # runtime.json, the administrator's decision about annotations, in the environment of a test: pysbx-runtime(8).
 
-# Prints the path of the file that applies to this user.
+# Print the path of the file that applies to this user.
 policy_file() {
     if is_rootless; then
         echo "$HOME/.config/pysbx-runtime/runtime.json"
@@ -9,7 +9,7 @@ policy_file() {
     fi
 }
 
-# Writes the file. It lasts until the end of the test.
+# Write the file. It lasts until the end of the test.
 configure_policy() {
     local file
     file=$(policy_file)

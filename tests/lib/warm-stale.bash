@@ -8,7 +8,7 @@ setup() {
     rm -rf "$(warm_store)" # a stale snapshot of one test is fresh for the next
 }
 
-# Builds the snapshot and asserts the program's output.
+# Build the snapshot and assert the program's output.
 warm_says() {
     local text=$1
     shift
@@ -29,7 +29,7 @@ now_says() {
 
 SAY='import greeting; print(greeting.text)'
 
-# Makes the snapshot of a module that tells when it was imported, which is `before`.
+# Make the snapshot of a module that tells when it was imported, which is `before`.
 preload_a_clock() {
     module greeting.py <<<'import time; text = time.monotonic_ns()'
     preload greeting

@@ -10,7 +10,7 @@ setup_file() {
     configure_warm
 }
 
-# Makes ./bundle around the root of an image, which the tests of a file share and none may change. Skips if the image
+# Make ./bundle around the root of an image, which the tests of a file share and none may change. Skip if the image
 # cannot be made on this machine.
 use_image() {
     local image=$1 root=$BATS_FILE_TMPDIR/$1
@@ -25,24 +25,24 @@ use_image() {
     configure 'config["root"]["path"] = arguments[0]' "$root"
 }
 
-# Gives ./bundle its own copy of the root, in ./root.
+# Give ./bundle its own copy of the root, in ./root.
 own_root() {
     cp -a "$BATS_FILE_TMPDIR/$1" root
     configure 'config["root"]["path"] = arguments[0]' "$PWD/root"
 }
 
-# Sets variables of the program: NAME=VALUE replaces, NAME= clears.
+# Set variables of the program: NAME=VALUE replaces, NAME= clears.
 environment() {
     configure 'for word in arguments:
     process["env"] = [e for e in process["env"] if e.split("=")[0] != word.split("=")[0]] + [word]' "$@"
 }
 
-# Sets the modules that are preloaded.
+# Set the modules that are preloaded.
 preload() {
     configure 'config.setdefault("annotations", {})["run.pysbx.preload"] = arguments[0]' "$1"
 }
 
-# Writes a module of the test, from standard input, to ./modules. It is the volume /modules, which is in PYTHONPATH.
+# Write a module of the test, from standard input, to ./modules. It is the volume /modules, which is in PYTHONPATH.
 module() {
     if [[ ! -d modules ]]; then
         mkdir modules
@@ -53,13 +53,13 @@ module() {
     mv "modules/$1.new" "modules/$1"
 }
 
-# Makes `python3 -c TEXT` the bundle's program, in a mode of run.pysbx.warm.
+# Make `python3 -c TEXT` the bundle's program, in a mode of run.pysbx.warm.
 program() {
     configure 'config.setdefault("annotations", {})["run.pysbx.warm"] = arguments[0]
 process["args"] = ["python3", "-c", arguments[1]]' "$@"
 }
 
-# Runs python3 with these arguments as the container's program: only warm, cold, or either.
+# Run python3 with these arguments as the container's program: only warm, cold, or either.
 warm() {
     _run_python require "$@"
 }
@@ -78,7 +78,7 @@ process["args"] = ["python3", *arguments[1:]]' "$@"
     runtime run --bundle bundle box
 }
 
-# Asserts that a program has the same exit code, standard error and standard output cold and warm. INPUT names the file
+# Assert that a program has the same exit code, standard error and standard output cold and warm. INPUT names the file
 # for standard input.
 same() {
     local mode part code
@@ -93,7 +93,7 @@ same() {
     output=$(<warm.out)
 }
 
-# Makes RUNTIME one of the same version that appears to be built with another agent. A snapshot exists already, so the
+# Make RUNTIME one of the same version that appears to be built with another agent. A snapshot exists already, so the
 # agent is in the store, under the name from the build.
 use_other_build() {
     local identity file program
@@ -110,7 +110,7 @@ use_other_build() {
     RUNTIME=$PWD/other/${RUNTIME##*/}
 }
 
-# Asserts that no snapshot of the bundle can be built, for this reason, and that the program runs nevertheless.
+# Assert that no snapshot of the bundle can be built, for this reason, and that the program runs nevertheless.
 is_cold_because() {
     expect 1 warm -c 'print("ran")'
     stderr_has "$1"
@@ -118,14 +118,14 @@ is_cold_because() {
     output_is ran
 }
 
-# Prints a property of the store's only snapshot as JSON.
+# Print a property of the store's only snapshot as JSON.
 snapshot() {
     runtime warm list --format json | python3 -c 'import json, sys
 [entry] = json.load(sys.stdin)
 print(entry[sys.argv[1]])' "$1"
 }
 
-# Runs tests/warm/programs in containers around the root of an image, cold and warm.
+# Run tests/warm/programs in containers around the root of an image, cold and warm.
 compare_programs() {
     local -a programs
     use_image "$1"
@@ -134,7 +134,7 @@ compare_programs() {
     "$TESTS/warm/compare" --cold "$TESTS/warm/launch.py cold $PWD/bundle" --warm "$TESTS/warm/launch.py warm $PWD/bundle" "${programs[@]}"
 }
 
-# Runs CPython's own tests of an image in the same way: a selection, or those that TEST_REGRTEST selects.
+# Run CPython's own tests of an image in the same way: a selection, or those that TEST_REGRTEST selects.
 compare_regrtest() {
     use_image "$1"
     # shellcheck disable=SC2086 # words

@@ -28,7 +28,7 @@ setup_file() {
     import_python
 }
 
-# Runs apt offline and without questions. It keeps existing files instead of asking.
+# Run apt offline and without questions. It keeps existing files instead of asking.
 apt() {
     DEBIAN_FRONTEND=noninteractive apt-get -o APT::Sandbox::User=root -y --no-install-recommends "$@" </dev/null
 }
@@ -41,13 +41,13 @@ by_name() {
     podman --runtime pysbx-runtime run --rm --network none "$@"
 }
 
-# Prints every file that a package may have changed, except the databases of dpkg, apt, debconf and the manual.
+# Print every file that a package may have changed, except the databases of dpkg, apt, debconf and the manual.
 list_files() {
     find /etc /usr /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd \) -prune -o \
         -not -name '*.pyc' -not -name __pycache__ -not -path '/etc/*cache*' -print | sort
 }
 
-# Makes the package of a later release: the statements change its source tree.
+# Make the package of a later release: the statements change its source tree.
 later_package() {
     rm -rf tree
     dpkg-deb -R "$PACKAGES"/pysbx-runtime_*.deb tree

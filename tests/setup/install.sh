@@ -30,19 +30,19 @@ packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint        
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
 '
 
-# Prints the package manager of this system: apt or dnf.
+# Print the package manager of this system: apt or dnf.
 detect_manager() {
     if command -v apt-get >/dev/null; then
         echo apt
     elif command -v dnf >/dev/null; then
         echo dnf
     else
-        echo "install.sh: neither apt-get nor dnf is here; install by hand what the table in $0 lists" >&2
+        echo "install.sh: neither apt-get nor dnf is available; install the packages listed in $0 yourself" >&2
         return 1
     fi
 }
 
-# Prints the packages of one group for one package manager.
+# Print the packages of one group for one package manager.
 packages_of() {
     local group=$1 manager=$2
     awk -F'|' -v group="$group" -v column="$([[ $manager == apt ]] && echo 2 || echo 3)" '

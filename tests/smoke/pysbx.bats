@@ -23,7 +23,7 @@ pysbx() {
     "${TEST_PYSBX%/*}/pysbx" "$@"
 }
 
-# Runs a program that uses the package. It is a file, because the source of a function from standard input is not
+# Run a program that uses the package. It is a file, because the source of a function from standard input is not
 # available.
 program() {
     cat >program.py

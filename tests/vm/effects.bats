@@ -14,7 +14,7 @@ load vm.bash
     expect 0 podman rm --force --time 0 bomb
 }
 
-# Starts a fork bomb that has reached its limit. Its cgroup is in $dir. A shell that cannot fork ends, and as first
+# Start a fork bomb that has reached its limit. Its cgroup is in $dir. A shell that cannot fork ends, and as first
 # process it would end all others, so the first process is not part of the bomb.
 start_bomb() {
     make_bundle sh -c 'f() { f | f & f; }; f & exec sleep 1000'
@@ -25,7 +25,7 @@ start_bomb() {
     began=$(date +%s%N)
 }
 
-# Prints how often the kernel has refused to fork for the bomb.
+# Print how often the kernel has refused to fork for the bomb.
 refusals() {
     awk '/^max / { print $2 }' "$dir/pids.events"
 }

@@ -4,7 +4,7 @@
 
 load vm.bash
 
-# Runs ./bundle with resources given as Python, and prints "FILE VALUE" lines of its cgroup: resources_make PYTHON FILE...
+# Run ./bundle with resources given as Python, and print "FILE VALUE" lines of its cgroup: resources_make PYTHON FILE...
 resources_make() {
     local statements=$1 dir file
     shift

@@ -8,7 +8,7 @@ setup_file() {
     import_python
 }
 
-# Runs Podman with the domain of config/selinux.
+# Run Podman with the domain of config/selinux.
 run_tight() {
     podman run --rm --security-opt label=type:pysbx_python_t "$@"
 }

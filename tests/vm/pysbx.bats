@@ -11,7 +11,7 @@ setup_file() {
     export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
 }
 
-# Runs a program that uses the package.
+# Run a program that uses the package.
 python() {
     python3 - "$@" <<<"from pysbx import *
 $(cat)"
@@ -133,7 +133,7 @@ PYTHON
     output_is "[('ok', 'memory, CPU and processes by cgroup')]"
 }
 
-# Runs a program as a logged-in user: in a cgroup that belongs to systemd, not to the user.
+# Run a program as a logged-in user: in a cgroup that belongs to systemd, not to the user.
 python_of_tester() {
     local uid
     uid=$(id -u tester)

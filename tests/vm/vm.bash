@@ -28,13 +28,13 @@ _list_everything() {
     sort <<<"$all"
 }
 
-# Records that this test has called Podman. Every call takes a second here.
+# Record that this test has called Podman. Every call takes a second here.
 podman() {
     [[ -z ${BATS_TEST_TMPDIR:-} ]] || : >"$BATS_TEST_TMPDIR/podman-called"
     command podman --runtime "$RUNTIME" "$@"
 }
 
-# Prints the options for the systemd that creates the scopes of this mode.
+# Print the options for the systemd that creates the scopes of this mode.
 manager() {
     if is_rootless; then systemctl --user "$@"; else systemctl "$@"; fi
 }
@@ -44,41 +44,41 @@ default_slice() {
     if is_rootless; then echo user.slice; else echo machine.slice; fi
 }
 
-# Prints the cgroup directory of a process.
+# Print the cgroup directory of a process.
 cgroup_of_process() {
     echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$1/cgroup")"
 }
 
-# Makes a hook for run_hooked: a script for the shell of the image. It runs immediately before the program.
+# Make a hook for run_hooked: a script for the shell of the image. It runs immediately before the program.
 make_hook() {
     mkdir hooks
     jq --null-input --arg script "$1" '{version: "1.0.0", stages: ["startContainer"], when: {always: true},
         hook: {path: "/bin/sh", args: ["sh", "-c", $script]}}' >hooks/hook.json
 }
 
-# Runs a container that has the hook, and a writable /scratch for it.
+# Run a container that has the hook, and a writable /scratch for it.
 run_hooked() {
     podman --hooks-dir "$PWD/hooks" run --rm --network none --tmpfs /scratch "$@"
 }
 
-# Starts a container that sleeps, like that of lib/podman.bash, and keeps its id. "--name NAME" comes first.
+# Start a container that sleeps, like that of lib/podman.bash, and keep its id. "--name NAME" comes first.
 start_sleeper() {
     podman run --detach --network none "$@" "$BUSYBOX" sleep 1000 >"$BATS_TEST_TMPDIR/id.$2"
 }
 
-# Prints the id of a container of Podman. Podman is asked for it at most once.
+# Print the id of a container of Podman. Podman is asked for it at most once.
 id_of() {
     local file=$BATS_TEST_TMPDIR/id.$1
     [[ -s $file ]] || podman inspect --format '{{.Id}}' "$1" >"$file"
     cat "$file"
 }
 
-# Prints the pid of a runtime container's first process, by its id.
+# Print the pid of a runtime container's first process, by its id.
 pid_of() {
     runtime state "$1" | jq .pid
 }
 
-# Prints the cgroup of a running container of the runtime, and of Podman.
+# Print the cgroup of a running container of the runtime, and of Podman.
 cgroup_of_bundle() {
     cgroup_of_process "$(pid_of "$1")"
 }
@@ -91,26 +91,26 @@ scope_of() {
     echo "libpod-$(id_of "$1").scope"
 }
 
-# Asserts that a file of a container's cgroup has a value: file_is NAME FILE VALUE.
+# Assert that a file of a container's cgroup has a value: file_is NAME FILE VALUE.
 file_is() {
     local value
     value=$(<"$(cgroup_of "$1")/$2")
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
-# Asserts that the scope of a container has a property: property_is NAME PROPERTY VALUE.
+# Assert that the scope of a container has a property: property_is NAME PROPERTY VALUE.
 property_is() {
     local value
     value=$(manager show --property "$2" --value "$(scope_of "$1")")
     [[ $value == "$3" ]] || { echo "$2 is '$value', not '$3'"; return 1; }
 }
 
-# Prints the SELinux label of a file.
+# Print the SELinux label of a file.
 label_of() {
     stat --format %C "$1"
 }
 
-# Makes a directory in $HOME with a file in it, which every user may read and no container. It is removed after the
+# Make a directory in $HOME with a file in it, which every user may read and no container. It is removed after the
 # test.
 make_unlabelled() {
     mkdir "$HOME/$1"
@@ -123,7 +123,7 @@ runtime() {
     "$RUNTIME" "$@"
 }
 
-# Makes ./bundle with busybox and the given command line as program.
+# Make ./bundle with busybox and the given command line as program.
 make_bundle() {
     local -a mode=()
     ! is_rootless || mode=(--rootless)
@@ -134,12 +134,12 @@ make_bundle() {
     edit_config 'process["terminal"] = False; process["args"] = arguments' "$@"
 }
 
-# Prints the disk of this machine in the kernel's form: MAJOR:MINOR.
+# Print the disk of this machine in the kernel's form: MAJOR:MINOR.
 disk() {
     lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' '
 }
 
-# Runs Python statements over config (the document), process, linux, resources and arguments.
+# Run Python statements over config (the document), process, linux, resources and arguments.
 edit_config() {
     python3 - "$@" <<'PYTHON'
 import json, sys
@@ -153,17 +153,17 @@ with open("bundle/config.json", "w") as file:
 PYTHON
 }
 
-# Evaluates a Python expression over the JSON document in $output, named `it`.
+# Evaluate a Python expression over the JSON document in $output, named `it`.
 output_holds() {
     python3 -c "import json, sys; it = json.loads(sys.argv[1]); assert $1, it" "$output"
 }
 
-# Starts ./bundle as container "$1" with the manager systemd, in the background.
+# Start ./bundle as container "$1" with the manager systemd, in the background.
 start_bundle() {
     runtime --systemd-cgroup run --detach --bundle bundle "$1" </dev/null >/dev/null 2>"$1.log" || { cat "$1.log"; return 1; }
 }
 
-# Ends the test if the container that was created directly still exists.
+# End the test if the container that was created directly still exists.
 remove_bundles() {
     local id
     for id in $(runtime list --quiet); do
@@ -172,7 +172,7 @@ remove_bundles() {
     return 0
 }
 
-# Lists the state once for the tests of a file, because each leaves the machine as it found it; and again after a test
+# List the state once for the tests of a file, because each leaves the machine as it found it; and again after a test
 # that does not.
 remember_leftovers() {
     [[ -e $BATS_FILE_TMPDIR/before ]] || _list_everything >"$BATS_FILE_TMPDIR/before"
@@ -191,7 +191,7 @@ teardown() {
     clean_up
 }
 
-# Asserts that a number equals another one, within some percent.
+# Assert that a number equals another one, within some percent.
 is_about() {
     awk -v got="$1" -v wanted="$2" -v percent="$3" 'BEGIN {
         off = (got - wanted) / wanted * 100

@@ -8,7 +8,7 @@ setup() {
     export PYTHONPATH=$PWD
 }
 
-# Asserts that the builder refuses a module of this text: refuses TEXT REASON
+# Assert that the builder refuses a module of this text: refuses TEXT REASON
 refuses() {
     printf '%s\n' "$1" >subject.py
     run "$wake" --import=subject python3 -c 'print("started")'
@@ -17,8 +17,8 @@ refuses() {
     [[ $output == *"wake: $2"* && $output != *started* ]]
 }
 
-# Prints a preloaded module's view of threading's hook at the call itself, in the restored process and in the child of a
-# fork of the program. Also prints whether the hook has created its lock before: hooks [STATEMENT]
+# Print a preloaded module's view of threading's hook at the call itself, in the restored process and in the child of a
+# fork of the program. Also print whether the hook has created its lock before: hooks [STATEMENT]
 hooks() {
     cat >subject.py <<PYTHON
 import os, threading
@@ -36,7 +36,7 @@ os.wait()'
     ((status == 0))
 }
 
-# Makes a module with a global generator of numpy. Its state in memory begins with the words, and has its position at
+# Make a module with a global generator of numpy. Its state in memory begins with the words, and has its position at
 # OFFSET: generator OFFSET
 generator() {
     cat >subject.py <<PYTHON

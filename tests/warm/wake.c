@@ -63,12 +63,12 @@ static _Noreturn void execute_template(char **argv, int report)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (null < 0 || cwd < 0 || dup2(cwd, KEPT_CWD) < 0)
-        die("prepare the template");
+        die("prepare the builder");
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fd, KEPT + fd) < 0)
             die("keep a stream");
     if (dup2(report, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || chdir("/") < 0)
-        die("prepare the template");
+        die("prepare the builder");
     setenv("WAKE_TEMPLATE", "1", 1); /* must be invisible for the program */
     unsetenv("WAKE_PROGRAM");
     execvp(argv[0], argv);
@@ -127,7 +127,7 @@ static pid_t read_report(int fd)
         }
     }
     errno = ECONNRESET;
-    die("the template ended");
+    die("the builder ended");
 }
 
 /* Start the interpreter with the order (runtime/warm/agent/bootstrap.py) and wait for its report. *parent
@@ -157,7 +157,7 @@ static void end_process(pid_t pid)
     int status;
     kill(pid, SIGKILL);
     if (waitpid(pid, &status, 0) != pid)
-        die("wait for the template");
+        die("wait for the builder");
 }
 
 /* Make one system call of the stopped process. Its program counter is behind a syscall instruction. */
@@ -178,7 +178,7 @@ static uint64_t call(pid_t pid, const struct user_regs_struct *at, uint64_t numb
     if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0 || ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) < 0 ||
         waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
         ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-        die("make a system call in the template");
+        die("make a system call in the builder");
     return regs.rax;
 }
 
@@ -229,15 +229,15 @@ static void wake(pid_t pid, char **argv, const struct command_line *line)
     struct user_regs_struct regs = {0};
     int status;
     if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) < 0)
-        die("trace the template");
+        die("trace the builder");
     for (;;) { /* its last message comes before it sleeps */
         if (ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0 || waitpid(pid, &status, 0) != pid ||
             !WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-            die("stop the template");
+            die("stop the builder");
         if (regs.orig_rax == SYS_ppoll)
             break;
         if (ptrace(PTRACE_CONT, pid, NULL, NULL) < 0)
-            die("continue the template");
+            die("continue the builder");
         usleep(1000);
     }
     uint64_t base = call(pid, &regs, SYS_mmap, 0, sizeof(block), PROT_READ | PROT_WRITE);
@@ -252,7 +252,7 @@ static void wake(pid_t pid, char **argv, const struct command_line *line)
     regs.rax = base;
     regs.orig_rax = UINT64_MAX;
     if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0 || ptrace(PTRACE_CONT, pid, NULL, NULL) < 0)
-        die("wake the template up");
+        die("wake the builder up");
 }
 
 /* Wait for its end, and make sure that the agent does not start cold, which would look correct. */
