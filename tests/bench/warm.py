@@ -157,9 +157,9 @@ class Bench:
         return self.runtimes[owner].run(self.bundle(owner, name, program, preload))
 
     def measure_starts(self) -> None:
-        """Measure complete starts in sequences, with the parties in turns, and the floor.
+        """Measure complete starts, several in a row, with the parties in turns, and the floor.
 
-        The first start of a sequence finds the CPU's caches full of another party's data. The others find their own
+        The first start of a row finds the CPU's caches full of another party's data. The others find their own
         data, like the forks of `measure_forks`. These are two measures.
         """
         plan: list[tuple[str, Block]] = [

@@ -61,7 +61,7 @@ start_attacker() {
     wait_for grep -q ready out
 }
 
-# Make a container with its own user namespace, whose root may trace in it.
+# A configuration with a separate user namespace, whose root may trace in it.
 OWN_USERS='capabilities("CAP_SYS_PTRACE")
 if "user" not in [n["type"] for n in linux["namespaces"]]: user_namespace((0, 100000, 65536))'
 

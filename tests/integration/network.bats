@@ -22,7 +22,7 @@ teardown() {
     clean_up
 }
 
-# Run a client, because the wget of a static busybox cannot resolve names.
+# A client program, because the wget of a static busybox cannot resolve names.
 readonly FETCH='
 import sys, urllib.request
 print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode(), end="")'
