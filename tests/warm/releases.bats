@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The suites of tests/integration/warm-suites.bats with the oldest and the newest Pythons that have warm starts, in
-# other releases of Debian: 3.9, 3.14 and 3.15. Not part of `make check`: README.md.
+# The suites of tests/integration/warm-suites.bats with Python 3.9, 3.14 and 3.15 of other Debian releases, which are the
+# oldest and the newest Pythons that have warm starts. They are not part of `make check`, see README.md.
 # images: pandas-bullseye pandas-forky python-testsuite-bullseye python-testsuite-forky python-next-forky
 
 load ../lib/warm.bash
