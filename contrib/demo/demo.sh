@@ -266,8 +266,8 @@ cleanup() {
         remove_directories "$work/directories"
     else
         # shellcheck disable=SC2016 # expanded by the inner shell
-        # Files of other ids are deleted from within the user namespace. Then the process that keeps the namespace must
-        # end, which is ours alone.
+        # Files of other ids are deleted from within the user namespace. Then the process that keeps it must end,
+        # because only the demonstration uses it.
         podman_here unshare sh -c 'umount "$1/storage/overlay"; rm -rf "$1/storage" "$1/run"' _ "$work" 2>/dev/null || true
         # Podman 4 and 5 write its pid to different files.
         for file in "$work/tmp/pause.pid" "$work/xdg/libpod/tmp/pause.pid"; do

@@ -238,7 +238,8 @@ start_second_thread() {
     needs_cgroups
     make_bundle_of_second_thread
     start_second_thread
-    # The runtime lists the processes that the kernel kills slowly. It finds none here, as if systemd had been quicker.
+    # The runtime lists the remaining processes if the kernel takes long to kill them. Here it finds no cgroup, as if
+    # systemd had removed it sooner.
     expect 0 strace -q -o trace -P ./cgroup.procs -e inject=openat:error=ENOENT "$RUNTIME" kill --all box KILL
     grep -q 'openat(.*cgroup.procs.*INJECTED' trace
     status_of_box running

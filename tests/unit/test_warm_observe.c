@@ -52,7 +52,8 @@ static int receive_listener(int channel)
     return fd;
 }
 
-/* The first process loads the filter, and passes the listener as for pidfd_getfd, with a known number. */
+/* The first process loads the filter. The listener is passed in the way of pidfd_getfd, because its number
+ * is known. */
 struct run {
     const char *records;
     size_t size;

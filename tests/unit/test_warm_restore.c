@@ -30,8 +30,8 @@ struct restored {
     int output, errors;
 };
 
-/* Options of all requests: whether to map the snapshot immediately, beside the memory of the calling
- * process, and whether to begin with it before. */
+/* Options of all requests. `beside` maps the snapshot immediately, next to the memory of the calling
+ * process. `begins` begins the restore before it is prepared. */
 static bool beside, begins;
 
 /* `argument` is the second argument of the command line. */

@@ -296,7 +296,8 @@ static void test_failure(void)
     empty_store();
 }
 
-/* The time of a file may be ahead of time(2) by a tick, so the test waits for the end of a second. */
+/* A file's time may be ahead of time(2) by a tick. That shows at the end of a second, so the test runs until
+ * one ends. */
 static void test_failure_at_the_end_of_a_second(void)
 {
     struct warm_key key = key_of("second");
