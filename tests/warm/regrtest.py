@@ -113,8 +113,7 @@ def run(bundle: Path, scratch: Path, mode: Mode, module: str, timeout: int) -> R
 
 
 def differences(cold: Result, warm: Result) -> dict[str, str]:
-    """Return the differences by test. The exit code counts if no test explains it, or if there is nothing to compare.
-    """
+    """Return the differences by test. The exit code counts if no test explains it, or if nothing can be compared."""
     found = {
         test: f"{cold.tests.get(test, 'not run')} cold, {warm.tests.get(test, 'not run')} warm"
         for test in sorted(cold.tests.keys() | warm.tests.keys())
@@ -128,8 +127,7 @@ def differences(cold: Result, warm: Result) -> dict[str, str]:
 
 
 def compare(bundle: Path, scratch: Path, module: str, timeout: int) -> tuple[Result, dict[str, str]]:
-    """Return the fresh interpreter's result and the differences, after at most three tries: some tests fail at random.
-    """
+    """Return the fresh interpreter's result and the differences, after at most three tries, as some tests are flaky."""
     found: dict[str, str] = {}
     for attempt in range(3):
         cold = run(bundle, scratch, "cold", module, timeout)
