@@ -223,7 +223,7 @@ uninstall: ## remove what install and install-hook installed
 	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
 
 # Install, build and show: contrib/demo/demo.sh calls make after installing the packages.
-demo: ## show the runtime at work; installs what is missing
+demo: ## install missing packages, build, and show the runtime at work
 	+@MAKE='$(MAKE)' contrib/demo/demo.sh
 
 # Each of these targets first installs its groups of tests/setup/install.sh. Make asks the compiler about itself and its
@@ -267,7 +267,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	@tests/setup/install.sh $(SETUP_$@)
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
-check: all ## all tests that decide
+check: all ## the tests that decide about a change
 	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-docs check-wheel check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
@@ -297,7 +297,7 @@ check-self: all
 	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky tests/self/docs
 
 # The agent of a prewarmed Python, without the runtime.
-check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, by itself
+check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, without the runtime
 	@tests/run tests/warm/compare tests/warm/agent.bats
 
 # The programs that tests/fuzz/run runs.
@@ -320,7 +320,7 @@ check-engines: all
 
 # A build, the unit tests and those two in another release of Debian, on this machine's kernel.
 RELEASE ?= trixie
-check-release: ## another release of Debian: RELEASE=trixie
+check-release: ## tests in another release of Debian: RELEASE=trixie
 	@tests/lib/release $(RELEASE) sh -c 'make -j2 all >/dev/null && tests/check check-unit check-podman check-engines' || \
 	    { [ $$? = 77 ] && echo '0 passed, 0 failed, 1 skipped'; }
 
@@ -332,12 +332,12 @@ check-python: all ## the package pysbx
 	@BUILD='$(abspath $(BUILD))' contrib/python/check --mode $(if $(ALL),both,once)
 
 # In a separate machine, whose kernel enforces limits, labels and profiles.
-check-vm: all ## a virtual machine with systemd, SELinux, AppArmor
+check-vm: all ## tests in a virtual machine with systemd, SELinux, AppArmor
 	@tests/vm/check
 
 # The same tests with a build that stops at the first invalid access, overflow or undefined operation.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-check-sanitize: ## with AddressSanitizer and UndefinedBehaviorSanitizer
+check-sanitize: ## tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	+@$(MAKE) --no-print-directory BUILD='$(BUILD)/sanitize' CFLAGS='-O1 -g -U_FORTIFY_SOURCE -Wno-format-truncation -Wno-format-overflow $(SANITIZE)' \
 	    LDFLAGS='$(SANITIZE)' SANITIZED=1 check-sanitized
 
@@ -373,14 +373,14 @@ check-wheel: ## build the wheels, and use one in fresh systems
 check-packages: all deb ## install, use and remove the package of Debian
 	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
 
-bench: all ## measure beside crun and runc
+bench: all ## compare with crun and runc
 	@tests/bench/run $(BENCH_OPTIONS)
 
-docs: ## build the documentation as a site; checks its links
+docs: ## build the documentation as a site, and check its links
 	@BUILD='$(abspath $(BUILD))' contrib/docs/build
 
 # Test that it refuses a broken link.
-check-site: ## that make docs refuses broken links
+check-site: ## test that make docs refuses broken links
 	@BUILD='$(abspath $(BUILD))' tests/run tests/docs/site
 
 lint: $(BUILD)/version.h ## all linters
