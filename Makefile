@@ -383,7 +383,7 @@ docs: ## build the documentation as a site, and check its links
 check-site: ## test that make docs refuses broken links
 	@BUILD='$(abspath $(BUILD))' tests/run tests/docs/site
 
-lint: $(BUILD)/version.h ## all linters
+lint: all $(BUILD)/version.h ## all linters
 	@BUILD='$(BUILD)' tests/lint
 endif
 

@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
-#include "cgroup/cgroup.h"
 #include "cgroup/limits.h"
 #include "cgroup/tree.h"
+#include "cgroup/types.h"
 
 #define EMPTY_TIMEOUT_MS 5000
 

@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/str.h"
-#include "cgroup/cgroup.h"
+#include "cgroup/types.h"
 
 /* Bit i stands for controllers[i]. */
 static const char *const controllers[] = {"cpuset", "cpu", "io", "memory", "hugetlb", "pids", "rdma", "misc"};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "cgroup/cgroup.h"
+#include "cgroup/types.h"
 #include "spec/spec.h"
 
 #define BLKIO_WEIGHT_MIN 10

@@ -13,12 +13,12 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cgroup/cgroup.h"
 #include "cgroup/detect.h"
 #include "cgroup/fs.h"
 #include "cgroup/systemd_bus.h"
 #include "cgroup/systemd_properties.h"
 #include "cgroup/tree.h"
+#include "cgroup/types.h"
 
 /* "Cannot set property CPUAccounting, or unknown property.": true when the named property may be left out,
  * and now is. A systemd older than the property does not stop the container: its own cgroup's file is written

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "cgroup/cgroup.h"
+#include "cgroup/types.h"
 #include "spec/annotations.h"
 #include "spec/spec.h"
 

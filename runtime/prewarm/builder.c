@@ -105,8 +105,8 @@ static void await_rehearsal(int fd, struct builder_report *report)
 /* An interpreter that reports. */
 struct speaker {
     struct creation *creation;
-    struct observed *observed; /* its launch, or NULL */
-    int report;                /* our end of its standard input */
+    struct observed_program *observed; /* its launch, or NULL */
+    int report;                        /* our end of its standard input */
     uint64_t end;
     unsigned timeout; /* seconds, of which `end` is the end */
     struct builder_report_text text;
@@ -279,8 +279,8 @@ static int put_streams(int *report, unsigned timeout, struct error *err)
 
 /* Plan one of the two containers. With `observed`, a filter tells the runtime of its system calls. */
 static int plan_container(const struct builder_request *r, const struct create_options *options,
-                          const struct plan_source *source, struct observed *observed, struct creation *out,
-                          struct error *err)
+                          const struct plan_source *source, struct observed_program *observed,
+                          struct creation *out, struct error *err)
 {
     int ret = creation_plan(r->start->rt, options, source, CREATION_RUNS, out, err);
     if (ret == 0 && observed != NULL)
@@ -314,7 +314,8 @@ static int run_container(struct arena *a, const struct builder_request *r, const
                                      .detach = true,
                                      .die_with_runtime = true,
                                      .landlock_allow = WARM_AGENT_PATH};
-    struct observed observed = {.listener = -1, .mode = needs == NULL ? OBSERVE_PROBE : OBSERVE_TEMPLATE};
+    struct observed_program observed = {.listener = -1,
+                                        .mode = needs == NULL ? OBSERVE_PROBE : OBSERVE_TEMPLATE};
     bool observes = needs == NULL || needs->reads_mounts;
     const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
     cleanup_fd int report = -1;

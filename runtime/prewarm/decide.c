@@ -91,7 +91,7 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
         return ret;
     const struct warm_plan *decision = &prewarm->decision;
     /* With "require", even the first start must not be cold. */
-    bool bare = decision->preload.count == 0 && decision->mode != WARM_REQUIRE;
+    bool bare = decision->bare && decision->mode != WARM_REQUIRE;
     struct store_question question = {
         .key = &decision->key, .config = &decision->config, .bare = bare, .force = force, .look = look};
     ret = store_ask(a, &store, &question, &prewarm->slot, err);
@@ -116,7 +116,7 @@ static void look(struct arena *a, struct prewarm *prewarm)
     struct error why = {0};
     int ret = ask(a, prewarm, true, false, &why);
     if (ret == -ENOENT) { /* no store yet */
-        bool builds = decision->preload.count > 0 || decision->mode == WARM_REQUIRE;
+        bool builds = !decision->bare || decision->mode == WARM_REQUIRE;
         prewarm->slot.answer = builds ? STORE_BUILD : STORE_COLD;
         prewarm->slot.reason = "there is no snapshot yet";
         ret = 0;

@@ -45,7 +45,7 @@ const struct launch_child observed_child = {.arm = arm, .enter = enter};
 static int listen(const struct launch *launch, struct seccomp_handover *handover, int pidfd,
                   struct error *err)
 {
-    struct observed *o = launch->state;
+    struct observed_program *o = launch->state;
     o->listener = seccomp_notify_take(handover, pidfd, err);
     return o->listener < 0 ? o->listener : observer_new(o->arena, o->listener, o->mode, &o->observer, err);
 }
@@ -54,7 +54,7 @@ static int listen(const struct launch *launch, struct seccomp_handover *handover
  * says so. */
 static int serve(const struct launch *launch, int channel, struct error *err)
 {
-    struct observed *o = launch->state;
+    struct observed_program *o = launch->state;
     struct pollfd p[] = {{.fd = channel, .events = POLLIN}, {.fd = o->listener, .events = POLLIN}};
     while (o->observer != NULL) {
         if (RETRY(poll(p, 2, -1)) < 0)
@@ -70,13 +70,13 @@ static int serve(const struct launch *launch, int channel, struct error *err)
 
 static void release(const struct launch *launch)
 {
-    struct observed *o = launch->state;
+    struct observed_program *o = launch->state;
     fd_close(&o->listener);
 }
 
 static const struct launch_parent parent = {.listen = listen, .serve = serve, .release = release};
 
-void observed_launch(struct arena *a, struct observed *observed, struct process_plan *plan)
+void observed_launch(struct arena *a, struct observed_program *observed, struct process_plan *plan)
 {
     observed->arena = a;
     observed->filter = (struct seccomp_plan){.notify = true, .origin = "observer"};
@@ -89,17 +89,17 @@ void observed_launch(struct arena *a, struct observed *observed, struct process_
     plan->launch = &observed->launch;
 }
 
-int observed_listener(const struct observed *observed)
+int observed_listener(const struct observed_program *observed)
 {
     return observed->observer != NULL ? observed->listener : -1;
 }
 
-int observed_serve(struct observed *observed, struct error *err)
+int observed_serve(struct observed_program *observed, struct error *err)
 {
     return observer_serve(observed->observer, err);
 }
 
-void observed_stop(struct observed *observed, const char **data, size_t *size)
+void observed_stop(struct observed_program *observed, const char **data, size_t *size)
 {
     observer_stop(observed->observer, data, size);
 }

@@ -13,7 +13,7 @@ struct arena;
 struct error;
 struct process_plan;
 
-struct observed {
+struct observed_program {
     struct launch launch;
     enum observe_mode mode;
     struct seccomp_plan filter;
@@ -23,15 +23,15 @@ struct observed {
 };
 
 /* Let the process begin in that way; listener is -1 and mode is set. `observed` must outlive the plan. */
-void observed_launch(struct arena *a, struct observed *observed, struct process_plan *plan);
+void observed_launch(struct arena *a, struct observed_program *observed, struct process_plan *plan);
 
 /* The descriptor to poll for system calls that wait, or -1. */
-int observed_listener(const struct observed *observed);
+int observed_listener(const struct observed_program *observed);
 
 /* Serve one system call that waits. 0 or a negative errno: see observer_serve. */
-int observed_serve(struct observed *observed, struct error *err);
+int observed_serve(struct observed_program *observed, struct error *err);
 
 /* Note nothing from now on, and return the records, which live as long as the arena. */
-void observed_stop(struct observed *observed, const char **data, size_t *size);
+void observed_stop(struct observed_program *observed, const char **data, size_t *size);
 
 #endif

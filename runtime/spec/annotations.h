@@ -44,6 +44,9 @@ struct annotation {
     const char *effect; /* why it is not harmless: "it …"; NULL for one that is */
 };
 
+/* Return the rows of the table; *count: how many. */
+const struct annotation *annotations_rows(size_t *count);
+
 /* Return the row of an annotation, NULL for one that the runtime does not read. */
 const struct annotation *annotation_find(const char *name);
 

@@ -230,6 +230,7 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
     ret = plan_preload(a, context, out, err);
     if (ret < 0)
         return ret;
+    out->bare = out->preload.count == 0;
     look_closer(a, context, out);
     return conclude(out, err);
 }

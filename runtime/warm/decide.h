@@ -50,7 +50,8 @@ struct warm_plan {
     bool candidate;     /* argv[0] is called like an interpreter: only then the rest is filled */
     enum warm_mode mode;
     struct warm_config config;
-    struct str_list preload; /* sorted, each once; empty: a bare interpreter */
+    struct str_list preload; /* sorted, each once */
+    bool bare;               /* nothing is preloaded */
     struct command_line command_line;
     const char *program; /* path of the interpreter in the container */
     unsigned minor;      /* Python 3.minor, as the file is called */

@@ -24,19 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sandbox/lsm/landlock_rights.h"
 #include "spec/annotations.h"
 
 struct arena;
 struct error;
 struct json_out;
-
-/* Where a right stands: in one of the three sets of a ruleset, or among the flags of
- * landlock_restrict_self(2). */
-enum landlock_kind { LANDLOCK_FS, LANDLOCK_NET, LANDLOCK_SCOPE, LANDLOCK_FLAG, LANDLOCK_KINDS };
-
-struct landlock_rights {
-    uint64_t of[LANDLOCK_KINDS];
-};
 
 struct landlock_path {
     const char *path; /* absolute, in the container */
@@ -72,9 +65,6 @@ static inline bool landlock_active(const struct landlock_plan *plan)
 {
     return plan->wanted && plan->abi > 0;
 }
-
-/* The kernel's ABI: 0 when Landlock is not built in, switched off at boot or refused by a filter. */
-int landlock_abi(void);
 
 /* Parent: parse the annotation (NULL: nothing is wanted) for a kernel with this ABI (landlock_abi()).
  * 0; -EINVAL, the text names the place in the JSON; -ENOTSUP for "required" when rights are missing, the text

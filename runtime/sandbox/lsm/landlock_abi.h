@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "sandbox/lsm/landlock.h"
+#include "sandbox/lsm/landlock_rights.h"
 
 #define FS_EXECUTE     (1ULL << 0)
 #define FS_WRITE_FILE  (1ULL << 1)

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/sys.h"
 #include "sandbox/mount/attach.h"
-#include "sandbox/mount/rootfs.h"
+#include "sandbox/mount/context.h"
 
 /* What the container may see of the host's mount: its own cgroup if it has a cgroup namespace, for that is
  * what cgroup2 would have shown; all of it otherwise. */

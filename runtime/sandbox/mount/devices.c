@@ -17,8 +17,8 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "sandbox/mount/attach.h"
+#include "sandbox/mount/context.h"
 #include "sandbox/mount/filesystem.h"
-#include "sandbox/mount/rootfs.h"
 #include "spec/spec.h"
 
 /* Those the runtime specification asks for; console comes with the terminal. */

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "sandbox/mount/attach.h"
-#include "sandbox/mount/rootfs.h"
+#include "sandbox/mount/context.h"
 
 struct fallback {
     const char *type, *host_path;

@@ -16,7 +16,7 @@
 #include "sandbox/idmap.h"
 #include "sandbox/lsm/selinux.h"
 #include "sandbox/mount/attach.h"
-#include "sandbox/mount/rootfs.h"
+#include "sandbox/mount/context.h"
 #include "spec/annotations.h"
 #include "spec/spec.h"
 

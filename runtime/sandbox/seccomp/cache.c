@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "sandbox/seccomp/seccomp.h"
+#include "sandbox/seccomp/plan.h"
 
 #define PARENT      ".cache"
 #define DIRECTORY   ".cache/seccomp"

@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/json_out.h"
 #include "base/sys.h"
-#include "sandbox/seccomp/seccomp.h"
+#include "sandbox/seccomp/plan.h"
 
 #define GIVE_UP_SECONDS 30
 

@@ -7,21 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sandbox/seccomp/plan.h"
+
 struct arena;
 struct error;
 struct json_out;
 struct seccomp_handover;
 struct spec;
-
-struct seccomp_plan {
-    const struct sock_filter *filter; /* NULL: no filter */
-    size_t count;                     /* instructions, at most BPF_MAXINSNS */
-    unsigned flags;                   /* SECCOMP_FILTER_FLAG_…, without NEW_LISTENER */
-    bool notify;                      /* an action is SCMP_ACT_NOTIFY: a listener is made and sent */
-    /* linux.seccomp, else annotation run.oci.seccomp.receiver; NULL without notify */
-    const char *listener_path, *listener_metadata;
-    const char *origin; /* "none", "annotation", "cache" or "compiled" */
-};
 
 struct seccomp_context {
     int state_dir;       /* the runtime's state root, where the cache lives; -1: no cache */

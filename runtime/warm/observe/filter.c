@@ -12,7 +12,6 @@
 
 #include "base/arena.h"
 #include "base/sys.h"
-#include "warm/observe/observe.h"
 
 /* Later than the oldest supported kernel headers: arch/x86/entry/syscalls/syscall_64.tbl. */
 #define NR_OPENAT2     437

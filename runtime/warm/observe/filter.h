@@ -2,6 +2,23 @@
 #ifndef PYSBX_WARM_OBSERVE_FILTER_H
 #define PYSBX_WARM_OBSERVE_FILTER_H
 
+#include <linux/filter.h>
+#include <stddef.h>
+
+struct arena;
+
+enum observe_mode {
+    OBSERVE_NOT,
+    OBSERVE_PROBE,    /* note what the imports look at */
+    OBSERVE_TEMPLATE, /* note nothing, but let /proc/PID/mounts say only what is mounted where: what libffi
+                         reads there when it makes a callback, and what is in memory from then on, has paths
+                         of the host in it, and names of the container that makes the snapshot */
+};
+
+/* The filter, to be loaded with a listener (SECCOMP_FILTER_FLAG_NEW_LISTENER). Instructions in the arena. */
+void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter,
+                    size_t *count);
+
 enum observed {
     OBSERVED_OPEN,    /* a path with open(2) flags */
     OBSERVED_OPEN2,   /* a path with struct open_how */

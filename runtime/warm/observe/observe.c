@@ -26,7 +26,6 @@
 #include "base/hash.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "warm/observe/filter.h"
 #include "warm/observe/mounts.h"
 #include "warm/params.h"
 

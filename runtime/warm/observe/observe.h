@@ -20,23 +20,12 @@
 #ifndef PYSBX_WARM_OBSERVE_OBSERVE_H
 #define PYSBX_WARM_OBSERVE_OBSERVE_H
 
-#include <linux/filter.h>
 #include <stddef.h>
+
+#include "warm/observe/filter.h"
 
 struct arena;
 struct error;
-
-enum observe_mode {
-    OBSERVE_NOT,
-    OBSERVE_PROBE,    /* note what the imports look at */
-    OBSERVE_TEMPLATE, /* note nothing, but let /proc/PID/mounts say only what is mounted where: what libffi
-                         reads there when it makes a callback, and what is in memory from then on, has paths
-                         of the host in it, and names of the container that makes the snapshot */
-};
-
-/* The filter, to be loaded with a listener (SECCOMP_FILTER_FLAG_NEW_LISTENER). Instructions in the arena. */
-void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter,
-                    size_t *count);
 
 struct observer; /* in the arena it was made in */
 

@@ -21,7 +21,7 @@
 
 #include "base/sys.h"
 #include "warm/restore/plan.h"
-#include "warm/restore/restore.h"
+#include "warm/restore/request.h"
 
 /* Newer than the headers of the oldest supported distribution. */
 #ifndef MADV_POPULATE_WRITE

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
-#include "warm/restore/restorer/restorer.h"
+#include "warm/restore/restorer/work.h"
 #include "warm/snapshot/snapshot.h"
 
 #ifndef MFD_EXEC

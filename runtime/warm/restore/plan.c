@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "warm/restore/restore.h"
+#include "warm/restore/request.h"
 
 static const char *const texts[REPORT_COUNT] = {
     [REPORT_SIGNALS] = "set the signals",

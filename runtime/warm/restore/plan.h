@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "warm/restore/place.h"
-#include "warm/restore/restorer/restorer.h"
+#include "warm/restore/restorer/work.h"
 #include "warm/snapshot/snapshot.h"
 
 struct restore_request;

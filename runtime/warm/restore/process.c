@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "warm/restore/plan.h"
-#include "warm/restore/restore.h"
+#include "warm/restore/request.h"
 
 #ifndef SYS_rseq
 #define SYS_rseq 334

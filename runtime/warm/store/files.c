@@ -14,7 +14,6 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/str.h"
-#include "warm/store/store.h"
 
 #define NOTE_MAX ((size_t)4096)
 

@@ -11,7 +11,11 @@
 #include "warm/key.h"
 
 struct arena;
-struct store;
+
+struct store {
+    const char *path;
+    int dir;
+};
 
 enum store_file {
     STORE_IMAGE,  /* the snapshot, 0400 */

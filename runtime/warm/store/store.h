@@ -10,16 +10,12 @@
 
 #include "warm/key.h"
 #include "warm/snapshot/snapshot.h"
+#include "warm/store/files.h"
 
 struct arena;
 struct error;
 struct manifest;
 struct warm_config;
-
-struct store {
-    const char *path;
-    int dir;
-};
 
 /* Where snapshots live: /var/lib/pysbx-runtime/warm for root of the host, else
  * $XDG_DATA_HOME/pysbx-runtime/warm or ~/.local/share/pysbx-runtime/warm. NULL when no such place is known.

@@ -1,7 +1,7 @@
 /* Exchange the memory of the process that it runs in. It runs from pages of its own, on a stack of its own,
  * with nothing else of the program that made the list left: no C library, no thread-local data, no stack
  * protector. */
-#include "warm/restore/restorer/restorer.h"
+#include "warm/restore/restorer/work.h"
 
 #include <stddef.h>
 #include <sys/socket.h>

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "warm/restore/restorer/restorer.h"
+#include "warm/restore/restorer/work.h"
 
 /* Whatever the compiler's options are: the code is copied, and what it would call is not. */
 #define RESTORER_ALONE  __attribute__((no_stack_protector, no_sanitize("address", "undefined")))

@@ -1,7 +1,7 @@
 /* What exchanges the memory of a process, and the list of system calls that it carries out. The list is made
  * beforehand and complete: the restorer decides nothing. */
-#ifndef PYSBX_WARM_RESTORE_RESTORER_RESTORER_H
-#define PYSBX_WARM_RESTORE_RESTORER_RESTORER_H
+#ifndef PYSBX_WARM_RESTORE_RESTORER_WORK_H
+#define PYSBX_WARM_RESTORE_RESTORER_WORK_H
 
 #include <stdint.h>
 
