@@ -271,6 +271,7 @@ void plan_describe(const struct plan *plan, struct json_out *out)
     rootfs_describe(plan->rootfs_plan, out);
     json_out_pair_string(out, "hostname", spec->hostname);
     json_out_pair_string(out, "domainname", spec->domainname);
+    json_out_pair_string(out, "mountLabel", spec->linux_->mount_label);
     describe_pairs("sysctl", &spec->linux_->sysctl, out);
     annotations_describe(&spec->annotations, &plan->ignored, out);
     if (plan->netdev.count > 0) {

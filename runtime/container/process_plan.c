@@ -1,5 +1,6 @@
 /* The process object planned: what the child will do, and how `plan` shows it. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json_out.h"
@@ -117,6 +118,21 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     return seccomp_plan(a, context->spec, context->filter, &out->seccomp, err);
 }
 
+/* Names alone: values can be secrets. */
+static void describe_environment(const struct process_plan *plan, struct json_out *out)
+{
+    json_out_key(out, "env");
+    json_out_array_open(out);
+    for (size_t i = 0; plan->envp[i] != NULL; i++) {
+        char name[256];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(plan->envp[i], "="), plan->envp[i]);
+        json_out_string(out, name);
+    }
+    if (plan->home_missing)
+        json_out_string(out, "HOME");
+    json_out_array_close(out);
+}
+
 void process_describe(const struct process_plan *plan, struct json_out *out)
 {
     json_out_map_open(out);
@@ -125,6 +141,7 @@ void process_describe(const struct process_plan *plan, struct json_out *out)
     for (size_t i = 0; plan->argv[i] != NULL; i++)
         json_out_string(out, plan->argv[i]);
     json_out_array_close(out);
+    describe_environment(plan, out);
     json_out_pair_string(out, "cwd", plan->cwd);
     credentials_describe(&plan->credentials, out);
     json_out_pair_bool(out, "terminal", plan->process->terminal);

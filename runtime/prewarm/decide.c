@@ -83,6 +83,12 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     return go_cold(prewarm, a, "there is no place for snapshots: HOME is not set", -ENOTSUP, err);
 }
 
+/* With "require", even the first start must not be cold. */
+static bool is_bare(const struct warm_plan *decision)
+{
+    return decision->bare && decision->mode != WARM_REQUIRE;
+}
+
 static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, struct error *err)
 {
     struct store store;
@@ -90,10 +96,11 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
     if (ret < 0)
         return ret;
     const struct warm_plan *decision = &prewarm->decision;
-    /* With "require", even the first start must not be cold. */
-    bool bare = decision->bare && decision->mode != WARM_REQUIRE;
-    struct store_question question = {
-        .key = &decision->key, .config = &decision->config, .bare = bare, .force = force, .look = look};
+    struct store_question question = {.key = &decision->key,
+                                      .config = &decision->config,
+                                      .bare = is_bare(decision),
+                                      .force = force,
+                                      .look = look};
     ret = store_ask(a, &store, &question, &prewarm->slot, err);
     if (ret < 0)
         store_advise(prewarm->store, err);
@@ -116,9 +123,9 @@ static void look(struct arena *a, struct prewarm *prewarm)
     struct error why = {0};
     int ret = ask(a, prewarm, true, false, &why);
     if (ret == -ENOENT) { /* no store yet */
-        bool builds = !decision->bare || decision->mode == WARM_REQUIRE;
-        prewarm->slot.answer = builds ? STORE_BUILD : STORE_COLD;
-        prewarm->slot.reason = "there is no snapshot yet";
+        bool first = is_bare(decision) && decision->config.second_run;
+        prewarm->slot.answer = first ? STORE_COLD : STORE_BUILD;
+        prewarm->slot.reason = STORE_FIRST_RUN;
         ret = 0;
     }
     if (ret < 0)

@@ -342,6 +342,18 @@ int namespaces_in_initial_user(struct error *err)
     return st.st_ino == INITIAL_USER_NAMESPACE;
 }
 
+static void describe_offsets(const char *lines, struct json_out *out)
+{
+    char line[64];
+    json_out_key(out, "offsets");
+    json_out_array_open(out);
+    for (size_t length; (length = strcspn(lines, "\n")) > 0; lines += length + 1) {
+        snprintf(line, sizeof(line), "%.*s", (int)length, lines);
+        json_out_string(out, line);
+    }
+    json_out_array_close(out);
+}
+
 void namespaces_describe(const struct namespaces_plan *plan, struct json_out *out)
 {
     json_out_array_open(out);
@@ -352,6 +364,8 @@ void namespaces_describe(const struct namespaces_plan *plan, struct json_out *ou
         json_out_pair_string(out, "type", types[i].name);
         if (types[i].flag == CLONE_NEWNET && plan->network_overlapped)
             json_out_pair_bool(out, "overlapped", true);
+        if (types[i].flag == CLONE_NEWTIME && plan->time_offsets != NULL)
+            describe_offsets(plan->time_offsets, out);
         for (size_t j = 0; j < plan->join_count; j++)
             if (plan->joins[j].flag == types[i].flag)
                 json_out_pair_string(out, "path", plan->joins[j].path);

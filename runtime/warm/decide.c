@@ -51,6 +51,10 @@ static const struct {
     {"LD_TRACE_LOADED_OBJECTS", "LD_TRACE_LOADED_OBJECTS lists libraries only"},
 };
 
+/* What only a process of the container can see of a start. If one of these differs, the start is cold. */
+static const char *const compared_inside[] = {"files of /proc and /sys", "directories that can be written to",
+                                              "terminals as standard streams"};
+
 bool warm_is_candidate(const char *argv0)
 {
     return interpreter_is_named_so(argv0);
@@ -251,7 +255,13 @@ void warm_describe(const struct warm_plan *plan, const char *snapshot, struct js
         json_out_array_close(out);
         json_out_pair_string(out, "key", plan->key.name);
     }
-    if (plan->reason == NULL)
+    if (plan->reason == NULL) {
         json_out_pair_string(out, "snapshot", snapshot);
+        json_out_key(out, "comparedInContainer");
+        json_out_array_open(out);
+        for (size_t i = 0; i < sizeof(compared_inside) / sizeof(compared_inside[0]); i++)
+            json_out_string(out, compared_inside[i]);
+        json_out_array_close(out);
+    }
     json_out_map_close(out);
 }

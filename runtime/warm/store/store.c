@@ -220,7 +220,7 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
                  !store_file_stat(store, q->key->name, STORE_SEEN, &st);
     if (first && !q->look)
         store_file_note(store, q->key->name, STORE_SEEN, "");
-    return first ? "the first run of a bare interpreter makes no snapshot" : NULL;
+    return first ? STORE_FIRST_RUN : NULL;
 }
 
 /* The lock is held: open an empty file, in the place of what a killed one has left. */

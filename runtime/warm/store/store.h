@@ -55,6 +55,9 @@ struct store_question {
     bool look;  /* `plan`, `warm show`: change nothing; STORE_BUILD comes without lock and file */
 };
 
+/* The reason of the answer STORE_COLD to a bare key that was never asked for (secondRun in warm.json). */
+#define STORE_FIRST_RUN "the first run of a bare interpreter makes no snapshot"
+
 /* What to do about a key. 0 or negative errno for a store that cannot be used: then start cold. */
 int store_ask(struct arena *a, const struct store *store, const struct store_question *question,
               struct store_slot *slot, struct error *err);
