@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from pysbx import Mount, run_code
+from pysbx.declaration import parse_network
 from pysbx.destination import RefusedError, handshake, is_elsewhere, is_public, parse_entry, server_name
-from pysbx.policy import parse_network
 from pysbx.proxy import Proxy
 from pysbx.request import Request
 

@@ -31,11 +31,12 @@ from urllib.parse import urlsplit
 
 from pysbx import bundle
 from pysbx.container import Container, Message
+from pysbx.declaration import listed
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.interpreter import Interpreter, Mount
 from pysbx.outcome import exchange
 from pysbx.places import cache_directory, private_directory
-from pysbx.policy import listed, make_policy
+from pysbx.policy import make_policy
 
 TARGET = "/.dependencies"
 INSTALLER = "/.installer"

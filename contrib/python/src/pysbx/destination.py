@@ -86,7 +86,7 @@ class Entry:
 
 
 def parse_entry(text: str) -> Entry:
-    """Return an entry of the list, which policy.parse_network has checked."""
+    """Return an entry of the list, which declaration.parse_network has checked."""
     name, _, port = text.partition(":")
     return Entry(name.removeprefix("*.").lower(), name.startswith("*."), int(port) if port else None)
 

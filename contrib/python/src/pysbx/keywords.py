@@ -1,12 +1,38 @@
-"""The options of a sandbox by name and type: what type checkers and editors know of `@sandbox(memory_mb=256)`."""
+"""The options of a sandbox. Each is declared here, once: name, type, default, check, help and command line option.
 
-from __future__ import annotations
+Type checkers and editors read the types, as in `@sandbox(memory_mb=256)`. They ignore the metadata of Annotated, which
+is for the rest of the package: see declaration.py. Help lists the options in this order.
+"""
+
+# Without `from __future__ import annotations`: OPTIONS reads the annotations themselves, not their text.
 
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args
 
+from pysbx.declaration import (
+    MIB,
+    Declared,
+    Flag,
+    Number,
+    Option,
+    check_directory,
+    check_modules,
+    check_mounts,
+    check_text,
+    check_variables,
+    keep_directory,
+    keep_network,
+    keep_path,
+    keep_requirements,
+    keep_text,
+    keep_variables,
+    list_of,
+    one_network,
+    parse_mount,
+    parse_variable,
+)
 from pysbx.interpreter import Mount
 
 if sys.version_info >= (3, 11):
@@ -14,36 +40,202 @@ if sys.version_info >= (3, 11):
 elif TYPE_CHECKING:
     from typing_extensions import Unpack
 else:
-    from typing import Optional as Unpack  # for who evaluates annotations
+    from typing import Optional as Unpack  # for programs that evaluate annotations
 
 __all__ = ["SandboxOptions", "Unpack"]
 
+LEAST_MEMORY_MB = 16
+
 
 class SandboxOptions(TypedDict, total=False):
-    """What may be said about a sandbox; what is left out is as by default. See Options and Policy for the meanings."""
+    """The options of a sandbox, all of which may be left out. See Options and Policy for the meanings."""
 
-    memory_mb: int
-    timeout_sec: float
-    cpus: float
-    max_processes: int
-    file_size_mb: int
-    tmp_mb: int
-    limits: Literal["best", "strict"]
-    output_limit: int
-    answer_limit: int
-    allow_network: bool | str | Iterable[str] | None
-    mounts: Iterable[Mount] | None
-    workdir: str | os.PathLike[str]
-    env: Mapping[str, str] | None
-    dependencies: Iterable[str] | None
-    index_url: str | None
-    wheels: str | os.PathLike[str] | None
-    disable_cache: bool
-    virtualenv: str | os.PathLike[str] | None
-    rootfs: str | os.PathLike[str] | None
-    image: str | None
-    profile: str | os.PathLike[str] | None
-    preload: Iterable[str] | None
-    warm: Literal["auto", "require", "off"]
-    landlock: str
-    seccomp: str
+    memory_mb: Annotated[
+        int,
+        Option(
+            512,
+            "memory limit",
+            check=Number(whole=True, least=LEAST_MEMORY_MB, why="an interpreter takes"),
+            flag=Flag("--memory", "MIB"),
+            offered=True,
+        ),
+    ]
+    timeout_sec: Annotated[
+        float,
+        Option(30.0, "time limit, by the clock", check=Number(), flag=Flag("--timeout", "SECONDS"), offered=True),
+    ]
+    cpus: Annotated[
+        float, Option(1.0, "number of CPUs, such as 0.5", check=Number(), flag=Flag("--cpus", "N"), offered=True)
+    ]
+    max_processes: Annotated[
+        int,
+        Option(
+            64,
+            "processes and threads at the same time",
+            check=Number(whole=True),
+            flag=Flag("--processes", "N"),
+            offered=True,
+        ),
+    ]
+    file_size_mb: Annotated[int, Option(64, "size of the largest file", check=Number(whole=True), offered=True)]
+    tmp_mb: Annotated[
+        int,
+        Option(
+            64,
+            "size of /tmp, /work and /output, each",
+            check=Number(whole=True),
+            flag=Flag("--tmp-size", "MIB"),
+            offered=True,
+        ),
+    ]
+    output_limit: Annotated[
+        int,
+        Option(
+            50 * 1024,
+            "bytes to keep of each output stream",
+            check=Number(whole=True, least=0, most=None),
+            flag=Flag("--output-limit", "BYTES"),
+            offered=True,
+        ),
+    ]
+    answer_limit: Annotated[
+        int, Option(64 * MIB, "bytes of an answer, files included", check=Number(whole=True, most=None))
+    ]
+    profile: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "use these limits and rules, see `pysbx profiles`",
+            check=check_text,
+            keep=keep_text,
+            flag=Flag("--profile", "NAME"),
+        ),
+    ]
+    virtualenv: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "use the Python and packages of this virtualenv or conda environment",
+            check=check_text,
+            keep=keep_path,
+            flag=Flag("--virtualenv", "DIR", installs=True),
+        ),
+    ]
+    rootfs: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "use this root file system's Python",
+            check=check_text,
+            keep=keep_path,
+            flag=Flag("--rootfs", "DIR", installs=True),
+        ),
+    ]
+    image: Annotated[
+        str | None,
+        Option(
+            "",
+            "use the Python of this image; Podman fetches it",
+            check=check_text,
+            keep=keep_text,
+            flag=Flag("--image", "NAME", installs=True),
+        ),
+    ]
+    index_url: Annotated[
+        str | None,
+        Option(
+            "",
+            "install dependencies from this index",
+            check=check_text,
+            keep=keep_text,
+            flag=Flag("--index-url", "URL", installs=True),
+        ),
+    ]
+    wheels: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "install dependencies from this directory of wheels",
+            check=check_text,
+            keep=keep_path,
+            flag=Flag("--wheels", "DIR", installs=True),
+        ),
+    ]
+    dependencies: Annotated[
+        Iterable[str] | None,
+        Option(
+            (),
+            "install this, such as 'pandas>=2'",
+            keep=keep_requirements,
+            flag=Flag("--with", "REQUIREMENT", several=True),
+        ),
+    ]
+    allow_network: Annotated[
+        bool | str | Iterable[str] | None,
+        Option(
+            "none",
+            "allow this host name; or localhost, host",
+            keep=keep_network,
+            flag=Flag("--network", "HOST", several=True, collect=one_network),
+            field="network",
+        ),
+    ]
+    mounts: Annotated[
+        Iterable[Mount] | None,
+        Option(
+            (),
+            "mount a file or directory of the host",
+            check=check_mounts,
+            keep=list_of("pysbx.Mount"),
+            flag=Flag("--mount", "SOURCE[:TARGET[:rw]]", parse=parse_mount, several=True),
+        ),
+    ]
+    env: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            (),
+            "set this variable",
+            check=check_variables,
+            keep=keep_variables,
+            flag=Flag("--env", "NAME=VALUE", parse=parse_variable, several=True, collect=dict),
+        ),
+    ]
+    preload: Annotated[
+        Iterable[str] | None,
+        Option(
+            (),
+            "import this in prewarmed interpreters",
+            check=check_modules,
+            keep=list_of("names of modules"),
+            flag=Flag("--preload", "MODULE", several=True),
+        ),
+    ]
+    limits: Annotated[
+        Literal["best", "strict"],
+        Option("best", "fail if a cgroup controller is missing", flag=Flag("--strict", const="strict")),
+    ]
+    warm: Annotated[
+        Literal["auto", "require", "off"],
+        Option("auto", "start from a prewarmed interpreter", flag=Flag("--warm")),
+    ]
+    workdir: Annotated[
+        str | os.PathLike[str],
+        Option("/work", "directory where the code starts", check=check_directory, keep=keep_directory),
+    ]
+    disable_cache: Annotated[bool, Option(False, "install dependencies again for this program")]
+    landlock: Annotated[str, Option("", "Landlock ruleset, as JSON", check=check_text)]
+    seccomp: Annotated[str, Option("seccomp", "list of the system calls that are allowed", check=check_text)]
+
+
+def _declared(name: str, annotation: Any) -> Declared:
+    kind, option = get_args(annotation)
+    return Declared(name, kind, option)
+
+
+# The declarations by name of the keyword argument.
+OPTIONS = {name: _declared(name, annotation) for name, annotation in SandboxOptions.__annotations__.items()}
+
+
+def default(name: str) -> Any:
+    """Return the default of an option, in the form in which it is kept."""
+    return OPTIONS[name].option.default

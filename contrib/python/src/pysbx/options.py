@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -10,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pysbx import bundle, interpreter, payload, profiles
+from pysbx.declaration import check_text
 from pysbx.interpreter import Interpreter, Mount
+from pysbx.keywords import OPTIONS, default
 from pysbx.policy import Policy, make_policy
 from pysbx.profiles import Profile
 from pysbx.progress import installing
-
-PATHS = frozenset({"virtualenv", "rootfs", "wheels"})
-TEXTS = PATHS | {"index_url", "image", "profile"}
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,21 @@ class Options:
     """
 
     policy: Policy = field(default_factory=Policy)
-    dependencies: tuple[str, ...] = ()
-    index_url: str = ""
-    wheels: str = ""
-    disable_cache: bool = False
-    virtualenv: str = ""
-    rootfs: str = ""
-    image: str = ""
-    profile: str = ""
+    dependencies: tuple[str, ...] = default("dependencies")
+    index_url: str = default("index_url")
+    wheels: str = default("wheels")
+    disable_cache: bool = default("disable_cache")
+    virtualenv: str = default("virtualenv")
+    rootfs: str = default("rootfs")
+    image: str = default("image")
+    profile: str = default("profile")
     analysis: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no text, and two roots at once."""
-        for name in sorted(TEXTS):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name}: {getattr(self, name)!r} is not a text")
+        """Refuse values that are not allowed, and two roots at once."""
+        for declared in DECLARED.values():
+            declared.check(getattr(self, declared.field))
+        check_text("analysis", self.analysis)
         if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
             raise ValueError("virtualenv, rootfs and image exclude each other")
 
@@ -78,11 +76,12 @@ def _with_profile(base: Options, profile: Profile) -> Options:
     return replace(base, policy=policy, analysis=profile.analysis)
 
 
-# What a caller may say: fields of Options, and what make_policy takes.
+# The fields of Options itself, and the declarations of those that callers may give.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
-ACCEPTED = OWN | {item.name for item in fields(Policy)} | {"allow_network"}
-# What the package itself says is not for callers.
-SHOWN = sorted(ACCEPTED - {"analysis", "network", "private_hosts", "session"})
+DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
+# Arguments of make_options: what callers may give, and what the package itself does.
+ACCEPTED = OWN | {item.name for item in fields(Policy)} | OPTIONS.keys()
+SHOWN = sorted(OPTIONS)
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
@@ -92,15 +91,6 @@ def _refuse_unknown(names: Iterable[str]) -> None:
 
             advice = hints.closest(name, SHOWN)
             raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
-
-
-def _normalise_all(requirements: Iterable[str]) -> tuple[str, ...]:
-    """Return requirements in their normal form; without any, nothing is imported that installs them."""
-    if not requirements:
-        return ()
-    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
-
-    return dependencies.normalise_all(requirements)
 
 
 def make_options(base: Options | None = None, **given: Any) -> Options:
@@ -114,17 +104,9 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     base = base or Options()
     if given.get("profile"):
         base = _with_profile(base, profiles.load(str(given["profile"])))
-    mine: dict[str, Any] = {name: given.pop(name) for name in tuple(given) if name in OWN}
-    for name in TEXTS & mine.keys():
-        if isinstance(mine[name], os.PathLike):
-            mine[name] = os.fspath(mine[name])
-        mine[name] = mine[name] or ""
-        if name in PATHS and mine[name] and isinstance(mine[name], str):
-            mine[name] = str(Path(mine[name]).absolute())
-    if "dependencies" in mine:
-        mine["dependencies"] = _normalise_all(mine["dependencies"] or ())
-    kept = {name: getattr(base, name) for name in OWN}
-    return Options(policy=make_policy(base.policy, **given), **{**kept, **mine})
+    own = {name: given.pop(name) for name in tuple(given) if name in OWN}
+    kept = {name: DECLARED[name].keep(value) if name in DECLARED else value for name, value in own.items()}
+    return replace(base, policy=make_policy(base.policy, **given), **kept)
 
 
 @lru_cache(maxsize=256)

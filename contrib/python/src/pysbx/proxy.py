@@ -89,7 +89,7 @@ class Proxy:
         """Describe it.
 
         Args:
-            hosts: the list, as policy.parse_network has it.
+            hosts: the list, as declaration.parse_network has it.
             allowed: which addresses a name may stand for.
             resolve: how names become addresses.
         """

@@ -24,8 +24,8 @@ SOCKETS: dict[int, tuple[Json, ...]] = {
     # getaddrinfo(3), getifaddrs(3) and if_nameindex(3) ask the kernel for addresses and interfaces.
     socket.AF_NETLINK: ({"index": 2, "value": NETLINK_ROUTE, "op": "SCMP_CMP_EQ"},),
 }
-# What a network, as policy.parse_network returns it, adds to Unix sockets: the same for every kind of network. With
-# "host" a caller asks for the host's IP network, and not for its buses, ciphers and hypervisor.
+# The families that a network, as declaration.parse_network returns it, adds to Unix sockets: the same for every kind of
+# network. With "host" a caller asks for the host's IP network, and not for its buses, ciphers and hypervisor.
 WITHOUT_NETWORK, WITH_NETWORK = (socket.AF_UNIX,), tuple(SOCKETS)
 
 
@@ -44,7 +44,7 @@ def rules(network: object, calls: tuple[str, ...]) -> tuple[list[Json], tuple[st
     """Return the rules for socket(2) and socketpair(2), and the system calls that remain without a condition.
 
     Args:
-        network: as policy.parse_network returns it.
+        network: as declaration.parse_network returns it.
         calls: the system calls that the policy allows; a list cannot lift the conditions on these two.
     """
     families = WITHOUT_NETWORK if network == "none" else WITH_NETWORK

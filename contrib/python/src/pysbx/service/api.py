@@ -21,9 +21,10 @@ from pysbx.errors import SandboxError
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.options import Options
 from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, PROBLEM, Described
+from pysbx.service.fields import with_limits
 from pysbx.service.gate import caller
 from pysbx.service.jobs import Jobs
-from pysbx.service.offer import Offer
+from pysbx.service.offer import LIMITS, Offer
 from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
 from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind, Problem, clean, meant, problem_of
 from pysbx.service.report import Report, report_of
@@ -77,18 +78,12 @@ def few_files(given: object) -> object:
     return given
 
 
+@with_limits
 class Wish(Strict):
     """What a caller wants of a sandbox; what is not named is as the server has it."""
 
     profile: str | None = Field(None, description="name of a profile, of GET /v1/profiles")
     packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
-    memory_mb: int | None = Field(None, gt=0)
-    timeout_sec: float | None = Field(None, gt=0, allow_inf_nan=False)
-    cpus: float | None = Field(None, gt=0, allow_inf_nan=False)
-    max_processes: int | None = Field(None, gt=0)
-    file_size_mb: int | None = Field(None, gt=0)
-    tmp_mb: int | None = Field(None, gt=0)
-    output_limit: int | None = Field(None, ge=0, description="bytes of each stream that are kept")
 
 
 class Program(Strict):
@@ -146,8 +141,7 @@ class Health(BaseModel):
 
 def options_of(offer: Offer, wish: Wish) -> Options:
     """Return the sandbox for a wish."""
-    limits = wish.model_dump(include=set(Wish.model_fields) - {"profile", "packages"})
-    return offer.options(wish.profile, wish.packages, limits)
+    return offer.options(wish.profile, wish.packages, wish.model_dump(include=set(LIMITS)))
 
 
 def choice_of(offer: Offer, found: Survey) -> Choice:

@@ -14,11 +14,12 @@ from typing import Any
 
 from pysbx import profiles
 from pysbx.dependencies import REQUIREMENT, normalise
+from pysbx.keywords import OPTIONS
 from pysbx.options import Options, make_options
 from pysbx.policy import MIB, Policy
 from pysbx.service.problems import REQUEST, Problem, meant
 
-LIMITS = ("memory_mb", "timeout_sec", "cpus", "max_processes", "file_size_mb", "tmp_mb", "output_limit")
+LIMITS = tuple(name for name, declared in OPTIONS.items() if declared.option.offered)
 # Each set of limits makes a bundle on disk, and perhaps a snapshot. Callers must not be able to make any number.
 MAX_VARIETY = 512
 

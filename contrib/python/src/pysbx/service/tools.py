@@ -30,6 +30,7 @@ from pysbx import hints
 from pysbx.execution import checked_files, run_code
 from pysbx.options import Options
 from pysbx.service.answers import Outcome, file_of, result_of
+from pysbx.service.fields import bounds
 from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
@@ -54,6 +55,7 @@ Files = Annotated[
 ]
 Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
 Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
+Timeout = Annotated[float | None, Field(description="seconds, at most the server's limit", **bounds("timeout_sec"))]
 Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
 
 
@@ -127,7 +129,7 @@ class Tools:
         stdin: Stdin = "",
         packages: Packages = None,
         profile: Profile = None,
-        timeout_sec: Annotated[float | None, Field(gt=0, description="seconds, at most the server's limit")] = None,
+        timeout_sec: Timeout = None,
     ) -> Annotated[CallToolResult, Outcome]:
         """Run a Python program in a fresh sandbox that is gone afterwards."""
 

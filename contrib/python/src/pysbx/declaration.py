@@ -1,0 +1,304 @@
+"""How an option of a sandbox is declared, and the checks and conversions that declarations use.
+
+keywords.py has the declarations. The command line, the HTTP service, the MCP tools, the checks of a Policy and the
+messages of errors are derived from them. The classes are named tuples, because Python creates these sooner than
+dataclasses, at every start of a program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from pysbx.interpreter import Mount
+
+MIB = 1024 * 1024
+MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
+HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
+Network = Literal["none", "localhost", "host"] | tuple[str, ...]
+
+Keep = Callable[[str, Any], Any]  # (name, given): return the value in the form in which it is kept
+Check = Callable[[str, Any], None]  # (name, kept): raise ValueError unless the value is allowed
+
+
+class Flag(NamedTuple):
+    """An option of the command line.
+
+    Attributes:
+        name: the option, with its dashes.
+        metavar: how help shows the value; "" if the choices of a Literal are shown.
+        parse: makes a value of a string; by default the number type of the option does, or the string is the value.
+        several: whether the option may be repeated; the values form a list.
+        collect: makes the keyword argument of that list.
+        const: the value that the option stands for; "" if it takes one.
+        installs: whether the option says for which Python, and from where, packages are installed.
+    """
+
+    name: str
+    metavar: str = ""
+    parse: Callable[[str], Any] | None = None
+    several: bool = False
+    collect: Callable[[list[Any]], Any] | None = None
+    const: str = ""
+    installs: bool = False
+
+
+class Option(NamedTuple):
+    """The declaration of an option: the metadata of its annotation in keywords.SandboxOptions.
+
+    Attributes:
+        default: the value, in the form in which it is kept, if the caller gives none.
+        help: the meaning, as a noun phrase or an imperative: for the command line and the HTTP service.
+        check: refuses a value that is not allowed.
+        keep: converts what the caller gives to the form in which it is kept.
+        flag: the option of the command line, if there is one.
+        field: the field of Policy or Options, if it has another name.
+        offered: whether a caller of a server may choose the value, up to the server's own.
+    """
+
+    default: Any
+    help: str
+    check: Check | None = None
+    keep: Keep | None = None
+    flag: Flag | None = None
+    field: str = ""
+    offered: bool = False
+
+
+class Declared(NamedTuple):
+    """An option together with its name and type, which its annotation has.
+
+    Attributes:
+        name: the keyword argument, which is also the name in JSON.
+        type: the type that type checkers see: int, float, a Literal, and so on.
+        option: everything else.
+    """
+
+    name: str
+    type: Any
+    option: Option
+
+    @property
+    def field(self) -> str:
+        """The field of Policy or Options that keeps the value."""
+        return self.option.field or self.name
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The strings that are allowed, if only these are."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    def keep(self, given: Any) -> Any:
+        """Return a value of the caller in the form in which it is kept.
+
+        Raises:
+            ValueError: it cannot be converted.
+        """
+        return given if self.option.keep is None else self.option.keep(self.name, given)
+
+    def check(self, kept: Any) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises:
+            ValueError: the text begins with the name of the option.
+        """
+        if self.choices and kept not in self.choices:
+            raise ValueError(f"{self.name}: {kept!r} is not one of {', '.join(self.choices)}")
+        if self.option.check is not None:
+            self.option.check(self.name, kept)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class Number(NamedTuple):
+    """The check of a number.
+
+    Attributes:
+        whole: whether it must be an int.
+        least: the smallest that is allowed; None means any number above 0.
+        why: the reason for `least`, which follows "less than".
+        most: the largest that is allowed, or None.
+    """
+
+    whole: bool = False
+    least: int | None = None
+    why: str = ""
+    most: int | None = MOST
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Refuse any other value."""
+        if self.least == 0:
+            if not _is_number(value) or not value >= 0:
+                raise ValueError(f"{name}: {value!r} is not a number from 0 on")
+        elif not _is_number(value) or not 0 < value < float("inf"):
+            raise ValueError(f"{name}: {value!r} is not a positive number")
+        if self.most is not None and value > self.most:
+            raise ValueError(f"{name}: {value!r} is more than {self.most}")
+        if self.least is not None and value < self.least:
+            raise ValueError(f"{name}: {value!r} is less than {self.why}, {self.least}")
+        # As a float such a number would reach the kernel's interfaces, whose complaints name no argument.
+        if self.whole and not isinstance(value, int):
+            raise ValueError(f"{name}: {value!r} is not a whole number: write it as an int")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse a value that is not a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: {value!r} is not a text")
+
+
+def check_directory(name: str, value: Any) -> None:
+    """Refuse a value that is not an absolute path."""
+    check_text(name, value)
+    if not value.startswith("/") or ".." in value.split("/"):
+        raise ValueError(f"{name}: '{value}' is not an absolute path without '..'")
+
+
+def check_mounts(name: str, value: Any) -> None:
+    """Refuse an item that is not a Mount."""
+    for mount in value:
+        if not isinstance(mount, Mount):
+            raise ValueError(f"{name}: {mount!r} is not a pysbx.Mount, such as Mount('/srv/data', '/data')")
+
+
+def check_modules(name: str, value: Any) -> None:
+    """Refuse an item that is not the name of a module."""
+    for module in value:
+        if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
+            raise ValueError(f"{name}: {module!r} is not the name of a module")
+
+
+def check_variables(name: str, value: Any) -> None:
+    """Refuse an item that is not the name and value of an environment variable."""
+    for key, text in value:
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise ValueError(f"{name}: {key!r}: {text!r} are not two texts")
+        if not key or "=" in key or "\0" in key + text:
+            raise ValueError(f"{name}: '{key}' cannot be a variable")
+
+
+def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:
+    """Return the items of an option that takes several.
+
+    Args:
+        name: the option.
+        given: the caller's value; None means no items.
+        kind: the kind of the items, in the plural.
+
+    Raises:
+        ValueError: the value is one string, whose letters would be taken for the items, or has no items.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}: {given!r} is not a list of {kind}")
+    return tuple(given)
+
+
+def list_of(kind: str) -> Keep:
+    """Return the conversion of an option that takes several items of a kind, which is in the plural."""
+    return lambda name, given: listed(name, given, kind)
+
+
+def keep_variables(name: str, given: Any) -> tuple[tuple[str, str], ...]:
+    """Return environment variables as sorted pairs."""
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name}: {given!r} is not a mapping of names to texts")
+    return tuple(sorted(given.items(), key=lambda item: str(item[0])))
+
+
+def keep_text(name: str, given: Any) -> Any:
+    """Return a string or path as a string, and None as ""."""
+    return (os.fspath(given) if isinstance(given, os.PathLike) else given) or ""
+
+
+def keep_directory(name: str, given: Any) -> Any:
+    """Return a path as a string; any other value is left to check_directory."""
+    return os.fspath(given) if isinstance(given, os.PathLike) else given
+
+
+def keep_path(name: str, given: Any) -> Any:
+    """Return a path of the host as an absolute one, and None as ""."""
+    text = keep_text(name, given)
+    return str(Path(text).absolute()) if text and isinstance(text, str) else text
+
+
+def keep_requirements(name: str, given: Any) -> tuple[str, ...]:
+    """Return requirements in their normal form; without any, no module is imported that installs them."""
+    if not given:
+        return ()
+    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+
+    return dependencies.normalise_all(given)
+
+
+def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_network") -> Network:
+    """Return the network that a caller means: "none", "localhost", "host" (or True), or names of hosts.
+
+    Args:
+        given: the caller's value.
+        name: the option, for the error.
+
+    Raises:
+        ValueError: a name is not a host name. Addresses are refused: they would circumvent the names.
+    """
+    if given is None or given is False or given == "none":
+        return "none"
+    if given is True or given == "host":
+        return "host"
+    if given == "localhost":
+        return "localhost"
+    names = (given,) if isinstance(given, str) else listed(name, given, "host names")
+    for host in names:
+        if not isinstance(host, str) or not re.fullmatch(HOST_NAME, host) or re.fullmatch(r"[\d.]+(:\d+)?", host):
+            raise ValueError(
+                f"{name}: {host!r} is not a host name such as example.org, *.example.org or example.org:443"
+            )
+    return tuple(sorted({host.lower() for host in names})) or "none"
+
+
+def keep_network(name: str, given: Any) -> Network:
+    """Return the network that a caller means: see parse_network."""
+    return parse_network(given, name)
+
+
+def one_network(given: list[str]) -> list[str] | str:
+    """Return the networks of the command line: the only one, if it is a word and not a host name."""
+    return given[0] if len(given) == 1 and given[0] in ("none", "localhost", "host") else given
+
+
+def parse_mount(text: str) -> Mount:
+    """Return the mount for SOURCE[:TARGET[:rw]].
+
+    Raises:
+        argparse.ArgumentTypeError: the text has another form, or a path is not absolute.
+    """
+    from argparse import ArgumentTypeError  # noqa: PLC0415 (only the command line calls this)
+
+    source, *rest = text.split(":")
+    if len(rest) > 2 or rest[1:] not in ([], ["ro"], ["rw"]):
+        raise ArgumentTypeError(f"'{text}' is not SOURCE[:TARGET[:ro|:rw]]")
+    try:
+        return Mount(str(Path(source).absolute()), rest[0] if rest else "", readonly=rest[1:] != ["rw"])
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def parse_variable(text: str) -> tuple[str, str]:
+    """Return the variable for NAME=VALUE.
+
+    Raises:
+        argparse.ArgumentTypeError: the text has another form.
+    """
+    from argparse import ArgumentTypeError  # noqa: PLC0415 (only the command line calls this)
+
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    return name, value

@@ -1,0 +1,109 @@
+"""The options of a sandbox are declared once: every interface of the package follows the declarations."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, get_args, get_origin
+
+import pytest
+from pydantic import ValidationError
+
+from pysbx.command import main
+from pysbx.command.main import make_parser
+from pysbx.declaration import Declared, Number
+from pysbx.keywords import OPTIONS
+from pysbx.options import SHOWN, Options, make_options
+from pysbx.policy import Policy
+from pysbx.service.api import Wish
+from pysbx.service.offer import LIMITS
+
+NUMBERS = [declared for declared in OPTIONS.values() if isinstance(declared.option.check, Number)]
+WITH_FLAG = [declared for declared in OPTIONS.values() if declared.option.flag is not None]
+
+
+def name_of(declared: Declared) -> str:
+    return declared.name
+
+
+def actions(command: str) -> dict[str, argparse.Action]:
+    """Return the options of a command by keyword argument."""
+    (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    return {action.dest: action for action in commands.choices[command]._actions if action.dest in OPTIONS}
+
+
+def kept(options: Options, declared: Declared) -> Any:
+    """Return the value that an option has."""
+    return getattr(options if hasattr(options, declared.field) else options.policy, declared.field)
+
+
+def test_every_field_is_declared_and_every_declaration_has_a_field() -> None:
+    own = {item.name for kind in (Options, Policy) for item in fields(kind)}
+    # These are the package's own, and not for callers.
+    assert {declared.field for declared in OPTIONS.values()} == own - {"policy", "analysis", "session", "private_hosts"}
+    assert sorted(OPTIONS) == SHOWN
+
+
+@pytest.mark.parametrize("declared", OPTIONS.values(), ids=name_of)
+def test_a_default_is_allowed_and_holds(declared: Declared) -> None:
+    declared.check(declared.option.default)
+    assert kept(Options(), declared) == declared.option.default
+    assert declared.option.help
+
+
+@pytest.mark.parametrize("declared", NUMBERS, ids=name_of)
+@pytest.mark.parametrize("wrong", ["x", None, True, -1, float("nan"), float("inf")], ids=str)
+def test_what_is_no_number_is_refused_by_name(declared: Declared, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{declared.name}: "):
+        make_options(**{declared.name: wrong})
+
+
+@pytest.mark.parametrize("command", ["run", "shell", "warm", "serve", "mcp"])
+def test_a_command_has_the_options_that_have_a_flag(command: str) -> None:
+    found = actions(command)
+    assert set(found) == {declared.name for declared in WITH_FLAG}
+    for declared in WITH_FLAG:
+        action = found[declared.name]
+        if declared.name != "limits":  # a server has a flag of its own for it
+            assert declared.option.flag is not None
+            assert action.option_strings == [declared.option.flag.name]
+            assert action.help == declared.option.help
+
+
+def flags() -> Iterator[tuple[str, str, str]]:
+    """Yield a flag, a value that it cannot have, and what is said of it."""
+    for declared in WITH_FLAG:
+        assert declared.option.flag is not None
+        if isinstance(declared.option.check, Number):
+            yield declared.option.flag.name, "-1", f"{declared.option.flag.name}: -1"
+    yield from (("--network", "1.2.3.4", "--network: '1.2.3.4'"), ("--preload", "5", "--preload: '5'"))
+
+
+@pytest.mark.parametrize(("flag", "value", "said"), list(flags()))
+def test_the_command_says_which_of_its_options_is_wrong(
+    flag: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", f"{flag}={value}", "-c", "1"]) == 2
+    assert capsys.readouterr().err.startswith(f"pysbx: {said}")
+
+
+def test_a_request_has_the_limits_that_callers_may_choose() -> None:
+    assert [*Wish.model_fields] == ["profile", "packages", *LIMITS]
+    assert [declared.name for declared in NUMBERS if declared.option.offered] == [*LIMITS]
+    for name in LIMITS:
+        schema = Wish.model_json_schema()["properties"][name]
+        assert schema["description"] == OPTIONS[name].option.help
+        assert schema["anyOf"][0]["type"] == {int: "integer", float: "number"}[OPTIONS[name].type]
+        with pytest.raises(ValidationError):
+            Wish.model_validate({name: -1})
+
+
+def test_choices_are_those_of_the_type() -> None:
+    for declared in OPTIONS.values():
+        assert declared.choices == (get_args(declared.type) if "Literal" in str(get_origin(declared.type)) else ())
+    assert actions("run")["warm"].choices == ("auto", "require", "off")
+    with pytest.raises(ValueError, match=r"^warm: 'yes' is not one of auto, require, off$"):
+        make_options(warm="yes")
