@@ -282,6 +282,7 @@ def test_the_end_of_the_process_is_an_error() -> None:
     with pytest.raises(SandboxExecutionError, match="code 7") as caught:
         leave()
     assert caught.value.traceback_str == "last words"
+    assert caught.value.exit_code == 7
 
 
 def test_sys_exit_is_an_error() -> None:
@@ -289,8 +290,9 @@ def test_sys_exit_is_an_error() -> None:
     def leave() -> None:
         raise SystemExit(7)
 
-    with pytest.raises(SandboxExecutionError, match="SystemExit: 7"):
+    with pytest.raises(SandboxExecutionError, match="SystemExit: 7") as caught:
         leave()
+    assert caught.value.exit_code is None
 
 
 def test_an_argument_that_cannot_be_packed_is_named() -> None:

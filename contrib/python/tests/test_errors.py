@@ -17,7 +17,7 @@ from pysbx import errors
 VIOLATIONS = (errors.Violation("import", 3, "module 'os' is not allowed"), errors.Violation("call", 5, "eval()"))
 # What each is made with that takes more than a text.
 MADE_WITH = {
-    errors.SandboxExecutionError: ("KeyError", "'a'", "Traceback …", "look at the keys"),
+    errors.SandboxExecutionError: ("KeyError", "'a'", "Traceback …", "look at the keys", 3),
     errors.SandboxTimeoutError: ("not done", 1.5),
     errors.SandboxMemoryError: ("out of memory", 512),
     errors.SerializationError: ("result: no", "socket.socket", "result['rows'][3]"),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
+from pysbx.execution import failure
 from tests.conftest import descriptors
 
 
@@ -441,6 +442,18 @@ def test_a_python_built_with_an_old_c_library(monkeypatch: pytest.MonkeyPatch) -
     assert run_code("6 * 7").value == "42"
     with pytest.raises(ProcessLookupError):
         container.open_process(1 << 22)
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (3, 3), (255, 255), (-9, 1)])
+def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise container.Ended(code)
+
+    monkeypatch.setattr(container.Container, "exchange", end)
+    assert run_code("1").exit_code == expected
+    # The name and text of an exception are the code's own.
+    with pytest.raises(SandboxExecutionError):
+        failure(SandboxExecutionError("ProcessExit", "the process ended with code 5 before it answered"))
 
 
 def test_an_execution_has_defaults() -> None:

@@ -47,13 +47,22 @@ class SandboxExecutionError(SandboxError):
         error_message: its text.
         traceback_str: the traceback as Python prints it, of the sandboxed frames only.
         hint: what to try, or None.
+        exit_code: exit code of the process, 0 to 255, if the process ended before it answered; otherwise None.
     """
 
-    def __init__(self, error_type: str, error_message: str, traceback_str: str = "", hint: str | None = None) -> None:
+    def __init__(
+        self,
+        error_type: str,
+        error_message: str,
+        traceback_str: str = "",
+        hint: str | None = None,
+        exit_code: int | None = None,
+    ) -> None:
         self.error_type = error_type
         self.error_message = error_message
         self.traceback_str = traceback_str
         self.hint = hint
+        self.exit_code = exit_code
         text = f"{error_type}: {error_message}" if error_message else error_type
         super().__init__(f"{text} (hint: {hint})" if hint else text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -269,10 +268,8 @@ def failure(error: SandboxError) -> dict[str, Any]:
         return {"exit_code": KILLED, "error": _ended_by("MemoryError", error)}
     if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
         return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
-    if isinstance(error, SandboxExecutionError) and error.error_type == "ProcessExit":
-        found = re.search(r"code (\d+)", error.error_message)
-        code = int(found[1]) & 0xFF if found else 1
-        return {"exit_code": code, "error": _crash(code)}
+    if isinstance(error, SandboxExecutionError) and error.exit_code is not None:
+        return {"exit_code": error.exit_code, "error": _crash(error.exit_code)}
     raise error
 
 

@@ -20,6 +20,7 @@ from pysbx.errors import (
 from pysbx.policy import Policy
 
 KILLED = 128 + 9
+UNKNOWN = 1  # the exit code of a process whose own one is not known
 # Signals of mistakes in compiled code; the others are sent by somebody who knows why.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 MAX_TEXT = 64 * 1024
@@ -97,7 +98,9 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     said = container.outputs[2].text()
     name = crash(ended.code)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
-    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name))
+    # The code is negative if a signal has ended the runtime itself, or if another part of the program took the status.
+    code = ended.code if ended.code >= 0 else UNKNOWN
+    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name), code)
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
