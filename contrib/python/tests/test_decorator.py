@@ -6,13 +6,15 @@ import asyncio
 import inspect
 import os
 import select
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from cloudpickle import list_registry_pickle_by_value, register_pickle_by_value, unregister_pickle_by_value
 
 from pysbx import (
     Sandbox,
@@ -293,6 +295,50 @@ def test_sys_exit_is_an_error() -> None:
     with pytest.raises(SandboxExecutionError, match="SystemExit: 7") as caught:
         leave()
     assert caught.value.exit_code is None
+
+
+class Nested:
+    """An argument that calls a sandboxed function while it is packed."""
+
+    def __init__(self, run: Callable[[Callable[[], int]], int]) -> None:
+        self.run = run
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what stands for the number that the call returns."""
+        return int, (self.run(lambda: plain(2)),)
+
+
+def in_a_thread(work: Callable[[], int]) -> int:
+    """Run a call in another thread, and wait for it; a thread that never ends does not hold up the tests."""
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(30)
+    return found[0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("run", [lambda work: work(), in_a_thread], ids=["the same thread", "another thread"])
+def test_an_argument_may_call_a_sandboxed_function_while_it_is_packed(run: Any) -> None:
+    before = list_registry_pickle_by_value()
+
+    @sandbox
+    def total(first: Any, account: Account, last: Any) -> int:
+        return int(first) + account.balance + int(last)
+
+    # The code of Account, which is packed after such a call has ended, travels by value all the same.
+    assert total(Nested(run), Account(1), Nested(run)) == 85
+    assert list_registry_pickle_by_value() == before
+
+
+def test_a_module_that_the_caller_has_registered_stays_so() -> None:
+    module = sys.modules[__name__]
+    register_pickle_by_value(module)
+    try:
+        assert plain(2) == 42
+        assert __name__ in list_registry_pickle_by_value()
+    finally:
+        unregister_pickle_by_value(module)
 
 
 def test_an_argument_that_cannot_be_packed_is_named() -> None:

@@ -6,13 +6,14 @@ library's nor installed. Only the way in is by pickle: what comes back is decode
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import sys
 import sysconfig
 import threading
-from collections import ChainMap
-from collections.abc import Callable
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -24,7 +25,10 @@ INSTALLED = ("site-packages", "dist-packages")
 # Which of the arguments of CodeType is co_filename, from Python 3.8 on.
 FILENAME = 10
 
-_lock = threading.Lock()
+# Guards the counts below. It can be taken twice, because a signal handler may call a sandboxed function too.
+_lock = threading.RLock()
+# For each module that is registered with cloudpickle: the number of calls being packed that need it.
+_users: Counter[str] = Counter()
 _local: tuple[int, list[ModuleType]] = (0, [])
 
 
@@ -42,12 +46,40 @@ def _is_local(name: str, module: object) -> bool:
 
 
 def _local_modules() -> list[ModuleType]:
-    """Return the modules of the caller's own project; called with the lock held."""
+    """Return the modules of the caller's own project."""
     global _local  # noqa: PLW0603 (looked through again only when something has been imported)
     if _local[0] != len(sys.modules):
         found = [module for name, module in list(sys.modules.items()) if _is_local(name, module)]
         _local = (len(sys.modules), found)
     return _local[1]
+
+
+@contextlib.contextmanager
+def _by_value() -> Iterator[None]:
+    """Let cloudpickle pack the code of local modules by value while the block runs.
+
+    cloudpickle has one registry for the process, so a module stays in it until no thread packs a call any more. No lock
+    is held in the block: pickling runs the caller's code, which may call a sandboxed function, or wait for a thread
+    that does.
+    """
+    local = _local_modules()
+    with _lock:
+        # The caller's own registrations stay as they are.
+        others = cloudpickle.list_registry_pickle_by_value() - _users.keys()
+        held = [module for module in local if module.__name__ in sys.modules and module.__name__ not in others]
+        for module in held:
+            cloudpickle.register_pickle_by_value(module)
+            _users[module.__name__] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            for module in held:
+                _users[module.__name__] -= 1
+                if not _users[module.__name__]:
+                    del _users[module.__name__]
+                    with contextlib.suppress(ValueError):  # the caller has done so already
+                        cloudpickle.unregister_pickle_by_value(module)
 
 
 def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
@@ -74,19 +106,12 @@ def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[s
         SerializationError: the function, something it refers to, or an argument cannot be pickled.
     """
     buffer = io.BytesIO()
-    with _lock:
-        modules = [module for module in _local_modules() if module.__name__ in sys.modules]
-        ours = [module for module in modules if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
-        for module in ours:
-            cloudpickle.register_pickle_by_value(module)
+    with _by_value():
         try:
             _Pickler(buffer).dump((function, arguments, named))
         except Exception as error:  # pickling calls code of every type it meets
             name = _culprit(function, arguments, named)
             raise SerializationError(f"{name[1]} cannot go into a sandbox: {error}", *name) from error
-        finally:
-            for module in ours:
-                cloudpickle.unregister_pickle_by_value(module)
     return buffer.getvalue()
 
 
