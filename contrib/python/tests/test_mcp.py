@@ -114,6 +114,7 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         assert all(tool.input_schema["additionalProperties"] is False for tool in tools.values())
         schema = tools["run_python"].output_schema
         assert schema is not None
+        assert schema["title"] == "Outcome"
         assert {"stdout", "value", "error"} <= set(schema["properties"])
         assert client.instructions is not None
         assert "Runs Python" in client.instructions

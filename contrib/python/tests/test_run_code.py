@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
-from pysbx.execution import failure
+from pysbx.execution import unanswered
 from tests.conftest import descriptors
 
 
@@ -453,7 +453,7 @@ def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypa
     assert run_code("1").exit_code == expected
     # The name and text of an exception are the code's own.
     with pytest.raises(SandboxExecutionError):
-        failure(SandboxExecutionError("ProcessExit", "the process ended with code 5 before it answered"))
+        unanswered(SandboxExecutionError("ProcessExit", "the process ended with code 5 before it answered"))
 
 
 def test_an_execution_has_defaults() -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pysbx.container import Container, Message, OutputCallback
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SerializationError
+from pysbx.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.options import Options, prepare
-from pysbx.outcome import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.policy import Policy
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from pysbx import bundle
 from pysbx.container import Container, Message
 from pysbx.declaration import listed
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
+from pysbx.exchange import exchange
 from pysbx.interpreter import Interpreter, Mount
-from pysbx.outcome import exchange
 from pysbx.places import cache_directory, private_directory
 from pysbx.policy import make_policy
 

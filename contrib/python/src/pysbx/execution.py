@@ -20,9 +20,9 @@ from pysbx.errors import (
     SerializationError,
     Violation,
 )
+from pysbx.exchange import crash, exchange, hint_for, names_of, text, violations_of
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import crash, exchange, hint_for, names_of, text, violations_of
 
 NAME = "<sandbox>"
 WORK = PurePosixPath("/work")
@@ -228,7 +228,7 @@ def _error(answer: Message) -> ExecutionError | None:
     )
 
 
-def outcome(answer: Message) -> dict[str, Any]:
+def answered(answer: Message) -> dict[str, Any]:
     """Return the fields of an Execution that the sandbox's answer has, as far as they are what they should be."""
     violations = violations_of(answer)
     if violations and "exit_code" not in answer:
@@ -260,8 +260,8 @@ def _crash(code: int) -> ExecutionError | None:
     return ExecutionError("Crash", message, hint=hint_for("Crash", message)) if message else None
 
 
-def failure(error: SandboxError) -> dict[str, Any]:
-    """Return the fields of an Execution that ended without an answer; raise what is no outcome of the code."""
+def unanswered(error: SandboxError) -> dict[str, Any]:
+    """Return the fields of an Execution that ended without an answer; raise an error that is not the code's."""
     if isinstance(error, SandboxTimeoutError):
         return {"exit_code": TIMED_OUT, "timed_out": True, "error": _ended_by("Timeout", error)}
     if isinstance(error, SandboxMemoryError):
@@ -274,7 +274,7 @@ def failure(error: SandboxError) -> dict[str, Any]:
 
 
 def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage) -> Execution:
-    """Return the Execution for the outcome of a run in a container."""
+    """Return the Execution for a run in a container, from the fields that `answered` or `unanswered` returned."""
     stdout, stdout_cut = container.take(1)
     stderr, stderr_cut = container.take(2)
     truncated = bool(fields.pop("truncated", False)) or stdout_cut or stderr_cut
@@ -348,8 +348,8 @@ def run_code(
         try:
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
-            fields = outcome(exchange(container, bundle, request, last=True))
+            fields = answered(exchange(container, bundle, request, last=True))
         except SandboxError as error:
             container.kill()
-            fields = failure(error)
+            fields = unanswered(error)
         return execution(fields, container, bundle, container.usage)

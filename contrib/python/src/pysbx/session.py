@@ -16,23 +16,23 @@ from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import NAMES, Container, Message, Usage
 from pysbx.errors import ForgedAnswerError, SandboxError
+from pysbx.exchange import MALFORMED, exchange, text
 from pysbx.execution import (
     Execution,
     Files,
+    answered,
     as_text,
     as_texts,
     check_put,
     checked_files,
     execution,
-    failure,
     named_by_text,
-    outcome,
     output_callback,
     run_request,
+    unanswered,
 )
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
-from pysbx.outcome import MALFORMED, exchange, text
 from pysbx.places import cache_directory, write_whole
 
 # How the runtime begins when it says why it does not save a process.
@@ -192,9 +192,9 @@ class Sandbox:
             container, bundle = self._started()
             began = time.monotonic()
             try:
-                fields = outcome(self._exchange(request))
+                fields = answered(self._exchange(request))
             except SandboxError as error:
-                fields = failure(error)
+                fields = unanswered(error)
             used = container.usage
             usage = Usage(time.monotonic() - began, used.cpu_sec, used.peak_memory_mb)
             return execution(fields, container, bundle, usage)

@@ -132,7 +132,7 @@ def show_doctor(arguments: argparse.Namespace) -> int:
 
 def add_warm(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx warm`."""
-    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options.add(parser)
     parser.set_defaults(function=warm)
 

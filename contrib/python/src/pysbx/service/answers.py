@@ -14,7 +14,7 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pysbx.execution import Execution
 from pysbx.service.problems import clean
@@ -33,40 +33,43 @@ class File(BaseModel):
     size: int
 
 
-class Outcome(Ended):
+class RunResult(Ended):
     """How a run went, for a model: files by name."""
+
+    # The name that clients know from the schema.
+    model_config = ConfigDict(title="Outcome")
 
     files: list[File]
     wall_sec: float
 
 
-def outcome_of(done: Execution, session_ended: str = "") -> Outcome:
-    """Return the structured part of an outcome."""
-    return Outcome(
+def run_result_of(done: Execution, session_ended: str = "") -> RunResult:
+    """Return the structured part of the result of a tool."""
+    return RunResult(
         **ended(done, session_ended),
         files=[File(name=clean(name), size=len(data)) for name, data in done.artifacts.items()],
         wall_sec=round(done.usage.wall_sec, 3),
     )
 
 
-def text_of(outcome: Outcome) -> str:
-    """Return an outcome as a model reads it best: output first, then what went wrong and what to try."""
-    error = outcome.error
-    parts = [outcome.stdout, outcome.stderr and f"[stderr]\n{outcome.stderr}"]
-    if outcome.value is not None:
-        parts.append(outcome.value)
+def text_of(result: RunResult) -> str:
+    """Return how a run went as a model reads it best: output first, then what went wrong and what to try."""
+    error = result.error
+    parts = [result.stdout, result.stderr and f"[stderr]\n{result.stderr}"]
+    if result.value is not None:
+        parts.append(result.value)
     if error is not None:
         parts.append(error.traceback or f"{error.type}: {error.message}")
         parts.append(f"Hint: {error.hint}" if error.hint else "")
-    elif outcome.exit_code:
-        parts.append(f"[exit code {outcome.exit_code}]")
-    if outcome.truncated:
+    elif result.exit_code:
+        parts.append(f"[exit code {result.exit_code}]")
+    if result.truncated:
         parts.append("[output or files were left out: print less, or write smaller files]")
-    if outcome.files:
-        named = ", ".join(f"{file.name} ({file.size} bytes)" for file in outcome.files)
+    if result.files:
+        named = ", ".join(f"{file.name} ({file.size} bytes)" for file in result.files)
         parts.append(f"[files in /output: {named}]")
-    if outcome.session_ended:
-        parts.append(f"[the session has ended: {outcome.session_ended}; start another]")
+    if result.session_ended:
+        parts.append(f"[the session has ended: {result.session_ended}; start another]")
     return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"
 
 
@@ -83,16 +86,16 @@ def image_of(data: bytes) -> ImageContent | None:
 def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
     """Return the result of a tool that has run code."""
     done = within_bounds(done)
-    outcome = outcome_of(done, session_ended)
+    result = run_result_of(done, session_ended)
     shown: list[ContentBlock] = []
     for name, data in done.artifacts.items():
         block = image_of(data) or text_file_of(name, data)
         if block is not None and len(shown) < MAX_SHOWN:
             shown.append(block)
     return CallToolResult(
-        content=[TextContent(type="text", text=text_of(outcome)), *shown],
-        structured_content=outcome.model_dump(mode="json"),
-        is_error=outcome.exit_code != 0,
+        content=[TextContent(type="text", text=text_of(result)), *shown],
+        structured_content=result.model_dump(mode="json"),
+        is_error=result.exit_code != 0,
     )
 
 

@@ -77,7 +77,7 @@ class Sessions:
         session = Session(owner, options)
         self._known[session.id] = session
         try:
-            # Not a run, of which all is an outcome, also that it could not begin.
+            # Not by a run: its Execution would hide that the session could not begin.
             await self._use(session, lambda sandbox: sandbox.files())
         except BaseException:
             await asyncio.shield(self._end(session, "it could not be started"))

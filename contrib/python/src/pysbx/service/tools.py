@@ -29,7 +29,7 @@ from pydantic import BaseModel, Field
 from pysbx import hints
 from pysbx.execution import checked_files, run_code
 from pysbx.options import Options
-from pysbx.service.answers import Outcome, file_of, result_of
+from pysbx.service.answers import RunResult, file_of, result_of
 from pysbx.service.fields import bounds
 from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
@@ -130,7 +130,7 @@ class Tools:
         packages: Packages = None,
         profile: Profile = None,
         timeout_sec: Timeout = None,
-    ) -> Annotated[CallToolResult, Outcome]:
+    ) -> Annotated[CallToolResult, RunResult]:
         """Run a Python program in a fresh sandbox that is gone afterwards."""
 
         def prepare() -> tuple[Options, dict[str, bytes], bytes]:
@@ -164,7 +164,7 @@ class Tools:
 
     async def run_in_session(
         self, context: Context, session_id: SessionId, code: Code, stdin: Stdin = ""
-    ) -> Annotated[CallToolResult, Outcome]:
+    ) -> Annotated[CallToolResult, RunResult]:
         """Run Python in a session."""
 
         async def work() -> CallToolResult:

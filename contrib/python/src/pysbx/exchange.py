@@ -1,4 +1,4 @@
-"""What the outcome of a request means: from the answer of a sandbox, or its absence, to an exception."""
+"""A request and its answer: from what the sandbox says, or from its end without an answer, to an exception."""
 
 from __future__ import annotations
 
