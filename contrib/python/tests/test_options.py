@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
 from pydantic import ValidationError
 
+from pysbx import Mount, SandboxOptionError, run_code
 from pysbx.command import main
 from pysbx.command.main import make_parser
 from pysbx.declaration import Declared, Number
@@ -107,3 +110,89 @@ def test_choices_are_those_of_the_type() -> None:
     assert actions("run")["warm"].choices == ("auto", "require", "off")
     with pytest.raises(ValueError, match=r"^warm: 'yes' is not one of auto, require, off$"):
         make_options(warm="yes")
+
+
+def file_of(folder: Path, content: bytes) -> str:
+    """Write a file for an option, and return its path."""
+    path = folder / "given.json"
+    path.write_bytes(content)
+    return str(path)
+
+
+TEXTS = ("landlock", "analysis")
+FILES = ("profile", "seccomp")
+WRONG = (
+    ("default", r"not JSON: Expecting value.*"),
+    ("{'a': 1}", r"not JSON: Expecting property name.*"),
+    ("[" * 100_000, "JSON of too many levels"),
+    ("1" * 10_000, "not JSON: Exceeds the limit.*|not a JSON object"),  # by the version of Python
+    ("[]", "not a JSON object"),
+    ("5", "not a JSON object"),
+)
+
+
+@pytest.mark.parametrize("option", [*TEXTS, *FILES])
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=[text[:10] for text, _ in WRONG])
+def test_an_option_that_takes_json_says_what_is_wrong_and_what_is_expected(
+    option: str, text: str, said: str, tmp_path: Path
+) -> None:
+    given: Any = {option: file_of(tmp_path, text.encode()) if option in FILES else text}
+    with pytest.raises(SandboxOptionError, match=rf"(?s)^{option}[: ].*: (?:{said}); .* is expected$") as caught:
+        run_code("1", **given)
+    assert caught.value.option == option
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "said"),
+    [
+        ("profile", b"\xff", "can't decode"),
+        ("seccomp", b"\xff", "can't decode"),
+        ("profile", b'{"extends": 5}', "extends: 5 is not the name or path of a profile"),
+        ("profile", b'{"landlock": 5}', "limits: landlock: '5': not a JSON object"),
+        ("seccomp", b'{"allow": "x"}', "'allow' has to be a list of names"),
+    ],
+)
+def test_a_file_says_what_is_wrong(option: str, content: bytes, said: str, tmp_path: Path) -> None:
+    given: Any = {option: file_of(tmp_path, content)}
+    with pytest.raises(SandboxOptionError, match=f"^{option} '.*given.json': .*{said}") as caught:
+        run_code("1", **given)
+    assert caught.value.option == option
+
+
+@pytest.mark.parametrize("option", FILES)
+@pytest.mark.parametrize("name", ["none", "/none.json", "/tmp", "a\0.json", "a\0", "\ud800.json"])
+def test_a_file_that_is_not_there_is_named(option: str, name: str) -> None:
+    given: Any = {option: name}
+    with pytest.raises(SandboxOptionError, match=f"^{option}"):
+        run_code("1", **given)
+
+
+@pytest.mark.parametrize("option", ["virtualenv", "rootfs", "image", "wheels", "workdir", "index_url", "landlock"])
+@pytest.mark.parametrize("value", ["/a\0b", "/\ud800"], ids=["null", "half"])
+def test_a_string_that_can_be_no_path_is_refused(option: str, value: str) -> None:
+    given: Any = {option: value}
+    with pytest.raises(SandboxOptionError, match=f"^{option}: .* has a null character, or half a character$"):
+        run_code("1", **given)
+    with pytest.raises(ValueError, match=r"^mount "):
+        Mount("/a\0b")
+
+
+@pytest.mark.parametrize(
+    ("ruleset", "said"),
+    [
+        ({"filesystem": []}, "filesystem is not an object"),
+        ({"filesystem": {"write": "/tmp"}}, "filesystem.write is not a list"),
+    ],
+)
+def test_a_ruleset_has_the_parts_that_the_package_changes(ruleset: Any, said: str) -> None:
+    with pytest.raises(SandboxOptionError, match=f"^landlock: {said}"):
+        run_code("1", landlock=json.dumps(ruleset))
+    assert run_code("6 * 7", landlock=json.dumps({"filesystem": {"read": ["/"], "write": ["/tmp"]}})).value == "42"
+
+
+def test_the_command_tells_a_wrong_profile_from_a_sandbox_that_cannot_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--profile", file_of(tmp_path, b"default"), "-c", "1"]) == 2
+    assert "not JSON" in capsys.readouterr().err

@@ -7,21 +7,29 @@ dataclasses, at every start of a program.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from pysbx.errors import SandboxOptionError
 from pysbx.interpreter import Mount
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
 HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
+RULESET = '{"filesystem": {"read": ["/"], "write": ["/tmp"]}}'
 Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
 Keep = Callable[[str, Any], Any]  # (name, given): return the value in the form in which it is kept
-Check = Callable[[str, Any], None]  # (name, kept): raise ValueError unless the value is allowed
+Check = Callable[[str, Any], None]  # (name, kept): raise SandboxOptionError unless the value is allowed
+
+
+def wrong(name: str, reason: str) -> SandboxOptionError:
+    """Return the error about the value of an option."""
+    return SandboxOptionError(f"{name}: {reason}", name)
 
 
 class Flag(NamedTuple):
@@ -95,7 +103,7 @@ class Declared(NamedTuple):
         """Return a value of the caller in the form in which it is kept.
 
         Raises:
-            ValueError: it cannot be converted.
+            SandboxOptionError: it cannot be converted.
         """
         return given if self.option.keep is None else self.option.keep(self.name, given)
 
@@ -103,10 +111,10 @@ class Declared(NamedTuple):
         """Refuse a value that is not allowed.
 
         Raises:
-            ValueError: the text begins with the name of the option.
+            SandboxOptionError: the text begins with the name of the option.
         """
         if self.choices and kept not in self.choices:
-            raise ValueError(f"{self.name}: {kept!r} is not one of {', '.join(self.choices)}")
+            raise wrong(self.name, f"{kept!r} is not one of {', '.join(self.choices)}")
         if self.option.check is not None:
             self.option.check(self.name, kept)
 
@@ -134,52 +142,101 @@ class Number(NamedTuple):
         """Refuse any other value."""
         if self.least == 0:
             if not _is_number(value) or not value >= 0:
-                raise ValueError(f"{name}: {value!r} is not a number from 0 on")
+                raise wrong(name, f"{value!r} is not a number from 0 on")
         elif not _is_number(value) or not 0 < value < float("inf"):
-            raise ValueError(f"{name}: {value!r} is not a positive number")
+            raise wrong(name, f"{value!r} is not a positive number")
         if self.most is not None and value > self.most:
-            raise ValueError(f"{name}: {value!r} is more than {self.most}")
+            raise wrong(name, f"{value!r} is more than {self.most}")
         if self.least is not None and value < self.least:
-            raise ValueError(f"{name}: {value!r} is less than {self.why}, {self.least}")
+            raise wrong(name, f"{value!r} is less than {self.why}, {self.least}")
         # As a float such a number would reach the kernel's interfaces, whose complaints name no argument.
         if self.whole and not isinstance(value, int):
-            raise ValueError(f"{name}: {value!r} is not a whole number: write it as an int")
+            raise wrong(name, f"{value!r} is not a whole number: write it as an int")
 
 
 def check_text(name: str, value: Any) -> None:
-    """Refuse a value that is not a string."""
+    """Refuse a value that is not a string, or that the kernel takes for no path, nor for anything else."""
     if not isinstance(value, str):
-        raise ValueError(f"{name}: {value!r} is not a text")
+        raise wrong(name, f"{value!r} is not a text")
+    try:
+        unusable = b"\0" in os.fsencode(value)
+    except UnicodeEncodeError:
+        unusable = True
+    if unusable:
+        raise wrong(name, f"{value!r:.80} has a null character, or half a character")
+
+
+def json_object(text: str, allowed: str) -> dict[str, Any]:
+    """Return the object that a JSON text contains.
+
+    Args:
+        text: the text.
+        allowed: the objects that are allowed, for the error: "a ruleset such as …".
+
+    Raises:
+        ValueError: the text says what is wrong, and what is allowed.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}; {allowed} is expected") from None
+    except RecursionError:
+        raise ValueError(f"JSON of too many levels; {allowed} is expected") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"not a JSON object; {allowed} is expected")
+    return found
+
+
+def check_json(name: str, value: Any, allowed: str) -> dict[str, Any]:
+    """Refuse a value that is neither "" nor the text of a JSON object; return the object."""
+    check_text(name, value)
+    try:
+        return json_object(value, allowed) if value else {}
+    except ValueError as error:
+        raise wrong(name, f"{value!r:.80}: {error}") from None
+
+
+def check_landlock(name: str, value: Any) -> None:
+    """Refuse a value that is neither "" nor a ruleset of the annotation run.pysbx.landlock, as JSON.
+
+    The runtime checks the paths and words in it. The parts to which the package adds paths are checked here.
+    """
+    allowed = f"a ruleset such as '{RULESET}', or \"\" for that of the package,"
+    filesystem = check_json(name, value, allowed).get("filesystem", {})
+    if not isinstance(filesystem, dict) or not isinstance(filesystem.get("write", []), list):
+        place = "filesystem" if not isinstance(filesystem, dict) else "filesystem.write"
+        kind = "an object with lists of paths" if place == "filesystem" else "a list of paths"
+        raise wrong(name, f"{place} is not {kind}; {allowed} is expected")
 
 
 def check_directory(name: str, value: Any) -> None:
     """Refuse a value that is not an absolute path."""
     check_text(name, value)
     if not value.startswith("/") or ".." in value.split("/"):
-        raise ValueError(f"{name}: '{value}' is not an absolute path without '..'")
+        raise wrong(name, f"'{value}' is not an absolute path without '..'")
 
 
 def check_mounts(name: str, value: Any) -> None:
     """Refuse an item that is not a Mount."""
     for mount in value:
         if not isinstance(mount, Mount):
-            raise ValueError(f"{name}: {mount!r} is not a pysbx.Mount, such as Mount('/srv/data', '/data')")
+            raise wrong(name, f"{mount!r} is not a pysbx.Mount, such as Mount('/srv/data', '/data')")
 
 
 def check_modules(name: str, value: Any) -> None:
     """Refuse an item that is not the name of a module."""
     for module in value:
         if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
-            raise ValueError(f"{name}: {module!r} is not the name of a module")
+            raise wrong(name, f"{module!r} is not the name of a module")
 
 
 def check_variables(name: str, value: Any) -> None:
     """Refuse an item that is not the name and value of an environment variable."""
     for key, text in value:
         if not isinstance(key, str) or not isinstance(text, str):
-            raise ValueError(f"{name}: {key!r}: {text!r} are not two texts")
+            raise wrong(name, f"{key!r}: {text!r} are not two texts")
         if not key or "=" in key or "\0" in key + text:
-            raise ValueError(f"{name}: '{key}' cannot be a variable")
+            raise wrong(name, f"'{key}' cannot be a variable")
 
 
 def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:
@@ -191,12 +248,12 @@ def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:
         kind: the kind of the items, in the plural.
 
     Raises:
-        ValueError: the value is one string, whose letters would be taken for the items, or has no items.
+        SandboxOptionError: the value is one string, whose letters would be taken for the items, or has no items.
     """
     if given is None:
         return ()
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise ValueError(f"{name}: {given!r} is not a list of {kind}")
+        raise wrong(name, f"{given!r} is not a list of {kind}")
     return tuple(given)
 
 
@@ -209,7 +266,7 @@ def keep_variables(name: str, given: Any) -> tuple[tuple[str, str], ...]:
     """Return environment variables as sorted pairs."""
     given = {} if given is None else given
     if not isinstance(given, Mapping):
-        raise ValueError(f"{name}: {given!r} is not a mapping of names to texts")
+        raise wrong(name, f"{given!r} is not a mapping of names to texts")
     return tuple(sorted(given.items(), key=lambda item: str(item[0])))
 
 
@@ -246,7 +303,7 @@ def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_n
         name: the option, for the error.
 
     Raises:
-        ValueError: a name is not a host name. Addresses are refused: they would circumvent the names.
+        SandboxOptionError: a name is not a host name. Addresses are refused: they would circumvent the names.
     """
     if given is None or given is False or given == "none":
         return "none"
@@ -257,9 +314,7 @@ def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_n
     names = (given,) if isinstance(given, str) else listed(name, given, "host names")
     for host in names:
         if not isinstance(host, str) or not re.fullmatch(HOST_NAME, host) or re.fullmatch(r"[\d.]+(:\d+)?", host):
-            raise ValueError(
-                f"{name}: {host!r} is not a host name such as example.org, *.example.org or example.org:443"
-            )
+            raise wrong(name, f"{host!r} is not a host name such as example.org, *.example.org or example.org:443")
     return tuple(sorted({host.lower() for host in names})) or "none"
 
 

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from pysbx import bundle
 from pysbx.container import Container, Message
-from pysbx.declaration import listed
+from pysbx.declaration import listed, wrong
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
 from pysbx.exchange import exchange
 from pysbx.interpreter import Interpreter, Mount
@@ -106,11 +106,11 @@ def normalise(requirement: str) -> str:
     """Return a requirement in its normal form.
 
     Raises:
-        ValueError: it is not a name with versions; options of pip, paths and URLs are not.
+        SandboxOptionError: it is not a name with versions; options of pip, paths and URLs are not.
     """
     match = REQUIREMENT.fullmatch(requirement.strip()) if isinstance(requirement, str) else None
     if match is None:
-        raise ValueError(f"dependencies: {requirement!r} is not a requirement such as 'pandas>=2'")
+        raise wrong("dependencies", f"{requirement!r} is not a requirement such as 'pandas>=2'")
     name = re.sub(r"[-_.]+", "-", match["name"]).lower()
     extras = ",".join(
         sorted(part.strip().lower() for part in (match["extras"] or "[]")[1:-1].split(",") if part.strip())

@@ -23,6 +23,18 @@ class SandboxError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
 
+class SandboxOptionError(SandboxError, ValueError):
+    """An option of the sandbox has a value that is not allowed. The text names the option, the fault and the remedy.
+
+    Attributes:
+        option: the keyword argument, such as "landlock".
+    """
+
+    def __init__(self, message: str, option: str = "") -> None:
+        self.option = option
+        super().__init__(message)
+
+
 class SandboxStartupError(SandboxError):
     """No sandbox could be made: the runtime is missing, or said why it cannot start one."""
 

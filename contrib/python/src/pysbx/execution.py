@@ -336,7 +336,8 @@ def run_code(
 
     Raises:
         SandboxError: the sandbox could not be made.
-        ValueError, TypeError: an argument cannot be meant.
+        SandboxOptionError: an option has a value that is not allowed.
+        ValueError, TypeError: another argument is not allowed, or there is no such option.
     """
     chosen = make_options(options, **changes)
     named = checked_files(named_by_text(files) if files is not None else {})

@@ -68,7 +68,7 @@ class Mount:
         outer = os.fspath(source)
         inner = os.fspath(target) or outer
         for path in (outer, inner):
-            if not isinstance(path, str) or not path.startswith("/") or ".." in Path(path).parts:
+            if not isinstance(path, str) or not path.startswith("/") or ".." in Path(path).parts or "\0" in path:
                 raise ValueError(f"mount {path!r}: must be an absolute path without '..'")
         for name, value in (("source", outer), ("target", inner), ("readonly", readonly)):
             object.__setattr__(self, name, value)

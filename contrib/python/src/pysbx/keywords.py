@@ -18,6 +18,7 @@ from pysbx.declaration import (
     Number,
     Option,
     check_directory,
+    check_landlock,
     check_modules,
     check_mounts,
     check_text,
@@ -223,7 +224,7 @@ class SandboxOptions(TypedDict, total=False):
         Option("/work", "directory where the code starts", check=check_directory, keep=keep_directory),
     ]
     disable_cache: Annotated[bool, Option(False, "install dependencies again for this program")]
-    landlock: Annotated[str, Option("", "Landlock ruleset, as JSON", check=check_text)]
+    landlock: Annotated[str, Option("", "Landlock ruleset, as JSON", check=check_landlock)]
     seccomp: Annotated[str, Option("seccomp", "list of the system calls that are allowed", check=check_text)]
 
 

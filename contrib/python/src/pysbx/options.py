@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pysbx import bundle, interpreter, payload, profiles
-from pysbx.declaration import check_text
+from pysbx.declaration import check_json, wrong
+from pysbx.errors import SandboxOptionError
 from pysbx.interpreter import Interpreter, Mount
 from pysbx.keywords import OPTIONS, default
 from pysbx.policy import Policy, make_policy
@@ -50,9 +51,9 @@ class Options:
         """Refuse values that are not allowed, and two roots at once."""
         for declared in DECLARED.values():
             declared.check(getattr(self, declared.field))
-        check_text("analysis", self.analysis)
+        check_json("analysis", self.analysis, f"an object with the stages {', '.join(profiles.STAGES)}")
         if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
-            raise ValueError("virtualenv, rootfs and image exclude each other")
+            raise SandboxOptionError("virtualenv, rootfs and image exclude each other", "virtualenv")
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that is meant."""
@@ -72,7 +73,7 @@ def _with_profile(base: Options, profile: Profile) -> Options:
     try:
         policy = make_policy(base.policy, **changes)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"profile '{profile.name}': limits: {error}") from error
+        raise SandboxOptionError(f"profile '{profile.name}': limits: {error}", "profile") from error
     return replace(base, policy=policy, analysis=profile.analysis)
 
 
@@ -98,7 +99,7 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
 
     Raises:
         TypeError: an argument is none of these.
-        ValueError: a value cannot be meant.
+        SandboxOptionError: a value is not allowed.
     """
     _refuse_unknown(given)
     base = base or Options()
@@ -115,7 +116,7 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     if not options.dependencies:
         return bundle.prepare(policy, found), ()
     if options.wheels and not Path(options.wheels).is_dir():
-        raise ValueError(f"wheels: '{options.wheels}' is not a directory")
+        raise wrong("wheels", f"'{options.wheels}' is not a directory")
     from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
 
     wanted = dependencies.Wanted(options.dependencies, options.index_url, options.wheels)

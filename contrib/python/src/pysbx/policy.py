@@ -78,7 +78,7 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
 
     Raises:
         TypeError: an argument is none of these.
-        ValueError: a value cannot be meant.
+        SandboxOptionError: a value is not allowed.
     """
     kept = {}
     for name, value in changes.items():

@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pysbx.declaration import json_object
+from pysbx.errors import SandboxOptionError
+
 Json = dict[str, Any]
 
 STAGES = ("imports", "calls", "attributes", "patterns")
@@ -21,6 +24,11 @@ PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")
 KEYS = frozenset({"description", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
 SECCOMP = "seccomp"
+# The content that a file has to have, for errors.
+ALLOWED = {
+    "profile": "an object with keys of a profile, such as extends and limits,",
+    "seccomp": "an object with 'allow', a list of names of system calls,",
+}
 
 
 @dataclass(frozen=True)
@@ -52,26 +60,40 @@ def names() -> list[str]:
     return sorted(name.removesuffix(".json") for name in found if name.endswith(".json") and name != f"{SECCOMP}.json")
 
 
-def _read(name: str, base: Path | None) -> tuple[Json, Path | None]:
-    """Read a profile by name, or by a path, relative to the one that extends it."""
+def _wrong(option: str, name: str, reason: str) -> SandboxOptionError:
+    """Return the error about a file that an option names."""
+    return SandboxOptionError(f"{option} '{name}': {reason}", option)
+
+
+def _read(option: str, name: str, base: Path | None = None) -> tuple[Json, Path | None]:
+    """Read the file that an option names: one that comes with the package, or a path.
+
+    Args:
+        option: "profile" or "seccomp".
+        name: the name or path.
+        base: the directory of the file that extends this one, to which the path is relative.
+
+    Returns:
+        The content, and the directory of the file; None if it comes with the package.
+
+    Raises:
+        SandboxOptionError: there is no such file, or it is not a JSON object.
+    """
     shipped = SHIPPED / f"{name}.json"
-    if "/" not in name and shipped.is_file():
-        text, folder = shipped.read_text(encoding="utf-8"), None
+    if "/" not in name and "\0" not in name and shipped.is_file():
+        path, folder = shipped, None
     elif name.endswith(".json"):
         path = (base / name if base else Path(name)).absolute()
-        try:
-            text, folder = path.read_text(encoding="utf-8"), path.parent
-        except OSError as error:
-            raise ValueError(f"profile '{path}': {error.strerror}") from error
+        folder = path.parent
     else:
-        raise ValueError(f"profile '{name}': not one of {', '.join(names())}, nor a path that ends in .json")
+        there = names() if option == "profile" else [SECCOMP]
+        raise _wrong(option, name, f"not one of {', '.join(there)}, nor a path that ends in .json")
     try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"profile '{name}': {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"profile '{name}': not a JSON object")
-    return content, folder
+        return json_object(path.read_text(encoding="utf-8"), ALLOWED[option]), folder
+    except OSError as error:
+        raise _wrong(option, str(path), error.strerror or str(error)) from error
+    except ValueError as error:  # also of a name that no file can have, and of bytes that are not UTF-8
+        raise _wrong(option, name, str(error)) from error
 
 
 def _join(below: Json, above: Json) -> Json:
@@ -89,26 +111,28 @@ def _join(below: Json, above: Json) -> Json:
 
 def _complete(name: str, base: Path | None = None, seen: tuple[str, ...] = ()) -> Json:
     if name in seen:
-        raise ValueError(f"profile '{name}': extends itself: {' > '.join(seen)}")
-    content, folder = _read(name, base)
+        raise _wrong("profile", name, f"extends itself: {' > '.join(seen)}")
+    content, folder = _read("profile", name, base)
     if unknown := sorted(set(content) - KEYS):
-        raise ValueError(f"profile '{name}': '{unknown[0]}' is not a key of a profile: {', '.join(sorted(KEYS))}")
+        raise _wrong("profile", name, f"'{unknown[0]}' is not a key of a profile: {', '.join(sorted(KEYS))}")
     if "extends" in content:
-        content = _join(_complete(content.pop("extends"), folder, (*seen, name)), content)
+        below = content.pop("extends")
+        if not isinstance(below, str):
+            raise _wrong("profile", name, f"extends: {below!r} is not the name or path of a profile")
+        content = _join(_complete(below, folder, (*seen, name)), content)
     return content
 
 
 def _check_stage(profile: str, stage: str, rules: Any) -> Json:
-    place = f"profile '{profile}': {stage}"
     if not isinstance(rules, dict) or set(rules) - {"stage", LISTS[stage]}:
-        raise ValueError(f"{place}: an object with 'stage' and '{LISTS[stage]}' is expected")
+        raise _wrong("profile", profile, f"{stage}: an object with 'stage' and '{LISTS[stage]}' is expected")
     if rules.get("stage") not in WORDS:
-        raise ValueError(f"{place}.stage: {rules.get('stage')!r} is not one of {', '.join(WORDS)}")
+        raise _wrong("profile", profile, f"{stage}.stage: {rules.get('stage')!r} is not one of {', '.join(WORDS)}")
     items = rules.get(LISTS[stage], [])
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise ValueError(f"{place}.{LISTS[stage]}: a list of texts is expected")
+        raise _wrong("profile", profile, f"{stage}.{LISTS[stage]}: a list of texts is expected")
     if stage == "patterns" and set(items) - set(PATTERNS):
-        raise ValueError(f"{place}.rules: each must be one of {', '.join(PATTERNS)}")
+        raise _wrong("profile", profile, f"{stage}.rules: each must be one of {', '.join(PATTERNS)}")
     return {"stage": rules["stage"], LISTS[stage]: items}
 
 
@@ -120,13 +144,13 @@ def load(name: str) -> Profile:
         name: of one that comes with the package, or the path of a file that ends in ".json".
 
     Raises:
-        ValueError: there is none, or it is not well-formed; the text names the place.
+        SandboxOptionError: there is none, or it is not well-formed; the text names the place.
     """
     content = _complete(name)
     stages = {stage: _check_stage(name, stage, content[stage]) for stage in STAGES if stage in content}
     limits, preload = content.get("limits", {}), content.get("preload", [])
     if not isinstance(limits, dict) or not isinstance(preload, list):
-        raise ValueError(f"profile '{name}': limits has to be an object, preload a list")
+        raise _wrong("profile", name, "limits has to be an object, preload a list")
     landlock = content.get("landlock")
     return Profile(
         name,
@@ -145,8 +169,11 @@ def allowed_calls(name: str = SECCOMP) -> tuple[str, ...]:
 
     Args:
         name: of the list that comes with the package, or the path of a file that ends in ".json".
+
+    Raises:
+        SandboxOptionError: there is none, or it is not well-formed.
     """
-    allowed = _read(name, None)[0].get("allow")
+    allowed = _read("seccomp", name)[0].get("allow")
     if not isinstance(allowed, list) or not all(isinstance(call, str) for call in allowed):
-        raise ValueError(f"system calls '{name}': 'allow' has to be a list of names")
+        raise _wrong("seccomp", name, "'allow' has to be a list of names of system calls")
     return tuple(allowed)

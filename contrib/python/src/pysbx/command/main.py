@@ -109,15 +109,15 @@ def _carry_out(arguments: argparse.Namespace) -> int:
         if error.output.strip() and error.output.strip() not in str(error):
             print(visible(error.output), file=sys.stderr)
         print(f"pysbx: {visible(str(error))}", file=sys.stderr)
+    except (ValueError, TypeError) as error:  # before SandboxError, for SandboxOptionError is both
+        print(f"pysbx: {visible(spoken(str(error)))}", file=sys.stderr)
+        return 2
     except SandboxError as error:
         print(f"pysbx: {visible(str(error))}", file=sys.stderr)
     except BrokenPipeError:
         return _closed_pipe()
     except OSError as error:
         print(f"pysbx: {_reason(error)}", file=sys.stderr)
-        return 2
-    except (ValueError, TypeError) as error:
-        print(f"pysbx: {visible(spoken(str(error)))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
