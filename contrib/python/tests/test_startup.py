@@ -131,6 +131,19 @@ program()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "1\nat exit\n"
+    # Nothing of Python's own way to end is left out: threads are waited for, and finalizers run.
+    program = """
+import sys, threading, time, weakref
+class Kept: pass
+kept = Kept()
+weakref.finalize(kept, print, "finalized")
+threading.Thread(target=lambda: (time.sleep(0.3), print("a thread"))).start()
+from pysbx.command import program
+sys.argv[1:] = ["run", "-c", "print(1); exit(3)"]
+program()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("1\na thread\nfinalized\n", 3)
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "pysbx", "run", "-c", "print(1)"]
         failed = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
