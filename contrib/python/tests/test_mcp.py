@@ -28,6 +28,7 @@ from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextConten
 from pysbx.command import main
 from pysbx.runtime import find_runtime
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
+from pysbx.version import VERSION
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
 from tests.test_forged import TWICE
@@ -116,6 +117,8 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         assert schema is not None
         assert schema["title"] == "Outcome"
         assert {"stdout", "value", "error"} <= set(schema["properties"])
+        assert client.server_info is not None
+        assert client.server_info.version == VERSION
         assert client.instructions is not None
         assert "Runs Python" in client.instructions
         listed = await client.call_tool("list_profiles", {})

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pysbx.version import VERSION
 from tests.servers import Server, containers_of, server, wait_until
 
 SLEEP = "import time; time.sleep(25)"
@@ -159,6 +160,7 @@ def test_places_that_are_not_there(service: Server) -> None:
 
 def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
     about = service.client.get("/openapi.json").json()
+    assert about["info"]["version"] == VERSION
     assert about["info"]["title"] == "pysbx"
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "profiles", "run", "start_session", "run_in_session", "end_session"}

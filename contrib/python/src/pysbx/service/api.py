@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -30,6 +29,7 @@ from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind,
 from pysbx.service.report import Report, report_of
 from pysbx.service.sessions import OnOutput, Session, Sessions
 from pysbx.service.survey import Survey
+from pysbx.version import VERSION
 
 T = TypeVar("T")
 
@@ -405,7 +405,7 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
     # No pages of documentation, which load programs from elsewhere; /openapi.json is the description.
     app = Described(
         title="pysbx",
-        version=version("pysbx"),
+        version=VERSION,
         docs_url=None,
         redoc_url=None,
         lifespan=life,

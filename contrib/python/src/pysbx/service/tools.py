@@ -15,7 +15,6 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable
-from importlib.metadata import version
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import anyio
@@ -38,6 +37,7 @@ from pysbx.service.parts import MAX_FILES, check_files, check_parts, may_have_to
 from pysbx.service.problems import FAULT, meant, problem_of
 from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import Survey
+from pysbx.version import VERSION
 
 T = TypeVar("T")
 
@@ -304,7 +304,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         "pysbx",
         title="Python sandbox",
         instructions=f"Runs Python in sandboxes. {about}",
-        version=version("pysbx"),
+        version=VERSION,
         lifespan=life,
         log_level="WARNING",
     )
