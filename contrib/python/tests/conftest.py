@@ -1,4 +1,4 @@
-"""What the tests share: a runtime that is there, a virtualenv to look at, nothing left behind."""
+"""The fixtures of all tests: a runtime that exists, a virtualenv to use, no containers left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may leave a sandbox, and what happens to bytes that no encoder made."""
+"""The values that may leave a sandbox, and the refusal of bytes that no encoder wrote."""
 
 # once: the caller's rights make no difference
 

@@ -66,7 +66,7 @@ if __name__ == "__main__":
     assert done.stdout == "'# coding: latin-1\\n' /work /work/script.py\n[(42, '/work/script.py')]\n"
     assert '  File "/work/script.py", line 12, in <module>\n    ä = 1 / 0\n' in done.stderr
     assert json.loads(pysbx("run", "--json", str(script)).stdout)["error"]["line"] == 12
-    # Neither is what is mounted over /work written to, nor one file taken for another.
+    # The command writes to no mount over /work, and takes no file for another.
     assert pysbx("run", text="print('__file__' in vars())").stdout == "False\n"
     other = tmp_path / "other" / "script.py"
     other.parent.mkdir()

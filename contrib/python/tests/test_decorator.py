@@ -167,7 +167,7 @@ def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.Mon
         began = time.monotonic()
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(work(100), 0.1)
-        # How many run at once does not go by the processors: a thread only waits.
+        # The number of calls at the same time does not depend on the CPUs: a thread only waits.
         assert calls.begun == list(range(AT_ONCE))
         for task in before:
             task.cancel()

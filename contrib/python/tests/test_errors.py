@@ -15,7 +15,7 @@ import pytest
 from pysbx import errors
 
 VIOLATIONS = (errors.Violation("import", 3, "module 'os' is not allowed"), errors.Violation("call", 5, "eval()"))
-# What each is made with that takes more than a text.
+# The arguments of each exception that takes more than a string.
 MADE_WITH = {
     errors.SandboxExecutionError: ("KeyError", "'a'", "Traceback …", "look at the keys", 3),
     errors.SandboxTimeoutError: ("not done", 1.5),

@@ -1,4 +1,4 @@
-"""What a program has found out holds for the next one, in the same circumstances and not for long."""
+"""Findings of a program hold for the next one, in the same circumstances and not for long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
 
 @pytest.fixture
 def found() -> limits.Enforcement:
-    """What was found out about limits; another finding is made for the next test."""
+    """The finding about limits; the next test gets a finding of its own."""
     limits.forget()
     limits._found.cache_clear()
     return limits.enforcement()

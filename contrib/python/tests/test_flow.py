@@ -1,4 +1,4 @@
-"""What a sandbox can use of the process in which the proxy runs: descriptors, time on the CPU, places of others."""
+"""A sandbox's share of the process in which the proxy runs: descriptors, CPU time, places of others."""
 
 # once: the proxy is a program of the caller
 

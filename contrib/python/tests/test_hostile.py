@@ -1,6 +1,6 @@
 """Hostile code, with no static analysis in its way: what the threat model promises, tried from inside.
 
-Everything here assumes that the code has got past Python: it uses ctypes, raw system calls, and the package's own
+All tests here assume that the code has escaped from Python: it uses ctypes, raw system calls, and the package's own
 parts in the sandbox.
 """
 

@@ -129,7 +129,7 @@ def test_damaged_handshakes() -> None:
 
 
 class Greeter(http.server.BaseHTTPRequestHandler):
-    """A web server that says who it is and what it was asked."""
+    """A web server that answers with its name and the request."""
 
     def do_GET(self) -> None:
         """Answer."""

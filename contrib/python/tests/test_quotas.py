@@ -1,4 +1,4 @@
-"""What the kernel counts for the user of the host that calls: a sandbox must not use it up.
+"""Resources that the kernel counts for the calling user of the host: a sandbox must not use them up.
 
 The attacks run in sessions, which hold what they have taken while this process looks whether any is left for itself.
 """

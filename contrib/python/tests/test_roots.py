@@ -28,7 +28,7 @@ def test_by_default_it_is_this_interpreter() -> None:
 def test_a_virtualenv_with_its_packages(virtualenv: str) -> None:
     done = run_code("import sys, pysbx, pytest; print(sys.prefix, pytest.__version__)", virtualenv=virtualenv)
     assert done.stdout == f"{virtualenv} {pytest.__version__}\n"
-    error = run_code("import pysbx").error  # which nobody has installed for the base
+    error = run_code("import pysbx").error  # which is not installed for the base
     assert error is not None
     assert error.message == "No module named 'pysbx'"
 

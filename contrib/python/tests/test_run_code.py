@@ -106,7 +106,7 @@ def test_a_syntax_error_has_its_line() -> None:
     done = run_code("x = 1\ny = (\n")
     assert done.error is not None
     assert (done.error.type, done.error.line) == ("SyntaxError", 2)
-    # As Python prints it: nothing of who called the parser.
+    # As Python prints it, without the frames that called the parser.
     assert done.error.traceback.splitlines()[:2] == ['  File "<sandbox>", line 2', "    y = ("]
 
 
@@ -202,7 +202,7 @@ def test_output_can_be_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", range(4))
 def test_characters_that_come_in_parts_are_followed_whole(offset: int) -> None:
-    """The parts of a character end where a read does, wherever in it that is."""
+    """Each read ends at another byte within a character."""
     seen: dict[str, list[str]] = {"stdout": [], "stderr": []}
     wanted = "x" * offset + "é€😀" * 30_000
     done = run_code(

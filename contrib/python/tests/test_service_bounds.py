@@ -1,4 +1,4 @@
-"""`pysbx serve`: who may call, how much at once, and what is left when it stops."""
+"""`pysbx serve`: the tokens of callers, the bounds of requests, and a stop that leaves nothing behind."""
 
 # once: a server says the same to its clients as root
 

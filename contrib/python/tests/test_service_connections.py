@@ -231,7 +231,7 @@ def test_more_connections_than_there_may_be(tmp_path: Path) -> None:
 
 
 def cpu_of(pid: int) -> float:
-    """Return the seconds of processor time that a process has used."""
+    """Return the CPU time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

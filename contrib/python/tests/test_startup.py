@@ -1,4 +1,4 @@
-"""What starts quickly stays quick: which modules are imported by `import pysbx` and by the command, and when.
+"""A quick start stays quick: the modules that `import pysbx` and the command import, and when.
 
 Times are measured by `make bench`. Here it is the modules that take the time.
 """

@@ -93,7 +93,7 @@ def make_directory(root: int, path: str) -> None:
     """
     done = "/"
     for part in _parts(path):
-        # What exists may be a directory, or a link to one: opening it tells.
+        # The path exists, and may be a directory or a link to one: opening it tells.
         with opened(root, done, O_PATH | os.O_DIRECTORY) as above, contextlib.suppress(FileExistsError):
             os.mkdir(part, DIRECTORY_MODE, dir_fd=above)
         done = f"{done.rstrip('/')}/{part}"
@@ -133,7 +133,7 @@ def write_in_root(root: int, path: str, content: bytes = b"") -> None:
 
 
 def make_public(root: int) -> None:
-    """Give everything beneath a root the modes for other users, whatever the umask was; links are left alone."""
+    """Give everything beneath a root the modes for other users, independent of the umask; links are left alone."""
     for _, directories, files, directory in os.fwalk(".", dir_fd=root, follow_symlinks=False):
         os.fchmod(directory, DIRECTORY_MODE)
         for name in files + directories:

@@ -1,8 +1,8 @@
 """Bundles of the OCI specification: a root that is empty but for mount points, and a config.json.
 
-A bundle depends on nothing but the policy and the interpreter, so that one is made for each such pair and used by
-every call with it, at the same time too. What differs between calls goes in through a socket.
-See https://github.com/opencontainers/runtime-spec/blob/main/config.md and config-linux.md.
+A bundle depends only on the policy and the interpreter. So one is created for each such pair, and all calls with it use
+the bundle, also at the same time. Data that differs between calls goes in through a socket. See
+https://github.com/opencontainers/runtime-spec/blob/main/config.md and config-linux.md.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pysbx.policy import MIB, Policy
 
 Json = dict[str, Any]
 
-# The only user of a sandbox: number 0, for a user namespace of one user is set up by its root, and without a single
-# capability, not even as a bound. For root's sandboxes it is a user of the host that nobody else is: systemd gives
-# none from this range to anybody (https://systemd.io/UIDS-GIDS).
+# The only user of a sandbox. Its number is 0, because root sets up a user namespace of one user. It has no capability,
+# not even in the bounding set. If root calls, it is a user of the host that no other process has: systemd assigns none
+# of this range (https://systemd.io/UIDS-GIDS).
 SANDBOX_ID = 0
 FIRST_HOST_ID, HOST_IDS = 1_900_000_000, 100_000_000
 
@@ -46,7 +46,7 @@ READONLY = tuple(f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-
 # clone(2) with any CLONE_NEW* flag; where clone3(2) is absent the C library falls back to clone.
 NEW_NAMESPACES = 0x7E020000
 ENOSYS = 38
-# Besides the mounts, a second wall that mounts cannot move; best effort, for older kernels know less of it.
+# A second barrier, which mounts cannot change. It is best effort, because older kernels support less of it.
 LANDLOCK: Json = {
     "filesystem": {"read": ["/"], "write": [*TEMPORARY, "/dev/shm"]},
     "scope": ["abstract-unix-socket", "signal"],
@@ -144,7 +144,7 @@ def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str
         "TZ": "UTC",
         "PYTHONPATH": ":".join([payload.TARGET, *paths]),
         "MPLBACKEND": "agg",
-        # What is made there by an import is no condition of a snapshot: it is not looked for in the next sandbox.
+        # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
         "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),
         "OPENBLAS_NUM_THREADS": str(max(1, round(policy.cpus))),
@@ -208,7 +208,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     found = limits.enforcement()
     controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
     shown = [*interpreter.mounts, *extra]
-    # A directory of a root that is not trusted may have become a link since it was looked at.
+    # A directory of an untrusted root may have become a link since the host listed it.
     held = interpreter.mounts if interpreter.root else ()
     if policy.network != "none":
         shown += certificates()
@@ -244,7 +244,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
             },
             _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
             *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
-            # After those: what is shown may lie below one of them.
+            # After those, because a mount may lie below one of them.
             *(_bind(mount, follow=mount not in held) for mount in shown),
         ],
         "linux": linux,
@@ -263,7 +263,8 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
     (bundle / "rootfs").mkdir()
     root = os.open(bundle / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # The links of a root that the caller names may lead anywhere: what follows is made where they lead within it.
+        # The links of a root that the caller names may lead anywhere. The following files are created where they lead
+        # within the root.
         for name, target in links:
             os.symlink(target, name[1:], dir_fd=root)
         for name, text in FILES.items():
@@ -273,7 +274,7 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
                 beneath.write_in_root(root, mount["destination"])
             else:
                 beneath.make_directory(root, mount["destination"])
-        # Whatever the caller's umask: for root, the sandbox's user is another one.
+        # Independent of the caller's umask: if root calls, the sandbox's user is another one.
         beneath.make_public(root)
     except OSError as error:
         where = f"'{error.filename}' cannot be made in the sandbox's root"
@@ -304,7 +305,7 @@ def _make(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
         shutil.rmtree(made, ignore_errors=True)
         raise
     except OSError:
-        # Somebody else was first: theirs is the same, for its name says so.
+        # Another program was first. Its bundle is the same, because the name is a hash of the content.
         shutil.rmtree(made, ignore_errors=True)
         if not (path / "config.json").is_file():
             raise

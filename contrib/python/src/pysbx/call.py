@@ -86,7 +86,7 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
     if result == "pickle" and isinstance(answer.get("pickle"), bytes):
         try:
             return pickle.loads(answer["pickle"])
-        except Exception as error:  # whatever the classes in it raise
+        except Exception as error:  # the classes in it may raise any
             raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
     if result == "typed" and isinstance(answer.get("value"), bytes):
         from pysbx.decode import decode  # noqa: PLC0415 (not needed to decorate a function)

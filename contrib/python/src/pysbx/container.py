@@ -72,14 +72,14 @@ def _proxy_for(policy: Policy) -> str:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a sandbox has used.
+    """The resources that a sandbox has used.
 
     Attributes:
-        wall_sec: time by the clock, from its start to its end.
-        cpu_sec: processor time of all its processes, and of the runtime for it.
-        peak_memory_mb: most memory that one of its processes has held, in MiB, at the time of the last answer; the
-            sandbox's own word, 0 if it gave none. From outside it cannot be told: what a process has held counts on
-            after execve(2), and the runtime begins as a copy of this program.
+        wall_sec: time by the clock, from its start to its end, in seconds.
+        cpu_sec: CPU time of all its processes, and of the runtime for it, in seconds.
+        peak_memory_mb: the most memory that one of its processes has held, in MiB, until the last answer. The sandbox
+            itself reports it; 0 if it did not. It cannot be measured from outside: the peak of a process persists
+            across execve(2), and the runtime begins as a copy of this program.
     """
 
     wall_sec: float = 0.0
@@ -104,7 +104,7 @@ class Cancelled(Exception):
 
 
 class NoAnswer(Exception):
-    """What came is not the answer to the request; the text says what it is. The container has been killed."""
+    """The sandbox sent no answer to the request; the text says what it sent. The container has been killed."""
 
 
 class TooLarge(Exception):
@@ -112,7 +112,7 @@ class TooLarge(Exception):
 
 
 class Output:
-    """What came through one stream, up to a limit."""
+    """The output that came through one stream, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -164,7 +164,7 @@ class Container:
         self.version: tuple[int, int] | None = None
         self._answer_limit = bundle.policy.answer_limit
         self._on_output = on_output
-        # Before the greeting, what comes may be the complaint of the runtime, which is not the program's output.
+        # Output before the greeting may be an error of the runtime, which is not the program's output.
         self._held: list[tuple[int, str]] = []
         self._cancel = cancel
         self._incoming = bytearray()
@@ -183,13 +183,13 @@ class Container:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End the container, whatever it is doing."""
+        """End the container, even if it is at work."""
         self.kill()
 
     def _start(self, bundle: Bundle, snapshot: int) -> None:
         run = ["run", "--bundle", str(bundle.path), *(("--snapshot", "/proc/self/fd/3") if snapshot >= 0 else ())]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
-        # What is open here is closed again if something fails half-way: a server lives on, and would run out of it.
+        # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
         with contextlib.ExitStack() as failed:
             ours = self._spawn(arguments, snapshot, failed)
             try:
@@ -284,7 +284,7 @@ class Container:
         return message
 
     def has_begun(self) -> bool:
-        """Tell whether the worker has sent its greeting, which need not have been read yet; from any thread."""
+        """Tell whether the worker has sent its greeting, even if it has not been read yet. Any thread may call this."""
         channel = self._socket
         if self.version is not None or self._incoming or channel is None:
             return True
@@ -325,7 +325,7 @@ class Container:
         except frame.TooMany:
             self.kill()
             raise TooLarge(f"has more than {frame.MAX_ELEMENTS} elements: leave fewer files") from None
-        except Exception:  # whatever hostile bytes make the library raise
+        except Exception:  # hostile bytes make the library raise many kinds
             message = None
         if not isinstance(message, dict):
             self._refuse("a malformed answer")
@@ -467,7 +467,7 @@ class Container:
             _, status, used = os.wait4(self._pid, 0)
             self._code = os.waitstatus_to_exitcode(status)
         except ChildProcessError:
-            # Somebody else in this program waits for all children, or ignores SIGCHLD.
+            # Another part of this program waits for all children, or ignores SIGCHLD.
             used = resource.struct_rusage((0.0,) * 16)
         self._usage = Usage(time.monotonic() - self._began, used.ru_utime + used.ru_stime, self._peak)
 
@@ -480,12 +480,12 @@ class Container:
         self._pidfd = -1
 
     def kill(self) -> None:
-        """End the container, if it has not ended, and take it away."""
+        """End the container, if it has not ended, and remove it."""
         if self._usage is None:
             deadline = time.monotonic() + GRACE_SEC
             runtime.kill(self.name)
-            # A runtime that is still at work on the container finds it gone, and ends by itself. One that had not even
-            # begun with it makes it after all: then it has to be killed again.
+            # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
+            # begun yet creates it after all: then the container has to be killed again.
             while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
                 runtime.kill(self.name)
             if not self._has_ended(0.0):
@@ -501,5 +501,5 @@ class Container:
 
     @property
     def usage(self) -> Usage:
-        """What it has used, once it has ended; before, only the time by the clock is known."""
+        """The resources that the container has used. Until it has ended, only the time by the clock is known."""
         return self._usage or Usage(time.monotonic() - self._began, 0.0, self._peak)

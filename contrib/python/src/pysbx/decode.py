@@ -30,25 +30,26 @@ from pysbx.inside.wire import Code
 
 # An empty list is one byte in an answer, and 64 in memory.
 MAX_ELEMENTS = 10_000_000
-# What an error says of a name that is in an answer.
+# Characters of a name in an answer that an error quotes.
 MAX_NAME = 200
 # The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a
 # Decimal.
 MAX_FRACTION_BITS = 1 << 16
-# Hashes of numbers, and of tuples of them, can be chosen so that each element of a set is compared with all others, or
-# that the search for its place passes all that are taken. Other sets take a third of a microsecond an element.
+# Hostile code can choose numbers, and tuples of them, by their hashes. Then each element of a set is compared with all
+# others, or the search for its place passes all occupied places. Other sets take a third of a microsecond for each
+# element.
 FEW = 16
 CHUNK = 64
 HASHING_SEC = 1.0
 HASHING_SEC_EACH = 1e-6
-# How MessagePack's reader is to return its own extension type, -1, which it does not ask about: as what it stands for.
+# Makes MessagePack's reader return its own extension type, -1, as a datetime. The reader does not ask about that type.
 DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
 
 T = TypeVar("T")
-# Returns the class of this side that a (module, qualified name) of an answer stands for, if there is to be one.
+# Returns the class of this side for a (module, qualified name) in an answer, or None if the class is not accepted.
 FindClass = Callable[[str, str], type | None]
 
 
@@ -101,7 +102,7 @@ class _Decoder:
             )
         except SerializationError:
             raise
-        except Exception as error:  # whatever hostile bytes make the libraries raise
+        except Exception as error:  # hostile bytes make the libraries raise many kinds
             raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error!s:.200}") from None
         if self.marks:
             raise SerializationError("the answer has a malformed value")
@@ -134,7 +135,7 @@ class _Decoder:
         return reader(self, data)
 
     def chunks(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yield what is to be hashed, some at a time, and refuse to go on when that takes too much of the processor."""
+        """Yield the values to hash, a few at a time, and refuse to go on when hashing takes too much CPU time."""
         if len(items) <= FEW:
             yield items
             return

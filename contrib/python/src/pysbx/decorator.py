@@ -68,7 +68,7 @@ def sandbox_async(
     types: Iterable[type] = (),
     **options: Unpack[SandboxOptions],
 ) -> Any:
-    """Decorate as sandbox does; the decorated function is a coroutine function, whatever the plain one is."""
+    """Decorate as sandbox does; the decorated function is a coroutine function, even if the plain one is not."""
     check_result(result)
     config = make_options(**options)
 
@@ -107,7 +107,7 @@ def _asynchronous(
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
     @functools.wraps(plain)
     async def wrapper(*arguments: Any, **named: Any) -> Any:
-        from pysbx.threads import run_in_thread  # noqa: PLC0415 (asyncio: whoever gets here has it)
+        from pysbx.threads import run_in_thread  # noqa: PLC0415 (asyncio: a caller that gets here has imported it)
 
         work = functools.partial(call, config, plain, arguments, named, result=result, types=types)
         return await run_in_thread(lambda cancel: work(cancel=cancel))

@@ -49,11 +49,11 @@ REQUIREMENT = re.compile(
     r"(?P<versions>(?:\(?\s*(?:[<>=!~]=?=?)\s*[\w.*+!-]+\s*,?\s*\)?)*)"
     r"(?P<marker>;[^#\n]*?)?(?P<hashes>(?:\s+--hash=sha(?:256|384|512):[0-9a-f]+)*)\s*"
 )
-# What is used of a package is not always what importing it brings.
+# Importing a package does not always import the modules that its users need.
 WORKING_MODULES = {"matplotlib": "matplotlib.pyplot"}
 HASH = re.compile(r"--hash=\S+")
 AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
-# What an installation may need: packages are unpacked, and some are compiled.
+# The limits of an installation, in which packages are unpacked, and some are compiled.
 LIMITS: dict[str, Any] = {
     "memory_mb": 4096,
     "timeout_sec": 1800.0,
@@ -70,7 +70,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be installed.
+    """A set of requirements, and the place that they come from.
 
     Attributes:
         requirements: as in a requirements file, normalised and sorted.
@@ -180,7 +180,7 @@ def ensure(wanted: Wanted, interpreter: Interpreter, *, fresh: bool = False, pro
 def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Progress | None) -> None:
     (made / "site").mkdir()
     for path in (made, made / "site"):
-        path.chmod(0o755)  # whatever the caller's umask
+        path.chmod(0o755)  # independent of the caller's umask
     found = importlib.util.find_spec("pip")
     if found is None or not found.origin:
         raise DependencyInstallError("pip, which installs dependencies, is not installed beside this package")
@@ -199,7 +199,7 @@ def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Pro
         policy = replace(make_policy(**LIMITS, allow_network=hosts), private_hosts=True)
     if any("--hash=" in requirement for requirement in wanted.requirements):
         arguments.append("--require-hashes")
-    # The only place of the host that it may write to is this directory, which is nobody's yet.
+    # This directory, which no other program uses yet, is the only place of the host that it may write to.
     shown.append(Mount(str(made / "site"), TARGET, readonly=False))
     policy = replace(policy, mounts=tuple(shown))
     prepared = bundle.prepare(policy, interpreter, tuple(mounts), () if interpreter.foreign else (INSTALLER,))

@@ -19,9 +19,9 @@ ADDRESS = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
 CHANGE_CIPHER, HANDSHAKE, CLIENT_HELLO, SERVER_NAME, HOST_NAME, ENCRYPTED_HELLO = 0x14, 0x16, 1, 0, 0, 0xFE0D
 MAJOR_VERSION, MAX_RECORD, RECORD_HEADER, MESSAGE_HEADER = 3, 1 << 14, 5, 4
 MAX_HELLO = 1 << 16
-MAX_HELLO_OF_SERVERS = 1 << 18  # more than servers read: OpenSSL takes 131 396 bytes
-# Addresses that lead to this machine, or that a router or the kernel translates into others: an address of another
-# family may be inside. See the registries iana-ipv4-special-registry and iana-ipv6-special-registry.
+MAX_HELLO_OF_SERVERS = 1 << 18  # more than servers read: OpenSSL accepts 131 396 bytes.
+# Addresses that lead to this machine, or that a router or the kernel translates: they may contain an address of another
+# family. See the registries iana-ipv4-special-registry and iana-ipv6-special-registry.
 NOT_AN_END = tuple(
     map(
         ipaddress.ip_network,
@@ -31,11 +31,11 @@ NOT_AN_END = tuple(
             "169.254.0.0/16",
             "192.88.99.0/24",  # relays of 6to4, RFC 7526
             "224.0.0.0/4",
-            "240.0.0.0/4",  # reserved, and broadcast
+            "240.0.0.0/4",  # reserved, and broadcast.
             "::/8",  # unspecified, loopback, IPv4-compatible, -mapped (::ffff:0:0/96), -translated (::ffff:0:0:0/96)
-            "64:ff9b::/96",  # NAT64, RFC 6052
+            "64:ff9b::/96",  # NAT64, RFC 6052.
             "64:ff9b:1::/48",  # local NAT64, RFC 8215
-            "100::/64",  # discard, RFC 6666
+            "100::/64",  # discard, RFC 6666.
             "2001::/32",  # Teredo, RFC 4380
             "2002::/16",  # 6to4, RFC 3056
             "fe80::/10",
@@ -44,7 +44,7 @@ NOT_AN_END = tuple(
         ),
     )
 )
-# Besides is_global, whose table depends on the version of Python: what no host of the internet has.
+# Addresses that no host of the internet has. The table of is_global depends on the version of Python, and lacks some.
 NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
@@ -67,7 +67,7 @@ class RefusedError(Exception):
 
 
 class UnreachableError(RefusedError):
-    """One that is allowed, and cannot be made."""
+    """A connection that is allowed, and cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text is a host name in lower case. What ends in a number is an address, in some form or other."""
+    """Tell whether a text is a host name in lower case. A name whose last label is a number is an address."""
     return NAME.fullmatch(text) is not None and ADDRESS.search(text) is None
 
 

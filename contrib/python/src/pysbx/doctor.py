@@ -1,4 +1,4 @@
-"""What this machine offers to sandboxes, what it lacks, and what to do about it."""
+"""Report the features that this machine offers to sandboxes and those that it lacks, with remedies."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ def _again(kind: type[SandboxError], texts: tuple[Any, ...]) -> SandboxError:
 
 
 class SandboxError(Exception):
-    """Whatever goes wrong on the way into a sandbox, in it, or out of it."""
+    """The base class of the package's errors: on the way into a sandbox, in it, or out of it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what pickle and copy make it again from.
@@ -36,19 +36,19 @@ class SandboxOptionError(SandboxError, ValueError):
 
 
 class SandboxStartupError(SandboxError):
-    """No sandbox could be made: the runtime is missing, or said why it cannot start one."""
+    """No sandbox could be created: the runtime is missing, or the text is the runtime's reason."""
 
 
 class PlatformNotSupportedError(SandboxStartupError):
-    """This machine is not Linux, or its kernel lacks what a sandbox is made of."""
+    """This machine does not run Linux, or its kernel lacks a feature that sandboxes need."""
 
 
 class PodmanNotInstalledError(SandboxStartupError):
-    """An image was asked for, and Podman, which would fetch and mount it, is not here."""
+    """The option image needs Podman, which fetches and mounts the image, and Podman is not installed."""
 
 
 class LimitsNotEnforceableError(SandboxStartupError):
-    """With limits="strict": a limit cannot be set by cgroup here; the text names the remedy."""
+    """The option limits="strict" needs a cgroup controller that is missing; the text names the remedy."""
 
 
 class SandboxExecutionError(SandboxError):
@@ -80,7 +80,7 @@ class SandboxExecutionError(SandboxError):
 
 
 class SandboxTimeoutError(SandboxError):
-    """The time allowed is over, by the clock or in processor time; the sandbox was killed.
+    """The time limit was reached, by the clock or in CPU time; the sandbox was killed.
 
     Attributes:
         timeout_sec: the limit that was passed, in seconds.
@@ -92,7 +92,7 @@ class SandboxTimeoutError(SandboxError):
 
 
 class SandboxMemoryError(SandboxError):
-    """The code wanted more memory than it was given.
+    """The code needed more memory than its limit.
 
     Attributes:
         memory_mb: the limit, in MiB.
@@ -118,14 +118,14 @@ class SerializationError(SandboxError):
 
 
 class ForgedAnswerError(SandboxError):
-    """What the sandbox sent is not the answer that was waited for: its code has written to the worker's socket."""
+    """The sandbox sent something else than the expected answer: its code has written to the worker's socket."""
 
 
 class DependencyInstallError(SandboxError):
-    """The requirements could not be installed.
+    """pip could not install the requirements.
 
     Attributes:
-        output: the installer's own words.
+        output: the output of pip.
     """
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -135,7 +135,7 @@ class DependencyInstallError(SandboxError):
 
 @dataclass(frozen=True)
 class Violation:
-    """A place in the source that a rule of the static analysis objects to."""
+    """A place in the source that violates a rule of the static analysis."""
 
     rule: str
     line: int
@@ -147,7 +147,7 @@ class Violation:
 
 
 class PolicyViolationError(SandboxError):
-    """The static analysis, in a stage set to enforce, objects to the code; nothing was run."""
+    """The code violates a rule of the static analysis in a stage that is enforced; nothing was run."""
 
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         self.violations = violations

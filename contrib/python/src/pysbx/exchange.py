@@ -20,8 +20,8 @@ from pysbx.errors import (
 from pysbx.policy import Policy
 
 KILLED = 128 + 9
-UNKNOWN = 1  # the exit code of a process whose own one is not known
-# Signals of mistakes in compiled code; the others are sent by somebody who knows why.
+UNKNOWN = 1  # the exit code of a process whose own code is not known.
+# Signals of errors in compiled code. All other signals are sent on purpose.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
@@ -29,7 +29,7 @@ MALFORMED = "the sandbox gave a malformed answer"
 
 
 def text(message: Message, key: str) -> str:
-    """Return a text of an answer, of a length that can be searched; whatever else stands there is not believed."""
+    """Return a string of an answer, cut to a length that can be searched, or "" if the value is not a string."""
     value = message.get(key)
     return value[:MAX_TEXT] if isinstance(value, str) else ""
 
@@ -86,15 +86,16 @@ def crash(code: int) -> str:
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
     """Return the exception for a container that ended without an answer."""
     policy, by = bundle.policy, bundle.enforcement.by
-    # The limit counts by the tick, the usage exactly: on a busy machine the two may be far apart.
+    # The limit counts in ticks, the usage is exact. On a busy machine the two may differ much.
     spent = container.usage.cpu_sec >= limits.cpu_seconds(policy) / 2 and not policy.session
     if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
         said = f"{limits.cpu_seconds(policy)} seconds of CPU time are spent: killed"
         return SandboxTimeoutError(said, policy.timeout_sec)
     if ended.code == KILLED:
-        # Its first process cannot be killed from inside: it was the kernel, for want of memory.
+        # Its first process cannot be killed from inside, so the kernel has killed it when memory ran out.
         return SandboxMemoryError(f"OOM-killed: {policy.memory_mb} MiB allowed", policy.memory_mb)
-    # A function's caller learns from the exception what was said last; a program's takes it from the container.
+    # The caller of a function finds the last output in the exception; the caller of a program takes it from the
+    # container.
     said = container.outputs[2].text()
     name = crash(ended.code)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"

@@ -36,7 +36,7 @@ UCRED = struct.Struct("=iII")  # unix(7), SO_PEERCRED
 
 
 class Account:
-    """What one sandbox uses of the proxies.
+    """The share of the proxies that one sandbox uses.
 
     Attributes:
         slots: places for connections that are served.
@@ -84,7 +84,7 @@ class Room:
         total = total or max(4, min(MAX_CONNECTIONS, soft // DESCRIPTORS_PER_CONNECTION))
         self.share = total // 2
         self.served = asyncio.Semaphore(total)
-        # Those that were accepted and are not served yet, and how many of them may be of one sandbox.
+        # Connections that were accepted and are not served yet, and the most of them that may belong to one sandbox.
         self.accepted = asyncio.Semaphore(total // 2)
         self.most_waiting = total // 4
         self._accounts: dict[int, Account] = {}
@@ -105,7 +105,7 @@ class Room:
 
     def enter(self, sandbox: int) -> Account | None:
         """Return the account of a sandbox that has one more connection; None if too many of its own wait already."""
-        # One that closes all its connections keeps its debt.
+        # A sandbox that closes all its connections keeps its debt.
         self._accounts = {number: account for number, account in self._accounts.items() if not account.done()}
         found = self._accounts.setdefault(sandbox, Account(self))
         if found.waiting >= self.most_waiting:

@@ -46,7 +46,7 @@ def unpack(content: bytes) -> Any:
 def elements(content: bytes, limit: int) -> int:
     """Return how many elements a frame announces, itself included; stop counting where they are more than the limit.
 
-    What is cut off or no MessagePack is counted up to there: the library will say so.
+    Counting ends where the content is cut off or is not MessagePack: the library will say so.
     """
     found = pending = 1
     position = 0

@@ -1,4 +1,4 @@
-"""From an error of somebody's code to a sentence about what to do."""
+"""Turn an error of the caller's code into a sentence about the remedy."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PACKAGES = {
 }
 NO_NETWORK = 'the sandbox has no network: allow_network=["host.example"] names hosts'
 NOT_ALLOWED = "the host is not among those of allow_network, or has no public address"
-# What a misspelt name is more likely to be than a package of that name, which anybody may have uploaded.
+# Modules that a misspelt name more likely means than a package of that name, which may be hostile.
 KNOWN_MODULES = frozenset(
     (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
 )
-# How alike two names are takes time cubic in their length. Names are compared in full that have most letters in common.
+# A full comparison of two names takes time cubic in their length. Only names with many letters in common get one.
 MAX_NAME = 60
 MAX_NAMES = 2000
 COMPARED = 20
@@ -55,7 +55,7 @@ ARROW = re.compile(r"^-+> (\d+) ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """What a traceback says.
+    """The facts that a traceback contains.
 
     Attributes:
         type: name of the exception's class.
@@ -73,7 +73,7 @@ class ErrorReport:
 def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the question whether the nearest of the names was meant, or "" if none is near.
 
-    Names of more than MAX_NAME characters are none that somebody has mistyped; of the others the first MAX_NAMES count.
+    A name of more than MAX_NAME characters is not a typing error. Of the others, the first MAX_NAMES count.
     """
     if len(name) > MAX_NAME:
         return ""
@@ -84,7 +84,7 @@ def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def _most_alike(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that have most letters in common with one, whatever their order."""
+    """Return the names that have most letters in common with one, in any order."""
     matcher = difflib.SequenceMatcher(b=name)
 
     def alike(other: str) -> float:

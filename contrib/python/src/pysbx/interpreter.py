@@ -1,7 +1,8 @@
-"""What of a file system a sandbox gets to see: an interpreter, the libraries it needs, and nothing else.
+"""The part of a file system that a sandbox sees: an interpreter, the libraries that it needs, and nothing else.
 
-Three sources: the host's own interpreter (that of a virtualenv's base, too), a virtualenv or conda environment, and a
-root file system that is somebody else's. All of it is mounted read-only into a root that is otherwise empty.
+There are three sources: the host's interpreter (also if it is the base of a virtualenv), a virtualenv or conda
+environment, and a root file system that may be hostile. Everything is mounted read-only into a root that is otherwise
+empty.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CONDA = ("bin", "lib", "libexec", "share", "ssl", "include", "targets")
 CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
 # Where a root file system has its Python.
 PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
-# Of somebody else's root, these are the sandbox's own.
+# Directories that the sandbox has of its own, and does not take from a root file system.
 OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"})
 # Where the standard library is below a prefix: lib64 on Fedora (sys.platlibdir).
 LIBRARIES = ("lib", "lib64")
@@ -76,14 +77,14 @@ class Mount:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python and what it needs.
+    """A Python, and the files that it needs.
 
     Attributes:
         program: its path in the sandbox.
-        mounts: what has to be there.
+        mounts: the directories and files that it needs.
         links: symbolic links of the root directory, as (path, target).
         version: (major, minor), or None where that is known only inside.
-        foreign: whether it is another Python than that of this program.
+        foreign: whether it is not the Python of this program.
         root: whether it comes from a root file system that is not the host's, whose links are not followed here.
     """
 
@@ -186,7 +187,7 @@ def virtualenv_interpreter(directory: str) -> Interpreter:
         raise SandboxStartupError(f"virtualenv '{root}': no Python in '{home if python.exists() else python.parent}'")
     base = _installed(prefix, executable, version)
     if not _below(os.path.realpath(python), [*base.mounts, Mount(os.path.realpath(root))]):
-        # It would be shown to the sandbox as a program, whatever it is.
+        # It would be shown to the sandbox as a program, although it may be any file.
         raise SandboxStartupError(f"virtualenv '{root}': bin/python is not the interpreter of '{home}'")
     # The link bin/python may pass through directories that are not shown; the whole chain is, a file each. But where it
     # passes through another name of the installation, that is shown as well: the library is looked for beside it.

@@ -30,20 +30,20 @@ CPU_PERIOD_USEC = 100_000
 # Address space that an interpreter maps and never touches: shared libraries, arenas of threads.
 ADDRESS_SPACE_SPARE = 1024 * MIB
 CONTROLLERS = ("memory", "cpu", "pids")
-# Who makes the cgroups, as options of the runtime, in the order in which they are tried: the runtime itself, beside the
-# caller's own cgroup; or systemd, which does it for a user who has logged in, whose own cgroup is not delegated.
+# The managers of cgroups, as options of the runtime, in the order in which they are tried. The runtime itself creates a
+# cgroup beside the caller's. systemd creates one for a user with a session, whose own cgroup is not delegated.
 MANAGERS: tuple[tuple[str, ...], ...] = ((), ("--systemd-cgroup",))
 # sd_booted(3)
 SYSTEMD = "/run/systemd/system"
-# What is found out by containers that are tried holds for other programs for so long: a cgroup may get processes or
-# lose them meanwhile, on which it depends what can be made beside it.
+# Seconds for which other programs use the results of trial containers. Later a cgroup may have gained or lost
+# processes, and cgroups beside it may be possible or not.
 FOUND_SEC = 600.0
 FOUND = "limits"
 
 
 @dataclass(frozen=True)
 class Enforcement:
-    """What stands behind each limit.
+    """The mechanism that enforces each limit.
 
     Attributes:
         by: "cgroup" or "rlimit" for memory, cpu and pids.
@@ -247,7 +247,7 @@ def require_cgroups(policy: Policy, found: Enforcement) -> None:
 
 
 def cpu_seconds(policy: Policy) -> int:
-    """Return the processor time a process may use where no controller shares it out."""
+    """Return the CPU time, in seconds, that a process may use if there is no CPU controller."""
     return max(1, math.ceil(policy.timeout_sec * policy.cpus))
 
 

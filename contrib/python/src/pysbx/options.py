@@ -1,4 +1,4 @@
-"""All that a caller says about a sandbox, and the way from there to a bundle."""
+"""The options of a sandbox as they are kept, and the way from there to a bundle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pysbx.progress import installing
 
 @dataclass(frozen=True)
 class Options:
-    """What to run in: see Policy for the limits.
+    """The sandbox to run in; policy has its limits.
 
     Attributes:
         policy: limits and surroundings.
@@ -56,7 +56,7 @@ class Options:
             raise SandboxOptionError("virtualenv, rootfs and image exclude each other", "virtualenv")
 
     def interpreter(self) -> Interpreter:
-        """Return the interpreter that is meant."""
+        """Return the interpreter that the options name."""
         if self.virtualenv:
             return interpreter.virtualenv_interpreter(self.virtualenv)
         if self.rootfs:
@@ -80,7 +80,7 @@ def _with_profile(base: Options, profile: Profile) -> Options:
 # The fields of Options itself, and the declarations of those that callers may give.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
 DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
-# Arguments of make_options: what callers may give, and what the package itself does.
+# Arguments of make_options: the options of callers, and the fields that only the package sets.
 ACCEPTED = OWN | {item.name for item in fields(Policy)} | OPTIONS.keys()
 SHOWN = sorted(OPTIONS)
 
@@ -129,7 +129,7 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
 
 
 def prepare(options: Options) -> bundle.Bundle:
-    """Return the bundle for these options; made once, and again if somebody has cleaned up."""
+    """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)
     sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
     needed = (made.path / "config.json", payload.directory(), *sources)

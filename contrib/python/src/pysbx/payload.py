@@ -1,7 +1,7 @@
-"""What the package itself puts into a sandbox: the program that carries out calls, cloudpickle and msgpack.
+"""The files of the package itself in a sandbox: the program that carries out calls, cloudpickle and msgpack.
 
-It is copied once to a directory of its own, named by its content: so it is readable for the sandbox's user wherever
-and however the package was installed, and it is one mount.
+They are copied once to a directory whose name is a hash of their content. So the sandbox's user can read them,
+independent of how the package was installed, and they are one mount.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pysbx.places import private_directory, run_directory
 
 TARGET = "/.pysbx"
 MODULE = "pysbx_inside"
-# What a prewarmed interpreter has imported before anybody's own modules.
+# Modules that a prewarmed interpreter imports before those of the caller.
 PRELOAD = (f"{MODULE}.worker", "asyncio")
-# Given by -c: a file would be opened and searched for a zip archive at every start. What is imported before it begins
-# was so by the prewarmed interpreter that it continues from.
+# The argument of -c, because Python would open a file and search it for a zip archive at every start. A module that is
+# imported before it begins comes from the prewarmed interpreter.
 PROGRAM = f"import sys; warm = '{MODULE}.worker' in sys.modules; from {MODULE}.worker import main; main(warm=warm)"
 LIBRARIES = ("cloudpickle", "msgpack")
 SETTLED_SEC = 2.0

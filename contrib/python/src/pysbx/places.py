@@ -27,7 +27,7 @@ def private_directory(path: Path) -> Path:
     for parent in path.absolute().parents:
         about = parent.stat()
         if about.st_uid not in (0, os.geteuid()) or (about.st_mode & 0o022 and not about.st_mode & stat.S_ISVTX):
-            # Whoever may rename it could put another one in its place: sudo with a user's environment leads here.
+            # A user that may rename it could put another one in its place: sudo with a user's environment leads here.
             raise SandboxStartupError(
                 f"directory '{path}': others can replace '{parent}' (user {about.st_uid}): "
                 "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user"

@@ -1,4 +1,4 @@
-"""What a sandbox may do: one immutable value, checked when it is made."""
+"""The limits and surroundings of a sandbox, as one immutable value that is checked when it is created."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Policy:
     """The limits and surroundings of a sandbox.
 
     Attributes:
-        memory_mb: memory, in MiB.
+        memory_mb: memory of all processes together, in MiB.
         timeout_sec: time by the clock, in seconds, from the call to the answer.
-        cpus: processors' worth of time.
-        max_processes: processes and threads at once.
+        cpus: CPU time in seconds, for each second by the clock.
+        max_processes: processes and threads at the same time.
         file_size_mb: largest file that may be written, in MiB.
-        tmp_mb: size of /tmp, /work, /output and /dev/shm, each, in MiB; what is in them counts as memory.
+        tmp_mb: size of /tmp, /work, /output and /dev/shm, each, in MiB; their files count as memory.
         network: see parse_network.
         mounts: further files and directories of the host.
-        workdir: where code starts; files that are put into a sandbox are in /work all the same.
+        workdir: the directory where code starts. Files that are put into a sandbox are in /work all the same.
         env: environment variables; the host's own are never passed on.
-        limits: "best" lets rlimits stand in for cgroup controllers that are not there; "strict" refuses.
+        limits: "best" replaces missing cgroup controllers by rlimits; "strict" refuses to run without them.
         output_limit: bytes of each stream that are kept.
         answer_limit: bytes of an answer, files included, that are accepted.
-        preload: modules that a prewarmed interpreter has imported already.
+        preload: modules that a prewarmed interpreter imports.
         landlock: ruleset for the annotation run.pysbx.landlock, as JSON, or "".
         seccomp: the list of system calls: see profiles.allowed_calls.
         warm: "auto", "require" or "off", as the annotation run.pysbx.warm has it.
@@ -53,7 +53,7 @@ class Policy:
     landlock: str = default("landlock")
     seccomp: str = default("seccomp")
     warm: Literal["auto", "require", "off"] = default("warm")
-    # Set by sessions: they may go on for many times the limit of one run.
+    # Set by sessions, which may last many times the limit of one run.
     session: bool = field(default=False, repr=False)
     # Set by the installer of dependencies alone: its hosts come from the configuration of the machine.
     private_hosts: bool = field(default=False, repr=False)
@@ -73,11 +73,11 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
     """Return a policy from keyword arguments as callers write them.
 
     Args:
-        base: where what is not mentioned comes from; by default the defaults.
+        base: the values of all other fields; by default the defaults.
         changes: fields of Policy; allow_network as parse_network takes it, env as a mapping.
 
     Raises:
-        TypeError: an argument is none of these.
+        TypeError: there is no such field.
         SandboxOptionError: a value is not allowed.
     """
     kept = {}

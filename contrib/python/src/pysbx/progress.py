@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def installing(what: str) -> Iterator[Callable[[str], None] | None]:
-    """Show a bar that moves, and pip's last line; yield what is to be called with pip's words."""
+    """Show a bar that moves, and pip's last line; yield a function for pip's output."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -46,7 +46,7 @@ from pysbx.policy import Policy
 if TYPE_CHECKING:
     from pysbx.request import Request
 
-# How long a client may take to say where it wants to go, and for whom its first bytes are.
+# Seconds within which a client has to name its destination, and to send the first bytes for it.
 HEAD_SEC = 10.0
 CONNECT_TIMEOUT_SEC = 20.0
 MAX_ADDRESSES = 4
@@ -374,7 +374,8 @@ def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
         listener = _bind(directory, path.name)
         listener.listen(BACKLOG)
         listener.setblocking(False)
-        # The sandbox's user connects, which for root's sandboxes is nobody else's; the directories above are ours.
+        # The sandbox's user connects. If root calls, no other process has that user; the directories above belong to
+        # the caller.
         path.chmod(0o666)
         _spawn(_accept(listener, proxy, _room(process)))
 
@@ -389,7 +390,7 @@ def directory_for(hosts: tuple[str, ...], *, private: bool) -> Path:
     top = private_directory(run_directory() / "proxies")
     directory = top / f"{'site' if private else 'public'}-{name}"
     directory.mkdir(exist_ok=True)
-    directory.chmod(0o755)  # whatever the caller's umask
+    directory.chmod(0o755)  # independent of the caller's umask
     return directory
 
 

@@ -81,8 +81,8 @@ def argument(index: int, relation: str, value: int, other: int = 0) -> Json:
 def conditional() -> Mapping[str, list[Json]]:
     """Return the system calls that are allowed with certain arguments only, and their rules.
 
-    It is fcntl(2) without the command that makes a pipe larger. What is allowed is listed, and not what is refused:
-    the kernel looks at 32 bits of a command, the filter at 64.
+    It is fcntl(2) without the command that makes a pipe larger. The list has the allowed commands and not the refused
+    one: the kernel reads 32 bits of a command, the filter 64.
     """
     return {
         "fcntl": [

@@ -1,7 +1,7 @@
 """Takes our containers away when this program is gone, even by SIGKILL.
 
-A small process of its own holds one end of a pipe; the other end is ours alone, so that the kernel closes it, whatever
-happened. Then every container whose name begins with our prefix is deleted. The prefix has our process number in it.
+A small separate process holds one end of a pipe. Only this program has the other end, so the kernel closes it in every
+case. Then every container whose name begins with our prefix is deleted. The prefix has our process number in it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ DROPPED = frozenset(
 ABSOLUTE = re.compile(r"http://(?P<authority>[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?", re.IGNORECASE)
 NOT_IN_TARGET = re.compile(r"[\\#]")
 
-# Beginnings that a server may take for HTTP, whatever its port: the first word decides if it is a method of the
-# registry, and the end of the line otherwise. Binary protocols differ in their first bytes.
+# Beginnings that a server at any port may take for HTTP. A method of the registry as the first word decides; otherwise
+# the end of the line does. Binary protocols differ in their first bytes.
 BLANK, WORD = rb"[\t\r\n ]*", rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}"
 METHODS = rb"(?:GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)"
 IS_HTTP = re.compile(BLANK + rb"(?:" + METHODS + rb"[\t ]|" + WORD + rb"[\t ][^\n]*?(?i:HTTP/))")

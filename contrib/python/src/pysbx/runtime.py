@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # In a wheel, which has the tree that `make install` makes: the static program finds the dynamic one beside itself.
 BUNDLED = Path(__file__).parent / "bundled" / "bin" / "pysbx-runtime"
 
-# Besides PATH: where `make install` puts it, which is in nobody's PATH on some systems.
+# The directory of `make install`, which some systems do not have in PATH.
 USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
 # A command that only looks or kills is done in milliseconds; this is for a machine under heavy load.
 COMMAND_TIMEOUT_SEC = 30.0
@@ -118,7 +118,7 @@ def call(
 
 
 def kill(container: str) -> None:
-    """End every process of a container and take it away; one that is not there is no error."""
+    """End every process of a container and remove it. It is no error if there is none."""
     call("delete", "--force", container)
 
 

@@ -216,7 +216,8 @@ class Sandbox:
         request = request_for(self.options, function, arguments, named, result)
         with self._lock:
             answer = self._exchange(request)
-            # What the function has printed is for on_stdout only: it is not of the next run, whose limit is its own.
+            # Output of the function goes to on_stdout only. It does not belong to the next run, which has a limit of
+            # its own.
             for number in NAMES:
                 self._started()[0].take(number)
         return open_answer(answer, self.options.policy, result, find_class_for(function, types))

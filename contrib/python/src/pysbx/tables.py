@@ -1,8 +1,8 @@
 """Arrow's tables from a sandbox: a few bytes may stand for any number of rows, and are looked at before they are read.
 
-What a stream announces is in the flatbuffers before its bodies, which pyarrow checks when it reads a message, and does
-not show. See Arrow's specification of the columnar format, "Serialization and Interprocess Communication", and its
-Message.fbs; https://flatbuffers.dev/internals/ says where things are in a flatbuffer.
+A stream announces its sizes in flatbuffers before its bodies. pyarrow checks them when it reads a message, and does not
+show them. See Arrow's columnar format, "Serialization and Interprocess Communication", and Message.fbs.
+https://flatbuffers.dev/internals/ describes the layout of a flatbuffer.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ DICTIONARY_BATCH, RECORD_BATCH = 2, 3
 MESSAGE_KIND, MESSAGE_HEADER = 1, 2
 DICTIONARY_RECORDS = 1
 RECORDS_BUFFERS, RECORDS_COMPRESSION = 2, 3
-# What pandas makes of an element, in bytes: a number or pointer in an array, an object, or a dict or array.
+# Bytes that pandas needs for an element: a number or pointer in an array, an object, or a dict or array.
 NUMBER, OBJECT, NESTED = 8, 64, 256
-# What a table may become: bits become pointers, four bytes of an offset an array.
+# Bounds of a converted table: bits become pointers, and the four bytes of an offset become an array.
 SPARE, GROWTH = 1 << 30, 64
 NUMBERS = ("null", "boolean", "integer", "floating", "timestamp", "duration")
 BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
 OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
 LISTS = ("list", "large_list", "fixed_size_list")
-# Of days before and after 1970 polars knows some more. What is beyond is panic in it, which is no Exception, whenever
-# such a table is printed, written or iterated over.
+# Days before and after 1970. polars knows a few more. Beyond them it panics when such a table is printed, written or
+# iterated over, and a panic is not an Exception.
 MOST_DAYS = 95_000_000
 PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def library(name: str, what: str) -> Any:
-    """Return a module that need not be there.
+    """Return a module that may not be installed.
 
     Raises:
         SerializationError: it is not.

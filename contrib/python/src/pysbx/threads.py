@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# A thread here does nothing but wait for its container, so that the number of processors, from which asyncio's own pool
-# takes its size, is no measure: with two of them, six slow calls would hold up a seventh, and whatever else the program
-# does by asyncio.to_thread(). What many sandboxes at once do cost is memory; the rest wait in line.
+# A thread here only waits for its container, so the number of CPUs, which asyncio's own pool depends on, is no measure.
+# With two CPUs, six slow calls would hold up a seventh, and all other work of asyncio.to_thread(). Many sandboxes at
+# the same time cost memory; further calls wait in line.
 AT_ONCE = 32
 
 
@@ -51,7 +51,7 @@ os.register_at_fork(after_in_child=_pool.cache_clear)  # the threads are the par
 
 
 def look_at(future: asyncio.Future[Any]) -> None:
-    """Take notice of an exception that nobody waits for any more; asyncio would complain about it."""
+    """Read an exception for which no task waits any more; otherwise asyncio would complain about it."""
     if not future.cancelled():
         future.exception()
 
@@ -59,8 +59,9 @@ def look_at(future: asyncio.Future[Any]) -> None:
 async def run_in_thread(work: Callable[[int], T]) -> T:
     """Run a call in a thread and return what it returns.
 
-    A task that is cancelled while it waits here leaves nothing running: a call that has not begun never does, and one
-    that has is told to end, and waited for. Cancelled again, the task does not wait; the call ends all the same.
+    A task that is cancelled while it waits here leaves no call running. A call that has not begun never begins. A call
+    that has begun is told to end, and the task waits for it. If the task is cancelled again, it does not wait; the call
+    ends all the same.
 
     Args:
         work: is given the descriptor by which it is told to end, which is open until then.

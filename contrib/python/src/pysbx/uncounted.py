@@ -102,8 +102,8 @@ def bound(policy: Policy, address_space: int) -> int:
 def _buffers() -> list[Json]:
     """Allow setsockopt(2), but leave the sizes of buffers as they are: asking for one is a hint, so it succeeds.
 
-    What is allowed is listed, and not what is refused: the kernel looks at 32 bits of a level and an option, the filter
-    at 64, which the masks cover.
+    The list has the allowed options and not the refused ones: the kernel reads 32 bits of a level and an option, the
+    filter 64, which the masks cover.
     """
     own = argument(1, "EQ", SOL_SOCKET)
     return [

@@ -1,4 +1,4 @@
-"""What is fuzzed: each function takes any bytes, and raises when the code breaks its promises.
+"""The targets of the fuzzer: each function takes any bytes, and raises when the code breaks its promises.
 
 A promise is in the docstring of what is called: the exceptions that it may raise, and what holds of a result.
 """
@@ -115,7 +115,7 @@ def hello_target(data: bytes) -> None:
     except RefusedError:
         return
     if hello is None:
-        # What has not come to its end has not come to it earlier, either.
+        # A ClientHello that is not whole must not be whole with fewer bytes.
         if handshake(data[:cut]) is not None:
             raise AssertionError("a part is whole, and all of it is not")
         return
@@ -220,7 +220,7 @@ class OpenDoor:
 
 
 class Complaints(logging.Handler):
-    """What a server logs of exceptions that reach no caller."""
+    """The records of a server about exceptions that reach no caller."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

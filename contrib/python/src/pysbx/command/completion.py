@@ -81,7 +81,7 @@ def _bash(parser: argparse.ArgumentParser) -> Iterator[str]:
                 places = "|".join(f"'{command.words} {name}'" for name in option.names)
                 yield f"        {places}) words='{' '.join(option.values)}' ;;"
     yield "    esac"
-    # Not by mapfile, which zsh has not got; no word has a blank in it.
+    # Not by mapfile, because zsh lacks it. No word contains a blank.
     yield '    COMPREPLY=($(compgen -W "$words" -- "$word"))'
     yield "}"
     yield "complete -o default -F _pysbx pysbx"

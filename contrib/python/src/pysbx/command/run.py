@@ -45,7 +45,7 @@ def _has_room(arguments: argparse.Namespace, name: str) -> bool:
 
 def _script(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return source, name and arguments of a script, and all files; the script is one of them if there is room."""
-    # What stands behind "--" is no option, whatever it begins with.
+    # A word behind "--" is not an option, even if it begins with a dash.
     name, *rest = (arguments.file[1:] if arguments.file[:1] == ["--"] else arguments.file) or ["-"]
     files = _files(arguments.files or [])
     if name == "-":

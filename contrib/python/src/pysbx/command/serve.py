@@ -9,7 +9,7 @@ from pysbx.command import options
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options import make_options
 
-# What each extra brings; without it the command says which one is wanted.
+# The extra of the package that each command needs. Without it, the error names the extra.
 EXTRAS = {"serve": "service", "mcp": "mcp"}
 FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
 # option, field of Settings, type, how it is shown, help

@@ -25,7 +25,7 @@ MARKS = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
 
 
 class _Console(Console):
-    """A console that leaves it to main() what to do when nobody reads any more."""
+    """A console that lets main() decide what happens when its output has no reader any more."""
 
     def on_broken_pipe(self) -> None:
         """Raise what has been caught again."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import TextIO
 
-# What can move the cursor, set a title or answer for the user is for the eyes of a terminal only.
+# Characters that can move the cursor, set a title or type for the user. Only a terminal must not get them.
 CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-# What makes a terminal show text in another order than it has (Unicode Standard Annex 9) is shown as an escape.
+# Characters that make a terminal show text in another order (Unicode Standard Annex 9) appear as escapes.
 BIDIRECTIONAL = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 
 
@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 def writer(stream: TextIO, *, raw: bool) -> Callable[[str], None]:
     """Return what writes a sandbox's text to one of our streams; on a terminal without control characters.
 
-    What the stream's encoding has no form for is written as an escape, as Python does on standard error.
+    A character that the stream's encoding lacks is written as an escape, as Python does on standard error.
     """
     encoding = stream.encoding or "utf-8"
 

@@ -1,4 +1,4 @@
-"""What runs inside a sandbox, there under the name pysbx_inside; the host imports nothing but wire from it.
+"""The program that runs inside a sandbox, where its name is pysbx_inside. The host imports only wire from it.
 
 Code of the user shares the process with it, so nothing it says is believed by the host.
 """

@@ -23,7 +23,7 @@ import msgpack
 from .wire import MAX_DEPTH, Code
 
 ARRAY_KINDS = "biufcSUMm"
-# What Arrow calls the level of an index that has no name.
+# Arrow's name for a level of an index that has no name.
 UNNAMED = re.compile(r"__index_level_\d+__")
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
@@ -52,7 +52,7 @@ def encode(value: object, path: str = "result") -> bytes:
     Raises:
         Unserializable: it, or something in it, has no form in the codec.
     """
-    # One that is kept would keep room for the largest value that it has packed.
+    # A packer that is kept would keep memory for the largest value that it has packed.
     packed: bytes = Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack(
         _convert(value, path, 0)
     )

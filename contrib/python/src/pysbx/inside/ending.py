@@ -1,4 +1,4 @@
-"""What Python does at the end of a program; and of it, what is due at the end of each part of a session."""
+"""The steps of Python at the end of a program, and those of them that end each part of a session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def complain(error: BaseException, source: str = "") -> None:
 
 
 def flush() -> None:
-    """Write out what the user's code has printed, whatever it has made of its streams."""
+    """Write out the text that the user's code has printed, even if it has replaced its streams."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, replaced, or full
             stream.flush()
@@ -55,7 +55,7 @@ def _has_files() -> bool:
 def flush_files() -> None:
     """Write out what is held back of files that were not closed: artifacts, and what the host asks for, are read next.
 
-    Files only: whoever reads a pipe may be waiting for something else.
+    Files only: the reader of a pipe may be waiting for something else.
     """
     if not _has_files():
         return

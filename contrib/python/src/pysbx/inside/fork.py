@@ -1,7 +1,8 @@
-"""What a fork of a session takes along besides its memory, and what it cannot take.
+"""The state that a fork of a session copies besides its memory, and the state that it cannot copy.
 
-The copy of the process is made by the function that a prewarmed interpreter gets, and saved by the runtime, which
-refuses what it can see from outside: open files, shared memory. Here is what only this process knows.
+A function that prewarmed interpreters get copies the process, and the runtime saves the copy. The runtime refuses the
+state that it can see from outside: open files, shared memory. This module handles the state that only the process
+knows.
 """
 
 from __future__ import annotations

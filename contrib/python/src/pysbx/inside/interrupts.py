@@ -13,14 +13,14 @@ class Interrupts:
     """Ignores SIGINT, but while the user's code runs, which finds the handler that it has left, Python's at first."""
 
     def __init__(self) -> None:
-        # Whatever the process was given: who starts it in the background of a shell has SIGINT ignored.
+        # The process may have inherited another handler: a program in the background of a shell ignores SIGINT.
         self._handler: signal.Handlers | Callable[..., object] | int | None = signal.default_int_handler
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def during(self, work: Callable[[], Message]) -> Message:
         """Return the answer of what runs the user's code.
 
-        What the handler raises when that code has just ended, or has not begun, is the answer.
+        If that code has just ended, or has not begun, the exception of the handler is the answer.
         """
         raised: BaseException | None = None
         answer: Message = {}

@@ -1,6 +1,6 @@
 """Some memory that is kept back from the user's code, so that the end of all other can be told.
 
-It is address space only, until somebody writes to it: where the kernel counts pages, it costs none.
+It is only address space until a write to it: where the kernel counts pages, it costs none.
 """
 
 from __future__ import annotations

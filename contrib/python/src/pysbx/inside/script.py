@@ -92,7 +92,7 @@ def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
                 continue
             try:
                 content = _content(path, limit)
-            except FileNotFoundError:  # somebody has just removed it
+            except FileNotFoundError:  # another process has just removed it
                 continue
             except OSError:  # it is not for us to read: the rest is, and so is what the program has said
                 content = None

@@ -81,7 +81,7 @@ def inspect_source(request: Message) -> list[list[Any]]:
 
 
 def run(request: Message, scope: dict[str, Any]) -> Message:
-    """Carry out a request "run", unless the static analysis, where it is to be enforced, objects."""
+    """Carry out a request "run", unless a stage of the static analysis that is enforced finds a violation."""
     found = inspect_source(request)
     if any(stage == "enforce" for stage, *_ in found):
         return {"violations": found}
@@ -129,7 +129,7 @@ def listing(request: Message) -> Message:
         for top, _, names in os.walk(directory):
             for name in names:
                 path = os.path.join(top, name)
-                with contextlib.suppress(OSError):  # somebody has just removed it
+                with contextlib.suppress(OSError):  # another process has just removed it
                     about = os.lstat(path)
                     if stat.S_ISREG(about.st_mode):
                         found[os.path.relpath(path, "/work") if directory == "/work" else path] = about.st_size

@@ -1,7 +1,7 @@
-"""Who may call: tokens, and where a server may listen.
+"""Access to a server: the tokens of its callers, and the addresses at which it may listen.
 
-A Unix socket is guarded by the file system. Everywhere else, on loopback too, a token is wanted: other users of the
-machine and pages in a browser reach it.
+A Unix socket is guarded by the file system. Everywhere else, on loopback too, a caller needs a token: other users of
+the machine and pages in a browser reach the server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Access:
     """The tokens of a server; each is a caller, whose sessions are its own."""
 
     def __init__(self, tokens: tuple[str, ...] = ()) -> None:
-        """Take the tokens; without any, everybody who reaches the server is the same caller.
+        """Take the tokens; without any, all programs that reach the server are the same caller.
 
         Raises:
             ValueError: one is too short, or cannot stand in a header.
@@ -45,7 +45,7 @@ class Access:
         return bool(self._digests)
 
     def caller(self, authorization: str) -> str | None:
-        """Return who a caller is, by the header Authorization, or None for nobody that is known."""
+        """Return the name of a caller, by the header Authorization, or None if the token is not known."""
         if not self._digests:
             return ""
         scheme, _, token = authorization.partition(" ")
@@ -105,7 +105,7 @@ def parse_address(text: str) -> Address:
 
 
 def default_address() -> Address:
-    """Return the socket in the package's own directory, which nobody else may enter."""
+    """Return the socket in the package's own directory, which no other user may enter."""
     return Address(path=str(run_directory() / "http.sock"))
 
 
@@ -163,7 +163,7 @@ def _listen_at_path(path: Path) -> socket.socket:
 
 
 def _is_left_behind(path: Path) -> bool:
-    """Tell whether there is a socket at which nobody listens any more."""
+    """Tell whether there is a socket at which no server listens any more."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ValueError(f"listen: '{path}' exists and is not a socket: choose another path")
@@ -181,7 +181,7 @@ def _is_left_behind(path: Path) -> bool:
 
 
 def unlisten(address: Address, listener: socket.socket) -> None:
-    """Remove the socket of a server that has ended, and nobody else's."""
+    """Remove the socket of a server that has ended, and no other one."""
     if not address.path:
         return
     # Closed by now, or about to be; a server that has taken the place since would answer.

@@ -20,9 +20,9 @@ from pysbx.execution import Execution
 from pysbx.service.problems import clean
 from pysbx.service.report import Ended, ended, within_bounds
 
-# By their first bytes, whatever the code has called them.
+# By their first bytes; the code chose the names.
 IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-# What a model is shown of images and files; the rest is named.
+# Bounds of the images and files that a model sees; of the rest it sees the names.
 MAX_SHOWN, MAX_IMAGE, MAX_TEXT = 8, 4 * 1024 * 1024, 20_000
 
 

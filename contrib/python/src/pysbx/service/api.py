@@ -80,7 +80,7 @@ def few_files(given: object) -> object:
 
 @with_limits
 class Wish(Strict):
-    """What a caller wants of a sandbox; what is not named is as the server has it."""
+    """The sandbox that a caller asks for. The server's own value holds for each member that is missing."""
 
     profile: str | None = Field(None, description="name of a profile, of GET /v1/profiles")
     packages: list[str] = Field([], max_length=50, description="names of packages, of GET /v1/profiles")
@@ -124,7 +124,7 @@ class ProfileInfo(BaseModel):
 
 
 class Choice(BaseModel):
-    """What there is to choose from."""
+    """The profiles, packages and limits on offer."""
 
     python: str
     modules: list[str] = Field(description="what can be imported besides Python's own, of what is used most")
@@ -140,7 +140,7 @@ class Health(BaseModel):
 
 
 def options_of(offer: Offer, wish: Wish) -> Options:
-    """Return the sandbox for a wish."""
+    """Return the sandbox that a request asks for."""
     return offer.options(wish.profile, wish.packages, wish.model_dump(include=set(LIMITS)))
 
 
@@ -230,7 +230,7 @@ async def stream(
 
     def over(task: asyncio.Future[Execution]) -> None:
         if not task.cancelled():
-            task.exception()  # seen, for when the client is gone and nobody asks
+            task.exception()  # seen, in case the client is gone and the result has no reader
         queue.put_nowait(None)
 
     task = asyncio.ensure_future(start(on_output))
@@ -284,7 +284,7 @@ def _add_problems(app: FastAPI) -> None:
     async def known(request: Request, error: Exception) -> Response:
         return _answer(problem_of(error))
 
-    # The last is for what nobody has thought of: it is answered, and then logged by the server as it is.
+    # The last is for unexpected exceptions: the client gets an answer, and the server logs the exception.
     for kind in (Problem, SandboxError, OSError, Exception):
         app.add_exception_handler(kind, known)
 
@@ -377,7 +377,7 @@ def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) ->
             if session.sandbox.ended:
                 raise
             raise Problem(NO_FILE, clean(str(error))) from error
-        # Whatever is in it, no browser is to take it for a page.
+        # A browser must not show it as a page, even if it is one.
         headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
@@ -389,7 +389,7 @@ def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) ->
         name="end_session",
     )
     async def end(identifier: str) -> None:
-        """End a session, whatever it is doing."""
+        """End a session, even while it runs."""
         await sessions.end(find(identifier))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # Connections besides those that are answered: idle ones, and those whose request has not come yet.
 SPARE_CONNECTIONS = 256
 SPARE_OF_A_PEER = 64
-# Connections without which a server is of no use: somebody has to be able to ask for its health.
+# A server with fewer connections is of no use: a monitor has to be able to ask for its health.
 FEWEST = 8
 # Descriptors of the server itself: its streams, its socket, files that are read, libraries that are loaded.
 RESERVED = 64

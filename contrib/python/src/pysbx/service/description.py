@@ -1,4 +1,4 @@
-"""What /openapi.json says besides what FastAPI finds out: problems, tokens, contents that are no JSON."""
+"""The parts of /openapi.json that FastAPI does not derive: problems, tokens, bodies that are not JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROBLEM: dict[int | str, Json] = {
 
 
 class Problem(BaseModel):
-    """What failed, why, what to do: see RFC 9457."""
+    """The failure, its reason and the remedy: see RFC 9457."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -193,7 +193,7 @@ class Door:
     def _refuse(self, connection: socket.socket, reason: str) -> None:
         logger.warning("a connection was refused: %s", reason)
         with connection, contextlib.suppress(OSError):
-            # What has come and is not read would make of the end a reset, which takes the answer with it.
+            # Closing with unread bytes would reset the connection, and the client would lose the answer.
             with contextlib.suppress(BlockingIOError):
                 connection.recv(UNREAD)
             connection.send(_refusal(reason))

@@ -1,4 +1,4 @@
-"""Before a request reaches anything else: who is it, is there a place, how large is it, does it come in time.
+"""The checks before a request reaches anything else: token, free place, size, time of arrival.
 
 An ASGI application around another; see https://asgi.readthedocs.io/en/latest/specs/www.html. The body is read here, as
 a whole: so what all requests together hold in memory is bounded by the number of places times the size of one.
@@ -25,20 +25,20 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Check = Callable[[bytes], Awaitable[None]]
 
-# A client that sends slowly, or does not take its answer, must not keep a place for ever. A body may stand still for so
-# long: see Pace. Answers are watched by the connection, where it is known how much of them has gone; this is for what
-# comes in parts, and is far more than any part takes.
+# A client that sends slowly, or does not read its answer, must not keep a place for ever. BODY_SEC is the time that a
+# body may stand still: see Pace. The connection watches answers, because it knows how much of them has gone. SEND_SEC
+# is for answers that come in parts, and is far more than any part takes.
 BODY_SEC = PATIENCE_SEC
 SEND_SEC = 900.0
 RETRY_SEC = 2
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
-# What a client puts in front of a path that takes this server for a proxy: RFC 9112, section 3.2.2.
+# The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
 ORIGIN = re.compile(r"https?://[^/]*", re.IGNORECASE)
-# Tells nothing, and is asked by what has no token: whoever starts and watches servers.
+# A place that needs no token and discloses nothing: programs that start and watch servers ask for it.
 OPEN = ("/health",)
 
-# Who has sent the request that is being answered.
+# The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
 
 

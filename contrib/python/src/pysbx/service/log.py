@@ -1,7 +1,8 @@
 """The log of a server: lines on standard error, of which each kind gets only a few a minute.
 
-A caller can cause the same error as often as it sends requests. A kind is a place in the program, and of an exception
-also its class and the place where it was raised: so the number of kinds does not depend on what callers send.
+A caller can cause the same error as often as it sends requests. The kind of a record is its place in the program. For
+an exception, its class and the place where it was raised belong to the kind too. So the number of kinds does not depend
+on the requests of callers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Kind = tuple[object, ...]
 
 @dataclass
 class _Seen:
-    """What came of one kind in the current period."""
+    """The records of one kind in the current period."""
 
     since: float
     example: str

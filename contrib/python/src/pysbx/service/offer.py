@@ -1,4 +1,4 @@
-"""What a server's administrator lets callers choose: limits up to the server's own, profiles, packages.
+"""The choice that a server's administrator gives to callers: limits up to the server's own, profiles, packages.
 
 Everything else about a sandbox, such as network and mounts, is the administrator's alone.
 """
@@ -33,7 +33,7 @@ def _name_of(package: str) -> str:
 
 
 class Offer:
-    """What callers may choose from."""
+    """The limits, profiles and packages that callers may choose."""
 
     def __init__(
         self, base: Options, allowed_profiles: Iterable[str] | None, packages: Iterable[str], artifact_mb: int
@@ -41,7 +41,7 @@ class Offer:
         """Describe it.
 
         Args:
-            base: the sandbox of who asks for nothing; of its limits no caller gets more.
+            base: the sandbox of a caller that asks for nothing. No caller gets more than its limits.
             allowed_profiles: names of profiles to choose from; None means those that come with the package, unless the
                 base has a profile: it could be got rid of by choosing another.
             packages: requirements that callers may ask for by name.
@@ -119,6 +119,6 @@ class Offer:
         return options
 
     def limits(self, profile: str | None = None) -> dict[str, int | float]:
-        """Return the limits of who names none, by name."""
+        """Return the limits of a caller that names none, by name."""
         policy = self.base.policy if profile is None else self._cut(make_options(self.base, profile=profile).policy)
         return {name: getattr(policy, name) for name in LIMITS}

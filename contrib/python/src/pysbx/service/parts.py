@@ -1,7 +1,7 @@
 """How many parts a request may have. Time and memory go with the parts of its JSON, not only with its bytes.
 
-Eight MiB of empty lists take a second to read, and 200 MB. A string takes a few milliseconds a MiB, whatever is in it.
-So parts are counted before anything is made of them, in a thread: the event loop answers others meanwhile.
+Eight MiB of empty lists take a second to read, and 200 MB. A string of any content takes a few milliseconds for each
+MiB. So parts are counted before they are parsed, in a thread: the event loop answers others meanwhile.
 """
 
 from __future__ import annotations

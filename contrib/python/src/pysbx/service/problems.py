@@ -1,4 +1,4 @@
-"""What a caller is told when something cannot be done: what failed, why, and what to do.
+"""The errors that a caller gets: the failure, its reason and the remedy.
 
 Over HTTP a problem is an application/problem+json (RFC 9457); to a model it is a text.
 """
@@ -70,7 +70,7 @@ PLAIN: Mapping[int, Kind] = {
     404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
     405: Kind("method", 405, "this place does not have this method", "GET /openapi.json names the methods"),
 }
-# What a call fails with when the process or the machine has no descriptors or memory left: see errno(3).
+# Errors of calls when the process or the machine has no descriptors or memory left: see errno(3).
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 SHORT_RETRY_SEC = 2
 # The first that fits; derived classes stand before their bases.

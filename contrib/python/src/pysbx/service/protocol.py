@@ -1,7 +1,7 @@
-"""HTTP itself, by h11 wherever uvicorn would find another library as well: what is refused is to be the same.
+"""HTTP itself, always by h11, even if uvicorn finds another library: the same requests must be refused everywhere.
 
-What is no request of HTTP gets its problem as everything else does. A connection that keeps the server waiting is
-closed: one that sends nothing, half a head, or does not take its answer. Bodies are the gate's business.
+Bytes that are not an HTTP request get a problem like any other error. A connection that keeps the server waiting is
+closed: it sends nothing, or half a head, or does not read its answer. The gate watches bodies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FREE_CHUNKS, LEAST_CHUNK = 1000, 64
 
 
 class Connection(h11.Connection):
-    """h11's side of a connection. A chunk costs the same time whatever its size: small ones are limited in number."""
+    """h11's side of a connection. A chunk of any size costs the same time, so the number of small ones is limited."""
 
     chunks = size = 0
 

@@ -34,7 +34,7 @@ class Artifact(BaseModel):
 
 
 class Used(BaseModel):
-    """What the run has used; the memory is the sandbox's own word."""
+    """The resources that the run has used. The sandbox itself reports the memory."""
 
     wall_sec: float
     cpu_sec: float
@@ -50,7 +50,7 @@ class Finding(BaseModel):
 
 
 class Ended(BaseModel):
-    """How a run went, in short. What code does, a timeout included, is an outcome and not an error of the service."""
+    """How a run went, in short. An error or timeout of the code is an outcome, and not an error of the service."""
 
     stdout: str
     stderr: str

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 # Of Settings, what may be left to the server.
 BOUNDS = ("connections", "connections_per_peer")
 TICK_SEC = 1.0
-# What is running is told to end first, so that answers are there.
+# Runs are told to end first, so that their requests get answers.
 SHUTDOWN_SEC = 5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What an administrator says about a server.
+    """The settings of a server, which its administrator chooses.
 
     Attributes:
         options: the sandboxes; of their limits no caller gets more.
@@ -83,7 +83,7 @@ class Settings:
 
 
 class _Parts:
-    """What both servers are made of."""
+    """The parts that both servers have."""
 
     def __init__(self, settings: Settings) -> None:
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)

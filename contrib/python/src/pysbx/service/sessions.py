@@ -1,4 +1,4 @@
-"""The sessions of a server: each belongs to the caller who has started it, and ends when it is idle for long."""
+"""The sessions of a server. Each belongs to the caller that has started it, and ends when it is idle for long."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Sessions:
         """Return a caller's session.
 
         Raises:
-            Problem: it has ended, or there is none, or it is somebody else's, of which nothing is said.
+            Problem: it has ended, or there is none. The session of another caller counts as none.
         """
         session = self._known.get(identifier)
         if session is not None and session.owner == owner:
@@ -113,8 +113,8 @@ class Sessions:
 
     async def _use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
         await session.turn.acquire()
-        # A caller who is cancelled while he waits for his turn is not served. Afterwards the work goes on without him,
-        # and keeps the turn: the next one is to wait for it here, and not in a thread, of which there are few.
+        # A caller that is cancelled while it waits for its turn is not served. If its work has begun, the work goes on
+        # and keeps the turn. So the next caller waits here, and not in a thread, of which there are few.
         task = asyncio.ensure_future(self._in_turn(session, work))
         task.add_done_callback(look_at)
         return await asyncio.shield(task)
@@ -154,12 +154,12 @@ class Sessions:
         return await self.use(session, work)
 
     async def end(self, session: Session) -> None:
-        """End a session, whatever it is doing."""
+        """End a session, even while it runs."""
         await self._end(session, "its owner has ended it")
 
     async def _end(self, session: Session, why: str) -> None:
         if self._known.pop(session.id, None) is None:
-            return  # somebody else is at it
+            return  # another task is ending it
         self._ended[session.id] = (session.owner, why)
         while len(self._ended) > REMEMBERED:
             self._ended.popitem(last=False)
@@ -168,7 +168,7 @@ class Sessions:
         session.cancel.close()
 
     async def watch(self) -> None:
-        """End sessions that nobody uses, until cancelled."""
+        """End sessions that are not used, until cancelled."""
         while True:
             await asyncio.sleep(min(self.idle_sec / 4, 10.0))
             limit = time.monotonic() - self.idle_sec

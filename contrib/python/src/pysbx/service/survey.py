@@ -1,4 +1,7 @@
-"""What the sandboxes of a server have, found out before it serves: a model is told, and a server without is none."""
+"""Find out which modules the sandboxes of a server have, before it serves: a model is told.
+
+A server that cannot create a sandbox does not start.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pysbx.errors import SandboxStartupError
 from pysbx.execution import run_code
 from pysbx.options import Options
 
-# What generated programs use most; that of these which can be imported is told.
+# Modules that generated programs use most. The server names those that can be imported.
 USUAL = (
     *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "sympy", "networkx", "pyarrow"),
     *("polars", "duckdb", "PIL", "cv2", "openpyxl", "bs4", "lxml", "requests", "yaml", "torch"),
@@ -21,7 +24,7 @@ print(sys.version.split()[0], *(name for name in sys.argv[1:] if importlib.util.
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is: the version of Python, and modules that can be imported besides its own."""
+    """The version of Python in the sandboxes, and the modules besides its own that can be imported."""
 
     python: str
     modules: tuple[str, ...]

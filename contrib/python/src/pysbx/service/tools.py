@@ -1,7 +1,7 @@
 """Tools for a model, by the Model Context Protocol: run Python, keep sessions, move files.
 
-What cannot be done is told as the result of a tool with isError, in words from which the model can go on.
-See https://modelcontextprotocol.io/specification, server/tools.
+A failure is the result of a tool with isError, in words from which the model can go on. See
+https://modelcontextprotocol.io/specification, server/tools.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def describe(offer: Offer, found: Survey) -> str:
 
 
 class Server(MCPServer[Any]):
-    """A server that refuses arguments which a tool has not got: of a limit that is misspelt, a model is to know."""
+    """A server that refuses arguments which a tool does not have, so that a model learns of a misspelt limit."""
 
     jobs: Jobs
 
@@ -333,7 +333,7 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
 def over_http(server: MCPServer[Any], size: int) -> Application:
     """Return the application for streamable HTTP, with bodies of at most size bytes; a Gate belongs before it."""
     return server.streamable_http_app(
-        # What lasts from one request to the next is in sessions of ours, and belongs to a token.
+        # State that lasts from one request to the next is in the package's own sessions, and belongs to a token.
         stateless_http=True,
         max_request_body_size=size,
         # Pages in a browser have no token, and do not reach Unix sockets.
