@@ -100,7 +100,7 @@ def make_directory(root: int, path: str) -> None:
         try:
             os.close(open_in_root(root, done, O_PATH | os.O_DIRECTORY))
         except FileNotFoundError:
-            # A link to a directory that the root is to get: it is made where the link leads within the root.
+            # The path is a link to a missing directory. The directory is created where the link leads within the root.
             make_directory(root, _target(root, done))
 
 
@@ -112,7 +112,7 @@ def _target(root: int, path: str) -> str:
 
 
 def write_in_root(root: int, path: str, content: bytes = b"") -> None:
-    """Make a file with a content, and the directories above it; an existing one gets the content if there is any.
+    """Create a file with a content, and the directories above it. An existing file gets the content unless it is empty.
 
     Raises:
         OSError: it cannot be made, or a link that leads to nothing is in its place.

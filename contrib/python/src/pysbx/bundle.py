@@ -57,7 +57,7 @@ FILES = {
     "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    # matplotlib runs fc-list, which complains where there is none.
+    # matplotlib runs fc-list, which prints an error if the file is missing.
     "etc/fonts/fonts.conf": '<?xml version="1.0"?>\n<fontconfig><cachedir>/tmp</cachedir></fontconfig>\n',
 }
 
@@ -105,7 +105,7 @@ def _bind(mount: Mount, *, follow: bool = True) -> Json:
 
 
 def _shared(mount: Mount, ids: Json | None) -> Json:
-    """Return a mount of the caller's: what belongs to the caller's user belongs to the sandbox's in there."""
+    """Return a mount of the caller: files of the caller's user belong to the sandbox's user inside."""
     entry = _bind(mount)
     if ids:
         entry["uidMappings"] = [ids | {"containerID": os.geteuid()}]
@@ -159,13 +159,13 @@ def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str
 
 
 def _landlock(policy: Policy) -> str:
-    """Return the ruleset: that of the policy, with the mounts that the caller wants to be written to."""
+    """Return the Landlock ruleset of the policy as JSON, with its writable mounts added."""
     rules: Json = json.loads(policy.landlock) if policy.landlock else copy.deepcopy(LANDLOCK)
     writable = rules.get("filesystem", {}).get("write")
     if writable is not None:
         writable += [mount.target for mount in policy.mounts if not mount.readonly]
     if policy.network != "none":
-        # Where it may connect to is the network's business, and the proxy's.
+        # The network and the proxy decide where it may connect to.
         rules.setdefault("network", {"bind": "any", "connect": "any"})
     return json.dumps(rules)
 
@@ -185,7 +185,7 @@ def _namespaces(policy: Policy) -> list[Json]:
 
 
 def _idmaps(content: Json) -> tuple[Json, Json]:
-    """Return the maps of a container: the caller's own ids, or, for root, ids of which the host knows nothing."""
+    """Return the user and group maps of a container: the caller's ids or, for root, ids that the host does not use."""
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         name = json.dumps(content, sort_keys=True).encode()
@@ -285,14 +285,14 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
 
 
 def _forget_unused(top: Path) -> None:
-    """Remove the bundles that no program has begun to use for long; one that still does makes its own again."""
+    """Remove the bundles that no program has begun to use for long. A program that still uses one creates it again."""
     for path in top.iterdir():
         if path.stat().st_mtime < time.time() - UNUSED_SEC:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _make(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
-    """Make a bundle that is not there yet."""
+    """Create a bundle that does not exist yet."""
     import tempfile  # noqa: PLC0415 (most programs find their bundle made)
 
     _forget_unused(path.parent)
@@ -312,7 +312,7 @@ def _make(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
 
 
 def _check_sources(mounts: Iterable[Mount]) -> None:
-    """Refuse mounts of what is not there; the runtime would name them by their place in its configuration."""
+    """Refuse mounts whose source does not exist; the runtime would name them by their index in its configuration."""
     for mount in mounts:
         try:
             os.stat(mount.source)
@@ -323,7 +323,7 @@ def _check_sources(mounts: Iterable[Mount]) -> None:
 def prepare(
     policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
 ) -> Bundle:
-    """Return the bundle for a policy and an interpreter, making it if there is none yet.
+    """Return the bundle for a policy and an interpreter; create it if it does not exist yet.
 
     Args:
         policy: what the sandbox may do.
@@ -349,7 +349,7 @@ def prepare(
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
     _check_sources(policy.mounts)
     config = configuration(policy, interpreter, extra, paths)
-    # A mount point in there is a file or a directory, as its source is.
+    # A mount point in the bundle is a file or a directory, depending on its source.
     kinds = [os.path.isdir(mount.source) for mount in policy.mounts]
     about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:24]

@@ -28,7 +28,7 @@ _sources: weakref.WeakKeyDictionary[CodeType, tuple[str, int, str]] = weakref.We
 
 
 def _names_of(plain: Callable[..., Any]) -> list[Any]:
-    """Return what the names of a function's module and closure refer to."""
+    """Return the objects to which the names of a function's module and closure refer."""
     found = [*getattr(plain, "__globals__", {}).values()]
     for cell in getattr(plain, "__closure__", None) or ():
         try:
@@ -63,7 +63,7 @@ def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindC
 
 
 def check_result(result: object) -> None:
-    """Refuse a value of `result` that is none.
+    """Refuse a value of `result` that is not allowed.
 
     Raises:
         ValueError: it is not one of those in Result.
@@ -73,7 +73,7 @@ def check_result(result: object) -> None:
 
 
 def open_answer(answer: Message, policy: Policy, result: Result, find_class: FindClass) -> Any:
-    """Return the value in the answer to a request "call", or raise what it tells."""
+    """Return the value in the answer to a request "call", or raise the exception that the answer describes."""
     violations = violations_of(answer)
     if violations and "value" not in answer:
         raise PolicyViolationError(violations)
@@ -86,7 +86,7 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
     if result == "pickle" and isinstance(answer.get("pickle"), bytes):
         try:
             return pickle.loads(answer["pickle"])
-        except Exception as error:  # the classes in it may raise any
+        except Exception as error:  # the classes in it may raise any exception
             raise SerializationError(f"the answer cannot be unpickled: {type(error).__name__}: {error}") from error
     if result == "typed" and isinstance(answer.get("value"), bytes):
         from pysbx.decode import decode  # noqa: PLC0415 (not needed to decorate a function)
@@ -96,7 +96,7 @@ def open_answer(answer: Message, policy: Policy, result: Result, find_class: Fin
 
 
 def source_of(function: Callable[..., Any]) -> tuple[str, int, str] | None:
-    """Return the file of a function, the line where it begins, and its text, if there is any."""
+    """Return the file of a function, the number of its first line and its source, or None if there is no source."""
     plain = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(plain, "__code__", None)
     if code is None:

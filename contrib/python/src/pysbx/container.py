@@ -31,11 +31,11 @@ Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
-# After its first process has answered and ended, a container goes in a few milliseconds.
+# After its first process has answered and ended, a container ends within a few milliseconds.
 GRACE_SEC = 10.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
-# Python ignores these two; what it starts should not.
+# Python ignores these two signals; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
@@ -121,14 +121,14 @@ class Output:
         self.truncated = False
 
     def add(self, data: bytes) -> str:
-        """Keep what there is room for, and return the text that has become whole by it."""
+        """Keep the bytes for which there is room, and return the text that they complete."""
         kept = data[: max(0, self._limit - len(self._content))]
         self.truncated |= len(kept) < len(data)
         self._content += kept
         return self._decoder.decode(kept)
 
     def rest(self) -> str:
-        """Return what stands for a last character that has not become whole, if there is one."""
+        """Return the replacement of a last character that is not whole, if there is one."""
         return self._decoder.decode(b"", final=True)
 
     def text(self) -> str:
@@ -153,11 +153,12 @@ class Container:
         """Start it.
 
         Args:
-            bundle: what it is made from.
+            bundle: the bundle that it is created from.
             on_output: called with "stdout" or "stderr" and the text that has just come through it, up to the limit; a
                 character that comes in two parts is handed on with the second.
             cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
-            snapshot: a descriptor of what runtime.save_process has saved: the container continues from there.
+            snapshot: a descriptor of the file that runtime.save_process has written: the container continues from
+                there.
         """
         self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
         self.warm = False
@@ -209,7 +210,7 @@ class Container:
             self._poll.register(descriptor, READABLE)
 
     def _spawn(self, arguments: list[str], snapshot: int, failed: contextlib.ExitStack) -> socket.socket:
-        """Start the runtime's process and return the socket to it; `failed` gets what closes its streams."""
+        """Start the runtime's process and return the socket to it; `failed` gets callbacks that close its streams."""
         self._streams: dict[int, int] = {}
         with contextlib.ExitStack() as given:
             ours, theirs = socket.socketpair()
@@ -325,7 +326,7 @@ class Container:
         except frame.TooMany:
             self.kill()
             raise TooLarge(f"has more than {frame.MAX_ELEMENTS} elements: leave fewer files") from None
-        except Exception:  # hostile bytes make the library raise many kinds
+        except Exception:  # hostile bytes can make the library raise any exception
             message = None
         if not isinstance(message, dict):
             self._refuse("a malformed answer")
@@ -340,7 +341,7 @@ class Container:
         except BlockingIOError:
             pass
         except OSError:
-            return memoryview(b"")  # it has ended; the reading side will tell
+            return memoryview(b"")  # it has ended; the read will show that
         return outgoing
 
     def _wait(self, deadline: float, *, sending: bool = False) -> None:
@@ -377,7 +378,7 @@ class Container:
                 self._close_socket()
 
     def identify_sender(self, *, wanted: bool) -> None:
-        """Have the kernel say from now on which process has sent what comes in; its number is in `sender`."""
+        """Let the kernel say which process sends each message from now on; its number is in `sender`."""
         if self._socket is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, wanted)
         self._identifies = wanted
@@ -419,7 +420,7 @@ class Container:
                 self._on_output(NAMES[number], text)
 
     def take(self, number: int) -> tuple[str, bool]:
-        """Return what came through a stream since the last call, and whether it was cut."""
+        """Return the text that came through a stream since the last call, and whether it was cut."""
         self._hand_on(number, self.outputs[number].rest())
         self._release()
         return self.outputs[number].take()
@@ -494,7 +495,7 @@ class Container:
             self._reap()
             try:
                 self._drain()
-            finally:  # what the output is handed to may raise: perhaps it has, and that is why we are here
+            finally:  # the callback for output may raise, and may be the reason for this call
                 self._close()
         elif self._pidfd >= 0:
             self._close()

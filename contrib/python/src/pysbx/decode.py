@@ -1,8 +1,8 @@
 """Reads what comes out of a sandbox. The bytes may be anything: nothing here unpickles, imports or runs what they name.
 
-Classes (of enumerations and dataclasses) are those the caller expects; members and fields are set without calling the
-class's own code. Sizes and the number of elements are bounded; nesting is, by
-MessagePack's own reader, which does not recurse.
+Classes (of enumerations and dataclasses) are those that the caller expects. Members and fields are set without a call
+of the class's own code. Sizes and the number of elements are bounded. MessagePack's reader, which does not recurse,
+bounds the nesting.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Decoder:
             )
         except SerializationError:
             raise
-        except Exception as error:  # hostile bytes make the libraries raise many kinds
+        except Exception as error:  # hostile bytes can make the libraries raise any exception
             raise SerializationError(f"the answer cannot be read: {type(error).__name__}: {error!s:.200}") from None
         if self.marks:
             raise SerializationError("the answer has a malformed value")
@@ -232,7 +232,7 @@ class _Decoder:
 
     @staticmethod
     def check_elements(numpy: Any, found: Any) -> None:
-        """Refuse bytes that are no element of their type: numpy itself looks only at their number."""
+        """Refuse bytes that are not an element of their type: numpy itself checks only their number."""
         if found.dtype.kind == "b" and found.view("u1").max(initial=0) > 1:
             raise SerializationError("the answer has an array of truth values with others than two")
         letters = found.view(numpy.dtype("u4").newbyteorder(found.dtype.byteorder)) if found.dtype.kind == "U" else None

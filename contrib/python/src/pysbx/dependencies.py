@@ -41,9 +41,9 @@ from pysbx.policy import make_policy
 TARGET = "/.dependencies"
 INSTALLER = "/.installer"
 WHEELS = "/.wheels"
-# A foreign Python has a pip that fits it; where it has none, it gets that of this program, which may be too old for it.
+# A foreign Python has a pip that fits it. If it has none, it gets the pip of this program, which may be too old for it.
 PIP = f'import runpy, sys; sys.path.append("{INSTALLER}"); runpy.run_module("pip", run_name="__main__", alter_sys=True)'
-# PEP 508 without URLs: what is installed comes from the index or the folder.
+# PEP 508 without URLs: packages come from the index or the directory of wheels.
 REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?P<extras>\[[\w\s,.-]*\])?\s*"
     r"(?P<versions>(?:\(?\s*(?:[<>=!~]=?=?)\s*[\w.*+!-]+\s*,?\s*\)?)*)"
@@ -159,7 +159,7 @@ def ensure(wanted: Wanted, interpreter: Interpreter, *, fresh: bool = False, pro
     """
     key = _key(wanted, interpreter)
     if fresh:
-        # Of this program alone: what others use stays as it is.
+        # A set of this program alone: the sets that other programs use stay as they are.
         key = f"{key}-{secrets.token_hex(4)}"
         atexit.register(shutil.rmtree, _top() / key, ignore_errors=True)
     path = _top() / key
@@ -217,7 +217,7 @@ def _reason(output: str) -> str:
 
 
 def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress: Progress | None) -> tuple[int, str]:
-    """Run pip in a sandbox of its own; return its exit code and what it said."""
+    """Run pip in a sandbox of its own; return its exit code and its output."""
     said: list[str] = []
 
     def listen(stream: str, text: str) -> None:
@@ -245,7 +245,7 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
 
 @cache
 def _configuration() -> dict[str, str]:
-    """Return what pip is configured to use on this machine: by file or environment, else what it was built with."""
+    """Return the settings of pip on this machine: from files and the environment, otherwise its built-in ones."""
     program = "from pip._internal.models.index import PyPI; print(PyPI.simple_url, PyPI.file_storage_domain)"
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
@@ -270,7 +270,7 @@ def _index(given: str) -> tuple[str, list[str]]:
 
 
 def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
-    """Return the modules that the requirements themselves, not what they need in turn, brought."""
+    """Return the modules of the requirements themselves, without those of their own dependencies."""
     names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in wanted.requirements}
     found = set()
     for distribution in importlib.metadata.distributions(path=[str(site)]):
@@ -282,7 +282,7 @@ def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
 
 
 def installed() -> list[InstalledSet]:
-    """Return the sets that are there, the one used last first."""
+    """Return the installed sets; the first is the one used last."""
     found = []
     for path in _top().iterdir():
         try:
@@ -296,7 +296,7 @@ def installed() -> list[InstalledSet]:
 
 
 def prune(older_than_days: float = 0.0) -> list[InstalledSet]:
-    """Remove the sets that were not asked for since, and what killed installations left; return those removed."""
+    """Remove the sets that were unused for some days, and the rest of killed installations; return the sets."""
     if not older_than_days >= 0:
         raise ValueError(f"days: {older_than_days!r} is negative")
     limit = time.time() - older_than_days * 86400

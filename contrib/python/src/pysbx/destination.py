@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-# Without a port in its entry, a name is good for the web.
+# The ports that an entry without a port allows: those of the web.
 HTTP_PORT, HTTPS_PORT = 80, 443
 WEB_PORTS = (HTTP_PORT, HTTPS_PORT)
 MAX_PORT = 65535
@@ -79,7 +79,7 @@ class Entry:
     port: int | None
 
     def allows(self, name: str, port: int) -> bool:
-        """Tell whether a host and port are meant."""
+        """Tell whether the entry allows a host and port."""
         if port not in ((self.port,) if self.port else WEB_PORTS):
             return False
         return name.endswith(f".{self.name}") if self.below else name == self.name
@@ -92,7 +92,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text is a host name in lower case. A name whose last label is a number is an address."""
+    """Tell whether a string is a host name in lower case. A name whose last label is a number is an address."""
     return NAME.fullmatch(text) is not None and ADDRESS.search(text) is None
 
 
@@ -166,7 +166,7 @@ class Handshake:
         self._seen = 0
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take what came next, and return the ClientHello once it is whole, without its header.
+        """Take the next bytes, and return the ClientHello without its header once it is whole, or None before that.
 
         Raises:
             RefusedError: there is something else.

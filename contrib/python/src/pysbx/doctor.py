@@ -26,7 +26,7 @@ OLDEST_KERNEL = (5, 12)
 # The same number on every architecture: syscalls(2).
 LANDLOCK_CREATE_RULESET, LANDLOCK_CREATE_RULESET_VERSION = 444, 1
 LANDLOCK_SCOPES_ABI = 6
-# setting, the value with which there are none, what to do, and whether root is concerned, too
+# setting, the value that forbids user namespaces, the remedy, and whether it concerns root too
 USER_NAMESPACES = (
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000", True),
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1", False),
@@ -41,7 +41,7 @@ USER_NAMESPACES = (
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """One result of the examination.
 
     Attributes:
         name: what it is.
@@ -210,5 +210,5 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 
 
 def examine() -> list[Check]:
-    """Look at everything, in the order in which it matters."""
+    """Examine everything; the most important results come first."""
     return [check() for check in CHECKS]

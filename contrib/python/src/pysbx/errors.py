@@ -15,10 +15,10 @@ class SandboxError(Exception):
     """The base class of the package's errors: on the way into a sandbox, in it, or out of it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickle and copy make it again from.
+        """Return the function and arguments from which pickle and copy create it again.
 
-        By default that is a call of the class with the text alone, which is not what the classes below are made with.
-        An exception that cannot be unpickled breaks a ProcessPoolExecutor and stops a multiprocessing.Pool for good.
+        By default that is a call of the class with the text alone, but the classes below take more arguments. An
+        exception that cannot be unpickled breaks a ProcessPoolExecutor and stops a multiprocessing.Pool for good.
         """
         return _again, (type(self), self.args), self.__dict__
 

@@ -53,7 +53,7 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
 
 
 def hint_for(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
-    """Return what to try about an error: see hints.hint."""
+    """Return the remedy for an error, or None: see hints.hint."""
     from pysbx import hints  # noqa: PLC0415 (most runs end without an error)
 
     return hints.hint(kind, message, names)
@@ -105,7 +105,7 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
-    """Send a request and return the answer, or raise what its absence means."""
+    """Send a request and return the answer, or raise the exception that describes why there is none."""
     try:
         return container.exchange(request, bundle.policy.timeout_sec, last=last)
     except Deadline:

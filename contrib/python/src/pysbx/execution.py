@@ -1,4 +1,4 @@
-"""run_code: source text in a fresh sandbox, and everything there is to say about how it went."""
+"""run_code: source text in a fresh sandbox, and a full report of how it went."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pysbx.options import Options, make_options, prepare
 
 NAME = "<sandbox>"
 WORK = PurePosixPath("/work")
-TIMED_OUT = 124  # as timeout(1) has it
+TIMED_OUT = 124  # the exit code of timeout(1)
 KILLED = 137
 MAX_NAME = 4096
 # A request is held in memory by both sides.
@@ -59,10 +59,10 @@ class Execution:
     """How code went.
 
     Attributes:
-        stdout: what it wrote, up to output_limit, with a mark where it was cut.
+        stdout: the text that it wrote to standard output, up to output_limit, with a mark where it was cut.
         stderr: the same.
-        exit_code: 0, 1 after an exception, what it exited with, 124 after a timeout, 137 when killed.
-        value: repr of a last expression that is not None.
+        exit_code: 0; 1 after an exception; the code of sys.exit(); 124 after a timeout; 137 if it was killed.
+        value: repr of the last expression, or None if the code ends with a statement or with None.
         error: the exception that ended it, or None.
         timed_out: whether a limit of time has ended it.
         truncated: whether output was cut, or a file was left out of the artifacts.
@@ -70,7 +70,7 @@ class Execution:
         usage: time and memory; in a session, the time of this run alone.
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
         violations: what the static analysis observed.
-        warm: whether a prewarmed interpreter ran it; the sandbox's own word.
+        warm: whether a prewarmed interpreter ran it, as the sandbox itself reports.
         exited: whether it asked for its end, by sys.exit() or exit(); a session goes on all the same.
     """
 
@@ -90,7 +90,7 @@ class Execution:
 
 
 def as_text(value: object, what: str) -> str:
-    """Return a text, or a path as one.
+    """Return a string as it is, and a path as a string.
 
     Args:
         value: what the caller has given.
@@ -106,7 +106,7 @@ def as_text(value: object, what: str) -> str:
 
 
 def as_texts(values: object, what: str) -> list[str]:
-    """Return several texts; paths are taken for texts.
+    """Return several strings; paths become strings.
 
     Raises:
         TypeError: they are not several, or one is neither.
@@ -117,11 +117,11 @@ def as_texts(values: object, what: str) -> list[str]:
 
 
 def as_bytes(value: object, what: str) -> bytes:
-    """Return a content, which may be a text, as bytes.
+    """Return the content of a file, which may be a string, as bytes.
 
     Raises:
         TypeError: it is neither.
-        ValueError: it is a text that has no form in UTF-8.
+        ValueError: it is a string that UTF-8 cannot encode.
     """
     if not isinstance(value, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"{what}: {type(value).__name__} is neither text nor bytes")
@@ -129,7 +129,7 @@ def as_bytes(value: object, what: str) -> bytes:
 
 
 def named_by_text(files: Mapping[Any, bytes | str]) -> Files:
-    """Return files with names that are texts; see checked_files for what is no mapping."""
+    """Return files whose names are strings; checked_files refuses a value that is not a mapping."""
     return {as_text(name, "files"): content for name, content in files.items()} if isinstance(files, Mapping) else files
 
 
@@ -164,7 +164,7 @@ def checked_files(files: Files) -> dict[str, bytes]:
 
 
 def check_put(answer: Message) -> None:
-    """Raise what the answer to a request "put" complains about."""
+    """Raise the error in the answer to a request "put", if there is one."""
     if isinstance(answer.get("error"), dict):
         raise SandboxError(f"files: {text(answer['error'], 'message')}")
 
@@ -229,7 +229,7 @@ def _error(answer: Message) -> ExecutionError | None:
 
 
 def answered(answer: Message) -> dict[str, Any]:
-    """Return the fields of an Execution that the sandbox's answer has, as far as they are what they should be."""
+    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type."""
     violations = violations_of(answer)
     if violations and "exit_code" not in answer:
         reasons = "; ".join(map(str, violations))
@@ -255,7 +255,7 @@ def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
 
 
 def _crash(code: int) -> ExecutionError | None:
-    """Return the error of a process that a signal has ended, or that has ended as if one had; none has said a word."""
+    """Return the error of a process that a signal has ended, or that has the exit code of one; None for other codes."""
     message = crash(code)
     return ExecutionError("Crash", message, hint=hint_for("Crash", message)) if message else None
 
@@ -290,7 +290,7 @@ def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usag
 
 
 def output_callback(on_stdout: Callable[[str], None] | None, on_stderr: Callable[[str], None] | None) -> OutputCallback:
-    """Return a callback for containers that hands the text of each stream on."""
+    """Return a callback for containers that passes the text of each stream to its own callback."""
     targets = {"stdout": on_stdout, "stderr": on_stderr}
 
     def hand_on(stream: str, text: str) -> None:
@@ -325,14 +325,14 @@ def run_code(
         module: the name of a module to run instead, as `python -m` does.
         name: what it finds in sys.argv[0]. If `files` has one of this name, the program is run as that file: it has
             a __file__, which is its name in tracebacks as well.
-        on_stdout: called with text as it comes.
-        on_stderr: the same.
+        on_stdout: called with text of standard output as it comes.
+        on_stderr: called with text of standard error as it comes.
         options: the sandbox; by default the default one.
         cancel: see Container.
         changes: options of the sandbox by name, as of the decorator.
 
     Returns:
-        How it went. What the code does is never an exception here.
+        How it went. An error or timeout of the code raises no exception here.
 
     Raises:
         SandboxError: the sandbox could not be made.

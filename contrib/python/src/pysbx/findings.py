@@ -59,7 +59,7 @@ def forget(kind: str) -> None:
 
 
 def text_of(path: str) -> str:
-    """Return what a file of the kernel says, or "" if it cannot be read."""
+    """Return the content of a file of the kernel, or "" if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -24,7 +24,7 @@ Writer: TypeAlias = asyncio.StreamWriter
 CHUNK, FIRST = 1 << 16, 64
 # A service may take minutes for an answer; a connection without a byte either way for longer is closed.
 IDLE_SEC = 600.0
-# How long the last bytes of a connection that ends may take.
+# Seconds that the last bytes of a connection that ends may take.
 LINGER_SEC = 20.0
 # A connection has two descriptors, a waiting one has one: all of them are a third of the caller's at most.
 MAX_CONNECTIONS, DESCRIPTORS_PER_CONNECTION = 128, 8
@@ -54,13 +54,13 @@ class Account:
         self._due = 0.0
 
     def charge(self) -> float:
-        """Charge what the event loop has spent since the last charge, and return in how many seconds it is paid."""
+        """Charge the CPU time of the event loop since the last charge; return the seconds until it is paid."""
         now = time.monotonic()
         self._due = max(self._due, now - BURST_SEC) + self._room.spent() / self._room.part()
         return self._due - now
 
     def done(self) -> bool:
-        """Tell whether nothing of the sandbox is left, not even a debt."""
+        """Tell whether the sandbox has no connection and no debt left."""
         return not self.connections and self._due < time.monotonic() - BURST_SEC
 
     async def pay(self) -> None:
@@ -156,11 +156,11 @@ class End:
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # between two reads the kernel keeps what comes
 
     def keep(self, data: bytes) -> None:
-        """Give back what was read too far: the next read returns it."""
+        """Give back bytes that were read too early: the next read returns them."""
         self._kept = data + self._kept
 
     async def read(self) -> bytes:
-        """Return what came next; b"" at the end."""
+        """Return the next bytes; b"" at the end."""
         if self._kept:
             data, self._kept = self._kept, b""
             return data
@@ -178,7 +178,7 @@ class End:
         return data
 
     async def first(self) -> bytes:
-        """Return how the first bytes begin that anything reads from here."""
+        """Return the first bytes without consuming them."""
         await self._heard.wait()
         return self._first
 

@@ -13,11 +13,11 @@ import msgpack
 # takes some hundred bytes of memory, and an empty map is one byte of a frame.
 MAX_ELEMENTS = 1_000_000
 
-# By the first byte of an element. All that is in none of these tables is one byte.
+# By the first byte of an element. An element whose first byte is in none of these tables is one byte.
 SIZES = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}  # numbers
 SIZES.update({0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18})  # extension values
 SIZES.update({0xA0 + length: 1 + length for length in range(32)})  # texts
-# Bytes, extension values and texts: the width of their length, and how much longer they are than it says.
+# Bytes, extension values and strings: the width of their length, and the bytes that the length does not count.
 LONG = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 LONG.update({0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)})
 # Short maps and arrays: the number of their elements.
@@ -31,7 +31,7 @@ class TooMany(ValueError):
 
 
 def unpack(content: bytes) -> Any:
-    """Return what is in a frame.
+    """Return the content of a frame.
 
     Raises:
         TooMany: it has more than MAX_ELEMENTS; nothing has been made of them.

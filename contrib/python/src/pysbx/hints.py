@@ -124,7 +124,7 @@ def _say(sentence: str) -> Advice:
     return lambda match, names: sentence
 
 
-# By type, a pattern of the message, and what to say; the first that fits.
+# The type, a pattern of the message, and the hint. The first that fits counts.
 RULES: tuple[tuple[str, str, Advice], ...] = (
     ("NameError", r"name '__file__' is", _say("the program is in no file: files of a sandbox are in /work")),
     ("NameError", r".*name '(?P<name>[^']+)' is not defined", _missing_name),
@@ -166,7 +166,7 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
 
 
 def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
-    """Return what to try about an error, or None if there is nothing useful to say.
+    """Return the remedy for an error, or None if there is no useful one.
 
     Args:
         kind: name of the exception's class.
@@ -183,7 +183,7 @@ def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
 
 
 def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
-    """Return what the last traceback in some output says; of a terminal or a notebook, with colours or without.
+    """Return the facts of the last traceback in an output, from a terminal or a notebook, with colours or without.
 
     Args:
         output: what Python or a notebook has printed.

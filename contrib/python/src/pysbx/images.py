@@ -1,6 +1,6 @@
 """Root file systems of images: fetched by Podman, unpacked once, named by the image's id.
 
-Podman only fetches and unpacks. The sandbox is made as every other is; of the image's configuration nothing is used.
+Podman only fetches and unpacks. The sandbox is created like every other one, and the image's configuration is not used.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _unpack(image: str, target: Path) -> None:
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
             _podman("export", "--output", f"{folder}/rootfs.tar", container)
-            # GNU tar makes links last, so that none of them can lead what follows out of the directory.
+            # GNU tar creates links last, so that no link can lead later files out of the directory.
             command = ["tar", "--extract", f"--file={folder}/rootfs.tar", f"--directory={target}", "--no-same-owner"]
             done = subprocess.run(
                 [*command, "--exclude=./dev/*", "--exclude=dev/*"], capture_output=True, text=True, check=False

@@ -63,7 +63,7 @@ class Mount:
         """Check both paths, and fill in the target.
 
         Raises:
-            TypeError: one is neither a text nor a path.
+            TypeError: one is neither a string nor a path.
             ValueError: one is not absolute.
         """
         outer = os.fspath(source)
@@ -145,7 +145,7 @@ def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interp
     real = os.path.realpath(prefix)
     mounts += _prefix(real)
     if prefix != real:
-        # It finds its library by the name that it was called by: uv's virtualenvs have one that is a link.
+        # It finds its library by the path that started it: uv's virtualenvs have a path that is a link.
         mounts += _by_name(real, prefix)
     if not _below(program, mounts):
         mounts.append(Mount(program))
@@ -189,8 +189,9 @@ def virtualenv_interpreter(directory: str) -> Interpreter:
     if not _below(os.path.realpath(python), [*base.mounts, Mount(os.path.realpath(root))]):
         # It would be shown to the sandbox as a program, although it may be any file.
         raise SandboxStartupError(f"virtualenv '{root}': bin/python is not the interpreter of '{home}'")
-    # The link bin/python may pass through directories that are not shown; the whole chain is, a file each. But where it
-    # passes through another name of the installation, that is shown as well: the library is looked for beside it.
+    # The link bin/python may pass through directories that are not shown, so each file of the chain is mounted. If the
+    # chain passes through another name of the installation, that name is mounted as well, because Python looks for its
+    # library beside it.
     mounts = [*base.mounts, Mount(str(root))]
     installation = os.path.realpath(prefix)
     link = os.readlink(python) if python.is_symlink() else str(python)

@@ -1,4 +1,4 @@
-"""How the limits of a policy are enforced here: by cgroup where the runtime can, else by rlimits that stand in.
+"""The enforcement of limits on this machine: by cgroup if the runtime can, otherwise by rlimits.
 
 An rlimit counts for each process or address space, a cgroup for all of them together: a sandbox with eight processes
 may use eight times the memory under rlimits. So the result of a call says which it was.
@@ -57,7 +57,7 @@ class Enforcement:
 
     @property
     def missing(self) -> list[str]:
-        """The controllers that cannot be had."""
+        """The controllers that are not available."""
         return [name for name, by in self.by.items() if by != "cgroup"]
 
 
@@ -83,7 +83,7 @@ def _swap_is_on() -> bool:
 def _complaint(
     controllers: tuple[str, ...], manager: tuple[str, ...], parameters: Mapping[str, str] | None = None
 ) -> str:
-    """Return what the runtime says about a container with these limits: "" if it would make one."""
+    """Return the runtime's error about a container with these limits, or "" if it would create one."""
     kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network") if parameters else ())]
     config = {
         "ociVersion": "1.0.2",
@@ -102,11 +102,11 @@ def _complaint(
     with tempfile.TemporaryDirectory(dir=run_directory()) as name:
         bundle = Path(name)
         (bundle / "rootfs").mkdir()
-        # Looked for by `create`, and never started.
+        # A program for `create`, which only looks for it and never starts it.
         (bundle / "rootfs" / "none").touch(mode=0o700)
         (bundle / "config.json").write_text(json.dumps(config))
         container = f"probe-{os.getpid()}-{bundle.name}"
-        # Only making one shows it: whether a controller can be had depends on the cgroup that it gets.
+        # Only a trial shows which controllers are available, because that depends on the container's cgroup.
         complaint = try_to_create(container, name, manager)
         if not complaint:
             kill(container)
@@ -146,7 +146,7 @@ def _wanted_parameters() -> dict[str, str]:
 
 
 def _cgroups() -> list[str]:
-    """Return what the kernel says of the caller's cgroup and of the one above it."""
+    """Return the kernel's settings of the caller's cgroup and of the one above it."""
     own = next((line[3:] for line in findings.text_of("/proc/self/cgroup").splitlines() if line.startswith("0::")), "")
     mounts = (
         line.split(" ") for line in findings.text_of("/proc/self/mountinfo").splitlines() if " - cgroup2 " in line
@@ -162,7 +162,7 @@ def _cgroups() -> list[str]:
 
 
 def _circumstances() -> list[object]:
-    """Return what decides which limits the runtime can enforce for the caller."""
+    """Return the circumstances that decide which limits the runtime can enforce for the caller."""
     runtime = find_runtime()
     spaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("cgroup", "mnt", "net", "user")]
     boot = findings.text_of("/proc/sys/kernel/random/boot_id")
@@ -172,7 +172,7 @@ def _circumstances() -> list[object]:
 
 
 def _as_found(content: Any) -> tuple[Enforcement, frozenset[str]] | None:
-    """Return what an earlier program has found, or None if that is not what it should be."""
+    """Return the finding of an earlier program, or None if it is malformed."""
     try:
         by, reason, manager, refused = content
         found = Enforcement({name: by[name] for name in CONTROLLERS}, reason, tuple(manager))
@@ -205,14 +205,14 @@ def refused_parameters() -> frozenset[str]:
 
 
 def look_again() -> None:
-    """Find out anew what is not this program's own finding: before anything is refused because of it."""
+    """Discard a finding of an earlier program before a sandbox is refused because of it."""
     if _found()[2]:
         forget()
         _found.cache_clear()
 
 
 def forget() -> None:
-    """Let the next program find out for itself: no container could be started by what was found."""
+    """Discard the finding, because no container could be started with it."""
     findings.forget(FOUND)
 
 
@@ -223,12 +223,12 @@ def parameters(policy: Policy, found: Enforcement) -> dict[str, str]:
 
 
 def address_space(policy: Policy) -> int:
-    """Return what a process may map where no controller counts its memory, in bytes."""
+    """Return the address space of a process, in bytes, if no controller counts its memory."""
     return 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
 
 
 def memory_bound(policy: Policy) -> int:
-    """Return the memory that a sandbox holds at most where no controller counts it, in bytes."""
+    """Return the most memory that a sandbox can hold, in bytes, if no controller counts it."""
     return uncounted.bound(policy, address_space(policy))
 
 
@@ -252,7 +252,7 @@ def cpu_seconds(policy: Policy) -> int:
 
 
 def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
-    """Return process.rlimits of the OCI configuration: what holds always, and what stands in for a controller."""
+    """Return process.rlimits of the OCI configuration: those that always hold, and those that replace a controller."""
     wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": policy.file_size_mb * MIB,

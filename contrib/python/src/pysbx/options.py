@@ -98,7 +98,7 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     """Return options from keyword arguments: the fields of Options, and those make_policy takes.
 
     Raises:
-        TypeError: an argument is none of these.
+        TypeError: there is no such option.
         SandboxOptionError: a value is not allowed.
     """
     _refuse_unknown(given)

@@ -1,7 +1,7 @@
 """Packs a function and its arguments for the way into a sandbox, by cloudpickle.
 
-Code that the sandbox cannot import travels by value: that of __main__, and of modules that are neither the standard
-library's nor installed. Only the way in is by pickle: what comes back is decode.py's.
+Code that the sandbox cannot import travels by value: the code of __main__, and of modules that are neither installed
+nor in the standard library. Only calls are pickled: decode.py reads the answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import cloudpickle
 from pysbx.errors import SerializationError
 
 INSTALLED = ("site-packages", "dist-packages")
-# Which of the arguments of CodeType is co_filename, from Python 3.8 on.
+# The index of co_filename in the arguments of CodeType, from Python 3.8 on.
 FILENAME = 10
 
 # Guards the counts below. It can be taken twice, because a signal handler may call a sandboxed function too.
@@ -116,12 +116,12 @@ def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[s
 
 
 def _culprit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, str]:
-    """Return type and path of what cannot be pickled."""
+    """Return the type and the place of the value that cannot be pickled."""
     places = [(f"argument {index}", value) for index, value in enumerate(arguments)]
     places += [(f"argument '{name}'", value) for name, value in named.items()]
     for path, value in places:
         try:
             cloudpickle.dumps(value)
-        except Exception:  # that is the question
+        except Exception:  # this value is the culprit
             return f"{type(value).__module__}.{type(value).__qualname__}", path
     return type(function).__qualname__, f"function '{getattr(function, '__qualname__', function)}'"

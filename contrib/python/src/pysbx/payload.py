@@ -77,7 +77,7 @@ def _open_to_read(directory: Path) -> None:
 
 @cache
 def directory() -> Path:
-    """Return the directory that is mounted at TARGET, making it if there is none for this version yet."""
+    """Return the directory that is mounted at TARGET; create it if it does not exist for this version yet."""
     path = private_directory(run_directory() / "payload") / _content(_files())
     if not path.is_dir():
         _make(path)
@@ -85,7 +85,7 @@ def directory() -> Path:
 
 
 def _make(path: Path) -> None:
-    """Copy and compile what belongs into the directory; another program may be doing the same."""
+    """Copy and compile the files of the directory; another program may be doing the same."""
     import compileall  # noqa: PLC0415 (most programs find it made)
     import py_compile  # noqa: PLC0415
     import tempfile  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The directories of the package: one for what lasts as long as the machine runs, one for what is worth keeping.
+"""The directories of the package: one for state that a restart of the machine removes, one for a permanent cache.
 
 Both belong to the caller alone: the bundles in them decide what a sandbox may do.
 """
@@ -41,7 +41,7 @@ def private_directory(path: Path) -> Path:
 
 @cache
 def run_directory() -> Path:
-    """Return where bundles and the state of containers are: gone after a restart of the machine."""
+    """Return the directory of bundles and of the state of containers, which a restart of the machine removes."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     if given and os.access(given, os.W_OK):
         return private_directory(Path(given) / "pysbx")
@@ -54,13 +54,13 @@ def run_directory() -> Path:
 
 @cache
 def cache_directory() -> Path:
-    """Return where installed dependencies are kept: may be deleted while nothing runs."""
+    """Return the directory of installed dependencies. Users may delete it while no sandbox runs."""
     given = os.environ.get("XDG_CACHE_HOME")
     return private_directory((Path(given) if given else Path.home() / ".cache") / "pysbx")
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file so that others see either nothing or all of it."""
+    """Write a file so that other programs see either no file or the whole content."""
     import tempfile  # noqa: PLC0415 (rarely needed)
 
     descriptor, name = tempfile.mkstemp(dir=path.parent)

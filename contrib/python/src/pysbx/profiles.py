@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 STAGES = ("imports", "calls", "attributes", "patterns")
 WORDS = ("enforce", "observe", "off")
-# The lists of each stage, and of which rules there are.
+# The list of each stage.
 LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "patterns": "rules"}
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")

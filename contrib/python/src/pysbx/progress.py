@@ -1,4 +1,4 @@
-"""A sign of life on a terminal while dependencies are installed; nothing where there is no terminal."""
+"""A progress bar on a terminal while dependencies are installed; without a terminal, nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def installing(what: str) -> Iterator[Callable[[str], None] | None]:
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    # The whole has to fit on a line of 80, or the bar is what goes.
+    # Everything has to fit on a line of 80 characters; otherwise the bar disappears.
     said = TextColumn("{task.fields[said]}")
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TimeElapsedColumn(), said)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -52,7 +52,7 @@ CONNECT_TIMEOUT_SEC = 20.0
 MAX_ADDRESSES = 4
 # Connections that the kernel keeps until the proxy accepts them; they cost this process no descriptor.
 BACKLOG = 128
-# How long the proxy waits before it accepts again, after it has closed a connection at once or found no descriptor.
+# Seconds before the proxy accepts again, after it has closed a connection at once or found no descriptor.
 PAUSE_SEC, SHORTAGE_SEC = 0.01, 0.5
 # RFC 1928: version, "no authentication", CONNECT, a name as address; replies "succeeded", "not allowed".
 SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED = 5, 0, 1, 3, 0, 2
@@ -69,7 +69,7 @@ async def system_resolve(name: str, port: int) -> list[str]:
 
 
 async def within(seconds: float, task: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns.
+    """Run a coroutine in the proxies' event loop and return its result.
 
     Raises:
         RefusedError: it takes longer.
@@ -170,8 +170,8 @@ class Proxy:
         raise UnreachableError(f"host '{name}', port {port}, does not answer")
 
     async def _forth(self, name: str, port: int, inner: End, outer: End) -> None:
-        """Pass on what comes through a tunnel, once it is sure that it is meant for the host."""
-        # Where a server speaks first its client may be silent for long; it falls under the limit for idle connections.
+        """Pass on the bytes of a tunnel, once it is certain that they are for the host."""
+        # If a server speaks first, its client may be silent for long; the limit for idle connections applies.
         first = await (within(HEAD_SEC, inner.read()) if port in WEB_PORTS else inner.read())
         if not first:
             outer.finish()
@@ -201,7 +201,7 @@ async def read_request(inner: End, tunnel: tuple[str, int] | None = None) -> Req
 async def refuse(inner: End, error: RefusedError) -> None:
     """Answer a request that is refused."""
     text = f"{error}\n".encode("ascii", "backslashreplace")
-    # Most clients show the status line, and not what follows it. Such a text has the name, which was checked.
+    # Most clients show only the status line. Its text contains the name, which was checked.
     status = f"502 {error}" if isinstance(error, UnreachableError) else "403 Forbidden"
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
     await inner.write(head.encode("ascii", "backslashreplace") + text)
@@ -385,7 +385,7 @@ def _start(hosts: tuple[str, ...], private: bool, process: int) -> str:
 
 
 def directory_for(hosts: tuple[str, ...], *, private: bool) -> Path:
-    """Return the directory of the sockets of all proxies with this list, which is what a sandbox gets to see."""
+    """Return the directory of the sockets of all proxies with this list, which is mounted into the sandbox."""
     name = hashlib.sha256(",".join(hosts).encode()).hexdigest()[:24]
     top = private_directory(run_directory() / "proxies")
     directory = top / f"{'site' if private else 'public'}-{name}"

@@ -1,4 +1,4 @@
-"""A sandbox's own part of what the kernel counts for the user of the host that calls, not for the container.
+"""A sandbox's part of the resources that the kernel counts for the calling user of the host, not for the container.
 
 Where the kernel has a bound for each user namespace, a sandbox gets a small part of the caller's. Where it has none,
 THREAT-MODEL.md says so.
@@ -14,13 +14,13 @@ from typing import Any
 
 Json = dict[str, Any]
 
-# So many sandboxes of one user leave something for its other programs. At most 32 calls run at once by default.
+# This number of sandboxes leaves something for the user's other programs. By default at most 32 calls run at once.
 SHARE = 64
 OPEN_FILES = 512
 MOST_SIGNALS, LEAST_SIGNALS = 1024, 16
-# The most that unix(7) takes in one message. Processes that send at the same time all pass the check with so many.
+# The most descriptors in one message of unix(7). Processes that send at the same time all pass the check with so many.
 DESCRIPTORS_OF_A_MESSAGE = 253
-# The size of a pipe that nothing has made larger.
+# The default size of a pipe.
 PIPE_SIZE = 64 * 1024
 F_SETPIPE_SZ = 1031
 FOLLOWING_COMMANDS = range(F_SETPIPE_SZ + 1, F_SETPIPE_SZ + 8)
@@ -42,7 +42,7 @@ def _share_of(user: str, system: str) -> str:
 
 
 def parameters() -> dict[str, str]:
-    """Return linux.sysctl of the new user namespace: a part of inotify, and none of what seccomp refuses as well.
+    """Return linux.sysctl of the user namespace: a part of inotify, and none of the objects that seccomp refuses too.
 
     Without a user namespace a sandbox has no capability for any other kind of namespace.
     """
@@ -57,7 +57,7 @@ def parameters() -> dict[str, str]:
 
 
 def rlimits() -> dict[str, int]:
-    """Return the rlimits that bound what is counted for a user."""
+    """Return the rlimits that bound the resources that are counted for a user."""
     pending = resource.getrlimit(resource.RLIMIT_SIGPENDING)[1]
     share = MOST_SIGNALS if pending == resource.RLIM_INFINITY else min(pending // SHARE, MOST_SIGNALS)
     return {

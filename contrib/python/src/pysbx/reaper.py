@@ -1,4 +1,4 @@
-"""Takes our containers away when this program is gone, even by SIGKILL.
+"""Remove the containers of this program when it has ended, even by SIGKILL.
 
 A small separate process holds one end of a pipe. Only this program has the other end, so the kernel closes it in every
 case. Then every container whose name begins with our prefix is deleted. The prefix has our process number in it.
@@ -12,8 +12,8 @@ import threading
 
 from pysbx import runtime
 
-# Run by an interpreter without site. Looks again until nothing has come up for a while:
-# a runtime that was just starting has not written its record yet.
+# The program of the watcher, for an interpreter without site. It looks again until no container has appeared for a
+# while, because a runtime that is just starting has not written its record yet.
 PROGRAM = """
 import os, sys, time
 runtime, root, prefix = sys.argv[1:]
@@ -33,7 +33,7 @@ _pipe = -1
 
 
 def prefix() -> str:
-    """Return what the names of this process's containers begin with, starting the watch over them if need be."""
+    """Return the prefix of the names of this process's containers; start the watcher if it does not run yet."""
     if _prefix:
         return _prefix
     with _lock:
@@ -51,7 +51,7 @@ def _start() -> str:
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        # A group of its own: what is typed at a terminal is not for it.
+        # In a process group of its own, so that Ctrl-C at a terminal does not reach it.
         os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setpgroup=0)
     finally:
         os.close(read)
@@ -60,7 +60,7 @@ def _start() -> str:
 
 
 def _forget() -> None:
-    """In a fork: the containers are the parent's; the fork's own will have another name, and another watch."""
+    """In a fork, the containers belong to the parent; the fork's own ones get another prefix and another watcher."""
     global _prefix, _pipe, _lock
     if _pipe >= 0:
         os.close(_pipe)

@@ -67,7 +67,7 @@ class Request:
         """
         if not HEAD.fullmatch(head):
             raise RefusedError("the HTTP request is malformed: it has control characters, a bare LF or folded lines")
-        # The target of CONNECT says all, and goes no further than here; many clients leave Host out.
+        # The target of CONNECT names the host, and is not passed on; many clients leave Host out.
         if head.startswith(b"CONNECT ") and not HOST_LINE.search(head):
             head = head.replace(b"\r\n", b"\r\nHost: \r\n", 1)
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
@@ -137,7 +137,7 @@ class Request:
         return b"\r\n".join(lines) + END
 
     def body(self, data: bytes) -> Iterator[bytes | None]:
-        """Yield what goes to the server of the body, in pieces, and None once it is at its end.
+        """Yield the pieces of the body for the server, and None at its end.
 
         Args:
             data: what came next from the client.
@@ -160,5 +160,5 @@ class Request:
             raise RefusedError(f"the HTTP request is malformed: {error}") from None
 
     def after(self) -> bytes:
-        """Return what came after the end of the request."""
+        """Return the bytes after the end of the request."""
         return self._parser.trailing_data[0]

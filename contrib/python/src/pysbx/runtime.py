@@ -1,4 +1,4 @@
-"""The program pysbx-runtime: where it is, and short calls of it. Containers themselves are container.py's."""
+"""The program pysbx-runtime: its path, and short calls of it. container.py runs the containers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ BUNDLED = Path(__file__).parent / "bundled" / "bin" / "pysbx-runtime"
 
 # The directory of `make install`, which some systems do not have in PATH.
 USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
-# A command that only looks or kills is done in milliseconds; this is for a machine under heavy load.
+# A command that only reads or kills takes milliseconds; this limit is for a machine under heavy load.
 COMMAND_TIMEOUT_SEC = 30.0
-# Where it keeps its state and its snapshots, and how it talks to systemd; what else we have is none of its business.
+# The variables that name its state and snapshots, and that systemd needs. It gets no other variables.
 VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -76,7 +76,7 @@ def find_runtime() -> str:
 
 @cache
 def state_root() -> str:
-    """Return the directory in which the runtime keeps our containers, apart from those of other engines."""
+    """Return the directory in which the runtime keeps the package's containers, apart from those of other engines."""
     return str(private_directory(run_directory() / "state"))
 
 
@@ -86,7 +86,7 @@ def environment() -> dict[str, str]:
 
 
 def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
-    """Return the argument vector of a command of the runtime on our containers.
+    """Return the argument vector of a command of the runtime on the package's containers.
 
     Args:
         arguments: the command and what belongs to it.
@@ -98,7 +98,7 @@ def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
 def call(
     *arguments: str, manager: tuple[str, ...] = (), descriptors: tuple[int, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of the runtime to its end and return what it printed; a failure is the caller's to judge."""
+    """Run a command of the runtime to its end and return its output; the caller judges a failure."""
     import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
 
     try:
@@ -123,19 +123,19 @@ def kill(container: str) -> None:
 
 
 def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
-    """Make the snapshot of a prewarmed interpreter for a bundle; return "" or why there is none."""
+    """Create the snapshot of a prewarmed interpreter for a bundle; return "", or the reason why there is none."""
     done = call("warm", "build", "--bundle", bundle, manager=manager)
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
 def save_process(container: str, pid: int, descriptor: int) -> str:
-    """Save a process of a container that has parked itself to an empty file; return "" or why it cannot be."""
+    """Save a process of a container, which has stopped itself, to an empty file; return "" or the refusal."""
     done = call("warm", "save", container, str(pid), f"/proc/self/fd/{descriptor}", descriptors=(descriptor,))
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
 def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
-    """Make a container that is not started; return "" if there is one now, else the runtime's complaint."""
+    """Create a container without starting it; return "", or the runtime's error if it failed."""
     import subprocess  # noqa: PLC0415 (as above)
     import tempfile  # noqa: PLC0415
 

@@ -54,7 +54,7 @@ class Sandbox:
     """A session: names, modules and files of one run are there in the next.
 
     Use it in a with statement. Runs of one session follow each other; sessions are independent. A run that takes too
-    long, or ends the process, ends the session: what comes after raises SandboxError.
+    long, or ends the process, ends the session: later calls raise SandboxError.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Sandbox:
         cancel: int = -1,
         **changes: Unpack[SandboxOptions],
     ) -> None:
-        """Describe the session; it starts at its first use.
+        """Prepare the session; it starts at its first use.
 
         Args:
-            on_stdout: called with text as it comes.
-            on_stderr: the same.
+            on_stdout: called with text of standard output as it comes.
+            on_stderr: called with text of standard error as it comes.
             options: the sandbox; by default the default one.
             cancel: see Container; not of the session's forks.
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
@@ -89,15 +89,15 @@ class Sandbox:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """End it, with all that is in it."""
+        """End the session and all its processes."""
         self.close()
 
     def fork(self) -> Sandbox:
         """Return a second session that continues from the state of this one, in a sandbox of its own.
 
-        Memory, files of /work, /output, /tmp and /dev/shm, working directory: all is there as it is now, and from now
-        on each session goes its own way. Random numbers differ, but for generators that the code has made itself. This
-        session goes on undisturbed, after a refusal too.
+        The second session has the same memory, files of /work, /output, /tmp and /dev/shm, and working directory. From
+        now on the two are independent. Random numbers differ, except those of generators that the code has created
+        itself. This session goes on, also after a refusal.
 
         Raises:
             SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
@@ -116,7 +116,7 @@ class Sandbox:
         return fork
 
     def _save(self, descriptor: int) -> Message:
-        """Write a copy of the session's process to a file, and return what else belongs to its state."""
+        """Write a copy of the session's process to a file, and return the rest of its state."""
         container = self._started()[0]
         container.identify_sender(wanted=True)
         answer = self._exchange({"op": "fork"})

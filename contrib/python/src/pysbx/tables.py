@@ -92,7 +92,7 @@ def to_polars(data: bytes) -> Any:
     try:
         return polars.from_arrow(table)
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust: it is no Exception, and none of ours to let through
+        if type(error).__name__ != "PanicException":  # not an Exception, so it is caught here
             raise
         raise SerializationError(f"the answer has a table that polars cannot read: {error!s:.200}") from None
 
@@ -130,7 +130,7 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 def _target(data: bytes, place: int) -> int:
-    """Return where what is referred to at a place of a flatbuffer is."""
+    """Return the target of a reference in a flatbuffer."""
     found: int = place + struct.unpack_from("<I", data, place)[0]
     return found
 
@@ -184,7 +184,7 @@ def _size_in_pandas(types: Any, array: Any, *, within: bool = False) -> int:
 
 
 def _check_for_polars(types: Any, field: Any) -> None:
-    """Refuse a dictionary of anything but texts, of which polars makes copies."""
+    """Refuse a dictionary of values that are not strings, because polars copies them."""
     kind = field.type
     if types.is_dictionary(kind) and not _is(types, kind.value_type, ("string", "large_string")):
         raise SerializationError(f"the answer has a table of polars with a column of type {kind!s:.80}")

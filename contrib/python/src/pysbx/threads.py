@@ -20,7 +20,7 @@ AT_ONCE = 32
 
 
 class Cancel:
-    """A descriptor that can be read once set() was called; both sides may let go of it at any time."""
+    """A descriptor that can be read once set() was called; both sides may close it at any time."""
 
     def __init__(self) -> None:
         """Open it."""

@@ -1,4 +1,4 @@
-"""Memory that no rlimit counts: where no cgroup counts it either, it is bounded way by way, or the way is closed.
+"""Memory that no rlimit counts. If no cgroup counts it either, each kind is bounded on its own, or refused.
 
 It is what a sandbox can hold outside of an address space: files in memory, empty files, shared memory of System V, data
 in sockets and pipes.
@@ -29,7 +29,7 @@ SEMAPHORES = "250 4000 32 16"
 QUEUES, SEGMENTS = 4, 128
 # Before Linux 5.19 a sandbox cannot have these parameters; the system calls are refused instead.
 STANDS_IN = {"kernel.sem": "semget", "kernel.msgmni": "msgget", "kernel.shmall": "shmget"}
-# Connections that wait for accept(2), each with a full buffer. Of datagrams, 11 can wait.
+# Connections that can wait for accept(2), each with a full buffer. 11 datagrams can wait.
 BACKLOG = 16
 # Least, default and most of a TCP socket, each way: no more than another socket has.
 TCP_BUFFER = "4096 65536 212992"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pysbx import profiles
 
-# Of values that the parser takes as any text.
+# The choices of values for which the parser accepts any string.
 KNOWN = {"profile": profiles.names, "profiles": profiles.names, "name": profiles.names}
 
 

@@ -1,4 +1,4 @@
-"""The table of commands, and what all of them have in common: errors, exit codes, completion."""
+"""The table of commands, and their common parts: errors, exit codes, completion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO
 
 # The runtime's own failures, as Podman has them.
 FAILURE = 125
-# Of each command: the module whose function add_NAME describes its options, and what it is for.
+# For each command: the module whose function add_NAME adds its options, and its help.
 COMMANDS = {
     "run": ("run", "run a program"),
     "shell": ("run", "type statements into a session"),
@@ -60,7 +60,7 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
 
 def _reason(error: OSError) -> str:
-    """Return what an error of the system says of which file, without Python's brackets and number."""
+    """Return the file and the reason of an error of the system, without Python's brackets and number."""
     if error.filename is None or error.strerror is None:
         return error.strerror or str(error)
     return f"'{error.filename}': {error.strerror}"
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: argparse.Namespace) -> int:
-    """Call the function of a command; say what went wrong, and return the exit code."""
+    """Call the function of a command, print its error if it fails, and return the exit code."""
     # Later than the parser, which has nothing left to do for --version and --help.
     from pysbx.command.options import spoken  # noqa: PLC0415
     from pysbx.command.text import visible  # noqa: PLC0415
@@ -110,7 +110,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
 
     try:
         code = int(arguments.function(arguments))
-        print(end="", flush=True)  # now, when a reader that is gone can still be told from a failure
+        print(end="", flush=True)  # now, while a reader that is gone can be distinguished from a failure
         return code
     except DependencyInstallError as error:
         if error.output.strip() and error.output.strip() not in str(error):
@@ -139,7 +139,7 @@ def program() -> NoReturn:
     """
     code = main()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # main has told of it
+        with contextlib.suppress(OSError):  # main has reported it
             _flush(stream)
     gc.freeze()
     sys.exit(code)

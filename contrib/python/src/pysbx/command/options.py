@@ -1,4 +1,4 @@
-"""The options that say what a sandbox is, for every command that makes one: derived from their declarations."""
+"""The options of a sandbox, for every command that creates one: derived from their declarations."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pysbx.command.text import writer
 from pysbx.execution import WORK, Execution, run_code
 from pysbx.places import write_whole
 
-# The program has done its work, but not all of it is where it was wanted: as for arguments that do not fit.
+# The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
 
 
@@ -38,7 +38,7 @@ def _source(name: str, data: bytes) -> str:
 
 
 def _has_room(arguments: argparse.Namespace, name: str) -> bool:
-    """Tell whether a file can be put into /work: what is mounted there may be read-only, or belongs to the host."""
+    """Tell whether a file can be put into /work: a mount there may be read-only, or its files belong to the host."""
     path = WORK / name
     return not any(PurePosixPath(mount.target) in (path, *path.parents) for mount in arguments.mounts or ())
 
@@ -81,7 +81,7 @@ def as_json(done: Execution) -> str:
 
 
 def check_writable(directory: Path) -> None:
-    """Raise OSError if files could not be put there: before the program runs, whose work would be lost."""
+    """Raise OSError if no file can be written there. This runs before the program, so that its work is not lost."""
     there = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     if not there.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
@@ -90,7 +90,7 @@ def check_writable(directory: Path) -> None:
 
 
 def save(done: Execution, directory: str) -> list[str]:
-    """Write the artifacts below a directory of the host; return what is wrong with those that cannot be there.
+    """Write the artifacts below a directory of the host; return an error for each that cannot be written.
 
     Their names have been checked, but not against the links that lie in the directory.
     """
@@ -215,7 +215,7 @@ def shell(arguments: argparse.Namespace) -> int:
                 if codeop.compile_command(source, symbol="single") is None:
                     continue
             except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-                pass  # the sandbox says what is wrong, of text that is nested too deeply as well
+                pass  # the sandbox reports the error, also for source that is nested too deeply
             pending.clear()
             before = signal.signal(signal.SIGINT, lambda *_: session.interrupt())
             try:

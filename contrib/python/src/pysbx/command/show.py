@@ -115,7 +115,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def show_doctor(arguments: argparse.Namespace) -> int:
-    """Carry out `pysbx doctor`; the exit code is 1 when no sandbox can be had."""
+    """Carry out `pysbx doctor`; the exit code is 1 if no sandbox can be created."""
     found = doctor.examine()
     if arguments.json:
         _print_json([dataclasses.asdict(check) for check in found])
@@ -123,7 +123,7 @@ def show_doctor(arguments: argparse.Namespace) -> int:
         console = _Console()
         for check in found:
             mark = f"[{COLOURS[check.status]}]{MARKS[check.status]:8}[/]"
-            # Not wrapped: a remedy is there to be copied.
+            # Not wrapped, because users copy the remedy.
             console.print(f"{mark} [bold]{escape(check.name)}[/]: {escape(check.found)}", soft_wrap=True)
             if check.remedy and check.status != "ok":
                 console.print(f"         [dim]do:[/] {escape(check.remedy)}", soft_wrap=True)
@@ -138,7 +138,7 @@ def add_warm(parser: argparse.ArgumentParser) -> None:
 
 
 def warm(arguments: argparse.Namespace) -> int:
-    """Carry out `pysbx warm`: make everything that a first call would have to make."""
+    """Carry out `pysbx warm`: create everything that a first call would have to create."""
     chosen = make_options(**options.given(arguments))
     began = time.monotonic()
     bundle = prepare(chosen)

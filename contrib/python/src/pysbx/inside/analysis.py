@@ -1,7 +1,8 @@
 """Static analysis of source text: advice about code, and a first look at it, before it runs.
 
-It is not the wall: Python can say anything in ways that no analysis sees. The wall is the container. It runs in the
-sandbox because parsing hostile text is a risk of its own: a parser that crashes or hangs takes nothing with it.
+It is not a barrier, because Python code can hide any call from an analysis. The barrier is the container. The analysis
+runs in the sandbox because parsing hostile text is a risk of its own: a parser that crashes or hangs harms only the
+sandbox.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _secrets(source: _Source) -> Iterator[Finding]:
 
 
 def _is_built(node: ast.expr) -> bool:
-    """Tell whether a text is put together: by +, %, an f-string or format."""
+    """Tell whether an expression builds a string: by +, %, an f-string or format."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.Add, ast.Mod))
     if isinstance(node, ast.JoinedStr):
@@ -199,7 +200,7 @@ STAGES = {"imports": _imports, "calls": _calls, "attributes": _attributes, "patt
 
 
 def analyse(text: str, stages: dict[str, Any]) -> list[list[Any]]:
-    """Return what the stages of a profile find, by line.
+    """Return the violations that the stages of a profile find, sorted by line.
 
     Args:
         text: the source. What cannot be parsed has no findings: running it says why.

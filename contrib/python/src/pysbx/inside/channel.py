@@ -1,4 +1,4 @@
-"""The sandbox's end of the socket: its standard input, which the user's code gets to see as /dev/null."""
+"""The sandbox's end of the socket: its standard input, which the user's code sees as /dev/null."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Channel:
         return message
 
     def frame(self, message: Message) -> bytes:
-        """Return what is sent for the answer to the request that was read last."""
+        """Return the bytes of the answer to the request that was read last."""
         content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")
         return HEADER.pack(len(content), self._mark) + content
 
@@ -80,12 +80,12 @@ class Channel:
         Raises:
             MemoryError: there is no room to pack it; nothing has been sent.
         """
-        if os.getpid() != self._owner:  # a child that a finalizer has made, say: answers are not its to give
+        if os.getpid() != self._owner:  # a child that a finalizer created, for example, must not answer
             os._exit(1)
-        # The buffer that it begins with lasts, for where memory has come to its end there is none to be had.
+        # The first buffer lasts, because no further one can be allocated when memory has run out.
         packer, self._packer = self._packer or _packer(), None
         packer.pack(message)
-        content = packer.getbuffer()  # which is not copied, as what pack() returns would be
+        content = packer.getbuffer()  # which is not copied, unlike the result of pack()
         size = len(content)
         self._send(memoryview(HEADER.pack(size, self._mark)))
         self._send(memoryview(content))

@@ -1,6 +1,6 @@
-"""The end of a process that the user's code has made by os.fork() and that comes back to us.
+"""The end of a process that the user's code has created by os.fork(), and that returns to the worker.
 
-The answer is its parent's to give. It ends by itself, as `python` does at the end of a program.
+Only its parent answers. The child ends by itself, as `python` does at the end of a program.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _end(error: BaseException | None, source: str) -> NoReturn:
 
 
 class OnlyHere:
-    """Around the user's code, in a with statement: a child that it has made does not leave it."""
+    """Surrounds the user's code, in a with statement: a child that it has created does not leave the block."""
 
     def __init__(self, source: str = "") -> None:
         """Begin.

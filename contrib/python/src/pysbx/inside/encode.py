@@ -1,6 +1,6 @@
 """Turns a value into MessagePack with extension types; refuses, by type and place, what has no such form.
 
-Types are exact: a subclass may carry more than its base, which would be lost without a word.
+Types are exact: a subclass may contain more than its base, and the rest would be lost silently.
 """
 
 from __future__ import annotations
@@ -186,11 +186,11 @@ def _frame(value: Any, path: str) -> bytes:
     import pyarrow
 
     table = pyarrow.Table.from_pandas(value)
-    # To Arrow they are texts, and what pandas makes of these again may be something else: of False and True, two Trues.
+    # Arrow keeps them as strings, and pandas may read these as other values: False and True as two Trues.
     try:
         found = table.slice(0, 0).to_pandas().columns
         same = bool(found.equals(value.columns)) and list(found.names) == list(value.columns.names)
-    except Exception:  # pandas cannot make such labels of texts: categories, for one
+    except Exception:  # pandas cannot make such labels of strings: categories, for example
         same = False
     if not same:
         advice = "make them texts first: frame.columns = frame.columns.map(str)"
@@ -209,13 +209,13 @@ def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
 
 
 def _kinds(index: Any) -> list[str]:
-    """Return what the levels of an index are; numbers of any size are the same."""
+    """Return the kinds of the levels of an index; numbers of any size are one kind."""
     levels = [index.get_level_values(number) for number in range(index.nlevels)]
     return ["number" if level.dtype.kind in "biuf" else type(level).__name__ for level in levels]
 
 
 def _check_rows(index: Any, path: str) -> None:
-    """Refuse an index of which the other side would make one of another kind: dicts of intervals, for one.
+    """Refuse an index that the other side would read as another kind: dicts of intervals, for example.
 
     Raises:
         Unserializable: it would.
@@ -227,7 +227,7 @@ def _check_rows(index: Any, path: str) -> None:
     frame = sys.modules["pandas"].DataFrame(index=index[:0])
     try:
         same = _kinds(pyarrow.Table.from_pandas(frame).to_pandas().index) == _kinds(index)
-    except Exception:  # pandas cannot make it of what Arrow holds: categories that are intervals, for one
+    except Exception:  # pandas cannot make it of Arrow's values: categories that are intervals, for example
         same = False
     if not same:
         advice = "make them texts first: table.index = table.index.map(str)"
@@ -242,7 +242,7 @@ def _pandas(value: Any, path: str, depth: int) -> Any:
     if type(value) is sys.modules["pandas"].DataFrame:
         found: Any = Ext(int(Code.DATAFRAME), _frame(plain, path))
     else:
-        # Of a column's name Arrow would make a text.
+        # Arrow would make a string of a column's name.
         name = _convert(value.name, f"{path}.name", depth)
         found = _ext(Code.SERIES, [name, _stream(pyarrow.Table.from_pandas(plain.to_frame(name="")))])
     if names is None:
@@ -297,7 +297,7 @@ def _convert(value: Any, path: str, depth: int) -> Any:
         return _enum(value, path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _dataclass(value, path, depth + 1)
-    if isinstance(value, pathlib.PurePosixPath):  # one of Windows would be another path on the other side
+    if isinstance(value, pathlib.PurePosixPath):  # a path of Windows would be another path on the other side
         return _ext(Code.PATH, [str(value)])
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):

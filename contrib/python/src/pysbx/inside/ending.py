@@ -13,13 +13,13 @@ import sys
 
 from .failure import describe
 
-# They hold back what was written; all others write through one of them.
+# They buffer writes; all other streams write through one of them.
 HOLDING = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 NOT_OURS_TO_FLUSH = ("/dev/", "/proc/")
 
 
 def exit_code(error: SystemExit) -> int:
-    """Return the code with which Python would end; a text is printed, as Python does."""
+    """Return the code with which Python would end; a string is printed, as Python does."""
     code = error.code
     if code is None:
         return 0
@@ -42,7 +42,7 @@ def flush() -> None:
 
 
 def _has_files() -> bool:
-    """Tell whether files are open for writing: to look through all objects for them takes long where there are many."""
+    """Tell whether files are open for writing. Searching all objects for them takes long if there are many."""
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # that of the listing itself
             path = os.readlink(f"/proc/self/fd/{number}")
@@ -53,7 +53,7 @@ def _has_files() -> bool:
 
 
 def flush_files() -> None:
-    """Write out what is held back of files that were not closed: artifacts, and what the host asks for, are read next.
+    """Write out the buffers of files that were not closed, because the host reads artifacts and files next.
 
     Files only: the reader of a pipe may be waiting for something else.
     """
@@ -67,7 +67,7 @@ def flush_files() -> None:
 
 
 def end_program() -> None:
-    """Do what Python does when a program has come to its end, however that was: wait for threads, call atexit's."""
+    """Take the steps of Python at any end of a program: wait for threads, call the functions of atexit."""
     threading = sys.modules.get("threading")
     if threading is not None:
         try:

@@ -20,7 +20,7 @@ def _skip_ours(tb: TracebackType | None) -> TracebackType | None:
 
 
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
-    """Return what the missing name of a NameError, AttributeError or KeyError could have been meant for."""
+    """Return the names that the missing name of a NameError, AttributeError or KeyError may mean."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     if isinstance(error, NameError) and tb is not None:

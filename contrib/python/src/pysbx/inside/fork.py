@@ -30,7 +30,7 @@ ENTRY_SIZE = 128
 
 
 class NotCopied(Exception):
-    """Something cannot be taken along; the text says what, and what to do."""
+    """A part of the state cannot be copied; the text names it and the remedy."""
 
 
 def _processes(own: set[int]) -> list[str]:
@@ -63,7 +63,7 @@ def check(own: set[int]) -> None:
 
 
 def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
-    """Make a copy of this process, which tells the host by itself that it is there.
+    """Create a copy of this process, which itself tells the host that it exists.
 
     Returns:
         its number; or 0, in the copy, when it goes on in another sandbox.
@@ -81,7 +81,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
 
 
 def collect(parked: int, limit: int) -> Message:
-    """End the copy, which has been saved by now or cannot be, and return what else belongs to it."""
+    """End the copy, which has been saved by now or cannot be saved, and return the rest of its state."""
     if parked:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):  # where the code ignores SIGCHLD
             os.kill(parked, signal.SIGKILL)
@@ -95,7 +95,7 @@ def collect(parked: int, limit: int) -> Message:
 
 
 def go_on(request: Message) -> Message:
-    """Take over, in the fork, what collect() has returned."""
+    """Restore, in the fork, the state that collect() has returned."""
     try:
         unpack(request["files"])
         os.chdir(request["cwd"])
@@ -118,7 +118,7 @@ def _entry(path: str, about: os.stat_result) -> list[Any]:
 
 
 def pack(limit: int) -> bytes:
-    """Return the content of the private directories; what is mounted in them is there for the fork as well.
+    """Return the content of the private directories, without mounts, which the fork has as well.
 
     Args:
         limit: bytes at most.
@@ -162,7 +162,7 @@ def unpack(packed: bytes) -> None:
         else:
             with open(path, "xb") as file:
                 file.write(content)
-    # The innermost first: what is made in a directory changes its time, and its mode may forbid to make anything.
+    # The innermost first: a new file in a directory changes its time, and its mode may forbid new files.
     for path, mode, modified, content in reversed(entries):
         if not isinstance(content, str):
             os.chmod(path, mode)

@@ -1,4 +1,4 @@
-"""SIGINT, which is for the user's code: between two pieces of it, it would end the process."""
+"""SIGINT is for the user's code: between two runs of it, the signal would end the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .failure import describe
 
 
 class Interrupts:
-    """Ignores SIGINT, but while the user's code runs, which finds the handler that it has left, Python's at first."""
+    """Ignores SIGINT, except while the user's code runs, which finds the handler that it has set last."""
 
     def __init__(self) -> None:
         # The process may have inherited another handler: a program in the background of a shell ignores SIGINT.
@@ -18,7 +18,7 @@ class Interrupts:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def during(self, work: Callable[[], Message]) -> Message:
-        """Return the answer of what runs the user's code.
+        """Return the answer of a function that runs the user's code.
 
         If that code has just ended, or has not begun, the exception of the handler is the answer.
         """

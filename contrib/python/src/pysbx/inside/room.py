@@ -1,4 +1,4 @@
-"""Some memory that is kept back from the user's code, so that the end of all other can be told.
+"""Memory that is reserved, so that the worker can still answer when the user's code has used up all other memory.
 
 It is only address space until a write to it: where the kernel counts pages, it costs none.
 """
@@ -18,7 +18,7 @@ class KeptBack:
         self._room: mmap.mmap | None = None
 
     def __enter__(self) -> None:
-        """Keep it back, if as much is left besides: this code may be what gives all the other back."""
+        """Reserve it, if as much memory is left besides: this code may be the one that frees the rest."""
         try:
             mmap.mmap(-1, 3 * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
             self._room = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -26,7 +26,7 @@ class KeptBack:
             self._room = None
 
     def __exit__(self, *exception: object) -> None:
-        """Let it be used."""
+        """Release it."""
         if self._room is not None:
             self._room.close()
             self._room = None

@@ -32,7 +32,7 @@ def fresh_main() -> dict[str, Any]:
 
 
 def next_name(name: str) -> str:
-    """Return what a run's source is called: a name of its own, for functions of earlier runs keep theirs.
+    """Return a name for a run's source. Each run has one of its own, because functions of earlier runs keep theirs.
 
     Args:
         name: that of the first, such as "<sandbox>".
@@ -56,12 +56,12 @@ def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
 
 
 def figure_path(number: int) -> str:
-    """Return where a figure without a name goes."""
+    """Return the path of a figure without a name."""
     return f"{OUTPUT}/figure-{number}.png"
 
 
 def save_figures() -> None:
-    """Write what matplotlib has drawn to the output folder, beside what is there: files of earlier runs, for one."""
+    """Write the figures of matplotlib to the output directory, and overwrite no file of an earlier run."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
@@ -94,7 +94,7 @@ def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
                 content = _content(path, limit)
             except FileNotFoundError:  # another process has just removed it
                 continue
-            except OSError:  # it is not for us to read: the rest is, and so is what the program has said
+            except OSError:  # this process may not read it; the other files and the output still count
                 content = None
             if content is None:
                 left_out.append(relative)

@@ -1,4 +1,4 @@
-"""Standard input of a run: what the host has sent, as a file in memory; otherwise there is none, /dev/null."""
+"""Standard input of a run: the bytes that the host has sent, as a file in memory; otherwise /dev/null."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _file_with(content: bytes) -> int:
 
 @contextlib.contextmanager
 def standard_input(content: bytes) -> Iterator[None]:
-    """Have the code read this from standard input, from its beginning; then there is none again.
+    """Let the code read these bytes from standard input while the block runs; afterwards it is /dev/null again.
 
     Raises:
         OSError: it is larger than a file may be.
@@ -44,7 +44,7 @@ def standard_input(content: bytes) -> Iterator[None]:
     before = sys.stdin, sys.__stdin__
     _put(_file_with(content))
     try:
-        # The stream that was there may hold back what it has read of an earlier one.
+        # The old stream may still buffer input of an earlier run.
         with open(0, encoding="utf-8", errors="surrogateescape", closefd=False) as stream:
             sys.stdin = sys.__stdin__ = stream  # type: ignore[misc]
             yield

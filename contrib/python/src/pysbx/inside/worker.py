@@ -1,6 +1,6 @@
 """The first process of a sandbox: carries out requests until there are no more.
 
-Importing this module imports all that a request needs, so that a prewarmed interpreter has it already.
+Importing this module imports all modules that a request needs, so that a prewarmed interpreter has them already.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __pysbx_fork__: fork.Copy | None = None
 
 def called(request: Message) -> Message:
     """Call the function of a request, and return the answer with its value."""
-    function, arguments, named = pickle.loads(request.pop("payload"))  # which is not kept beside what it stands for
+    function, arguments, named = pickle.loads(request.pop("payload"))  # the packed bytes are not kept beside the value
     with KeptBack():
         value = function(*arguments, **named)
         if inspect.iscoroutine(value):
@@ -71,7 +71,7 @@ def call(request: Message) -> Message:
 
 
 def inspect_source(request: Message) -> list[list[Any]]:
-    """Return what the static analysis objects to, as [stage, rule, line, message]."""
+    """Return the violations that the static analysis finds, each as [stage, rule, line, message]."""
     if not request.get("analysis"):
         return []
     from .analysis import analyse
@@ -111,7 +111,7 @@ def get(request: Message) -> Message:
     try:
         path = beneath(request["path"])
         about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode):  # there may be no end of it, or nothing may ever come
+        if not stat.S_ISREG(about.st_mode):  # such a file may have no end, or never any data
             raise ValueError(f"{path} is not a file, but a directory or a device")
         if about.st_size > request["limit"]:
             return {"too_large": about.st_size}
@@ -161,12 +161,12 @@ def peak() -> int:
 
 
 def no_room(what: str) -> Message:
-    """Return the answer to a request when memory is too small for it, or for the answer that there would be."""
+    """Return the answer for a request if memory is too small for the request or its answer."""
     return {"exit_code": 1, "error": describe(MemoryError(f"no room for the {what}"))}
 
 
 def send(channel: Channel, reply: Message) -> None:
-    """Send an answer, or that there is no room for it."""
+    """Send an answer, or an error if there is no memory for it."""
     for whole in (True, False):
         with contextlib.suppress(MemoryError):
             channel.write((reply if whole else no_room("answer")) | {"peak_kib": peak()})

@@ -41,7 +41,7 @@ class Access:
         self._digests = tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
 
     def __bool__(self) -> bool:
-        """Tell whether a token is wanted."""
+        """Tell whether callers need a token."""
         return bool(self._digests)
 
     def caller(self, authorization: str) -> str | None:
@@ -56,7 +56,7 @@ class Access:
 
 
 def read_tokens(file: str | None) -> Access:
-    """Return the tokens in a file, one a line, or the one in the environment, which is then taken out of it.
+    """Return the tokens in a file, one a line, or the one in the environment, which is then removed from it.
 
     Raises:
         OSError: the file cannot be read.
@@ -113,7 +113,7 @@ def listen(address: Address, access: Access) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
-        ValueError: a token is wanted there, and there is none; or somebody listens there already; or it cannot be had.
+        ValueError: the address needs a token, and there is none; or another server listens there; or it cannot be used.
     """
     if address.path:
         try:
@@ -176,7 +176,7 @@ def _is_left_behind(path: Path) -> bool:
         except ConnectionRefusedError:
             return True
         except BlockingIOError:
-            pass  # so many want to connect that it has to be alive
+            pass  # its queue of connections is full, so it has to be alive
     raise ValueError(f"listen: another server listens at '{path}': stop it, or choose another path")
 
 

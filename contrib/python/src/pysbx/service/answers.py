@@ -116,7 +116,7 @@ def text_file_of(name: str, data: bytes) -> EmbeddedResource | None:
 
 
 def file_of(name: str, data: bytes) -> ContentBlock:
-    """Return a file: as an image or a text if it is one, else as base64."""
+    """Return a file: as an image or as text if it is one, otherwise as base64."""
     shown = image_of(data) or text_file_of(name, data)
     if shown is not None:
         return shown

@@ -34,13 +34,13 @@ from pysbx.version import VERSION
 T = TypeVar("T")
 
 EVENT_STREAM = "text/event-stream"
-# Something is sent that often, so that either side notices when the other is gone.
+# Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
 
 
 class _FilePath(Convertor[str]):
-    """The path of a file in a place's own: unlike Starlette's {…:path}, with newlines, also as its last character."""
+    """The path of a file within a URL: unlike Starlette's {…:path}, with newlines, also as its last character."""
 
     regex = "(?s:.*)"
 
@@ -55,7 +55,7 @@ register_url_convertor("file", _FilePath())
 
 
 class Strict(BaseModel):
-    """An object of a request: nothing else in it, no numbers as texts."""
+    """An object of a request: it has no other members, and no numbers as strings."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -67,7 +67,7 @@ class Binary(Strict):
 
 
 def few_files(given: object) -> object:
-    """Return what is given as files, if it can be; pydantic would describe each one that cannot, which takes long."""
+    """Return the files of a request after a first check. pydantic would describe each wrong file, which takes long."""
     if isinstance(given, dict):
         check_files(len(given))
         for name, content in given.items():
@@ -145,7 +145,7 @@ def options_of(offer: Offer, wish: Wish) -> Options:
 
 
 def choice_of(offer: Offer, found: Survey) -> Choice:
-    """Return what there is to choose from."""
+    """Return the profiles, packages and limits on offer."""
     infos = [
         ProfileInfo(name=name, description=profile.description, limits=offer.limits(name))
         for name, profile in offer.profiles.items()
@@ -165,7 +165,7 @@ def content_of(content: str | Binary) -> bytes:
 
 
 def input_of(program: Program) -> bytes:
-    """Return what a program reads from standard input."""
+    """Return the bytes that a program reads from standard input."""
     with meant("stdin: "):
         return content_of(program.stdin)
 
@@ -187,7 +187,7 @@ async def _gone(request: Request) -> None:
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
-    """Return what comes of work, or, once the client is gone, None: then the work is cancelled."""
+    """Return the result of work, or None if the client has gone: then the work is cancelled."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)

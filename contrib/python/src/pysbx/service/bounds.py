@@ -1,4 +1,4 @@
-"""How many connections a server may have. The descriptors that its own work needs are not for connections."""
+"""The number of connections of a server. The descriptors that its own work needs are not for connections."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Problem(BaseModel):
 
 
 class Described(FastAPI):
-    """An application that adds this to its description."""
+    """An application that adds these parts to its description."""
 
     def openapi(self) -> Json:
         """Return the description."""
@@ -52,6 +52,6 @@ class Described(FastAPI):
             parts["schemas"]["Problem"] = Problem.model_json_schema()
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             assert self.openapi_schema is not None
-            # Either: at a Unix socket none is wanted.
+            # Either of the two: at a Unix socket a caller needs no token.
             self.openapi_schema["security"] = [{"token": []}, {}]
         return self.openapi_schema

@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 # Connections that are accepted before the others get their turn.
 BATCH = 16
-# The machine is short of something: connections wait in the backlog for so long.
+# Seconds that connections wait in the backlog if the machine lacks a resource.
 REST_SEC = 0.5
 SWEEP_SEC = 0.5
 RETRY_SEC = 2
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
-# Networks of this size are given to one customer: RFC 6177.
+# One customer gets a network of this size: RFC 6177.
 IPV6_PREFIX = 64
 UNREAD = 1 << 16
 
@@ -103,12 +103,12 @@ class Door:
         asyncio.get_running_loop().call_later(SWEEP_SEC, self._sweep)
 
     def close(self) -> None:
-        """Accept no more connections; those that there are stay, and are still watched."""
+        """Accept no more connections. Existing ones stay, and are still watched."""
         self._open = False
         asyncio.get_running_loop().remove_reader(self._listener)
 
     def left(self, guest: Guest) -> None:
-        """Take notice of the end of a connection; once more is no error."""
+        """Note the end of a connection; a second call is no error."""
         peer = self._guests.pop(guest, None)
         if peer is not None:
             self._of_peer[peer] -= 1

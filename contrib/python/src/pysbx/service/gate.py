@@ -1,7 +1,7 @@
 """The checks before a request reaches anything else: token, free place, size, time of arrival.
 
 An ASGI application around another; see https://asgi.readthedocs.io/en/latest/specs/www.html. The body is read here, as
-a whole: so what all requests together hold in memory is bounded by the number of places times the size of one.
+a whole. So all requests together hold at most the number of places times the size of one.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def _header(scope: Scope, name: bytes) -> str:
 
 
 def check_framing(scope: Scope) -> None:
-    """Refuse a request whose end a proxy in front may see elsewhere: what is behind it would be another's request.
+    """Refuse a request whose end a proxy in front may see elsewhere: it would take the rest for another request.
 
-    See RFC 9112, section 6.1. What else is doubtful the server itself refuses.
+    See RFC 9112, section 6.1. The server itself refuses other doubtful requests.
     """
     names = {name for name, _ in scope["headers"]}
     if b"transfer-encoding" in names and b"content-length" in names:

@@ -1,4 +1,4 @@
-"""Threads for calls of the package, which block: as many as may run at once; what is more waits in line.
+"""Threads for calls of the package, which block: as many as may run at once; further calls wait in line.
 
 Each call gets a descriptor by which it can be told to end, with its container. See Container for what it does then.
 """
@@ -16,12 +16,12 @@ from pysbx.threads import Cancel
 
 T = TypeVar("T")
 
-# A container is gone some milliseconds after it is told; what else a call may be at, such as pip, cannot be told.
+# A container ends some milliseconds after it is told to. Other work of a call, such as pip, cannot be told to end.
 GRACE_SEC = 10.0
 
 
 class Jobs:
-    """The threads, and the calls that they are at or that wait for one."""
+    """The threads, and the calls that they carry out or that wait for one."""
 
     def __init__(self, at_once: int) -> None:
         """Make them, up to a number of calls at once."""
@@ -61,7 +61,7 @@ class Jobs:
             raise
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Do what takes the longer the more a caller has sent, or has made a sandbox send, beside the event loop.
+        """Run work outside of the event loop, if its time grows with the size of a request or answer.
 
         Raises:
             Exception: what the work raises.

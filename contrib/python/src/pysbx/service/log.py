@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 # Records of one kind that are written in a period; the rest is counted.
 EACH, PERIOD_SEC = 5, 60.0
-# Characters of a record. Messages may quote what a caller has sent.
+# Characters of a record. Messages may quote a request.
 MAX_LENGTH, EXAMPLE = 8192, 200
 MAX_KINDS = 1000
 
@@ -45,7 +45,7 @@ def kind_of(record: logging.LogRecord) -> Kind:
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, with control characters as escapes: it must not look like another record."""
+    """Return a string on one line, with control characters as escapes: it must not look like another record."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

@@ -48,7 +48,7 @@ class Offer:
             artifact_mb: MiB that the artifacts of a run have at most, and a file of a session.
 
         Raises:
-            ValueError: there is no such profile, or a requirement is none.
+            ValueError: there is no such profile, or a requirement is malformed.
         """
         # Of an answer, half may be artifacts: see run_request.
         self.base = replace(base, policy=replace(base.policy, answer_limit=2 * artifact_mb * MIB))

@@ -1,4 +1,4 @@
-"""How slow a client may be: bytes that are on their way, in either direction, must keep moving.
+"""The slowest pace of a client: bytes that are on their way, in either direction, must keep moving.
 
 A limit on the whole time would cut off large uploads over slow lines; a limit on each pause lets one byte now and then
 hold a connection for ever. So each byte buys time, up to a bound.
@@ -21,5 +21,5 @@ class Pace:
         self.until = now + patience_sec
 
     def moved(self, count: int, now: float) -> None:
-        """Take notice of bytes that have been transferred."""
+        """Note bytes that have been transferred."""
         self.until = min(self.until + count / RATE, now + self._patience_sec)

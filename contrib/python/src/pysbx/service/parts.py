@@ -1,4 +1,4 @@
-"""How many parts a request may have. Time and memory go with the parts of its JSON, not only with its bytes.
+"""The number of parts of a request. Time and memory depend on the parts of its JSON, not only on its bytes.
 
 Eight MiB of empty lists take a second to read, and 200 MB. A string of any content takes a few milliseconds for each
 MiB. So parts are counted before they are parsed, in a thread: the event loop answers others meanwhile.

@@ -1,6 +1,6 @@
 """The errors that a caller gets: the failure, its reason and the remedy.
 
-Over HTTP a problem is an application/problem+json (RFC 9457); to a model it is a text.
+Over HTTP a problem is an application/problem+json (RFC 9457); a model gets its text.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pysbx.errors import (
     SerializationError,
 )
 
-# The end of what pip has said: its reason is there.
+# Characters from the end of pip's output, where its reason is.
 MAX_OUTPUT = 2000
-# A detail may quote what was sent: so much of its beginning and of its end is told.
+# A detail may quote the request: so many characters of its beginning and of its end are kept.
 MAX_DETAIL = 1000
 
 
 def clean(text: str) -> str:
-    """Return a text of the sandbox that is Unicode: halves of pairs are put together, or replaced."""
+    """Return a string of the sandbox as valid Unicode: halves of surrogate pairs are joined, or replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def shortened(text: str) -> str:
-    """Return a text without its middle, if it is long."""
+    """Return a string without its middle, if it is long."""
     return text if len(text) <= 2 * MAX_DETAIL else f"{text[:MAX_DETAIL]} … {text[-MAX_DETAIL:]}"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: its name, which callers may rely on, the status of HTTP, and what is said of all of them."""
+    """A kind of problem: its name, on which callers may rely, its status of HTTP, its title and its remedy."""
 
     name: str
     status: int
@@ -128,7 +128,7 @@ class Problem(Exception):
 
 @contextmanager
 def meant(what: str = "") -> Iterator[None]:
-    """Make a problem of a ValueError: the request says something that cannot be meant.
+    """Turn a ValueError into a problem: the request contains a value that is not allowed.
 
     Args:
         what: begins the detail, where the text of the error does not name the place.
@@ -140,7 +140,7 @@ def meant(what: str = "") -> Iterator[None]:
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem for an exception of the package; any other is a mistake of ours, and its text stays here."""
+    """Return the problem for an exception of the package. Any other is a bug, and its text is not disclosed."""
     if isinstance(error, Problem):
         return error
     found = error if isinstance(error, OSError) else error.__cause__

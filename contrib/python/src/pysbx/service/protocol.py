@@ -24,8 +24,8 @@ from pysbx.service.problems import MALFORMED, SLOW, Problem
 # Seconds until a connection has to have sent the head of its first request, or, once it has begun it, of another.
 # Between two requests uvicorn waits for as long.
 HEAD_SEC = 5.0
-# A client that is answered before all of its body has come gets so long to find that out. Closed at once, TCP may lose
-# the answer; read for ever, the connection is there for ever.
+# Seconds for a client to notice that it got an answer before it has sent all of its body. If the connection closed at
+# once, TCP could lose the answer; if it were read for ever, it would last for ever.
 LINGER_SEC = 5.0
 # h11 reads all that it is given: a head, or thousands of chunks, at once. Between two slices of this size it is asked
 # whether that has gone too far.
@@ -91,7 +91,7 @@ class Protocol(H11Protocol, Guest):
         self._application = config.loaded_app
         self._door = door
         self._since = self.loop.time()
-        self._held = bytearray()  # what has come and h11 has not been given
+        self._held = bytearray()  # bytes that have come and that h11 does not have yet
         self._lines = 0
         self._has_begun = self._has_left = False
         self._sending: Pace | None = None
@@ -106,7 +106,7 @@ class Protocol(H11Protocol, Guest):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take notice of the end."""
+        """Note the end of the connection."""
         self._door.left(self)
         super().connection_lost(exc)
 

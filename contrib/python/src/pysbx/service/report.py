@@ -42,7 +42,7 @@ class Used(BaseModel):
 
 
 class Finding(BaseModel):
-    """Something that the static analysis of the profile has to say."""
+    """A violation that the static analysis of the profile found."""
 
     rule: str
     line: int

@@ -73,7 +73,7 @@ class Settings:
     token_file: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse values that are not allowed."""
         for name in (*("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"), *BOUNDS):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -26,7 +26,7 @@ RETRY_SEC = 10
 
 
 class Session:
-    """A session, from its start until nothing of it is left."""
+    """A session, from its start until its sandbox has ended."""
 
     def __init__(self, owner: str, options: Options) -> None:
         """Describe it; it starts with its first use."""
@@ -99,7 +99,7 @@ class Sessions:
         raise Problem(NO_SESSION, "it has never been, or it ended long ago")
 
     async def use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
-        """Do something with a session, after what is being done with it.
+        """Use a session, after the uses that wait already.
 
         Raises:
             Problem: it has ended meanwhile.

@@ -31,7 +31,7 @@ class Survey:
 
 
 def survey(options: Options) -> Survey:
-    """Look into a sandbox.
+    """Run a program in a sandbox that reports its version and modules.
 
     Raises:
         SandboxError: none can be made.

@@ -81,7 +81,7 @@ class Profiles(BaseModel):
 
 
 async def told(work: Awaitable[T]) -> T:
-    """Return what comes of work; what is wrong with it is told to the model.
+    """Return the result of work; the model gets its errors.
 
     Raises:
         ToolError: with the reason, and what to do.
@@ -96,7 +96,7 @@ async def told(work: Awaitable[T]) -> T:
 
 
 async def with_progress(context: Context, work: Awaitable[T]) -> T:
-    """Return what comes of work; a client that has asked for progress is told meanwhile that it goes on."""
+    """Return the result of work, and report progress meanwhile to a client that has asked for it."""
     task, began = asyncio.ensure_future(work), time.monotonic()
     try:
         while not (await asyncio.wait((task,), timeout=PROGRESS_SEC))[0]:
@@ -230,7 +230,7 @@ class Tools:
 
 
 def describe(offer: Offer, found: Survey) -> str:
-    """Return what every model has to know about the sandboxes."""
+    """Return the facts about the sandboxes that every model needs."""
     policy = offer.base.policy
     network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
     hosts = policy.network if isinstance(policy.network, str) else ""
@@ -268,7 +268,7 @@ class Server(MCPServer[Any]):
                 advice = hints.closest(unknown, known) or "there are"
                 raise ToolError(f"{unknown:.80}: {name} has no such argument: {advice} {', '.join(known)}")
         for given in arguments.values():
-            # The package reads a string as JSON where something else is wanted.
+            # The package mcp reads a string as JSON where another type is expected.
             if isinstance(given, str) and may_have_too_many(given) and given.lstrip()[:1] in ("[", "{"):
                 await told(self.jobs.aside(functools.partial(check_parts, given)))
         return await super().call_tool(name, arguments, context)
@@ -282,7 +282,7 @@ class Server(MCPServer[Any]):
 async def whole_lines() -> AsyncIterator[str]:
     """Yield the lines of standard input, with a replacement for each half of a character.
 
-    JavaScript writes such halves, of texts that were cut, and the package does not answer a message that has one.
+    JavaScript writes such halves when it cuts a string, and the package mcp does not answer a message that has one.
     """
     async for line in anyio.wrap_file(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
         yield HALF.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], line)
