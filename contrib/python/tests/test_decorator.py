@@ -380,7 +380,7 @@ def test_pickle_is_a_choice() -> None:
 
 @pytest.mark.parametrize("decorator", [sandbox, sandbox_async])
 def test_an_unknown_result_is_refused_at_once(decorator: Any) -> None:
-    with pytest.raises(ValueError, match="result: 'pickled' is none of 'typed', 'pickle'"):
+    with pytest.raises(ValueError, match="result: 'pickled' is not one of 'typed', 'pickle'"):
         decorator(result="pickled")
     with pytest.raises(ValueError, match="result: None"):
         decorator(result=None)

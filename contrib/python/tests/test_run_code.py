@@ -173,7 +173,7 @@ def test_arguments_and_names_of_files_are_texts_or_paths() -> None:
     for given in ("abc", [1], [b"a"]):
         with pytest.raises(TypeError, match=r"^argv: "):
             run_code(show, argv=given)
-    with pytest.raises(TypeError, match=r"^files: 1 is neither a text nor a path"):
+    with pytest.raises(TypeError, match=r"^files: 1 is neither a string nor a path"):
         run_code(show, files={1: "x"})  # type: ignore[arg-type]
 
 
@@ -398,7 +398,7 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     [
         ({"mounts": ["/data"]}, r"mounts: '/data' is not a pysbx\.Mount, such as"),
         ({"mounts": "/data"}, "mounts: '/data' is not a list"),
-        ({"env": {"A": 5}}, "env: 'A': 5 are not two texts"),
+        ({"env": {"A": 5}}, "env: 'A': 5 are not two strings"),
         ({"env": ["A=b"]}, r"env: \['A=b'\] is not a mapping"),
         ({"preload": "json"}, "preload: 'json' is not a list of names"),
         ({"preload": [5]}, "preload: 5 is not the name"),
@@ -416,10 +416,10 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
         ({"tmp_mb": 7.5}, "tmp_mb: 7.5 is not a whole number"),
         ({"output_limit": 100.5}, "output_limit: 100.5 is not a whole number"),
         ({"answer_limit": 1e6}, "answer_limit: 1000000.0 is not a whole number"),
-        ({"workdir": 5}, "workdir: 5 is not a text"),
-        ({"landlock": {}}, "landlock: {} is not a text"),
-        ({"rootfs": 5}, "rootfs: 5 is not a text"),
-        ({"image": 5}, "image: 5 is not a text"),
+        ({"workdir": 5}, "workdir: 5 is not a string"),
+        ({"landlock": {}}, "landlock: {} is not a string"),
+        ({"rootfs": 5}, "rootfs: 5 is not a string"),
+        ({"image": 5}, "image: 5 is not a string"),
         ({"files": ["a"]}, "files: list is not a mapping"),
         ({"memory": 5}, r"'memory' is not an option of a sandbox: did you mean 'memory_mb'\? allow_network, "),
         ({"stdout": "5"}, r"'stdout' is not an option of a sandbox: there are allow_network, "),

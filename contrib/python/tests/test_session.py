@@ -122,7 +122,7 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda session: session.get(5), "path: 5 is neither a text nor a path"),
+        (lambda session: session.get(5), "path: 5 is neither a string nor a path"),
         (lambda session: session.get(b"a"), "path: b'a' is neither"),
         (lambda session: session.get("a", limit="5"), "limit: '5' is not a number"),
         (lambda session: session.get("a", limit=1 << 80), "No such file"),
@@ -130,13 +130,13 @@ def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
         (lambda session: session.get("\ud800"), "surrogates not allowed"),
         (lambda session: session.put(["a"]), "files: list is not a mapping"),
         (lambda session: session.put({5: b""}), "files: 5 is neither"),
-        (lambda session: session.put({"a": 5}), "int is neither text nor bytes"),
+        (lambda session: session.put({"a": 5}), "int is neither a string nor bytes"),
         (lambda session: session.put({"\ud800": b""}), "surrogates not allowed"),
         (lambda session: session.run("1", argv=(5,)), "argv: 5 is neither"),
         (lambda session: session.run("1", argv="ab"), "argv: 'ab' is not a list"),
         (lambda session: session.run("1", argv=5), "argv: 5 is not a list"),
         (lambda session: session.run(5), "source: int is not the text"),
-        (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is none of 'typed', 'pickle'"),
+        (lambda session: session.call(len, "a", result=Path("typed")), "result: .* is not one of 'typed', 'pickle'"),
     ],
 )
 def test_an_argument_that_cannot_be_meant_does_not_end_the_session(use: Callable[[Any], object], said: str) -> None:

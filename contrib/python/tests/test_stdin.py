@@ -64,7 +64,7 @@ def test_input_larger_than_a_file_may_be_is_an_error_of_the_run() -> None:
 
 
 def test_input_has_to_be_text_or_bytes() -> None:
-    with pytest.raises(TypeError, match="stdin: int is neither text nor bytes"):
+    with pytest.raises(TypeError, match="stdin: int is neither a string nor bytes"):
         run_code("1", stdin=1)  # type: ignore[arg-type]
 
 

@@ -69,7 +69,7 @@ def check_result(result: object) -> None:
         ValueError: it is not one of those in Result.
     """
     if result not in get_args(Result):
-        raise ValueError(f"result: {result!r:.80} is none of {', '.join(map(repr, get_args(Result)))}")
+        raise ValueError(f"result: {result!r:.80} is not one of {', '.join(map(repr, get_args(Result)))}")
 
 
 def open_answer(answer: Message, policy: Policy, result: Result, find_class: FindClass) -> Any:

@@ -157,7 +157,7 @@ class Number(NamedTuple):
 def check_text(name: str, value: Any) -> None:
     """Refuse a value that is not a string, or that the kernel takes for no path, nor for anything else."""
     if not isinstance(value, str):
-        raise wrong(name, f"{value!r} is not a text")
+        raise wrong(name, f"{value!r} is not a string")
     try:
         unusable = b"\0" in os.fsencode(value)
     except UnicodeEncodeError:
@@ -234,7 +234,7 @@ def check_variables(name: str, value: Any) -> None:
     """Refuse an item that is not the name and value of an environment variable."""
     for key, text in value:
         if not isinstance(key, str) or not isinstance(text, str):
-            raise wrong(name, f"{key!r}: {text!r} are not two texts")
+            raise wrong(name, f"{key!r}: {text!r} are not two strings")
         if not key or "=" in key or "\0" in key + text:
             raise wrong(name, f"'{key}' cannot be a variable")
 
@@ -266,7 +266,7 @@ def keep_variables(name: str, given: Any) -> tuple[tuple[str, str], ...]:
     """Return environment variables as sorted pairs."""
     given = {} if given is None else given
     if not isinstance(given, Mapping):
-        raise wrong(name, f"{given!r} is not a mapping of names to texts")
+        raise wrong(name, f"{given!r} is not a mapping of names to strings")
     return tuple(sorted(given.items(), key=lambda item: str(item[0])))
 
 

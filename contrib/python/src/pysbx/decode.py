@@ -237,7 +237,7 @@ class _Decoder:
             raise SerializationError("the answer has an array of truth values with others than two")
         letters = found.view(numpy.dtype("u4").newbyteorder(found.dtype.byteorder)) if found.dtype.kind == "U" else None
         if letters is not None and letters.max(initial=0) > sys.maxunicode:
-            raise SerializationError("the answer has an array of texts with what is no character")
+            raise SerializationError("the answer has an array of strings with bytes that are not characters")
 
     def read_scalar(self, items: list[Any]) -> Any:
         dtype, content = items

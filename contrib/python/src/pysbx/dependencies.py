@@ -123,7 +123,7 @@ def normalise(requirement: str) -> str:
 
 def normalise_all(requirements: Iterable[str]) -> tuple[str, ...]:
     """Return requirements in their normal form, sorted, each once."""
-    items = listed("dependencies", requirements, "texts such as 'pandas>=2'")
+    items = listed("dependencies", requirements, "strings such as 'pandas>=2'")
     return tuple(sorted({normalise(requirement) for requirement in items}))
 
 

@@ -101,7 +101,7 @@ def as_text(value: object, what: str) -> str:
     """
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(found, str):
-        raise TypeError(f"{what}: {value!r} is neither a text nor a path")
+        raise TypeError(f"{what}: {value!r} is neither a string nor a path")
     return found
 
 
@@ -112,7 +112,7 @@ def as_texts(values: object, what: str) -> list[str]:
         TypeError: they are not several, or one is neither.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise TypeError(f"{what}: {values!r} is not a list of texts")
+        raise TypeError(f"{what}: {values!r} is not a list of strings")
     return [as_text(value, what) for value in values]
 
 
@@ -124,7 +124,7 @@ def as_bytes(value: object, what: str) -> bytes:
         ValueError: it is a string that UTF-8 cannot encode.
     """
     if not isinstance(value, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"{what}: {type(value).__name__} is neither text nor bytes")
+        raise TypeError(f"{what}: {type(value).__name__} is neither a string nor bytes")
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
@@ -148,7 +148,7 @@ def checked_files(files: Files) -> dict[str, bytes]:
 
     Raises:
         ValueError: a name leads out of /work, or all of it is too large.
-        TypeError: a content is neither text nor bytes.
+        TypeError: a content is neither a string nor bytes.
     """
     found = {}
     if not isinstance(files, Mapping):

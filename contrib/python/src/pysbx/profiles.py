@@ -130,7 +130,7 @@ def _check_stage(profile: str, stage: str, rules: Any) -> Json:
         raise _wrong("profile", profile, f"{stage}.stage: {rules.get('stage')!r} is not one of {', '.join(WORDS)}")
     items = rules.get(LISTS[stage], [])
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise _wrong("profile", profile, f"{stage}.{LISTS[stage]}: a list of texts is expected")
+        raise _wrong("profile", profile, f"{stage}.{LISTS[stage]}: a list of strings is expected")
     if stage == "patterns" and set(items) - set(PATTERNS):
         raise _wrong("profile", profile, f"{stage}.rules: each must be one of {', '.join(PATTERNS)}")
     return {"stage": rules["stage"], LISTS[stage]: items}

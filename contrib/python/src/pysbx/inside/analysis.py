@@ -122,7 +122,7 @@ def _attributes(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
 def _secrets(source: _Source) -> Iterator[Finding]:
     for text, value in source.texts():
         if SECRET_VALUE.search(value):
-            yield "secret", text.lineno, "a text looks like a key or token"
+            yield "secret", text.lineno, "a string looks like a key or token"
     for node in source.nodes:
         pairs: list[tuple[str, ast.expr]] = []
         if isinstance(node, ast.Assign):
@@ -154,7 +154,7 @@ def _sql(source: _Source) -> Iterator[Finding]:
                 if isinstance(node, ast.Constant) and isinstance(node.value, str)
             )
             if SQL.search(text + " set from"):
-                yield "sql", call.lineno, "SQL is put together from texts: pass values as parameters"
+                yield "sql", call.lineno, "SQL is built from strings: pass values as parameters"
 
 
 def _weak_hash(source: _Source) -> Iterator[Finding]:

@@ -193,7 +193,7 @@ def _frame(value: Any, path: str) -> bytes:
     except Exception:  # pandas cannot make such labels of strings: categories, for example
         same = False
     if not same:
-        advice = "make them texts first: frame.columns = frame.columns.map(str)"
+        advice = "make them strings first: frame.columns = frame.columns.map(str)"
         raise Unserializable(value, path, f"the labels of its columns, {value.columns!r:.200}, would be lost: {advice}")
     return _stream(table)
 
@@ -230,7 +230,7 @@ def _check_rows(index: Any, path: str) -> None:
     except Exception:  # pandas cannot make it of Arrow's values: categories that are intervals, for example
         same = False
     if not same:
-        advice = "make them texts first: table.index = table.index.map(str)"
+        advice = "make them strings first: table.index = table.index.map(str)"
         raise Unserializable(index, path, f"the labels of its rows, {index!r:.200}, would be lost: {advice}")
 
 
