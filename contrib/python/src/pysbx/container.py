@@ -150,7 +150,7 @@ class Container:
     def __init__(
         self, bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1, snapshot: int = -1
     ) -> None:
-        """Start it.
+        """Start the container.
 
         Args:
             bundle: the bundle that it is created from.

@@ -46,7 +46,7 @@ class Account:
     """
 
     def __init__(self, room: Room) -> None:
-        """Begin with nothing used in a room."""
+        """Create the account of a sandbox that uses no place of a room yet."""
         self.slots = asyncio.Semaphore(room.share)
         self.lookups = asyncio.Semaphore(MAX_LOOKUPS)
         self.waiting = self.connections = 0
@@ -73,7 +73,7 @@ class Room:
     """The places for connections in this process: for those that are served, and for those that wait."""
 
     def __init__(self, total: int | None = None) -> None:
-        """Make room.
+        """Create the places.
 
         Args:
             total: how many are served at once; by default as many as the limit on descriptors allows.
@@ -140,7 +140,7 @@ class End:
     """One end of a connection through the proxy."""
 
     def __init__(self, reader: Reader, writer: Writer, account: Account) -> None:
-        """Take both halves of it.
+        """Take the reading and the writing half of a connection.
 
         Args:
             reader: where bytes come from.

@@ -86,7 +86,7 @@ class Proxy:
     def __init__(
         self, hosts: tuple[str, ...], allowed: Callable[[Address], bool] = is_public, resolve: Resolve = system_resolve
     ) -> None:
-        """Describe it.
+        """Prepare a proxy for one list of hosts.
 
         Args:
             hosts: the list, as declaration.parse_network has it.

@@ -23,7 +23,7 @@ class Cancel:
     """A descriptor that can be read once set() was called; both sides may close it at any time."""
 
     def __init__(self) -> None:
-        """Open it."""
+        """Open the descriptor."""
         self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._lock = threading.Lock()
         self._open = True

@@ -26,7 +26,7 @@ class KeptBack:
             self._room = None
 
     def __exit__(self, *exception: object) -> None:
-        """Release it."""
+        """Release the memory."""
         if self._room is not None:
             self._room.close()
             self._room = None

@@ -83,7 +83,7 @@ class Address:
     port: int = 0
 
     def __str__(self) -> str:
-        """Return it as it is written on the command line."""
+        """Return the address as it is written on the command line."""
         if self.path:
             return f"unix:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -38,15 +38,15 @@ class Guest(asyncio.Protocol):
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when it has been without a request, by the loop's clock, or None while there is one."""
+        """Time of the loop's clock since which it has no request, in seconds; None while it has one."""
         raise NotImplementedError
 
     def check(self, now: float) -> None:
-        """Close it if it has kept the server waiting for too long."""
+        """Close the connection if it has kept the server waiting for too long."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Close it at once, also if it has not begun."""
+        """Close the connection at once, even if no request has begun."""
         raise NotImplementedError
 
 
@@ -80,7 +80,7 @@ class Door:
     """A listening socket, and the connections that have come through it."""
 
     def __init__(self, listener: socket.socket, bounds: Bounds, welcome: Callable[[Door], Guest]) -> None:
-        """Describe it.
+        """Prepare a door, which open() opens.
 
         Args:
             listener: the socket; it stays the caller's.

@@ -24,7 +24,7 @@ class Jobs:
     """The threads, and the calls that they carry out or that wait for one."""
 
     def __init__(self, at_once: int) -> None:
-        """Make them, up to a number of calls at once."""
+        """Create the threads for a number of calls at the same time."""
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
         # One: with each further thread that computes, the event loop waits longer for its turn.
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")

@@ -61,7 +61,7 @@ class Log(logging.Handler):
     """Write records to standard error, a bounded number of each kind."""
 
     def __init__(self) -> None:
-        """Begin with nothing seen."""
+        """Create a handler that has seen no record yet."""
         super().__init__()
         self._seen: dict[Kind, _Seen] = {}
 

@@ -38,7 +38,7 @@ class Offer:
     def __init__(
         self, base: Options, allowed_profiles: Iterable[str] | None, packages: Iterable[str], artifact_mb: int
     ) -> None:
-        """Describe it.
+        """Prepare an offer.
 
         Args:
             base: the sandbox of a caller that asks for nothing. No caller gets more than its limits.

@@ -84,7 +84,7 @@ class Protocol(H11Protocol, Guest):
     """A connection."""
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], door: Door) -> None:
-        """Make it, for uvicorn's configuration and state."""
+        """Create the protocol of a connection, for uvicorn's configuration and state."""
         super().__init__(config, server_state, app_state)
         self.conn = Connection(h11.SERVER, MAX_HEAD)
         self.app = self._answer
@@ -117,13 +117,13 @@ class Protocol(H11Protocol, Guest):
         return self._since if idle and not self._sending else None
 
     def leave(self) -> None:
-        """Close it at once, also if it has not begun."""
+        """Close the connection at once, even if no request has begun."""
         self._has_left = True
         if self.transport is not None:
             self.transport.abort()
 
     def check(self, now: float) -> None:
-        """Close it if it has kept the server waiting for too long."""
+        """Close the connection if it has kept the server waiting for too long."""
         if self.transport is None:
             return
         taken, waiting = self._counted.taken()
@@ -147,7 +147,7 @@ class Protocol(H11Protocol, Guest):
         self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; h11 is given no more at once than may be read at once."""
+        """Take bytes that have come, and pass them to h11 in slices of a bounded size."""
         self._held += data
         self._read_on()
 

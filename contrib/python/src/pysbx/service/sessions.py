@@ -29,7 +29,7 @@ class Session:
     """A session, from its start until its sandbox has ended."""
 
     def __init__(self, owner: str, options: Options) -> None:
-        """Describe it; it starts with its first use."""
+        """Prepare the session; it starts at its first use."""
         self.id = secrets.token_urlsafe(18)
         self.owner = owner
         self.cancel = Cancel()
@@ -52,7 +52,7 @@ class Sessions:
     """The sessions that there are, and why others have ended."""
 
     def __init__(self, jobs: Jobs, most: int, idle_sec: float) -> None:
-        """Begin with none.
+        """Create a set without sessions.
 
         Args:
             jobs: the threads in which they are used.

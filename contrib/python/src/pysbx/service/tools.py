@@ -117,7 +117,7 @@ class Tools:
     """The tools; each method is one, and its docstring is what the model reads."""
 
     def __init__(self, offer: Offer, jobs: Jobs, sessions: Sessions) -> None:
-        """Take what they are made of."""
+        """Take the offer, the threads and the sessions that the tools use."""
         self._offer, self._jobs, self._sessions = offer, jobs, sessions
 
     async def run_python(
