@@ -133,11 +133,11 @@ program()
     assert done.stdout == "1\nat exit\n"
     # Nothing of Python's own way to end is left out: threads are waited for, and finalizers run.
     program = """
-import sys, threading, time, weakref
+import sys, threading, weakref
 class Kept: pass
 kept = Kept()
 weakref.finalize(kept, print, "finalized")
-threading.Thread(target=lambda: (time.sleep(0.3), print("a thread"))).start()
+threading.Thread(target=lambda: (threading.main_thread().join(), print("a thread"))).start()
 from pysbx.command import program
 sys.argv[1:] = ["run", "-c", "print(1); exit(3)"]
 program()
