@@ -94,7 +94,7 @@ LAUNCHES    := restore_child refuse_child observed_child
 STATIC_LINK = $(CC) $(STATIC_LDFLAGS) $(MUSL)/rcrt1.o $(MUSL)/crti.o $(STATIC_OBJECTS) $(ARCHIVES) \
               -Wl,--start-group $(MUSL)/libc.a $(shell $(CC) -print-libgcc-file-name 2>/dev/null) -Wl,--end-group $(MUSL)/crtn.o
 ifdef STATIC
-# The linker knows everything that container/finish.h reaches. It reports the omitted parts of a program that begins
+# The linker knows everything that container/child/finish.h reaches. It reports the omitted parts of a program that begins
 # there.
 $(BUILD)/static/left-out.list: $(STATIC_OBJECTS) $(BUILD)/linked
 	@LC_ALL=C $(STATIC_LINK) -Wl,--entry=init_finish,--undefined=exec_finish $(LAUNCHES:%=-Wl,--undefined=%) -Wl,--print-gc-sections -o $@.elf 2>$@ || \

@@ -1,4 +1,4 @@
-# Makes a linker script of what `ld --print-gc-sections` prints of a program that begins with container/finish.h: code
+# Makes a linker script of what `ld --print-gc-sections` prints of a program that begins with container/child/finish.h: code
 # that is not needed there comes first in the static program, up to left_out_end, and a container's process does not
 # keep it (sandbox/detach.c). Constants stay, for a plan may point to any. What is not in the list stays as well.
 BEGIN {

@@ -17,10 +17,11 @@
 #include "base/json_out.h"
 #include "base/libraries.h"
 #include "base/sys.h"
-#include "container/finish.h"
+#include "container/child/finish.h"
+#include "container/child/late_clone.h"
+#include "container/child/signals.h"
 #include "container/launch.h"
 #include "container/pid_file.h"
-#include "container/signals.h"
 #include "container/sync.h"
 #include "container/tracing.h"
 #include "container/wait.h"
@@ -247,68 +248,24 @@ static int settle(const struct execution *x, struct error *err)
     return root < 0 ? root : intelrdt_join(&rdt, root, x->pid, err);
 }
 
-static int unready(int message, struct error *err)
-{
-    if (message == SYNC_ERROR || message < 0)
-        return err->code;
-    return message == SYNC_END ? error_text(err, -ECONNRESET, "the process ended before it was ready")
-                               : error_text(err, -EPROTO, "unexpected message %d", message);
-}
-
-/* Take over the process that sent a message from within the container. It may be traced there already, so
- * only the kernel is believed: it must be a child of the runtime. From now on the runtime can kill it. */
-static int adopt(struct execution *x, pid_t pid, struct error *err)
-{
-    siginfo_t info;
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
-        return error_set(err, -errno, "find process %d, which says that it is the new one", (int)pid);
-    cleanup_fd int pidfd = sys_pidfd_open(pid, 0);
-    if (pidfd < 0)
-        return error_set(err, -errno, "open a descriptor of process %d", (int)pid);
-    RETRY(waitid(P_PIDFD, (id_t)x->pidfd, &info, WEXITED));
-    fd_close(&x->pidfd);
-    x->pidfd = fd_steal(&pidfd);
-    x->pid = pid;
-    return 0;
-}
-
-/* Let the child clone the process late, and go on with that one. */
-static int follow_late_clone(struct execution *x, struct error *err)
-{
-    struct error refused = {0};
-    pid_t pid = 0;
-    int ret = sync_ask_for_senders(x->sync, err);
-    if (ret == 0 && sync_send(x->sync, SYNC_PROCEED) < 0)
-        return unready(SYNC_END, err);
-    int message = ret < 0 ? ret : sync_receive_from(x->sync, &pid, err);
-    bool cloned = pid > 0 && pid != x->pid;
-    if (cloned)
-        ret = adopt(x, pid, &refused);
-    if (message != SYNC_CLONED)
-        return unready(message, err);
-    if (ret < 0)
-        *err = refused;
-    return ret < 0 || cloned ? ret : error_text(err, -EPROTO, "no process says that it is the new one");
-}
-
 static int follow(struct execution *x, struct error *err)
 {
     int message = receive(x, err);
     if (message != SYNC_READY && message != SYNC_LISTENER)
-        return unready(message, err);
+        return sync_unexpected(message, err);
     int ret = settle(x, err);
     if (ret < 0)
         return ret;
-    if (x->late && (ret = follow_late_clone(x, err)) < 0)
+    if (x->late && (ret = late_clone_follow(x->sync, &x->pid, &x->pidfd, err)) < 0)
         return ret;
     if (x->options->pid_file != NULL && (ret = pid_file_write(x->options->pid_file, x->pid, err)) < 0)
         return ret;
     if (sync_send(x->sync, SYNC_PROCEED) < 0)
-        return unready(SYNC_END, err);
+        return sync_unexpected(SYNC_END, err);
     if (message == SYNC_LISTENER && (ret = pass_listener(x, err)) < 0)
         return ret;
     message = receive(x, err);
-    return message == SYNC_END ? 0 : unready(message, err);
+    return message == SYNC_END ? 0 : sync_unexpected(message, err);
 }
 
 static void abandon(struct execution *x)

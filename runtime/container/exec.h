@@ -2,11 +2,7 @@
  *
  * One clone is enough: the runtime enters only the pid namespace, which counts for its children. The child is
  * born in the container's cgroup and enters the other namespaces.
- *
- * If the container is traceable (container/tracing.h), the program is cloned late: the child stays outside
- * the pid namespace, where no process of the container can name it. It does all steps of a process of exec,
- * loads the filter, forgets what it knows, and then clones the process that executes the program, with
- * CLONE_PARENT. */
+ * If the container is traceable, the program is cloned late (container/child/late_clone.h). */
 #ifndef PYSBX_CONTAINER_EXEC_H
 #define PYSBX_CONTAINER_EXEC_H
 

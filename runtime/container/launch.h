@@ -3,8 +3,8 @@
  * points of the life of a process; NULL means that there is nothing to do at that point.
  *
  * A process keeps only that code of the static program which the linker can reach from init_finish and
- * exec_finish (container/finish.h). The linker does not see calls through a table, so the Makefile names
- * every struct launch_child: LAUNCHES. */
+ * exec_finish (container/child/finish.h). The linker does not see calls through a table, so the Makefile
+ * names every struct launch_child: LAUNCHES. */
 #ifndef PYSBX_CONTAINER_LAUNCH_H
 #define PYSBX_CONTAINER_LAUNCH_H
 

@@ -314,22 +314,15 @@ static void write_field(struct text *t, const struct record *record, size_t i)
     text_add_line(t, fields[i].key, number);
 }
 
-/* gmtime_r(3) would read the time zone's file for a time that has none. Days to a civil date: years are
- * counted from March, so that the leap day is a year's last. */
 const char *record_time(struct arena *a)
 {
     struct timespec now;
+    struct tm utc;
+    char text[32];
     clock_gettime(CLOCK_REALTIME, &now);
-    int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
-    int64_t shifted = days + 719468; /* since 0000-03-01 */
-    int64_t era = shifted / 146097, day_of_era = shifted % 146097;
-    int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * month + 2) / 5 + 1;
-    int64_t year = year_of_era + era * 400 + (month >= 10);
-    return arena_printf(a, "%04d-%02d-%02dT%02d:%02d:%02d.%09ldZ", (int)year,
-                        (int)(month < 10 ? month + 3 : month - 9), (int)day, (int)(second / 3600),
-                        (int)(second / 60 % 60), (int)(second % 60), now.tv_nsec);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+    return arena_printf(a, "%s.%09ldZ", text, now.tv_nsec);
 }
 
 /* The annotations, of which there may be many: a line with the name and one with the value. An earlier

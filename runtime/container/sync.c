@@ -106,6 +106,14 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
     return p.message;
 }
 
+int sync_unexpected(int message, struct error *err)
+{
+    if (message == SYNC_ERROR || message < 0)
+        return err->code;
+    return message == SYNC_END ? error_text(err, -ECONNRESET, "the process ended before it was ready")
+                               : error_text(err, -EPROTO, "unexpected message %d", message);
+}
+
 int sync_expect(int fd, enum sync_message wanted, struct error *err)
 {
     int got = sync_receive(fd, err);

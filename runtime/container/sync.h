@@ -55,6 +55,10 @@ int sync_ask_for_senders(int fd, struct error *err);
 /* As sync_receive. *sender is the pid of the sender in the pid namespace of the runtime, or 0. */
 int sync_receive_from(int fd, pid_t *sender, struct error *err);
 
+/* The error for a message of a process that should have been ready: what it sent as an error, or that it
+ * ended, or that the message was not expected. Return its code. */
+int sync_unexpected(int message, struct error *err);
+
 /* Receive exactly `wanted`: -ECONNRESET at the end of file, the code of a sent error, -EPROTO for another
  * message. */
 int sync_expect(int fd, enum sync_message wanted, struct error *err);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
-#include "container/passwd.h"
+#include "container/child/passwd.h"
 #include "container/process.h"
 #include "prewarm/start.h"
 #include "warm/decide.h"

@@ -59,9 +59,9 @@ static void add_range(struct program *program, uintptr_t start, uintptr_t end, i
         program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* Up to here the linker of the static program has put what has served or is code that container/finish.h does
- * not reach (runtime/left-out.awk). Of the dynamic one all is needed, the headers too: a library that binds a
- * symbol late looks into the program's table of symbols first. */
+/* Up to here the linker of the static program has put what has served or is code that
+ * container/child/finish.h does not reach (runtime/left-out.awk). Of the dynamic one all is needed, the
+ * headers too: a library that binds a symbol late looks into the program's table of symbols first. */
 extern const char left_out_end[] __attribute__((weak, visibility("hidden")));
 
 static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)

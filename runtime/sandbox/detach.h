@@ -14,8 +14,8 @@ int detach_prepare(void);
 /* Runtime, after the clone: fill it, seal it and close it; *fd becomes -1. */
 void detach_fill(int *fd);
 
-/* Child, single-threaded, that will only execve or exit, and only by what container/finish.h reaches, for the
- * rest of the static program's code is unmapped: replace the process' own mapped program by the copy,
+/* Child, single-threaded, that will only execve or exit, and only by what container/child/finish.h reaches,
+ * for the rest of the static program's code is unmapped: replace the process' own mapped program by the copy,
  * at the same addresses, and /proc/self/exe by the copy's file, which is sealed and no program. After that a
  * container program that is, or whose "#!" line names, /proc/self/exe cannot be executed instead of being the
  * runtime's binary (CVE-2019-5736), and nothing can open that binary for writing through the process. copy

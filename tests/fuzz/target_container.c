@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/proc.h"
-#include "container/passwd.h"
+#include "container/child/passwd.h"
 #include "container/record.h"
 #include "container/sync.h"
 #include "targets.h"

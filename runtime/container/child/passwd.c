@@ -1,6 +1,6 @@
 /* The parser of /etc/passwd. getpwuid(3) would load name service modules of the container into the runtime.
  */
-#include "container/passwd.h"
+#include "container/child/passwd.h"
 
 #include <stdio.h>
 #include <string.h>

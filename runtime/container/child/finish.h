@@ -3,8 +3,8 @@
  * (sandbox/detach.h). Their callers are never returned to. The linker finds out what they reach and does not
  * see a pointer to a function that was stored before, so none may be called: container/launch.h. Both
  * functions end with the program executed, or after the runtime (or start) was told why it is not. */
-#ifndef PYSBX_CONTAINER_FINISH_H
-#define PYSBX_CONTAINER_FINISH_H
+#ifndef PYSBX_CONTAINER_CHILD_FINISH_H
+#define PYSBX_CONTAINER_CHILD_FINISH_H
 
 #include <stdbool.h>
 
@@ -31,7 +31,7 @@ struct exec_context {
     struct seccomp_handover *handover;
     int copy;  /* as in detach_from_binary */
     int sync;  /* to the runtime */
-    bool late; /* this process clones the one that executes the program: container/exec.c */
+    bool late; /* this process clones the one that executes the program: late_clone.h */
     /* What the plan points to. The late clone does not get it. NULL: none. */
     struct arena *arenas[2];
 };

@@ -1,6 +1,6 @@
 /* The container's init from its clone to the change of credentials. It carries out the plan in the memory
  * that it inherited. The runtime has made all decisions. */
-#include "container/init.h"
+#include "container/child/init.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +20,12 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
-#include "container/finish.h"
+#include "container/child/finish.h"
+#include "container/child/signals.h"
 #include "container/hooks.h"
 #include "container/launch.h"
 #include "container/plan.h"
 #include "container/record.h"
-#include "container/signals.h"
 #include "container/sync.h"
 #include "sandbox/mount/rootfs.h"
 #include "sandbox/net/loopback.h"

@@ -1,6 +1,6 @@
 /* HOME of a user as the container's /etc/passwd (passwd(5)) says. */
-#ifndef PYSBX_CONTAINER_PASSWD_H
-#define PYSBX_CONTAINER_PASSWD_H
+#ifndef PYSBX_CONTAINER_CHILD_PASSWD_H
+#define PYSBX_CONTAINER_CHILD_PASSWD_H
 
 #include <stddef.h>
 #include <sys/types.h>

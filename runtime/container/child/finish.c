@@ -1,20 +1,15 @@
 /* The last steps of a child, for create and for exec. */
-#include "container/finish.h"
+#include "container/child/finish.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stddef.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/proc.h"
+#include "container/child/late_clone.h"
 #include "container/execve.h"
 #include "container/hooks.h"
 #include "container/launch.h"
@@ -25,9 +20,6 @@
 
 /* Exit status of a process that could not execute its program; shells use it for "not found". */
 #define EXIT_NO_PROGRAM 127
-
-/* Bytes of stack that the deepest chain of calls of the runtime uses, most of them for paths. */
-#define STACK_USED ((size_t)64 * 1024)
 
 /* While it waits for start, init holds no descriptor that refers to the host: a program of exec, or of
  * another container in the same pid namespace, may be able to trace it. */
@@ -142,79 +134,6 @@ _Noreturn void init_finish(const struct init_context *c, struct process_program 
     _exit(EXIT_NO_PROGRAM);
 }
 
-/* Copy arguments or variables to memory that is never freed. NULL: out of memory. */
-static char **keep_strings(char *const *list)
-{
-    size_t count = 0, size = sizeof(*list);
-    for (; list[count] != NULL; count++)
-        size += sizeof(*list) + strlen(list[count]) + 1;
-    char **copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED)
-        return NULL;
-    char *text = (char *)(copy + count + 1);
-    for (size_t i = 0; i < count; i++) {
-        copy[i] = text;
-        text = stpcpy(text, list[i]) + 1;
-    }
-    return copy;
-}
-
-/* Overwrite the frames of functions that have returned. */
-static __attribute__((noinline)) void wipe_stack(void)
-{
-    char below[STACK_USED];
-    explicit_bzero(below, sizeof(below));
-}
-
-/* Overwrite configuration and record: they contain paths of the host and variables of hooks. */
-static int forget_plan(const struct exec_context *c, struct error *err)
-{
-    c->plan->argv = keep_strings(c->plan->argv);
-    c->plan->envp = keep_strings(c->plan->envp);
-    if (c->plan->argv == NULL || c->plan->envp == NULL)
-        return error_set(err, -ENOMEM, "copy the arguments of the process");
-    for (size_t i = 0; i < sizeof(c->arenas) / sizeof(c->arenas[0]); i++)
-        if (c->arenas[i] != NULL)
-            arena_wipe(c->arenas[i]);
-    wipe_stack();
-    return 0;
-}
-
-/* Clone the process that executes the program. The container's filter is in force already, and must allow
- * that.
- */
-static int clone_late(const struct exec_context *c, struct error *err)
-{
-    const int message = SYNC_CLONED;
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT, NULL, NULL, NULL, 0L);
-    if (pid > 0)
-        _exit(0);
-    if (pid < 0)
-        return error_set(err, -errno, "clone the process%s",
-                         errno == EAGAIN || errno == ENOMEM
-                             ? ""
-                             : " (its filter must allow that in a container with CAP_SYS_PTRACE)");
-    if (RETRY(write(c->sync, &message, sizeof(message))) < 0)
-        return error_set(err, -errno, "send to the runtime");
-    int word = 0;
-    if (RETRY(read(c->sync, &word, sizeof(word))) != sizeof(word) || word != SYNC_PROCEED)
-        _exit(1);
-    if (setsid() < 0)
-        return error_set(err, -errno, "setsid");
-    return c->plan->terminal.wanted ? terminal_control(err) : 0;
-}
-
-/* A process that traces the clone from its first instant on finds nothing that the program will not have. */
-static int start_late(const struct exec_context *c, const char *program, struct error *err)
-{
-    int ret = process_confine(c->plan, NULL, err);
-    if (ret == 0)
-        ret = forget_plan(c, err);
-    if (ret == 0)
-        ret = clone_late(c, err);
-    return ret < 0 ? ret : process_execute(c->plan, program, err);
-}
-
 static int finish(const struct exec_context *c, struct process_program *program, struct error *err)
 {
     struct process_plan *plan = c->plan;
@@ -231,8 +150,13 @@ static int finish(const struct exec_context *c, struct process_program *program,
     process_close_descriptors(plan, &c->sync, 1);
     if (ret < 0)
         return ret;
-    return c->late ? start_late(c, program->path, err)
-                   : launch_enter(plan, c->handover, program->path, c->sync, err);
+    if (!c->late)
+        return launch_enter(plan, c->handover, program->path, c->sync, err);
+    const struct late_clone clone = {.plan = plan,
+                                     .sync = c->sync,
+                                     .arenas = c->arenas,
+                                     .arena_count = sizeof(c->arenas) / sizeof(c->arenas[0])};
+    return late_clone_start(&clone, program->path, err);
 }
 
 _Noreturn void exec_finish(const struct exec_context *c, struct process_program *program)

@@ -1,6 +1,6 @@
 /* The child that becomes the container's init. */
-#ifndef PYSBX_CONTAINER_INIT_H
-#define PYSBX_CONTAINER_INIT_H
+#ifndef PYSBX_CONTAINER_CHILD_INIT_H
+#define PYSBX_CONTAINER_CHILD_INIT_H
 
 struct init_context;
 

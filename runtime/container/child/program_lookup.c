@@ -1,6 +1,6 @@
 /* Which file a process is to execute, and whether its working directory is in the container: looked up in the
  * container's root, for the message at create. What is executed decides the kernel, at execve. */
-#include "container/program.h"
+#include "container/child/program_lookup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Signals of a process that becomes a container's. */
-#include "container/signals.h"
+#include "container/child/signals.h"
 
 #include <signal.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The program of a process, in the container's root. */
-#ifndef PYSBX_CONTAINER_PROGRAM_H
-#define PYSBX_CONTAINER_PROGRAM_H
+#ifndef PYSBX_CONTAINER_CHILD_PROGRAM_LOOKUP_H
+#define PYSBX_CONTAINER_CHILD_PROGRAM_LOOKUP_H
 
 #include <limits.h>
 
