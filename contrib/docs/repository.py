@@ -19,6 +19,7 @@ PAGES = "contrib/docs/pages"
 PLACED = {
     "README.md": "index.md",
     "SECURITY.md": "explanation/security.md",
+    "runtime/README.md": "inside/runtime.md",
     "contrib/python/THREAT-MODEL.md": "explanation/threat-model.md",
 }
 LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: +)(?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=[)\s])", re.MULTILINE)

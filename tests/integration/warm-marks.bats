@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # A snapshot contains nothing of its container except the values that its key names. The tests put random marks into all
-# inputs of a container. The marks are in no container restored from the snapshot, and not in the store;
-# runtime/README.md, "Warm start".
+# inputs of a container. The marks are in no container restored from the snapshot, and not in the store:
+# contrib/docs/pages/inside/warm-start.md, "Creating a snapshot".
 # images: python
 
 load ../lib/marks.bash

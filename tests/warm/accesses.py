@@ -36,8 +36,8 @@ def content(descriptor):
     os.close(descriptor)
     return text
 """
-BYPASSED = "runtime/README.md, What is open: a method of dict that is called with the environment as an argument"
-NO_FILE = "runtime/README.md, What is open: system calls that name no file are not observed"
+BYPASSED = "contrib/docs/pages/inside/open-problems.md: methods of dict, with the environment as an argument"
+NO_FILE = "contrib/docs/pages/inside/open-problems.md: system calls that name no file are not observed"
 IMPORTED_BEFORE = "contrib/docs/pages/explanation/snapshots.md: modules are imported before sys.argv is the program's"
 DONE = "\ndel libc, buffer, call, content, ctypes, os\n"
 
