@@ -1,5 +1,5 @@
-/* Clone the init and serve it: the steps of the runtime that runtime/README.md shows in "Parent and child". A
- * failure is undone in create.c. */
+/* Clone the init and serve it: the steps of the runtime in contrib/docs/pages/inside/processes.md, "create".
+ * A failure is undone in create.c. */
 #include "container/spawn.h"
 
 #include <errno.h>
