@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Above malloc's threshold for mmap(2): the kernel hands out zero pages when they are touched, where
- * calloc(3) would clear, and so touch, a smaller block at once. One block holds the spec and plan of a usual
- * container. */
+/* Larger than malloc's threshold for mmap(2). The kernel provides zero pages of such a block when they are
+ * touched, whereas calloc(3) clears, and so touches, a smaller block at once. One block holds the spec and
+ * plan of a usual container. */
 #define BLOCK_SIZE ((size_t)256 * 1024)
 #define ALIGNMENT  _Alignof(max_align_t)
 
@@ -32,8 +32,7 @@ static struct arena_block *add_block(struct arena *a, size_t size)
     if (b == NULL)
         out_of_memory();
     b->size = size;
-    /* A block made for one large object goes behind the head, so that the room left in
-     * the head stays usable. */
+    /* A block for one large object goes behind the head, so that the free rest of the head stays usable. */
     if (a->head != NULL && size > BLOCK_SIZE) {
         b->next = a->head->next;
         a->head->next = b;

@@ -1,4 +1,5 @@
-/* One arena a run: everything that the spec and the plan point to lives here and is freed at once. */
+/* One arena for each command. Everything that the spec and the plan point to lives in it and is freed at
+ * once. */
 #ifndef PYSBX_BASE_ARENA_H
 #define PYSBX_BASE_ARENA_H
 
@@ -10,18 +11,19 @@ struct arena {
     struct arena_block *head;
 };
 
-/* Zeroed memory, aligned for any type, valid until arena_free. Never NULL: when memory is short the process
- * ends with a message and exit code 1; nothing but a plan exists at that time, for the arena is not used once
- * side effects have begun. */
+/* Return zeroed memory, aligned for any type and valid until arena_free. Never NULL: if memory runs out, the
+ * process prints a message and ends with exit code 1. Nothing but a plan exists at that time, because the
+ * arena is not used after side effects have begun. */
 void *arena_alloc(struct arena *a, size_t size);
-/* The same for `count` objects; the multiplication is checked. */
+/* The same for `count` objects of `size` bytes. The multiplication is checked. */
 void *arena_array(struct arena *a, size_t count, size_t size);
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void arena_free(struct arena *a);
 #define cleanup_arena __attribute__((cleanup(arena_free)))
-/* Overwrite all that is in it, for a process that must not know it any more; the arena is not used again. */
+/* Overwrite everything in the arena, for a process that must not know it any more. The arena is not used
+ * again. */
 void arena_wipe(struct arena *a);
 
 #define ARENA_NEW(a, type)          ((type *)arena_alloc((a), sizeof(type)))

@@ -1,4 +1,4 @@
-/* Error texts: formatting, wrapping and the wording of reasons. */
+/* Error texts: formatting, context, and the words of reasons. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The functions themselves, not what the analyser is told about them. */
+/* These are the functions themselves, without the wrappers for the analyser. */
 #undef error_set
 #undef error_text
 #undef error_wrap

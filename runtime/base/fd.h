@@ -1,4 +1,4 @@
-/* Descriptors with one owner: cleanup attributes and hand-over. */
+/* Descriptors with one owner: cleanup attributes, and transfer to another owner. */
 #ifndef PYSBX_BASE_FD_H
 #define PYSBX_BASE_FD_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Close *fd unless it is negative; errno is kept, *fd becomes -1. */
+/* Close *fd unless it is negative, and set it to -1. Keeps errno. */
 static inline void fd_close(int *fd)
 {
     if (*fd >= 0) {
@@ -17,7 +17,7 @@ static inline void fd_close(int *fd)
     *fd = -1;
 }
 
-/* Hand the descriptor to a new owner. */
+/* Return the descriptor for a new owner, and set *fd to -1. */
 static inline int fd_steal(int *fd)
 {
     int taken = *fd;

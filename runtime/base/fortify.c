@@ -1,6 +1,6 @@
-/* What the distribution's static libraries (yajl, libcap) call because they were compiled for glibc and
- * fortified: the functions of the Linux Standard Base Core, chapter "libc", that musl does not have, or has
- * not had since 1.2.4, and what headers of glibc 2.38 and later make of strtoul. Sizes are those of the
+/* Functions that the distribution's static libraries (yajl, libcap) call because they were compiled for glibc
+ * and fortified. They are in the Linux Standard Base Core, chapter "libc". musl lacks them, some of them only
+ * since 1.2.4. Headers of glibc 2.38 and later replace strtoul by another name. Sizes are those of the
  * objects that are written to. */
 #ifdef STATIC_PROGRAM
 
@@ -17,7 +17,8 @@ int __snprintf_chk(char *to, size_t size, int flag, size_t room, const char *for
 int __sprintf_chk(char *to, int flag, size_t room, const char *format, ...);
 int __asprintf_chk(char **to, int flag, const char *format, ...);
 
-/* By names of the linker: older headers of musl have macros of these names. Offsets always have 64 bits. */
+/* Named for the linker only, because older headers of musl have macros of these names. Offsets always have 64
+ * bits. */
 int open_large(const char *path, int flags, ...) __asm__("open64");
 int fstat_large(int fd, struct stat *st) __asm__("fstat64");
 FILE *fopen_large(const char *path, const char *mode) __asm__("fopen64");

@@ -18,7 +18,7 @@ struct hash hash_bytes(const void *data, size_t size)
     struct hash h = {UINT64_C(0x9e3779b97f4a7c15) ^ size, UINT64_C(0xc2b2ae3d27d4eb4f) + size};
     uint64_t words[2];
     for (; size >= sizeof(words); p += sizeof(words), size -= sizeof(words)) {
-        memcpy(words, p, sizeof(words)); /* of a constant size: two loads, no call */
+        memcpy(words, p, sizeof(words)); /* a constant size: two loads, no call */
         mix(&h, words);
     }
     if (size > 0) {

@@ -1,4 +1,5 @@
-/* A fast hash of bytes, for names and against accidents: not for what an attacker chooses. */
+/* A fast hash of bytes, for names and to detect accidental changes. It does not protect against content that
+ * an attacker chooses. */
 #ifndef PYSBX_BASE_HASH_H
 #define PYSBX_BASE_HASH_H
 
@@ -9,12 +10,12 @@ struct hash {
     uint64_t a, b;
 };
 
-/* Of all bytes at once. */
+/* Return the hash of `size` bytes. */
 struct hash hash_bytes(const void *data, size_t size);
 
 #define HASH_NAME_SIZE 33 /* 32 hexadecimal digits and NUL */
 
-/* The hash as a file name. */
+/* Write the hash as a file name. */
 void hash_name(struct hash hash, char name[HASH_NAME_SIZE]);
 
 #endif

@@ -18,7 +18,7 @@ int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
-    /* Files in procfs and cgroupfs say 0, pipes say nothing: start with a page and grow. */
+    /* procfs and cgroupfs report a size of 0, and pipes none: start with a page and grow. */
     size_t room = st.st_size > 0 && (size_t)st.st_size < max ? (size_t)st.st_size + 1 : 4096;
     cleanup_free char *buf = malloc(room + 1);
     if (buf == NULL)
@@ -42,7 +42,7 @@ int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
         }
     }
     *data = arena_strndup(a, buf, used);
-    explicit_bzero(buf, used); /* there is one place to wipe: arena_wipe */
+    explicit_bzero(buf, used); /* so that only the arena has to be wiped (arena_wipe) */
     if (size != NULL)
         *size = used;
     return 0;
@@ -50,7 +50,7 @@ int io_read_fd(struct arena *a, int fd, size_t max, char **data, size_t *size)
 
 int io_read_file_at(struct arena *a, int dirfd, const char *path, size_t max, char **data, size_t *size)
 {
-    /* O_NONBLOCK: a FIFO in the place of a file must not hang the runtime. */
+    /* O_NONBLOCK: a FIFO in place of a file must not block the runtime. */
     cleanup_fd int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return -errno;
@@ -137,7 +137,7 @@ int io_replace_file_at(int dirfd, const char *name, const void *data, size_t siz
         return -ENAMETOOLONG;
     cleanup_fd int fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0 && errno == EEXIST) {
-        /* Left by a killed process that had our pid. */
+        /* A killed process with the same pid left it behind. */
         unlinkat(dirfd, temporary, 0);
         fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     }

@@ -1,16 +1,15 @@
-/* Memory for yajl, which takes for granted that it gets some: when there is none, the call of yajl is left.
- */
+/* Memory for yajl, which does not check its allocations. If one fails, control leaves the call of yajl. */
 #ifndef PYSBX_BASE_JSON_MEMORY_H
 #define PYSBX_BASE_JSON_MEMORY_H
 
 #include <setjmp.h>
 #include <yajl/yajl_common.h>
 
-/* `is_short` is where calls of yajl are left for: setjmp(3) has to be called in the same function as they
- * are. What yajl was working on may only be thrown away then, and is not given back. */
+/* A failed allocation jumps to `is_short`. The function that calls yajl has to call setjmp(3) itself. After a
+ * jump, the state of yajl is undefined and must not be used or freed. */
 struct json_memory {
     jmp_buf is_short;
-    yajl_alloc_funcs functions; /* for yajl_alloc, yajl_gen_alloc */
+    yajl_alloc_funcs functions; /* for yajl_alloc and yajl_gen_alloc */
 };
 
 void json_memory_init(struct json_memory *memory);

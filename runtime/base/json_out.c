@@ -14,8 +14,9 @@
 struct json_out {
     yajl_gen gen;
     struct json_memory memory;
-    bool failed; /* for good */
-    char opened; /* "[" or "{" that is not written yet: an empty one is written as "[]", not over two lines */
+    bool failed; /* permanently */
+    char opened; /* "[" or "{" that is not written yet, so that an empty one is written as "[]" and not over
+                    two lines */
 };
 
 static bool make_generator(struct json_out *out, bool pretty)
@@ -41,7 +42,7 @@ struct json_out *json_out_new(bool pretty)
 
 void json_out_free(struct json_out *out)
 {
-    if (out == NULL || out->gen == NULL) /* that of json_out_new */
+    if (out == NULL || out->gen == NULL) /* the static one of json_out_new */
         return;
     yajl_gen_free(out->gen);
     free(out);
@@ -53,7 +54,7 @@ void json_out_cleanup(struct json_out **out)
     *out = NULL;
 }
 
-/* One call of the generator. */
+/* Call the generator once, unless an earlier call has failed. */
 #define GENERATE(out, call)                                                                                  \
     do {                                                                                                     \
         if ((out)->failed)                                                                                   \
@@ -64,7 +65,7 @@ void json_out_cleanup(struct json_out **out)
             (out)->failed = (call) != yajl_gen_status_ok;                                                    \
     } while (0)
 
-/* Before anything is written into what was opened last. */
+/* Write the pending bracket, before the first value inside it. */
 static void write_opened(struct json_out *out)
 {
     char opened = out->opened;
@@ -79,7 +80,7 @@ static void open_one(struct json_out *out, char kind)
     out->opened = kind;
 }
 
-/* True when there was nothing in it, which is then written; a "number" is copied as it is. */
+/* If the innermost object or array is empty, write it and return true. yajl copies a "number" unchanged. */
 static bool close_empty(struct json_out *out, const char *text)
 {
     if (out->opened == 0)
@@ -111,7 +112,7 @@ void json_out_array_close(struct json_out *out)
         GENERATE(out, yajl_gen_array_close(out->gen));
 }
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
+/* Return the length of the valid UTF-8 sequence at s, or 0 if there is none. */
 static size_t utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80)
@@ -128,8 +129,8 @@ static size_t utf8_length(const unsigned char *s)
     return n;
 }
 
-/* A copy with U+FFFD for every byte that is not UTF-8: names of files and processes may hold any byte, JSON
- * may not. */
+/* Return a copy with U+FFFD for every byte that is not UTF-8, or NULL. Names of files and processes may hold
+ * any byte, JSON may not. */
 static char *repair_utf8(const char *s)
 {
     char *copy = malloc(3 * strlen(s) + 1), *to = copy;

@@ -1,4 +1,4 @@
-/* JSON that the runtime writes: a thin face on yajl's generator. */
+/* JSON that the runtime writes: a thin layer over yajl's generator. */
 #ifndef PYSBX_BASE_JSON_OUT_H
 #define PYSBX_BASE_JSON_OUT_H
 
@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A writer. After a failure (memory) every further call does nothing and json_out_text returns NULL, so that
- * callers check once. */
+/* A writer. After a failed allocation, further calls do nothing and json_out_text returns NULL, so callers
+ * check once. */
 struct json_out;
 
-/* pretty: two spaces an indent, as people read it; else compact, as hooks expect it. Slashes are never
- * escaped. Never NULL. */
+/* Create a writer. pretty: an indent of two spaces, for people; otherwise compact, for hooks. Slashes are
+ * never escaped. Never NULL. The caller frees it with json_out_free or cleanup_json_out. */
 struct json_out *json_out_new(bool pretty);
 void json_out_free(struct json_out *out);
 void json_out_cleanup(struct json_out **out);
@@ -21,8 +21,8 @@ void json_out_map_open(struct json_out *out);
 void json_out_map_close(struct json_out *out);
 void json_out_array_open(struct json_out *out);
 void json_out_array_close(struct json_out *out);
-/* A key, whose value the next call writes; or a string value in an array: the same call. Bytes that are not
- * UTF-8 are written as U+FFFD. */
+/* Write a key, whose value the next call writes, or a string value. Both are the same call. A byte that is
+ * not UTF-8 is written as U+FFFD. */
 void json_out_string(struct json_out *out, const char *s);
 void json_out_i64(struct json_out *out, int64_t v);
 void json_out_u64(struct json_out *out, uint64_t v);
@@ -31,17 +31,17 @@ void json_out_bool(struct json_out *out, bool v);
 void json_out_null(struct json_out *out);
 #define json_out_key json_out_string
 
-/* Key and value at once; a NULL string leaves the pair out. */
+/* Write a key and its value. If the string is NULL, write neither. */
 void json_out_pair_string(struct json_out *out, const char *key, const char *value);
 void json_out_pair_i64(struct json_out *out, const char *key, int64_t value);
 void json_out_pair_u64(struct json_out *out, const char *key, uint64_t value);
 void json_out_pair_bool(struct json_out *out, const char *key, bool value);
 
-/* The text so far, NUL-terminated, owned by the writer; *size, if wanted, its length.
- * NULL after a failure. */
+/* Return the text so far, NUL-terminated and owned by the writer, or NULL after a failure. *size is its
+ * length; `size` may be NULL. */
 const char *json_out_text(struct json_out *out, size_t *size);
 
-/* Write the text and a newline to standard output. 0 or negative errno. */
+/* Write the text and a newline to standard output. 0 or negative errno, -ENOMEM after a failure. */
 int json_out_print(struct json_out *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Becomes the dynamic program: readlink(2) of /proc/self/exe, execve(2). What the static one has open is
- * close-on-exec. */
+/* Replace the static program by the dynamic one: readlink(2) of /proc/self/exe, execve(2). All descriptors of
+ * the static one are close-on-exec. */
 #include "base/libraries.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #ifdef STATIC_PROGRAM
 
-/* More than execve(2) takes with a stack of the usual size. */
+/* More than execve(2) accepts with a stack of the usual size. */
 #define COMMAND_LINE_MAX ((size_t)8 * 1024 * 1024)
 
 static bool settled;
@@ -26,7 +26,7 @@ void libraries_settle(void)
     settled = true;
 }
 
-/* The command line as it was: options have been moved about in main's. NULL without /proc. */
+/* Return the original command line, because main's options have been reordered. NULL without /proc. */
 static char **read_arguments(struct arena *a)
 {
     char *text = NULL;

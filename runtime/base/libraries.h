@@ -1,22 +1,22 @@
-/* The two programs. What a start needs is in a static one: the dynamic loader, and what glibc asks of the
- * processor (cpuid, which leaves a virtual machine each time), take longer than most commands. What some
- * commands need besides, libseccomp, libselinux, libsystemd and the host's name services, only a dynamic
- * program can load (dlopen(3)). So there is a second one, of the same sources, and the first becomes it when
- * it has to. Where no static program can be built, the dynamic one is the only one. */
+/* The two programs. A static program contains everything that a start needs. The dynamic loader, and the CPU
+ * features that glibc reads with cpuid (which exits a virtual machine each time), take longer than most
+ * commands. Some commands also need libseccomp, libselinux, libsystemd or the host's name services, which
+ * only a dynamic program can load (dlopen(3)). So there is a second program, of the same sources, and the
+ * first one executes it if necessary. If no static program can be built, the dynamic one is the only one. */
 #ifndef PYSBX_BASE_LIBRARIES_H
 #define PYSBX_BASE_LIBRARIES_H
 
 struct error;
 
-/* The name of the dynamic program, beside the static one or in ../libexec from there. */
+/* The name of the dynamic program. It is next to the static one, or in ../libexec from there. */
 #define LIBRARIES_PROGRAM "pysbx-runtime-dynamic"
 
-/* To be called before dlopen(3). In the dynamic program: 0. In the static one: executes the other with the
- * same arguments, environment and streams, and so begins the command anew; or -ENOTSUP when that is missing,
- * or after libraries_settle. */
+/* To be called before dlopen(3). The dynamic program returns 0. The static one executes the dynamic one with
+ * the same arguments, environment and streams, which begins the command anew. It returns -ENOTSUP if that
+ * program is missing, or after libraries_settle. */
 int libraries_require(struct error *err);
 
-/* Something is going to be changed, or this is a child: the command can no longer begin anew. */
+/* To be called before the command changes something, and in a child: the command can no longer begin anew. */
 void libraries_settle(void);
 
 #endif

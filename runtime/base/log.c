@@ -79,7 +79,8 @@ int log_open(const struct log_options *options, struct error *err)
     return 0;
 }
 
-/* JSON string escapes; control characters cannot end a record or a terminal's sanity. */
+/* Escape a JSON string, and return the length. Control characters can neither end a record nor disturb a
+ * terminal. */
 static size_t escape_json(char *out, size_t size, const char *text)
 {
     size_t used = 0;
@@ -120,7 +121,7 @@ static size_t format_record(char *out, size_t size, enum log_level level, const 
 static void write_journal(enum log_level level, const char *text)
 {
     char record[ERROR_TEXT_MAX + 256], line[ERROR_TEXT_MAX];
-    /* A newline in a value would need the journal's binary form. */
+    /* A value with a newline would need the journal's binary form. */
     size_t i = 0;
     for (; i < sizeof(line) - 1 && text[i] != '\0'; i++)
         line[i] = text[i] == '\n' ? ' ' : text[i];
@@ -143,7 +144,8 @@ static void write_stderr(const char *text)
 
 static void write_target(enum log_level level, const char *message)
 {
-    /* Escaped before a format is applied: an engine decodes JSON and prints the message on a terminal. */
+    /* Escape before any format is applied, because an engine decodes the JSON and prints the message on a
+     * terminal. */
     char text[ERROR_TEXT_MAX];
     str_escape_hidden(text, sizeof(text), message);
     char record[7 * ERROR_TEXT_MAX];

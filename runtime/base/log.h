@@ -1,4 +1,5 @@
-/* Where messages go: the --log file and standard error, as text or as one JSON record. */
+/* Messages: to the log file of --log, the syslog, the journal or standard error, as text or as one JSON
+ * record. */
 #ifndef PYSBX_BASE_LOG_H
 #define PYSBX_BASE_LOG_H
 
@@ -15,26 +16,26 @@ struct log_options {
     enum log_level level;
 };
 
-/* Open the target. 0 or negative errno. Call once, before anything is logged. */
+/* Open the target. 0 or negative errno. Call it once, before the first message. */
 int log_open(const struct log_options *options, struct error *err);
 
-/* The fatal error: one record to the target and one write(2) to standard error, last thing before exit.
- * Engines parse the JSON file as a single object, so nothing else is ever written there unless --log-level
- * asks for more. */
+/* Report the fatal error: one record to the target and one write(2) to standard error, as the last thing
+ * before exit. Engines parse the JSON file as a single object, so nothing else is written there unless
+ * --log-level asks for more. */
 void log_fatal(const struct error *err);
 
-/* A message of lesser weight; dropped unless its level was asked for. Goes to the target, else to standard
- * error. */
+/* Write a message of this level to the target, or to standard error if there is none. It is dropped unless
+ * --log-level asks for the level. */
 void log_message(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A warning for which no --log-level is needed: about what the caller's configuration does not get. An engine
- * parses a log file in JSON as one object, and that has to remain the error: without --log-level the warning
- * goes to standard error instead, which engines keep with the container's own. */
+/* Warn, without any --log-level, that a part of the caller's configuration is not applied. An engine parses a
+ * log file in JSON as one object, which has to remain the error. So without --log-level the warning goes to
+ * standard error, which engines keep together with the container's own. */
 void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_debug(...)   log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* True when debug messages are wanted: for facts that cost something to gather. */
+/* Return whether debug messages are wanted: for facts that are expensive to collect. */
 bool log_debugging(void);
 
 #endif

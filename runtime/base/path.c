@@ -13,8 +13,8 @@
 #include "base/fd.h"
 #include "base/sys.h"
 
-/* A rename somewhere in the tree makes the kernel give up with EAGAIN; an attacker can
- * cause that on purpose. */
+/* A rename anywhere in the tree makes the kernel give up with EAGAIN. An attacker can cause that on purpose.
+ */
 #define MAX_RACES 128
 
 static int open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)
@@ -52,8 +52,8 @@ int path_open_no_magic(const char *path, int flags, mode_t mode)
     return open_how(AT_FDCWD, path, flags, mode, RESOLVE_NO_MAGICLINKS);
 }
 
-/* Descend to `path` one component at a time, each resolved again from the root by its whole prefix, so that
- * links count as the container will see them; what is missing is made with mkdirat below the descriptor of
+/* Descend to `path` one component at a time. Each prefix is resolved again from the root, so that links have
+ * the same meaning as in the container. A missing directory is created with mkdirat below the descriptor of
  * its parent. */
 static int make_directories(int rootfd, char *path, mode_t mode)
 {
@@ -105,7 +105,7 @@ int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
     cleanup_fd int dir = path_parent_in_root(&a, rootfd, path, &name);
     int ret = dir;
     if (dir >= 0) {
-        /* O_EXCL never follows a link in the last place: a dangling one is EEXIST, not a file outside. */
+        /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
         ret = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
         if (ret >= 0)
             close(ret);

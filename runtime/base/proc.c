@@ -89,7 +89,7 @@ int proc_in_pid_namespace(int dir, const struct stat *ns)
     return own.st_dev == ns->st_dev && own.st_ino == ns->st_ino;
 }
 
-/* /proc/PID/stat of a process; 0 or negative errno. */
+/* Read /proc/PID/stat. 0 or negative errno. */
 static int read_stat(pid_t pid, struct proc_stat *out)
 {
     char path[32], text[1024];
@@ -107,8 +107,8 @@ static int read_stat(pid_t pid, struct proc_stat *out)
     return proc_parse_stat(text, out) ? 0 : -EINVAL;
 }
 
-/* Fields count from 1; the second is the command in parentheses and may hold anything: the others count from
- * the last ")". */
+/* Fields count from 1. The second is the command in parentheses and may hold any byte, so the others count
+ * from the last ")". */
 bool proc_parse_stat(const char *text, struct proc_stat *out)
 {
     const char *p = strrchr(text, ')');
@@ -134,7 +134,7 @@ bool proc_parse_stat(const char *text, struct proc_stat *out)
 int proc_has_executed(pid_t pid)
 {
     const unsigned long not_executed =
-        0x40; /* linux/sched.h; not in its uapi, proc_pid_stat(5) points there */
+        0x40; /* linux/sched.h, but not in its UAPI; proc_pid_stat(5) refers to it */
     struct proc_stat stat;
     int ret = read_stat(pid, &stat);
     return ret < 0 ? ret : (stat.flags & not_executed) == 0;
@@ -146,7 +146,7 @@ int proc_start_time(pid_t pid, uint64_t *ticks, char *state)
     int ret = read_stat(pid, &stat);
     if (ret < 0)
         return ret;
-    /* Its first thread has ended by itself, and others run on (pthread_exit(3)). */
+    /* Its first thread has ended (pthread_exit(3)), but others still run. */
     if (state != NULL)
         *state = stat.state == 'Z' && stat.threads > 1 ? 'S' : stat.state;
     *ticks = stat.start_time;

@@ -1,5 +1,5 @@
-/* The trusted /proc of the runtime: opened once, verified to be procfs, used for every
- * access to a process. */
+/* The trusted /proc of the runtime: opened once, verified to be procfs, and used for every access to a
+ * process. */
 #ifndef PYSBX_BASE_PROC_H
 #define PYSBX_BASE_PROC_H
 
@@ -10,44 +10,45 @@
 struct error;
 struct stat;
 
-/* Descriptor (O_PATH) of the runtime's /proc; opened at the first call and kept for the life of the process.
- * Fails with -EINVAL when /proc is not a procfs. A forked child inherits it and may use it after the
- * container's root has been entered: /proc/self there is the child all the same. */
+/* Return an O_PATH descriptor of the runtime's /proc, which is opened by the first call and kept until the
+ * process ends. -EINVAL if /proc is not a procfs. A forked child inherits it, and may use it even in the
+ * container's root: /proc/self is the child there too. */
 int proc_root(struct error *err);
 
-/* Open a file below /proc ("self/attr/exec", "sys/net/…", "123/uid_map") with open(2) flags:
- * beneath it, on the same mount, without magic links (path_open_beneath). Descriptor or
- * negative errno; err says which file. */
+/* Open a file below /proc ("self/attr/exec", "sys/net/…", "123/uid_map") with flags of open(2): on the same
+ * mount and without magic links (path_open_beneath). Return a descriptor or negative errno; err names the
+ * file. */
 int proc_open(const char *path, int flags, struct error *err);
 
-/* Write a value to such a file in one write(2). 0 or negative errno; err names
- * "/proc/<path>" and the value. */
+/* Write a value to such a file with one write(2). 0 or negative errno; err names "/proc/<path>" and the
+ * value. */
 int proc_write(const char *path, const char *value, struct error *err);
 
-/* Open for reading what `path` names in this process' root, which may be the container's. Only a regular file
- * is ever opened, for a device or a pipe does something when it is, and no magic link is followed on the way.
- * -EINVAL: it is something else. */
+/* Open a path in this process's root, which may be the container's, for reading. Only a regular file is
+ * opened, because opening a device or a pipe has effects, and no magic link is followed. Return a descriptor
+ * or negative errno, -EINVAL if the file is not regular. */
 int proc_open_regular(const char *path);
 
-/* The directory of a process, which stays that of this process when it has ended and its number is another's:
- * reads beneath it fail then. Descriptor or negative errno. */
+/* Open the directory of a process. It never refers to another process: after the end of this one, reads below
+ * it fail, even if its number is in use again. Return a descriptor or negative errno. */
 int proc_open_process(pid_t pid, struct error *err);
 
-/* Is the process of this directory in the pid namespace that fstatat(2) says `ns` of, "ns/pid" of a process
- * that is in it (pid_namespaces(7))? The caller holds that process, or the namespace may be gone and its
- * inode number another's. 1, 0, or negative errno: who may not trace the process may not know. */
+/* Return whether the process of this directory is in the pid namespace `ns` (pid_namespaces(7)), which is the
+ * result of fstatat(2) for "ns/pid" of a member. The caller holds a descriptor of that member's directory;
+ * otherwise the namespace may end and another may get its inode number. 1, 0, or negative errno, for example
+ * if the caller may not trace the process. */
 int proc_in_pid_namespace(int dir, const struct stat *ns);
 
-/* Start time of a process in clock ticks after boot (field 22 of /proc/PID/stat): with the pid it identifies
- * a process for as long as the machine is up. *state, if wanted, is its one-letter state. 0 or negative errno
- * (-ESRCH when there is no such process). */
+/* Return the start time of a process in clock ticks after boot (field 22 of /proc/PID/stat). Together with
+ * the pid, it identifies a process until the machine is rebooted. *state is its one-letter state; `state` may
+ * be NULL. 0 or negative errno, -ESRCH if there is no such process. */
 int proc_start_time(pid_t pid, uint64_t *ticks, char *state);
 
-/* Has the process executed a program since it was cloned (PF_FORKNOEXEC of the flags, field 9)? 1, 0, or
- * negative errno. */
+/* Return whether the process has executed a program since it was cloned (PF_FORKNOEXEC of the flags, field
+ * 9). 1, 0, or negative errno. */
 int proc_has_executed(pid_t pid);
 
-/* What the text of /proc/PID/stat says (proc_pid_stat(5)). */
+/* Fields of /proc/PID/stat (proc_pid_stat(5)). */
 struct proc_stat {
     char state;
     unsigned long flags;
@@ -55,7 +56,8 @@ struct proc_stat {
     uint64_t start_time; /* clock ticks after boot */
 };
 
-/* Parse it; the command, which a process chooses, may hold anything. False if a field is missing. */
+/* Parse the text of /proc/PID/stat, in which the process chooses the command, so it may hold any byte. False
+ * if a field is missing. */
 bool proc_parse_stat(const char *text, struct proc_stat *out);
 
 #endif

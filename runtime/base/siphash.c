@@ -1,6 +1,5 @@
-/* Two rounds a word, four at the end; numbers as on the machines that this is built for, the lowest byte
- * first.
- */
+/* Two rounds for each word, four at the end. Words are in memory with the lowest byte first, as on all
+ * supported machines. */
 #include "base/siphash.h"
 
 #include <string.h>

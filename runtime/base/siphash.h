@@ -1,5 +1,5 @@
-/* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key it takes
- * chance to find two contents with one hash, and no content can be tried out against a hash. Aumasson and
+/* SipHash-2-4 with 128 bits: a keyed hash, for content that an attacker may choose. Without the key, two
+ * contents have the same hash only by accident, and no content can be tried out against a hash. Aumasson and
  * Bernstein, "SipHash: a fast short-input PRF", 2012; the variant with 128 bits is the authors' own. */
 #ifndef PYSBX_BASE_SIPHASH_H
 #define PYSBX_BASE_SIPHASH_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct siphash_key {
-    uint64_t words[2]; /* of 8 bytes, the lowest first */
+    uint64_t words[2]; /* of 8 bytes, the lowest byte first */
 };
 
 struct siphash {
@@ -17,8 +17,8 @@ struct siphash {
 
 struct siphash_state {
     uint64_t v[4];
-    uint64_t size;         /* bytes so far */
-    unsigned char tail[8]; /* those of the last word that is not complete */
+    uint64_t size;         /* bytes added */
+    unsigned char tail[8]; /* the bytes of the last, incomplete word */
 };
 
 void siphash_begin(struct siphash_state *s, const struct siphash_key *key);

@@ -1,5 +1,5 @@
-/* Strict number parsing: what strtoul lets pass (signs, blanks, rests) is an error here (CVE-2026-30892
- * class). Texts for messages. */
+/* Strict parsing of numbers: signs, blanks and trailing characters, which strtoul accepts, are errors here
+ * (CVE-2026-30892 class). Escapes for messages. */
 #include "base/str.h"
 
 #include <errno.h>
@@ -49,7 +49,8 @@ int str_to_id(const char *s, uint32_t *out)
 size_t str_hidden(const char *s, unsigned *code)
 {
     const unsigned char *u = (const unsigned char *)s;
-    /* A string that ends within a character is not read beyond its end: '\0' is no continuation byte. */
+    /* This does not read beyond the end of a string that ends within a character: '\0' is no continuation
+     * byte. */
     if (u[0] == 0xc2 && u[1] >= 0x80 && u[1] <= 0x9f)
         *code = u[1];
     else if (u[0] == 0xd8 && u[1] == 0x9c)

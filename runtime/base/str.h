@@ -1,4 +1,4 @@
-/* Strings: strict number parsing, small tests, texts for messages. */
+/* Strings: strict parsing of numbers, small tests, escapes for messages. */
 #ifndef PYSBX_BASE_STR_H
 #define PYSBX_BASE_STR_H
 
@@ -8,12 +8,13 @@
 
 struct arena;
 
-/* Whole string as a decimal number, no sign, no space, no other character; range checked.
- * 0, -EINVAL (not a number) or -ERANGE. */
+/* Parse the whole string as a decimal number of at most `max`: no sign, no space, no other character. 0,
+ * -EINVAL (not a number) or -ERANGE. */
 int str_to_u64(const char *s, uint64_t max, uint64_t *out);
 int str_to_i64(const char *s, int64_t *out);
 
-/* "1000" as a user or group id: 0 … 4294967294; (uid_t)-1 means "unchanged" to the kernel and is refused. */
+/* Parse a user or group id: 0 to 4294967294. (uid_t)-1 means "unchanged" to the kernel and is refused. The
+ * same errors. */
 int str_to_id(const char *s, uint32_t *out);
 
 static inline bool str_eq(const char *a, const char *b)
@@ -21,28 +22,28 @@ static inline bool str_eq(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* The rest of s after prefix, or NULL when s does not begin with it. */
+/* Return the rest of s after the prefix, or NULL if s does not begin with it. */
 static inline const char *str_after(const char *s, const char *prefix)
 {
     size_t n = strlen(prefix);
     return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
-/* Return the length of the UTF-8 character at `s` and set *code if it is one that a terminal shows in another
- * order or position than it has in the string: the bidirectional controls U+061C, U+200E, U+200F, U+202A to
- * U+202E, U+2066 to U+2069 (Unicode Standard Annex 9), and the C1 controls. Return 0 for any other. */
+/* Return the length of the UTF-8 character at `s`, and set *code, if a terminal shows the character in
+ * another order or position than it has in the string. These are the bidirectional controls U+061C, U+200E,
+ * U+200F, U+202A to U+202E, U+2066 to U+2069 (Unicode Standard Annex 9), and the C1 controls. Return 0 for
+ * any other. */
 size_t str_hidden(const char *s, unsigned *code);
 
-/* Copy a string to `out`, of `size` bytes, with each such character as "\uXXXX". What does not fit is cut
- * off.
- */
+/* Copy a string to `out`, a buffer of `size` bytes, with each such character as "\uXXXX". The copy is cut off
+ * if it does not fit. */
 void str_escape_hidden(char *out, size_t size, const char *s);
 
 /* Bytes that str_escape_hidden needs for a string of `n` bytes: the shortest such character has two. */
 #define STR_ESCAPED_MAX(n) (3 * (n) + 1)
 
-/* Return a string that a container has chosen, fit for an error message: 500 bytes of it at most, control
- * characters as spaces, those of str_hidden as escapes; in the arena. */
+/* Return at most 500 bytes of a container's string in a form that is safe in an error message, in the arena.
+ * Control characters become spaces, and the characters of str_hidden escapes. */
 const char *str_printable(struct arena *a, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* System calls that the C library of the oldest supported distribution (glibc 2.31) does not wrap, with the
- * constants its headers may lack. Each returns -1 and sets errno, as libc does. */
+/* System calls that the C library of the oldest supported distribution (glibc 2.31) does not wrap, and
+ * constants that its headers may lack. Each function returns -1 and sets errno on failure, like libc. */
 #ifndef PYSBX_BASE_SYS_H
 #define PYSBX_BASE_SYS_H
 
@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Do not include <sys/mount.h> in a file that includes this one: the two disagree on who defines the
- * constants of the mount interface. mount(2) and umount2(2) are declared here. */
+/* Do not include <sys/mount.h> in a file that includes this one: both define the constants of the mount
+ * interface. mount(2) and umount2(2) are declared here. */
 int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
 int umount2(const char *target, int flags);
 
