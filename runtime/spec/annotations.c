@@ -7,11 +7,12 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Sorted by name, but for exceptions from a prefix, which come first. SECURITY.md,
- * contrib/docs/pages/reference/annotations.md and pysbx-runtime(8) list them for their readers, and
- * hooks/require-sandbox refuses those that are honoured and not harmless. */
+/* Sorted by name, except that exceptions from a prefix come before it. SECURITY.md,
+ * contrib/docs/pages/reference/annotations.md and pysbx-runtime(8) list them too. hooks/require-sandbox
+ * refuses those that are honoured and not harmless. */
 static const struct annotation table[] = {
-    /* Podman itself sets these two for --stop-signal and --stop-timeout: how systemd stops the scope. */
+    /* Podman itself sets these two for --stop-signal and --stop-timeout. They decide how systemd stops the
+     * scope. */
     {ANNOTATION_SYSTEMD_PROPERTY "KillSignal", ANNOTATION_HARMLESS, NULL},
     {ANNOTATION_SYSTEMD_PROPERTY "TimeoutStopUSec", ANNOTATION_HARMLESS, NULL},
     {ANNOTATION_SYSTEMD_PROPERTY, ANNOTATION_RESTRICTED,
@@ -24,15 +25,15 @@ static const struct annotation table[] = {
     {ANNOTATION_SECCOMP_RECEIVER, ANNOTATION_RESTRICTED,
      "it lets a socket of the host decide on system calls"},
     {ANNOTATION_SECCOMP_PROGRAM, ANNOTATION_RESTRICTED, "it replaces the engine's seccomp filter"},
-    /* A profile is refused that names a system call which libseccomp does not know. */
+    /* It makes the runtime refuse a profile with a system call that libseccomp does not know. */
     {ANNOTATION_SECCOMP_FAIL_UNKNOWN, ANNOTATION_HARMLESS, NULL},
     {ANNOTATION_SYSTEMD_SUBGROUP, ANNOTATION_RESTRICTED, "it names a cgroup of the host"},
-    /* Rules only take rights away; what is denied is not logged unless runtime.json says so. */
+    /* Rules only remove rights, and denials are not logged unless runtime.json allows it. */
     {LANDLOCK_ANNOTATION, ANNOTATION_HARMLESS, NULL},
-    /* Modules are imported in a container like the one that is wanted. */
+    /* Modules are imported in a container like the requested one. */
     {WARM_ANNOTATION_PRELOAD, ANNOTATION_HARMLESS, NULL},
     {HOOK_ANNOTATION_UNTRUSTED, ANNOTATION_HARMLESS, NULL},
-    /* It cannot switch on what warm.json has switched off. */
+    /* It cannot enable what warm.json disables. */
     {WARM_ANNOTATION_MODE, ANNOTATION_HARMLESS, NULL},
 };
 #define COUNT (sizeof(table) / sizeof(table[0]))

@@ -1,5 +1,5 @@
-/* What the administrator's decision leaves of a configuration's annotations, and which name a misspelt one
- * may mean. */
+/* Apply the administrator's decision to the annotations of a configuration, and find the name that a misspelt
+ * one may mean. */
 #include "spec/annotations.h"
 
 #include <stdbool.h>
@@ -12,10 +12,10 @@
 #include "spec/policy.h"
 
 #define PREFIX       "run.pysbx."
-#define COMPARED_MAX 32 /* longer names are not compared: a typing error does not explain them */
+#define COMPARED_MAX 32 /* longer names are not compared, because a typing error does not explain them */
 #define NAMED_MAX    4  /* ignored annotations that a warning names */
 
-/* Why the annotation is ignored, or NULL when it is honoured. */
+/* Return why the annotation is ignored, or NULL if it is honoured. */
 static const char *objection(struct arena *a, const struct policy *policy, const char *path, const char *name)
 {
     const struct annotation *row = annotation_find(name);
@@ -74,7 +74,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Letters to insert, leave out, replace or exchange with their neighbour; at most COMPARED_MAX in each. */
+/* Return how many letters have to be inserted, omitted, replaced or exchanged with their neighbour. Each name
+ * has at most COMPARED_MAX letters. */
 static size_t distance(const char *a, size_t length_a, const char *b, size_t length_b)
 {
     size_t d[COMPARED_MAX + 1][COMPARED_MAX + 1];
@@ -91,14 +92,14 @@ static size_t distance(const char *a, size_t length_a, const char *b, size_t len
     return d[length_a][length_b];
 }
 
-/* One begins with the other, and that is more than chance. */
+/* Return whether one name begins with the other, with enough letters that this is no coincidence. */
 static bool begins_alike(const char *a, size_t length_a, const char *b, size_t length_b)
 {
     size_t shorter = least(length_a, length_b);
     return shorter >= 3 && strncmp(a, b, shorter) == 0;
 }
 
-/* The known name that is nearest, or NULL when none is near: a third of its letters may be wrong. */
+/* Return the nearest known name, or NULL if none is near. A third of its letters may be wrong. */
 static const char *nearest(const char *name)
 {
     const char *own = name + strlen(PREFIX), *found = NULL;

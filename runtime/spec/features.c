@@ -1,4 +1,4 @@
-/* Writes the features document; every list comes from where it is used. */
+/* Write the features document. Every list comes from the code that uses it. */
 #include "spec/features.h"
 
 #include "base/json_out.h"
@@ -13,7 +13,7 @@ static void write_list(struct json_out *out, const char *key, struct word_list l
     json_out_array_close(out);
 }
 
-/* A NULL-terminated list of the tables. */
+/* Write a NULL-terminated list of the tables. */
 static void write_words(struct json_out *out, const char *key, const char *const *words)
 {
     size_t count = 0;

@@ -14,8 +14,8 @@ struct word_list {
     size_t count;
 };
 
-/* What other rooms know of themselves. An empty list is written as an empty array. Hooks, namespaces,
- * versions and memory policies are this room's own: they are the words that its tables accept. */
+/* Facts from other rooms. An empty list is written as an empty array. Hooks, namespaces, versions and memory
+ * policies come from this room: they are the words that its tables accept. */
 struct features_facts {
     struct word_list mount_options;
     struct word_list capabilities;
@@ -23,8 +23,8 @@ struct features_facts {
     struct {
         bool enabled;
         struct word_list actions, operators, archs;
-        struct word_list known_flags;     /* that the runtime can name */
-        struct word_list supported_flags; /* of these, those that this kernel and libseccomp have */
+        struct word_list known_flags;     /* that the runtime knows by name */
+        struct word_list supported_flags; /* those of them that this kernel and libseccomp support */
     } seccomp;
     bool apparmor, selinux;
     struct {
@@ -33,9 +33,8 @@ struct features_facts {
     bool memory_policy;
     bool idmap_mounts;
     bool net_devices;
-    struct str_map annotations; /* facts about the runtime: version, commit, … */
-    struct word_list
-        unsafe_annotations; /* annotations of a config.json that change what is done on the host */
+    struct str_map annotations;          /* facts about the runtime: version, commit, … */
+    struct word_list unsafe_annotations; /* annotations of config.json with effects on the host */
 };
 
 /* Write the document as one object. */

@@ -1,4 +1,4 @@
-/* The tree is built from yajl's events; nothing recurses, so that depth costs no stack. */
+/* The tree is built from yajl's events. No function recurses, so that depth costs no stack. */
 #include "spec/json.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include "base/json_memory.h"
 #include "base/str.h"
 
-/* A key and where it stands, for sorting. */
+/* A key and its value, for sorting. */
 struct name {
     const char *key;
     const struct json_value *value;
@@ -27,14 +27,14 @@ struct parser {
     const char *const *opaque;
     struct error *err;
     struct json_value *root;
-    struct json_value *open; /* the array or object that events belong to */
+    struct json_value *open; /* the array or object to which events belong */
     const char *key;         /* of the next member */
     size_t nodes;
     unsigned depth;
     unsigned skipped;   /* depth within an opaque value, 0 outside */
-    struct name *names; /* scratch for the search of duplicate keys */
+    struct name *names; /* buffer for the search for duplicate keys */
     size_t names_room;
-    bool failed; /* a callback refused the text and filled err */
+    bool failed; /* a callback has refused the text and filled err */
 };
 
 static bool plain_key(const char *key)
@@ -106,7 +106,7 @@ static size_t line_at(const char *text, size_t offset)
     return line;
 }
 
-/* Offset of the first byte after the token whose event is being handled. */
+/* Return the offset of the first byte after the current event's token. */
 static size_t consumed(const struct parser *p)
 {
     return yajl_get_bytes_consumed(p->yajl);
@@ -147,7 +147,7 @@ static struct json_value *add_value(struct parser *p, enum json_kind kind)
     return v;
 }
 
-/* True for the value at the key path that the caller wants left alone. */
+/* Return whether this is the value at the key path that the caller wants undecoded. */
 static bool is_opaque(const struct parser *p, const struct json_value *v)
 {
     if (p->opaque == NULL)
@@ -188,7 +188,7 @@ static void close_container(struct parser *p)
     p->open = p->open->parent;
 }
 
-/* Leaves the innermost level; true when it was part of an opaque value. */
+/* Leave the innermost level. Return whether it was part of an opaque value. */
 static bool leave_level(struct parser *p)
 {
     p->depth--;
@@ -316,7 +316,7 @@ static bool is_blank(const char *text, size_t size)
     return true;
 }
 
-/* The text is no JSON: yajl's reason with the line where it gave up. */
+/* The text is not JSON: report yajl's reason with the line at which it stopped. */
 static int syntax_error(struct parser *p, size_t offset)
 {
     unsigned char *reason = yajl_get_error(p->yajl, 0, NULL, 0);

@@ -1,4 +1,4 @@
-/* The public face of the room: text to structures, and small questions to a spec. */
+/* The interface of the room: decode a text into structures, and look up values in a spec. */
 #include <errno.h>
 
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 #include "spec/spec.h"
 #include "spec/tables.h"
 
-/* Since runtime-spec 1.2 a relative destination counts from the container's "/". */
+/* Since runtime-spec 1.2, a relative destination is relative to the container's "/". */
 static void make_destinations_absolute(struct arena *a, struct spec_mounts *mounts)
 {
     for (size_t i = 0; i < mounts->count; i++)
@@ -18,8 +18,8 @@ static void make_destinations_absolute(struct arena *a, struct spec_mounts *moun
 
 int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out, struct error *err)
 {
-    /* The seccomp profile is most of what an engine writes and is needed only when its program is not in the
-     * cache. */
+    /* The seccomp profile is most of an engine's configuration. It is needed only if its program is not in
+     * the cache. */
     static const char *const opaque[] = {"linux", "seccomp", NULL};
     struct json_value *root;
     int ret = json_parse(a, text, size, NULL, opaque, &root, err);
@@ -36,7 +36,7 @@ int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out
     return 0;
 }
 
-/* A text whose root is one object of the specification. */
+/* Parse a text that consists of one object of the specification. */
 static int parse_object(struct arena *a, struct json_text text, const char *name, const struct schema *schema,
                         void **out, struct error *err)
 {

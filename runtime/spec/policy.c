@@ -1,4 +1,4 @@
-/* The table of runtime.json, its defaults, and what its list of annotations may hold. */
+/* The table of runtime.json, its defaults, and the check of its list of annotations. */
 #include "spec/policy.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@ static const struct schema schema = {fields, sizeof(fields) / sizeof(fields[0]),
 
 static const struct policy defaults = {.keep_groups = true};
 
-/* "prefix.*" stands for all annotations of a row that is a prefix. */
+/* Return whether the entry is "prefix.*", which covers all annotations of a row that is a prefix. */
 static bool is_whole_prefix(const char *entry, const struct annotation *row)
 {
     return annotation_is_prefix(row) && str_eq(str_after(entry, row->name), "*");
 }
 
-/* Return whether the entry stands for an annotation that has to be allowed, or for several. */
+/* Return whether the entry names at least one annotation that has to be allowed. */
 static bool is_useful(const char *entry)
 {
     const struct annotation *row = annotation_find(entry);
@@ -40,7 +40,7 @@ static bool is_useful(const char *entry)
     return !annotation_is_prefix(row) || str_eq(rest, "*") || (rest[0] != '\0' && strchr(rest, '*') == NULL);
 }
 
-/* An entry that allows nothing is a mistake of its writer: a misspelt name, or one that needs no entry. */
+/* Refuse an entry that allows nothing. It is a mistake: a misspelt name, or one that needs no entry. */
 static int check(struct arena *a, const void *decoded, struct error *err)
 {
     const struct policy *policy = decoded;

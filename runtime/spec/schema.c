@@ -1,4 +1,4 @@
-/* One function a kind of value; memcpy stores what rows of different types share. */
+/* One function for each kind of value. memcpy stores members that have different types in different rows. */
 #include "spec/schema.h"
 
 #include <errno.h>
@@ -59,8 +59,8 @@ static int decode_bool(const struct decoder *d, const struct json_value *v, bool
     return ret;
 }
 
-/* An integer within the row's range as 64 bits, of which the row's kind tells the sign. The magnitude is read
- * without sign: a limit may be 18446744073709551615. */
+/* Decode an integer within the row's range as 64 bits; the row's kind decides its sign. The magnitude is read
+ * without a sign, because a limit may be 18446744073709551615. */
 static int decode_integer(const struct decoder *d, const struct json_value *v, const struct field *f,
                           uint64_t *out)
 {
@@ -110,7 +110,7 @@ static int decode_number(const struct decoder *d, const struct json_value *v, co
 static int decode_object(const struct decoder *d, const struct json_value *v, const struct schema *schema,
                          void *out);
 
-/* One element of a list. */
+/* Decode one element of a list. */
 static int decode_element(const struct decoder *d, const struct json_value *v, const struct field *f,
                           void *element)
 {
@@ -157,7 +157,7 @@ static int decode_list(const struct decoder *d, const struct json_value *v, cons
     if (v->count == 0)
         return 0;
     size_t size = element_size(f), count = v->count;
-    /* One more, which stays zero: see struct str_list. */
+    /* One item more, which stays zero: see struct str_list. */
     char *items = arena_array(d->arena, count + 1, size);
     char *element = items;
     for (const struct json_value *e = v->first; e != NULL; e = e->next, element += size) {

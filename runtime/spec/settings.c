@@ -1,4 +1,4 @@
-/* Finding, judging and decoding the runtime's own configuration files. */
+/* Find, check and decode the runtime's own configuration files. */
 #include "spec/settings.h"
 
 #include <errno.h>
@@ -44,8 +44,8 @@ int settings_parse(struct arena *a, const struct settings *kind, const char *tex
     return ret;
 }
 
-/* The mode of a file with an access control list has the list's mask in the place of the group's rights, so a
- * list that lets others write is seen as well. */
+/* For a file with an access control list, the group bits of its mode are the list's mask. So this also
+ * detects a list that lets others write. */
 static int check_owner(int fd, const char *path, bool root_of_host, struct error *err)
 {
     struct stat st;
@@ -65,8 +65,8 @@ static int check_owner(int fd, const char *path, bool root_of_host, struct error
     return 0;
 }
 
-/* Open the file below its directory after the directory has been judged, so that what is read is what is in
- * it. -ENOENT with err untouched when there is no file: that costs one open(2). */
+/* Open the file below its directory, after the directory has been checked, so that the file is one of that
+ * directory. Return -ENOENT without filling err if there is no file, which costs one open(2). */
 static int open_guarded(struct arena *a, const char *path, bool root_of_host, struct error *err)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;

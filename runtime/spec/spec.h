@@ -1,5 +1,5 @@
-/* config.json as structures (runtime-spec 1.3): what the tables of schema.c decode into. Everything lives in
- * the arena that decoded it. An absent string or object is NULL, an absent list has count 0, an absent number
+/* config.json as structures (runtime-spec 1.3), which the tables of tables.c fill. Everything lives in the
+ * arena of its decoder. An absent string or object is NULL, an absent list has count 0, and an absent number
  * has set == false. */
 #ifndef PYSBX_SPEC_SPEC_H
 #define PYSBX_SPEC_SPEC_H
@@ -11,7 +11,7 @@
 struct arena;
 struct error;
 
-/* Versions of runtime-spec that are understood. */
+/* Range of supported versions of runtime-spec. */
 #define SPEC_VERSION_MIN "1.0.0"
 #define SPEC_VERSION     "1.3.0"
 
@@ -29,7 +29,7 @@ struct opt_bool {
 };
 
 struct str_list {
-    const char **items; /* NULL follows the last, as execve(2) wants it; NULL itself when there are none */
+    const char **items; /* NULL after the last item, as execve(2) needs it; NULL itself for an empty list */
     size_t count;
 };
 struct u64_list {
@@ -45,9 +45,9 @@ struct str_map {
     size_t count;
 };
 
-/* A JSON value kept as the bytes it was written with: for parts that are compiled and cached (seccomp). */
+/* A JSON value in its original bytes, for parts that are compiled and cached (seccomp). */
 struct json_text {
-    const char *data; /* not NUL-terminated; NULL when absent */
+    const char *data; /* not NUL-terminated; NULL if absent */
     size_t size;
 };
 
@@ -110,7 +110,7 @@ struct spec_io_priority {
 };
 
 struct spec_cpu_affinity {
-    const char *initial, *final; /* cpu lists: "0-3,7" */
+    const char *initial, *final; /* CPU lists: "0-3,7" */
 };
 
 struct spec_process {
@@ -134,7 +134,7 @@ struct spec_process {
 struct spec_hook {
     const char *path;
     struct str_list args, env;
-    bool has_env;           /* an empty env given is not the same as none */
+    bool has_env;           /* an empty env differs from a missing one */
     struct opt_i64 timeout; /* seconds, at least 1 */
 };
 struct spec_hook_list {
@@ -166,7 +166,7 @@ struct spec_devices {
     size_t count;
 };
 
-/* Resources: resources.c of cgroup/ turns these into files of cgroup v2. */
+/* Resources. cgroup/resources.c converts them to files of cgroup v2. */
 struct spec_device_rule {
     bool allow;
     const char *type;            /* "a", "b", "c"; NULL: "a" */
@@ -229,7 +229,7 @@ struct spec_resources {
         struct spec_rdma *items;
         size_t count;
     } rdma;
-    bool has_network; /* linux.resources.network was given with a classID or priorities: cgroup v1 only */
+    bool has_network; /* linux.resources.network has a classID or priorities, which only cgroup v1 supports */
     struct str_map unified;
 };
 
@@ -304,8 +304,8 @@ struct spec_linux {
     struct spec_intel_rdt *intel_rdt;
     struct spec_memory_policy *memory_policy;
     struct str_map sysctl;
-    /* Only the text is kept by spec_parse; seccomp in structures comes from spec_parse_seccomp, which need
-     * not run when the compiled program is found in the cache under this very text. */
+    /* spec_parse keeps only the text. spec_parse_seccomp makes structures of it, which is unnecessary if the
+     * cache has the compiled program of this very text. */
     struct json_text seccomp_text;
     const char *rootfs_propagation; /* "slave", "private", "shared", "unbindable" and their r-forms */
     struct str_list masked_paths, readonly_paths;
@@ -324,44 +324,47 @@ struct spec {
     struct spec_linux *linux_; /* never NULL after spec_parse */
 };
 
-/* Parse config.json. Unknown properties are ignored as the specification asks (extensibility), wrong types,
- * unknown enumeration values, numbers out of range, duplicate keys and NULs in strings are errors that name
- * the JSON path ("config.json: linux.resources.memory.limit: …"), text that is no JSON is one with its line
- * ("config.json: line 3: …"). Mount destinations become absolute. `text` must outlive the spec (json_text
- * points into it). 0 or negative errno. */
+/* Parse config.json. Unknown properties are ignored, as the specification requires (extensibility). Wrong
+ * types, unknown enumeration values, numbers out of range, duplicate keys and NULs in strings are errors with
+ * the JSON path ("config.json: linux.resources.memory.limit: …"). A text that is not JSON is an error with
+ * its line ("config.json: line 3: …"). Mount destinations become absolute. `text` must outlive the spec,
+ * because json_text points into it. 0 or negative errno. */
 int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out, struct error *err);
 
-/* Parse a process object alone (exec --process); paths in errors begin with "process". */
+/* Parse a process object alone (exec --process). Paths in errors begin with "process". 0 or negative errno.
+ */
 int spec_parse_process(struct arena *a, const char *text, size_t size, struct spec_process **out,
                        struct error *err);
 
-/* Parse a resources object alone (update --resources); paths in errors begin with "linux.resources". */
+/* Parse a resources object alone (update --resources). Paths in errors begin with "linux.resources". 0 or
+ * negative errno. */
 int spec_parse_resources(struct arena *a, const char *text, size_t size, struct spec_resources **out,
                          struct error *err);
 
-/* Decode the seccomp object kept in linux.seccomp_text; paths in errors begin with "linux.seccomp". */
+/* Decode the seccomp object of linux.seccomp_text. Paths in errors begin with "linux.seccomp". 0 or negative
+ * errno. */
 int spec_parse_seccomp(struct arena *a, struct json_text text, struct spec_seccomp **out, struct error *err);
 
-/* What the tables cannot say: everything that contradicts itself or that this runtime cannot do, by JSON
- * path, before anything is touched (duplicate namespaces, mappings without a user namespace, sysctl outside
- * its namespace, relative paths, …). */
+/* Check the rules that the tables cannot express, before any side effect: contradictions, and properties that
+ * this runtime cannot apply. Examples are duplicate namespaces, mappings without a user namespace, a sysctl
+ * outside its namespace, and relative paths. 0 or -EINVAL; err has the JSON path. */
 int spec_validate(const struct spec *spec, struct error *err);
 int spec_validate_process(const struct spec_process *process, struct error *err);
 int spec_validate_resources(const struct spec_resources *resources, struct error *err);
 
-/* The value of a key, or NULL. */
+/* Return the value of a key, or NULL. */
 const char *str_map_get(const struct str_map *map, const char *key);
 
-/* Value of an annotation or NULL. */
+/* Return the value of an annotation, or NULL. */
 const char *spec_annotation(const struct spec *spec, const char *key);
 
-/* Namespace entry by type or NULL. */
+/* Return the entry of the namespace of this type, or NULL. */
 const struct spec_namespace *spec_namespace(const struct spec *spec, const char *type);
 
-/* The type of the namespace that a key of linux.sysctl belongs to; NULL: none. */
+/* Return the type of the namespace that a key of linux.sysctl belongs to, or NULL if it belongs to none. */
 const char *spec_sysctl_owner(const char *key);
 
-/* True when the container gets a new namespace of that type (an entry without a path). */
+/* Return whether the container gets a new namespace of this type (an entry without a path). */
 bool spec_new_namespace(const struct spec *spec, const char *type);
 
 #endif

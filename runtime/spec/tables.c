@@ -1,12 +1,13 @@
-/* One table an object of config.json (runtime-spec 1.3), in the order of the specification. A row names the
- * property, the member it fills and what is allowed; the macros refuse a member of another type. */
+/* One table for each object of config.json (runtime-spec 1.3), in the order of the specification. A row names
+ * the property, the member that it fills and the allowed values. The macros refuse a member of another type.
+ */
 #include "spec/tables.h"
 
 #include <stddef.h>
 
 #include "spec/spec.h"
 
-/* Offset of a member that must have the given type. */
+/* Return the offset of a member that must have this type. */
 #define MEMBER(object, member, type)                                                                         \
     (offsetof(object, member) +                                                                              \
      0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((object *)0)->member), type) ? 1 : -1]))
@@ -390,7 +391,7 @@ static const char *const seccomp_operators[] = {
     "SCMP_CMP_NE", "SCMP_CMP_LT", "SCMP_CMP_LE",        "SCMP_CMP_EQ",
     "SCMP_CMP_GE", "SCMP_CMP_GT", "SCMP_CMP_MASKED_EQ", NULL,
 };
-/* The kernel cuts what a filter returns beside SECCOMP_RET_ERRNO off at MAX_ERRNO; a tracer gets 16 bits. */
+/* The kernel limits the data of SECCOMP_RET_ERRNO to MAX_ERRNO. A tracer gets all 16 bits. */
 #define SECCOMP_DATA_MAX UINT16_MAX
 
 static const struct field seccomp_arg_fields[] = {
@@ -409,8 +410,8 @@ static const struct field seccomp_rule_fields[] = {
 };
 static const struct schema seccomp_rule_schema = SCHEMA(seccomp_rule_fields, struct spec_seccomp_rule);
 
-/* Architectures and flags are words that libseccomp and the kernel know more or fewer of: the compiler of the
- * profile refuses those that it cannot serve. */
+/* The set of architectures and flags depends on libseccomp and the kernel. The compiler of the profile
+ * refuses unsupported ones. */
 static const struct field seccomp_fields[] = {
     STRING("defaultAction", struct spec_seccomp, default_action, REQUIRED, .words = seccomp_actions),
     OPT_U64("defaultErrnoRet", struct spec_seccomp, default_errno_ret, SECCOMP_DATA_MAX),

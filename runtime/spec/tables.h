@@ -1,4 +1,4 @@
-/* The tables of config.json (runtime-spec 1.3: config.md, config-linux.md) and the words they allow. */
+/* The tables of config.json (runtime-spec 1.3: config.md, config-linux.md) and the words that they allow. */
 #ifndef PYSBX_SPEC_TABLES_H
 #define PYSBX_SPEC_TABLES_H
 
@@ -9,7 +9,7 @@ extern const struct schema process_schema;   /* struct spec_process */
 extern const struct schema resources_schema; /* struct spec_resources */
 extern const struct schema seccomp_schema;   /* struct spec_seccomp */
 
-/* NULL-terminated; what `features` says and what the tables accept is the same list. */
+/* NULL-terminated. `features` prints the same lists that the tables accept. */
 extern const char *const spec_namespace_types[];
 extern const char *const spec_hook_kinds[];
 extern const char *const spec_memory_policy_modes[];

@@ -1,4 +1,4 @@
-/* A default configuration as tables: what stands here is what a person edits next. */
+/* A default configuration as tables. Its readers edit it next. */
 #include "spec/template.h"
 
 #include <stddef.h>
@@ -157,7 +157,7 @@ static void write_mapping(struct json_out *out, const char *key, uint32_t host_i
     json_out_array_close(out);
 }
 
-/* No device but those that the runtime allows by itself. */
+/* Deny all devices. The runtime itself allows the default ones. */
 static void write_device_rules(struct json_out *out)
 {
     open_map(out, "resources");

@@ -6,9 +6,9 @@
 
 struct json_out;
 
-/* A sensible start for a bundle with its root file system in "rootfs": a shell on a terminal, three
+/* Write a configuration for a bundle with its root file system in "rootfs": a shell on a terminal, three
  * capabilities, no new privileges, all namespaces new. rootless: with a user namespace that maps the caller
- * to root, the host's network (a new one would have no way out) and no device rules. */
+ * to root, the host's network (a new network would not be connected), and no device rules. */
 void spec_template_write(struct json_out *out, bool rootless);
 
 #endif

@@ -1,5 +1,5 @@
-/* The document as a whole: version, root, mounts, hooks, annotations; the order in
- * which the parts are asked. */
+/* The document as a whole: version, root, mounts, hooks, annotations, and the order in which the parts are
+ * checked. */
 #include "spec/validate.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ bool has_control_character(const char *s)
     return false;
 }
 
-/* Reads decimal digits that fit a CPU or node number; NULL when there are none. */
+/* Parse decimal digits that fit a CPU or node number. Return their end, or NULL if there are none. */
 static const char *read_number(const char *s, unsigned *number)
 {
     if (!isdigit((unsigned char)*s))
@@ -62,7 +62,7 @@ bool has_dot_dot(const char *path)
     return false;
 }
 
-/* Semantic versioning 2.0.0: three numbers, then perhaps a pre-release or build. */
+/* Semantic versioning 2.0.0: three numbers, and optionally a pre-release or build. */
 static int validate_version(const char *version, struct error *err)
 {
     const char *s = version;

@@ -1,5 +1,6 @@
-/* The parts of validation, one file each, and the small tests they share. For the files of this room only;
- * others call spec_validate, spec_validate_process and spec_validate_resources. */
+/* The parts of validation, one file each, and the tests that they share. Only for the files of this room;
+ * others call spec_validate, spec_validate_process and spec_validate_resources. A validate function returns 0
+ * or -EINVAL, and err begins with the JSON path. */
 #ifndef PYSBX_SPEC_VALIDATE_H
 #define PYSBX_SPEC_VALIDATE_H
 
@@ -11,19 +12,19 @@ struct spec_idmaps;
 struct spec_process;
 struct spec_resources;
 
-/* The linux object: namespaces, mappings, sysctls, devices, … without its resources. */
+/* Check the linux object without its resources: namespaces, mappings, sysctls, devices and the rest. */
 int validate_linux(const struct spec *spec, struct error *err);
 int validate_process(const struct spec_process *process, struct error *err);
 int validate_resources(const struct spec_resources *resources, struct error *err);
 
-/* Id mappings as the kernel takes them (user_namespaces(7)); `path` is where the list stands. */
+/* Check that the kernel accepts the id mappings (user_namespaces(7)). `path` is the JSON path of the list. */
 int validate_idmaps(const struct spec_idmaps *maps, const char *path, struct error *err);
 
-/* True for a byte that would end a line or has no place in a name. */
+/* Return whether the string contains a control character, such as a newline. */
 bool has_control_character(const char *s);
-/* True for a list of CPUs or nodes as in cpuset(7): "0-3,7". */
+/* Return whether the string is a list of CPUs or nodes as in cpuset(7): "0-3,7". */
 bool is_number_list(const char *s);
-/* True when a component of the path is "..". */
+/* Return whether a component of the path is "..". */
 bool has_dot_dot(const char *path);
 
 #endif

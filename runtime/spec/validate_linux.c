@@ -1,4 +1,5 @@
-/* The linux object (config-linux.md): what belongs to which namespace, mappings, devices, and the rest. */
+/* The linux object (config-linux.md): namespaces and the properties that need them, mappings, devices and the
+ * rest. */
 #include "spec/validate.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ int validate_idmaps(const struct spec_idmaps *maps, const char *path, struct err
     return 0;
 }
 
-/* A joined user namespace has its mappings; engines may still name some beside its path. */
+/* A joined user namespace has its own mappings. Engines may still give some next to its path. */
 static int validate_user_namespace(const struct spec *spec, struct error *err)
 {
     static const char *const paths[] = {"linux.uidMappings", "linux.gidMappings"};
@@ -98,8 +99,8 @@ static int validate_time_offsets(const struct spec *spec, struct error *err)
     return 0;
 }
 
-/* Sysctls that belong to a namespace, as paths below /proc/sys; all others are the host's. A prefix ends in
- * "/". kernel/hostname belongs to the uts namespace as well and is set by `hostname`. */
+/* Sysctls that belong to a namespace, as paths below /proc/sys. All others belong to the host. A prefix ends
+ * in "/". kernel/hostname belongs to the uts namespace as well, but `hostname` sets it. */
 static const struct {
     const char *path, *namespace;
 } sysctl_owners[] = {
@@ -131,9 +132,9 @@ static const char *sysctl_owner(const char *path)
     return NULL;
 }
 
-/* A key as a path, as sysctl(8) reads it: when the first separator is a dot, dots separate and slashes stand
- * for dots of a name ("net.ipv4.conf.eth0/1.forwarding"), otherwise it is a path already. False for a key
- * with an empty, "." or ".." component (CVE-2022-0811) or too long for one. */
+/* Convert a key to a path, like sysctl(8). If the first separator is a dot, dots separate, and slashes are
+ * dots within a name ("net.ipv4.conf.eth0/1.forwarding"). Otherwise the key is a path already. Return false
+ * for a key that is too long, or that has an empty, "." or ".." component (CVE-2022-0811). */
 static bool sysctl_path(const char *key, char *path, size_t size)
 {
     size_t n = strlen(key);
@@ -196,7 +197,7 @@ static int validate_device(const struct spec_device *d, size_t index, struct err
                          d->path);
     if (d->type[0] != 'p' && (!d->major.set || !d->minor.set))
         return error_set(err, -EINVAL, "linux.devices[%zu]: type '%s' needs major and minor", index, d->type);
-    /* Podman writes the mode as stat(2) gives it, with the type of the file. */
+    /* Podman writes the mode as stat(2) returns it, with the type of the file. */
     mode_t bits = d->file_mode.set ? (mode_t)d->file_mode.value & S_IFMT : 0;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (bits != 0 && kinds[i].type == d->type[0] && kinds[i].bits != bits)
@@ -205,7 +206,7 @@ static int validate_device(const struct spec_device *d, size_t index, struct err
     return 0;
 }
 
-/* dev_valid_name() of the kernel; "%" would make it number the name (dev_alloc_name). */
+/* Like dev_valid_name() of the kernel. A "%" would make the kernel number the name (dev_alloc_name). */
 static bool is_net_name(const char *name)
 {
     size_t n = strlen(name);
@@ -263,7 +264,7 @@ static bool has_flag(const struct str_list *flags, const char *flag)
     return false;
 }
 
-/* set_mempolicy(2): which modes take nodes, which flags exclude each other. */
+/* set_mempolicy(2) says which modes take nodes, and which flags exclude each other. */
 static int validate_memory_policy(const struct spec_memory_policy *policy, struct error *err)
 {
     bool forbidden = str_eq(policy->mode, "MPOL_DEFAULT") || str_eq(policy->mode, "MPOL_LOCAL");

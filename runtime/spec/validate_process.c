@@ -1,4 +1,4 @@
-/* The process object (config.md, "Process"), of a container or of exec. */
+/* The process object (config.md, "Process") of a container or of exec. */
 #include "spec/validate.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ static int validate_program(const struct spec_process *p, struct error *err)
         return error_set(err, -EINVAL, "process: 'cwd' is missing");
     if (p->cwd[0] != '/')
         return error_set(err, -EINVAL, "process.cwd: '%s' is not an absolute path", p->cwd);
-    /* An entry without "=" reaches the program as it is: execve(2) sets no rule, and engines pass on what
-     * images hold. */
+    /* An entry without "=" reaches the program unchanged, because execve(2) has no rule and engines pass on
+     * an image's entries. */
     for (size_t i = 0; i < p->env.count; i++)
         if (p->env.items[i][0] == '=' || p->env.items[i][0] == '\0')
             return error_set(err, -EINVAL, "process.env[%zu]: the name is empty", i);
@@ -53,7 +53,7 @@ static bool given_time(struct opt_u64 time)
     return time.set && time.value != 0;
 }
 
-/* sched_setattr(2): which numbers belong to which policy. */
+/* sched_setattr(2) says which numbers belong to which policy. */
 static int validate_scheduler(const struct spec_scheduler *s, struct error *err)
 {
     bool normal = str_eq(s->policy, "SCHED_OTHER") || str_eq(s->policy, "SCHED_BATCH");

@@ -1,5 +1,5 @@
-/* linux.resources (config-linux.md, "Control groups"): what cgroup v2 has no file for is refused here, by its
- * JSON path; what the files accept is for the kernel to say. */
+/* linux.resources (config-linux.md#control-groups). Properties for which cgroup v2 has no file are refused
+ * here, by their JSON path. The kernel decides about the values of the others. */
 #include "spec/validate.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "spec/spec.h"
 
-/* blkio weights of the specification; 0 means unset to the engines that always write one. */
+/* Range of the specification's blkio weights. Some engines always write one, and 0 then means unset. */
 #define WEIGHT_MIN 10
 #define WEIGHT_MAX 1000
 
@@ -19,7 +19,7 @@ static int unavailable(struct error *err, const char *path)
     return error_set(err, -EINVAL, "linux.resources.%s: not available with cgroup v2", path);
 }
 
-/* Only a value that asks for something is refused: 0 and -1 (no limit) are what v2 does anyway. */
+/* Only a value with an effect is refused: 0 and -1 (no limit) are the behaviour of cgroup v2 anyway. */
 static bool asks(struct opt_i64 number)
 {
     return number.set && number.value > 0;
@@ -43,7 +43,8 @@ static int validate_memory(const struct spec_memory *m, struct error *err)
     /* Version 2 always accounts hierarchically. */
     if (m->use_hierarchy.set && !m->use_hierarchy.value)
         return unavailable(err, "memory.useHierarchy");
-    /* The specification's swap is memory and swap together; what is left for swap needs the limit. */
+    /* The specification's swap is memory and swap together. The difference from the limit is for swap, so it
+     * needs the limit. */
     if (asks(m->swap) && (!m->limit.set || m->limit.value == 0))
         return error_set(err, -EINVAL, "linux.resources.memory.swap: needs memory.limit");
     if (asks(m->swap) && m->swap.value < m->limit.value)
@@ -97,7 +98,7 @@ static int validate_block_io(const struct spec_block_io *b, struct error *err)
     return 0;
 }
 
-/* The specification knows no other negative number than -1, and no meaning for 0 but "not given". */
+/* The specification has no negative number except -1, and 0 means "not given". */
 static int validate_pids(struct opt_i64 limit, struct error *err)
 {
     if (!limit.set || limit.value >= -1)
@@ -108,7 +109,8 @@ static int validate_pids(struct opt_i64 limit, struct error *err)
                      limit.value);
 }
 
-/* "2MB", "1GB": part of the file's name (hugetlb.2MB.max). */
+/* Return whether this is a page size such as "2MB" or "1GB", which is a part of the file's name
+ * (hugetlb.2MB.max). */
 static bool is_page_size(const char *s)
 {
     size_t digits = strspn(s, "0123456789");
@@ -141,7 +143,8 @@ static int validate_rdma(const struct spec_resources *r, struct error *err)
     return 0;
 }
 
-/* "controller.file": a name in the container's cgroup directory and nowhere else. */
+/* Return whether the name is "controller.file", so that it cannot refer to a file outside the container's
+ * cgroup directory. */
 static bool is_cgroup_file(const char *name)
 {
     const char *dot = strchr(name, '.');
