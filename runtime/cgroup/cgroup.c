@@ -1,4 +1,4 @@
-/* The cgroup of a container: which manager does what, and what is the same for all of them. */
+/* The cgroup of a container: the choice of the manager, and the parts that all managers share. */
 #include "cgroup/cgroup.h"
 
 #include <errno.h>
@@ -143,8 +143,8 @@ int cgroup_move(const struct cgroup_ref *ref, const char *sub, int dirfd, pid_t 
     return cgroup_systemd_move(ref, path, pid, err);
 }
 
-/* The specification's values depend on each other where the kernel's do not: what `resources` leaves out of a
- * pair is taken from what is in force. */
+/* Some of the specification's values depend on each other where the kernel's do not. If `resources` lacks one
+ * of such a pair, use the value in force. */
 static const struct spec_resources *complete_resources(struct arena *a, int dirfd,
                                                        const struct spec_resources *resources)
 {

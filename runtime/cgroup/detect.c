@@ -1,4 +1,4 @@
-/* Where cgroup2 is mounted (mountinfo: proc(5)) and which cgroup a process is in (cgroups(7)). */
+/* Find the mount point of cgroup2 (mountinfo: proc(5)) and the cgroup of a process (cgroups(7)). */
 #include "cgroup/detect.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 
-/* A host with ten thousand mounts has a mountinfo of some 2 MiB. */
+/* With ten thousand mounts, mountinfo has about 2 MiB. */
 #define MOUNTINFO_MAX ((size_t)64 << 20)
 
 static bool is_cgroup2(const char *path)
@@ -53,7 +53,7 @@ static const char *find_in_mountinfo(struct arena *a)
         char *type = strstr(line, " - ");
         if (type == NULL || str_after(type, " - cgroup2 ") == NULL)
             continue;
-        /* "ID PARENT MAJOR:MINOR ROOT TARGET …": only a mount of the whole hierarchy will do. */
+        /* "ID PARENT MAJOR:MINOR ROOT TARGET …": the mount must show the whole hierarchy. */
         char *save = NULL, *field = strtok_r(line, " ", &save);
         for (int i = 0; i < 3 && field != NULL; i++)
             field = strtok_r(NULL, " ", &save);
@@ -78,8 +78,8 @@ const char *cgroup_detect_mount(struct arena *a)
 
 int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err)
 {
-    /* On a hybrid machine the lines of cgroup v1 come first, one for each of at most a few dozen
-     * hierarchies. */
+    /* On a hybrid machine, cgroup v1 has a line for each hierarchy, at most a few dozen, and they come first.
+     */
     char name[32] = "self/cgroup", text[4 * PATH_MAX];
     if (pid != 0)
         snprintf(name, sizeof(name), "%d/cgroup", (int)pid);
@@ -96,7 +96,7 @@ int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err)
         if (found != NULL && *end == '\n' && end - found < PATH_MAX - 1) {
             *end = '\0';
             snprintf(path, PATH_MAX, "/%s", found);
-            /* The kernel's mark on the cgroup of a process that outlived it. */
+            /* The kernel marks a cgroup that was removed before its process ended. */
             char *deleted = strstr(path, " (deleted)");
             if (deleted != NULL && deleted[sizeof(" (deleted)") - 1] == '\0')
                 *deleted = '\0';

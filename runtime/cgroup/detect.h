@@ -1,4 +1,4 @@
-/* Where cgroup2 is mounted and which cgroup a process is in. */
+/* Find the mount point of cgroup2 and the cgroup of a process. */
 #ifndef PYSBX_CGROUP_DETECT_H
 #define PYSBX_CGROUP_DETECT_H
 
@@ -8,12 +8,12 @@
 struct arena;
 struct error;
 
-/* Mount point of the cgroup2 file system, NULL when it is mounted nowhere. One system call where systemd's
- * usual layout is used. */
+/* Return the mount point of the cgroup2 file system, or NULL if there is none. This is one system call with
+ * systemd's usual layout. */
 const char *cgroup_detect_mount(struct arena *a);
 
-/* The cgroup2 path of a process (0: the caller), as seen from the caller's cgroup namespace; begins with "/".
- * 0 or negative errno. */
+/* Set `path` to the cgroup2 path of a process (0: the caller), relative to the caller's cgroup namespace; it
+ * begins with "/". 0 or negative errno. */
 int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err);
 
 #endif

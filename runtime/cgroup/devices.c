@@ -1,4 +1,4 @@
-/* Device rules: compiled to eBPF, loaded and attached with bpf(2) directly. See bpf-helpers(7),
+/* Device rules: compiled to eBPF, loaded and attached directly with bpf(2). See bpf-helpers(7),
  * include/uapi/linux/bpf.h and the section "Device controller" of admin-guide/cgroup-v2.rst. */
 #include "cgroup/devices.h"
 
@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "spec/spec.h"
 
-/* By this name the programs of this runtime are told from others on the same cgroup. */
+/* Programs of this runtime are recognized by this name among others of the same cgroup. */
 #define PROGRAM_NAME "pysbx_devices"
 
 #define ACCESS_ALL (BPF_DEVCG_ACC_MKNOD | BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE)
@@ -34,7 +34,7 @@ struct rule {
     }
 
 static const struct rule default_rules[] = {
-    /* A node can be made without being usable: images are unpacked in containers. */
+    /* Creating a node does not permit its use, and unpacking an image in a container needs it. */
     {true, BPF_DEVCG_DEV_CHAR, ANY_NUMBER, ANY_NUMBER, BPF_DEVCG_ACC_MKNOD},
     {true, BPF_DEVCG_DEV_BLOCK, ANY_NUMBER, ANY_NUMBER, BPF_DEVCG_ACC_MKNOD},
     DEFAULT_DEVICE(1, 3),            /* null */
@@ -46,7 +46,7 @@ static const struct rule default_rules[] = {
     DEFAULT_DEVICE(5, 1),            /* console */
     DEFAULT_DEVICE(5, 2),            /* ptmx */
     DEFAULT_DEVICE(136, ANY_NUMBER), /* pts */
-    DEFAULT_DEVICE(10, 200),         /* net/tun: as every runtime has come to allow */
+    DEFAULT_DEVICE(10, 200),         /* net/tun: other runtimes allow it too */
 };
 #define DEFAULT_RULES (sizeof(default_rules) / sizeof(default_rules[0]))
 
@@ -96,9 +96,9 @@ static bool is_for_all(const struct rule *r)
     return r->type == ANY_TYPE && r->major == ANY_NUMBER && r->minor == ANY_NUMBER && r->access == ACCESS_ALL;
 }
 
-/* Registers of the program. */
+/* Registers of the filter. */
 enum {
-    ALLOWED = BPF_REG_0, /* accesses that the rules so far allow; in the end the verdict */
+    ALLOWED = BPF_REG_0, /* accesses that the rules so far allow; at the end, the result */
     CONTEXT = BPF_REG_1,
     VALUE = BPF_REG_2,
     REQUESTED = BPF_REG_3, /* accesses */
@@ -106,7 +106,7 @@ enum {
     MATCH = BPF_REG_5,
 };
 
-/* DEVICE. Numbers have this many bits in the kernel (include/linux/kdev_t.h). */
+/* Layout of DEVICE. Numbers have this many bits in the kernel (include/linux/kdev_t.h). */
 #define MINOR_BITS 20
 #define MAJOR_BITS 12
 #define TYPE_SHIFT (MINOR_BITS + MAJOR_BITS)
@@ -120,7 +120,7 @@ struct assembler {
     size_t count;
 };
 
-/* Most that emit_rule and the frame around the rules need. */
+/* Maximum for emit_rule, and for the instructions around the rules. */
 #define INSNS_A_RULE 12
 #define INSNS_FRAME  18
 
@@ -154,7 +154,7 @@ static void emit_word(struct assembler *a, unsigned operation, unsigned dst, uin
     emit_register(a, operation, dst, VALUE);
 }
 
-/* 1 if it was 0, else 0, for what is less than half of all numbers. */
+/* Replace 0 by 1 and other values by 0. Only for values below half of the range. */
 static void emit_is_zero(struct assembler *a, unsigned reg)
 {
     emit_value(a, BPF_ADD, reg, -1);
@@ -176,9 +176,10 @@ static void emit_prologue(struct assembler *a, bool rest_allowed)
     emit_value(a, BPF_MOV, ALLOWED, rest_allowed ? ACCESS_ALL : 0);
 }
 
-/* A rule decides on the accesses it names and leaves the others to the rules before it: a request to read and
- * write is allowed when one rule allows the one and one the other, and refused when either is refused. There
- * are no jumps, for the verifier follows both ways of each: it takes a third of the time so. */
+/* A rule decides about the accesses that it names, and leaves the others to earlier rules. So a request to
+ * read and write is allowed if one rule allows reading and another writing, and refused if either access is
+ * refused. There are no jumps, because the verifier would follow both branches of each. This takes a third of
+ * the time. */
 static void emit_rule(struct assembler *a, const struct rule *r)
 {
     if (r->major > (int64_t)(MAJOR_MASK >> MINOR_BITS) || r->minor > (int64_t)MINOR_MASK)
@@ -207,7 +208,7 @@ static void emit_rule(struct assembler *a, const struct rule *r)
     emit_register(a, r->allow ? BPF_OR : BPF_AND, ALLOWED, MATCH);
 }
 
-/* Allowed is what asks for nothing that is not. */
+/* Allow the request if none of its accesses is refused. */
 static void emit_epilogue(struct assembler *a)
 {
     emit_value(a, BPF_XOR, ALLOWED, ACCESS_ALL);
@@ -222,7 +223,7 @@ int cgroup_devices_compile(struct arena *a, const struct spec_resources *resourc
     *program = NULL;
     size_t count = resources != NULL ? resources->devices.count : 0;
     struct rule *rules = ARENA_ARRAY(a, count, struct rule);
-    size_t first = 0; /* after the last rule for all devices, which makes what is before it void */
+    size_t first = 0; /* after the last rule for all devices, which overrides all earlier rules */
     bool refuses = false;
     for (size_t i = 0; i < count; i++) {
         int ret = decode_rule(&resources->devices.items[i], i, &rules[i], err);
@@ -253,8 +254,8 @@ int cgroup_devices_compile(struct arena *a, const struct spec_resources *resourc
     return 0;
 }
 
-/* The kernel wants zeroes behind the members of a command, which an initializer of a union does not promise:
- * GCC 15 clears the member that it names and no more. */
+/* The kernel requires zeroes after the members of a command. The initializer of a union does not guarantee
+ * that: GCC 15 clears only the named member. */
 static void clear(union bpf_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
@@ -268,8 +269,8 @@ static int sys_bpf(unsigned command, union bpf_attr *attr)
 
 static int load_program(const struct cgroup_device_program *program)
 {
-    /* The program calls no helper, so that the kernel does not care for the licence. RLIMIT_MEMLOCK is left
-     * alone: since Linux 5.11 BPF memory is charged to the cgroup, and raising it may be refused. */
+    /* The filter calls no helper, so the kernel does not check the licence. RLIMIT_MEMLOCK is not raised:
+     * since Linux 5.11 BPF memory is charged to the cgroup, and raising it may be refused. */
     union bpf_attr attr;
     clear(&attr);
     attr.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
@@ -280,7 +281,7 @@ static int load_program(const struct cgroup_device_program *program)
     return sys_bpf(BPF_PROG_LOAD, &attr);
 }
 
-/* Descriptor of the program when it is one of ours, -ENOENT when it is not. */
+/* Return a descriptor of the program if it is one of this runtime, otherwise -ENOENT. */
 static int open_own_program(uint32_t id)
 {
     union bpf_attr attr;
@@ -322,8 +323,8 @@ static int detach_program(int dirfd, int program)
     return sys_bpf(BPF_PROG_DETACH, &attr);
 }
 
-/* Attach the new program in the place of our first old one and take the others away. The new one is in force
- * before an old one goes: there is no moment without rules. */
+/* Replace the first program of this runtime by the new one, and detach the others. The new one is in force
+ * before an old one is removed, so the cgroup is never without rules. */
 static int exchange_programs(int dirfd, int program, const uint32_t *ids, size_t count)
 {
     bool attached = program < 0;
@@ -349,7 +350,7 @@ int cgroup_devices_load(const struct cgroup_device_program *program, struct erro
 
 int cgroup_devices_attach(int program, int dirfd, struct error *err)
 {
-    uint32_t ids[64] = {0}; /* the kernel allows no more on one cgroup */
+    uint32_t ids[64] = {0}; /* the kernel's limit for one cgroup */
     union bpf_attr attr;
     clear(&attr);
     attr.query.target_fd = (__u32)dirfd;

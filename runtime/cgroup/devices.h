@@ -1,5 +1,5 @@
-/* Device rules as a BPF program of type BPF_PROG_TYPE_CGROUP_DEVICE: what of the machine's devices the
- * processes of a cgroup may open and make. */
+/* Device rules as a BPF program of type BPF_PROG_TYPE_CGROUP_DEVICE, which decides which devices the
+ * processes of a cgroup may open and create. */
 #ifndef PYSBX_CGROUP_DEVICES_H
 #define PYSBX_CGROUP_DEVICES_H
 
@@ -15,19 +15,20 @@ struct cgroup_device_program {
     size_t count;
 };
 
-/* Compile linux.resources.devices. The last rule that names a device and an access decides on it; what no
- * rule names is refused, but for the devices that the specification promises every container (null, zero,
- * full, random, urandom, tty, console, ptmx, pts) and tun, which come right after the last rule for all
- * devices: a later rule of the specification can still take them away. Nothing is asked of the system.
- * *program is NULL when the rules refuse nothing. Errors name the rule by JSON path. */
+/* Compile linux.resources.devices. The last rule that names a device and an access decides about it, and an
+ * access without a rule is refused. The specification promises some devices to every container (null, zero,
+ * full, random, urandom, tty, console, ptmx, pts). They and tun are allowed right after the last rule for all
+ * devices, so a later rule can still refuse them. This does not read the system. *program is NULL if the
+ * rules refuse nothing. Errors have the JSON path of the rule. */
 int cgroup_devices_compile(struct arena *a, const struct spec_resources *resources,
                            const struct cgroup_device_program **program, struct error *err);
 
-/* Load the program into the kernel: its descriptor. */
+/* Load the program into the kernel. Return a descriptor, which the caller closes, or negative errno. */
 int cgroup_devices_load(const struct cgroup_device_program *program, struct error *err);
 
-/* Attach the loaded program to the cgroup `dirfd` (O_PATH will do) beside those of its ancestors; programs
- * attached by an earlier call are replaced, in one step where there is one. -1 takes them away. */
+/* Attach the loaded program to the cgroup `dirfd`, which may be O_PATH, in addition to those of its
+ * ancestors. It replaces programs of an earlier call, in one step if there is one program. A `program` of -1
+ * detaches them. 0 or negative errno. */
 int cgroup_devices_attach(int program, int dirfd, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Signals to a whole cgroup, stopping and continuing it (cgroup.freeze: Linux 5.2, cgroup.kill: 5.14). */
+/* Signal, stop and continue a whole cgroup (cgroup.freeze: Linux 5.2, cgroup.kill: 5.14). */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "cgroup/cgroup.h"
 #include "cgroup/tree.h"
 
-/* A process in an uninterruptible wait (a dead NFS server) cannot be stopped; there is an end to patience. */
+/* A process in an uninterruptible wait (a dead NFS server) cannot be stopped, so the wait is limited. */
 #define FREEZE_TIMEOUT_MS 10000
 
 static int write_freeze(const struct cgroup_ref *ref, int dirfd, const char *value, struct error *err)
@@ -78,7 +78,8 @@ static int signal_listed(int dirfd, int sig)
     return ret == 0 && reached == 0 ? -ESRCH : ret;
 }
 
-/* Stopped meanwhile, so that none forks a child past the list; but not thawed if someone else froze it. */
+/* Freeze the processes meanwhile, so that none forks a child that is not in the list. Do not thaw a cgroup
+ * that another process has frozen. */
 static int signal_all(int dirfd, int sig)
 {
     bool ours = sig != 0 && is_frozen(dirfd) == 0 && io_write_value_at(dirfd, "cgroup.freeze", "1") == 0;

@@ -1,4 +1,4 @@
-/* The manager "cgroupfs": directories made and removed by the runtime itself (cgroups(7)). */
+/* The manager "cgroupfs": the runtime itself creates and removes directories (cgroups(7)). */
 #include "cgroup/fs.h"
 
 #include <errno.h>
@@ -21,11 +21,11 @@
 
 #define EMPTY_TIMEOUT_MS 5000
 
-/* Give the cgroup to the user who manages it inside the container: the directory and the files that the
- * kernel says are safe to give (config-linux.md, "Cgroup ownership"). */
+/* Give the cgroup to its manager inside the container, a user: the directory, and the files that the kernel
+ * lists as safe to delegate (config-linux.md, "Cgroup ownership"). */
 static int delegate(int dirfd, uint32_t uid, struct error *err)
 {
-    /* Kernels before 4.15 have no list. */
+    /* Kernels before 4.15 have no such list. */
     char list[1024] = "cgroup.procs\ncgroup.threads\ncgroup.subtree_control";
     char present[sizeof(list)];
     if (io_read_small_at(AT_FDCWD, "/sys/kernel/cgroup/delegate", present, sizeof(present)) > 0)
@@ -48,8 +48,8 @@ int cgroup_fs_configure(const struct cgroup_plan *plan, const char *path, size_t
     return ret == 0 && plan->delegate ? delegate(dirfd, plan->owner_uid, err) : ret;
 }
 
-/* Make the directory `path` below root and what is missing above it; *made is the length of the part of the
- * path that was there before, the whole length when nothing was made. */
+/* Create the directory `path` below root and its missing parents. *made is the length of the part of the path
+ * that existed before, or the whole length if nothing was created. */
 static int make_path(int root, const char *path, size_t *made)
 {
     size_t length = strlen(path);
@@ -80,7 +80,7 @@ static int make_path(int root, const char *path, size_t *made)
     return 0;
 }
 
-/* Remove the directories that make_path made, deepest first. */
+/* Remove the directories that make_path created, deepest first. */
 static void unmake_path(int root, const char *path, size_t made)
 {
     char name[PATH_MAX];
@@ -94,8 +94,8 @@ static void unmake_path(int root, const char *path, size_t made)
     }
 }
 
-/* A cgroup that is there already is taken as it is, limits and all (an administrator may have prepared it);
- * but not one with processes, which would be killed with the container. */
+/* An existing cgroup is used unchanged, including its limits, because an administrator may have prepared it.
+ * One with processes is refused, because they would be killed with the container. */
 static int check_unused(const struct cgroup_ref *ref, int dirfd, struct error *err)
 {
     uint64_t populated;
@@ -156,7 +156,8 @@ static int remove_directory(const char *name, int dirfd)
             ret = -errno;
         if (ret == 0 || ret == -ENOENT || ret == -ENODEV)
             return 0;
-        /* Someone makes new ones as fast as they are removed, or the kernel has not yet let go. */
+        /* New cgroups or processes appear as fast as they are removed, or the kernel has not yet released the
+         * old ones. */
         if (ret != -EBUSY || cgroup_now_ms() > deadline)
             return ret;
         (void)cgroup_tree_kill(dirfd);
@@ -165,7 +166,7 @@ static int remove_directory(const char *name, int dirfd)
     }
 }
 
-/* Kill and wait; *dirfd is -1 when there is no such cgroup (any more). */
+/* Kill the processes and wait. *dirfd is -1 if the cgroup does not exist or no longer exists. */
 static int empty(const struct cgroup_ref *ref, int *dirfd, struct error *err)
 {
     *dirfd = -1;
@@ -188,7 +189,7 @@ static int empty(const struct cgroup_ref *ref, int *dirfd, struct error *err)
     return 0;
 }
 
-/* Nothing to do: no cgroup, or one that was never a container's own. */
+/* Return whether there is nothing to remove: no cgroup, or one that never belonged to a container alone. */
 static bool is_nowhere(const struct cgroup_ref *ref)
 {
     return ref->mount == NULL || ref->path[strspn(ref->path, "/")] == '\0';
@@ -207,7 +208,7 @@ int cgroup_fs_destroy(const struct cgroup_ref *ref, struct error *err)
         return 0;
     if (snprintf(name, sizeof(name), "%s%s", ref->mount, ref->path) >= (int)sizeof(name))
         return error_set(err, -ENAMETOOLONG, "remove cgroup '%s'", ref->path);
-    /* The usual case: all processes have ended and nothing was made beneath. */
+    /* The usual case: all processes have ended, and there is no child cgroup. */
     if (rmdir(name) == 0 || errno == ENOENT)
         return 0;
     cleanup_fd int dirfd = -1;

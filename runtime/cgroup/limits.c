@@ -1,5 +1,5 @@
-/* Controllers made available down to a cgroup (admin-guide/cgroup-v2.rst, "Enabling and Disabling"), and the
- * planned values written to its files. */
+/* Enable controllers down to a cgroup (admin-guide/cgroup-v2.rst, "Enabling and Disabling"), and write the
+ * planned values to its files. */
 #include "cgroup/limits.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ static const char *const controllers[] = {"cpuset", "cpu", "io", "memory", "huge
 #define CONTROLLERS     (sizeof(controllers) / sizeof(controllers[0]))
 #define CONTROLLERS_ALL ((1U << CONTROLLERS) - 1)
 
-/* A child that was just removed may keep a controller of its parent busy for a moment. */
+/* A child that was just removed may keep a controller of its parent busy for a moment, so a write is retried.
+ * */
 #define BUSY_RETRIES 1000
 
 static unsigned controller_bit(const char *name, size_t length)
@@ -59,7 +60,7 @@ static int write_subtree_control(int dirfd, unsigned mask)
     for (int i = 0;; i++) {
         int ret = io_write_value_at(dirfd, "cgroup.subtree_control", text);
         char pid[16];
-        /* Busy for good when the cgroup holds processes itself ("no internal processes"). */
+        /* It stays busy if the cgroup itself has processes ("no internal processes"). */
         if (ret != -EBUSY || i == BUSY_RETRIES ||
             io_read_small_at(dirfd, "cgroup.procs", pid, sizeof(pid)) != 0)
             return ret;
@@ -74,15 +75,15 @@ static void enable_in(int dirfd, size_t ancestor, unsigned wanted, struct cgroup
     int all = add != 0 ? write_subtree_control(dirfd, add) : 0;
     if (all == 0)
         return;
-    /* One may be refused for a reason of its own: cpu while there are real-time tasks, domain controllers in
-     * a threaded cgroup. */
+    /* One of them may be refused for its own reason: cpu while there are real-time tasks, or domain
+     * controllers in a threaded cgroup. */
     for (size_t i = 0; i < CONTROLLERS; i++) {
         unsigned bit = 1U << i;
         int ret = add & bit ? write_subtree_control(dirfd, bit) : 0;
         if (ret == 0)
             continue;
-        /* Where processes are, the first of the threaded controllers makes a threaded domain, to which the
-         * kernel refuses the others in words of its own. */
+        /* In a cgroup with processes, the first of the threaded controllers makes a threaded domain. The
+         * kernel then refuses the other controllers with a different error. */
         if (ret == -EOPNOTSUPP && all == -EBUSY)
             ret = all;
         obstacle->controllers |= bit;
@@ -116,7 +117,7 @@ void cgroup_controllers_enable(const char *mount, const char *path, size_t top, 
         end += strcspn(path + end, "/");
     }
     char type[32];
-    /* Below a threaded cgroup a new one is of no use until it is threaded as well. */
+    /* Below a threaded cgroup, a new one is unusable until it is threaded as well. */
     if (missing != 0 && io_read_small_at(leaf, "cgroup.type", type, sizeof(type)) > 0 &&
         strcmp(type, "domain invalid") == 0)
         (void)io_write_value_at(leaf, "cgroup.type", "threaded");
@@ -140,7 +141,7 @@ static int report_missing(const struct cgroup_ref *ref, const struct cgroup_writ
                       w->source, w->controller, ref->mount, ref->path, w->file, error_reason(code), help);
 }
 
-/* The kernel would take the lower limit and kill until it is met. */
+/* The kernel would accept the lower limit and kill processes until it is met. */
 static int check_usage(int dirfd, const struct cgroup_write *w, struct error *err)
 {
     char text[32];

@@ -1,5 +1,5 @@
-/* What is decided about a container's cgroup before anything is made: which one, with which limits, or none.
- * config-linux.md, "Control groups". */
+/* Decide about a container's cgroup before anything is created: which one, with which limits, or none. See
+ * config-linux.md#control-groups. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "cgroup/systemd.h"
 #include "spec/spec.h"
 
-/* The first value that limits something, NULL when none does. */
+/* Return the first value that is a limit, or NULL. */
 static const struct cgroup_write *first_limit(const struct cgroup_writes *writes)
 {
     for (size_t i = 0; i < writes->count; i++)
@@ -28,7 +28,7 @@ static const struct cgroup_write *first_limit(const struct cgroup_writes *writes
     return NULL;
 }
 
-/* Continue without a cgroup, unless something is asked for that needs one. */
+/* Continue without a cgroup, unless the configuration needs one. */
 static int go_without(struct cgroup_plan *plan, const char *reason, struct error *err)
 {
     const struct cgroup_write *limit = first_limit(&plan->writes);
@@ -39,7 +39,7 @@ static int go_without(struct cgroup_plan *plan, const char *reason, struct error
                               ? " (systemd delegates cgroups to users: Delegate= in a drop-in for "
                                 "user@.service, and the cgroup manager systemd)"
                               : "");
-    /* Root's container could make and open any device. */
+    /* Without rules, a container of root could create and open any device. */
     if (plan->devices != NULL)
         return error_text(err, -ENOTSUP, "linux.resources.devices: cannot be enforced: %s", reason);
     plan->ref.manager = CGROUP_MANAGER_DISABLED;
@@ -52,8 +52,9 @@ static int go_without(struct cgroup_plan *plan, const char *reason, struct error
     return 0;
 }
 
-/* May the caller make `path` and move processes there from its own cgroup? For that the nearest directory
- * that exists has to be its own, with cgroup.procs (cgroup-v2.rst, "Delegation Containment"). */
+/* Return whether the caller may create `path` and move processes there from its own cgroup. For that, it
+ * needs write access to the nearest existing directory and to cgroup.procs in it (cgroup-v2.rst, "Delegation
+ * Containment"). */
 static bool may_make(struct arena *a, const char *mount, const char *path)
 {
     char *name = arena_printf(a, "%s%s", mount, path);
@@ -68,7 +69,7 @@ static bool may_make(struct arena *a, const char *mount, const char *path)
            faccessat(AT_FDCWD, arena_printf(a, "%s/cgroup.procs", name), W_OK, AT_EACCESS) == 0;
 }
 
-/* Beside the runtime's own cgroup, where a rootless caller has a delegated tree if it has one at all. */
+/* Return a path next to the runtime's own cgroup. If a rootless caller has a delegated tree, it is there. */
 static const char *sibling_path(struct arena *a, const char *id)
 {
     char own[PATH_MAX];
@@ -83,8 +84,8 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
 {
     const char *path = spec->linux_->cgroups_path;
     bool given = path != NULL && path[0] != '\0';
-    /* A relative path counts from the root as well: to take it from wherever the caller stands would put one
-     * container in different places, which the specification forbids. */
+    /* A relative path is relative to the root too. If it were relative to the caller's cgroup, the
+     * container's place would depend on the caller, which the specification forbids. */
     plan->ref.path = given               ? path_clean(a, path)
                      : options->rootless ? sibling_path(a, options->id)
                                          : arena_printf(a, "/%s", options->id);
@@ -95,7 +96,7 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
     return 0;
 }
 
-/* Id on the host of a user of the container. */
+/* Find the id on the host of a user of the container. */
 static bool map_uid(const struct spec *spec, uint32_t uid, uint32_t *host)
 {
     const struct spec_idmaps *maps = &spec->linux_->uid_mappings;
@@ -113,8 +114,8 @@ static bool map_uid(const struct spec *spec, uint32_t uid, uint32_t *host)
     return false;
 }
 
-/* The specification's rule: a container that gets its cgroup mounted writable, in a cgroup namespace of its
- * own, is meant to manage it (systemd, or a runtime, inside). */
+/* The specification's rule: if a container has a cgroup namespace of its own and its cgroup mounted writable,
+ * it is meant to manage that cgroup (systemd, or a runtime, inside). */
 static bool is_delegated(const struct spec *spec)
 {
     if (spec->process == NULL || !spec_new_namespace(spec, "cgroup"))
@@ -143,13 +144,13 @@ int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_op
     int ret = cgroup_resources_plan(a, resources, &plan->writes, err);
     if (ret < 0)
         return ret;
-    /* Asked for, so that no device rules are enforced either. */
+    /* Disabled on request, so device rules are not enforced either. */
     if (options->manager == CGROUP_MANAGER_DISABLED) {
         ret = go_without(plan, "cgroups are disabled", err);
         plan->reason = NULL;
         return ret;
     }
-    /* Without privilege programs cannot be attached, and devices not be made. */
+    /* An unprivileged runtime cannot attach filters, and its container cannot create devices. */
     if (!options->rootless)
         ret = cgroup_devices_compile(a, resources, &plan->devices, err);
     if (ret < 0)

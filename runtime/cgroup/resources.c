@@ -1,5 +1,5 @@
-/* Conversion of linux.resources to cgroup v2 (admin-guide/cgroup-v2.rst, "Core Interface Files" and
- * "Controllers"). Pure: nothing here touches the system. */
+/* Convert linux.resources to cgroup v2 (admin-guide/cgroup-v2.rst, "Core Interface Files" and "Controllers").
+ * Nothing here reads or changes the system. */
 #include "cgroup/resources.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct builder {
     size_t room;
 };
 
-/* The entry for one value; the caller sets what is special about it before the next one is added. */
+/* Add an entry for one value. The caller sets its special members before it adds the next one. */
 static struct cgroup_write *add(struct builder *b, const char *file, const char *source, const char *value)
 {
     struct cgroup_writes *w = b->writes;
@@ -44,7 +44,7 @@ static struct cgroup_write *add_u64(struct builder *b, const char *file, const c
     return add(b, file, source, arena_printf(b->arena, "%" PRIu64, value));
 }
 
-/* A number of which a negative one means "no limit". */
+/* Add a number. A negative one means "no limit". */
 static struct cgroup_write *add_limit(struct builder *b, const char *file, const char *source, int64_t value)
 {
     if (value >= 0)
@@ -54,7 +54,7 @@ static struct cgroup_write *add_limit(struct builder *b, const char *file, const
     return entry;
 }
 
-/* log2 and 10^x by hand: libm would be one more library to load at every start, for this one number. */
+/* log2 and 10^x are implemented here, because every start would have to load libm for this one number. */
 static double log2_of(uint64_t n)
 {
     int whole = 63 - __builtin_clzll(n);
@@ -92,11 +92,12 @@ uint64_t cgroup_weight_of_shares(uint64_t shares)
         return 1;
     if (shares >= 262144)
         return 10000;
-    /* Maps 2, 1024 and 262144 to 1, 100 and 10000: the least, the default and the greatest of both scales. */
+    /* This maps 2, 1024 and 262144 to 1, 100 and 10000: the least, the default and the greatest of both
+     * scales. */
     double l = log2_of(shares);
     double exact = power_of_ten((l * l + 125 * l) / 612 - 7.0 / 34);
     uint64_t weight = (uint64_t)exact;
-    /* Rounded up, but not because of the last bits of a whole number (1024 is exactly 100). */
+    /* Round up, but not because of the last bits of a whole number (1024 is exactly 100). */
     return exact - (double)weight > 1e-7 ? weight + 1 : weight;
 }
 
@@ -116,7 +117,8 @@ static void plan_cpuset(struct builder *b, const struct spec_cpu *cpu)
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         if (lists[i].value == NULL)
             continue;
-        /* An empty list clears the file; a newline, because a write of nothing may not reach the kernel. */
+        /* An empty list clears the file. It is written as a newline, because an empty write may not reach the
+         * kernel. */
         bool empty = lists[i].value[0] == '\0';
         add(b, lists[i].file, lists[i].source, empty ? "\n" : lists[i].value)->optional = empty;
     }
@@ -126,7 +128,8 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
 {
     plan_cpuset(b, cpu);
     bool idle = cpu->idle.set && cpu->idle.value != 0;
-    /* The kernel takes no weight for an idle cgroup: out of idle before the weight, into idle after it. */
+    /* The kernel accepts no weight for an idle cgroup: leave idle before the weight, enter it after the
+     * weight. */
     if (cpu->idle.set && !idle)
         add(b, "cpu.idle", "cpu.idle", "0")->optional = true;
     if (cpu->shares.set && cpu->shares.value != 0)
@@ -139,10 +142,10 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
         entry->optional = cpu->burst.value == 0;
     }
     bool quota = cpu->quota.set && cpu->quota.value > 0, period = cpu->period.set && cpu->period.value != 0;
-    bool unlimited = cpu->quota.set && cpu->quota.value < 0; /* 0 is none given, as with runc and crun */
+    bool unlimited = cpu->quota.set && cpu->quota.value < 0; /* 0 means "not given", as in runc and crun */
     if (quota || unlimited || period) {
         const char *amount = quota ? arena_printf(b->arena, "%" PRIi64, cpu->quota.value) : "max";
-        /* Without a period the kernel keeps the one in force: 100000 in a new cgroup. */
+        /* Without a period, the kernel keeps the current one: 100000 in a new cgroup. */
         const char *value =
             period ? arena_printf(b->arena, "%s %" PRIu64, amount, cpu->period.value) : amount;
         struct cgroup_write *entry =
@@ -152,19 +155,19 @@ static void plan_cpu(struct builder *b, const struct spec_cpu *cpu)
     }
 }
 
-/* The specification's swap is memory and swap together, cgroup v2's is swap alone. */
+/* The specification's swap is memory and swap together, but cgroup v2's is swap alone. */
 static void plan_swap(struct builder *b, const struct spec_memory *m)
 {
     bool limited = m->limit.set && m->limit.value > 0;
     if (!m->swap.set || m->swap.value == 0) {
-        /* Memory without limit means swap without limit, as under cgroup v1. */
+        /* Unlimited memory implies unlimited swap, as with cgroup v1. */
         if (m->limit.set && m->limit.value < 0)
             add_limit(b, "memory.swap.max", "memory.limit", -1);
         return;
     }
     int64_t swap = m->swap.value > 0 && limited ? m->swap.value - m->limit.value : m->swap.value;
     struct cgroup_write *entry = add_limit(b, "memory.swap.max", "memory.swap", swap);
-    /* No swap accounting, no swap for the container to use. */
+    /* Without swap accounting, the container cannot use swap. */
     if (swap == 0)
         entry->optional = true;
     if (m->check_before_update.value && swap >= 0)
@@ -183,7 +186,7 @@ static void plan_memory(struct builder *b, const struct spec_memory *m)
         add_limit(b, "memory.low", "memory.reservation", m->reservation.value);
 }
 
-/* BFQ takes the specification's own scale; io.weight, when BFQ is not there, takes the converted one. */
+/* BFQ uses the specification's own scale. Without BFQ, io.weight gets the converted value. */
 static void add_io_weight(struct builder *b, const char *source, const char *device, uint64_t weight)
 {
     if (weight == 0)
@@ -229,8 +232,8 @@ static void plan_hugetlb(struct builder *b, const struct spec_resources *r)
         const struct spec_hugepage_limit *h = &r->hugepage_limits.items[i];
         const char *source = arena_printf(b->arena, "hugepageLimits[%zu]", i);
         add_u64(b, arena_printf(b->arena, "hugetlb.%s.max", h->page_size), source, h->limit);
-        /* Also what mmap only reserves, so that the failure comes there and not as a SIGBUS later. Kernels
-         * before 5.7 have no such file. */
+        /* This also limits what mmap only reserves, so that mmap fails instead of a later access with SIGBUS.
+         * Kernels before 5.7 do not have the file. */
         add_u64(b, arena_printf(b->arena, "hugetlb.%s.rsvd.max", h->page_size), source, h->limit)->optional =
             true;
     }
@@ -250,7 +253,8 @@ static void plan_rdma(struct builder *b, const struct spec_resources *r)
     }
 }
 
-/* Last, so that they win; one write a line, for a file with keys (io.max) takes one at a time. */
+/* They come last, so that they override. Each line is a write, because a file with keys (io.max) accepts one
+ * at a time. */
 static void plan_unified(struct builder *b, const struct spec_resources *r)
 {
     for (size_t i = 0; i < r->unified.count; i++) {
@@ -273,7 +277,7 @@ int cgroup_resources_plan(struct arena *a, const struct spec_resources *resource
     *writes = (struct cgroup_writes){0};
     if (resources == NULL)
         return 0;
-    /* Not left to the callers: the arithmetic below relies on it. */
+    /* Validate here and not in the callers, because the arithmetic below relies on it. */
     int ret = spec_validate_resources(resources, err);
     if (ret < 0)
         return ret;
@@ -284,7 +288,7 @@ int cgroup_resources_plan(struct arena *a, const struct spec_resources *resource
         plan_memory(&b, resources->memory);
     if (resources->block_io != NULL)
         plan_io(&b, resources->block_io);
-    /* 0 is left alone: to engines older than runtime-spec 1.3 it is how "not given" looks. */
+    /* Ignore 0: engines older than runtime-spec 1.3 write it for "not given". */
     if (resources->pids_limit.set && resources->pids_limit.value != 0)
         add_limit(&b, "pids.max", "pids.limit", resources->pids_limit.value);
     plan_hugetlb(&b, resources);

@@ -1,5 +1,5 @@
-/* What a cgroup has used, in the shape of runc's `events --stats`, which containerd and others read; and the
- * watch for processes killed for want of memory. Files: admin-guide/cgroup-v2.rst. */
+/* Statistics of a cgroup in the format of runc's `events --stats`, which containerd and others read, and the
+ * watch for OOM-killed processes. Files: admin-guide/cgroup-v2.rst. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #define STAT_MAX 16384
 
-/* A file with one number, "max" being the greatest. False when it is not there. */
+/* Read a file with one number; "max" is the greatest. Return false if the file is missing. */
 static bool read_number(int dirfd, const char *file, uint64_t *value)
 {
     char text[32];
@@ -40,7 +40,7 @@ static uint64_t number_or_0(int dirfd, const char *file)
     return read_number(dirfd, file, &value) ? value : 0;
 }
 
-/* Number behind `key` in a flat-keyed text, 0 when it is not there. */
+/* Return the number of `key` in a flat-keyed text, or 0 if the key is missing. */
 static uint64_t keyed(const char *text, const char *key)
 {
     for (const char *line = text; *line != '\0';) {
@@ -85,7 +85,7 @@ static void write_pressure(int dirfd, const char *file, struct json_out *out)
 static void write_cpu(int dirfd, struct json_out *out)
 {
     char text[STAT_MAX];
-    /* Microseconds here, nanoseconds there. */
+    /* The kernel reports microseconds, the format has nanoseconds. */
     if (io_read_small_at(dirfd, "cpu.stat", text, sizeof(text)) < 0)
         return;
     json_out_key(out, "cpu");
@@ -158,7 +158,7 @@ static void write_memory(int dirfd, struct json_out *out)
     json_out_pair_u64(out, "cache", keyed(text, "file"));
     write_usage(&memory, out);
     if (read_number(dirfd, "memory.swap.current", &swap.usage)) {
-        /* As under cgroup v1, whose shape this is: memory and swap together. */
+        /* Memory and swap together, because the format is that of cgroup v1. */
         swap.usage += memory.usage;
         swap.limit = add_limits(memory.limit, number_or_0(dirfd, "memory.swap.max"));
         (void)cgroup_tree_value(dirfd, "memory.swap.events", "max", &swap.failures);
@@ -179,13 +179,13 @@ static void write_pids(int dirfd, struct json_out *out)
     json_out_key(out, "pids");
     json_out_map_open(out);
     json_out_pair_u64(out, "current", current);
-    /* 0 is "no limit" in this shape. */
+    /* 0 means "no limit" in this format. */
     if (read_number(dirfd, "pids.max", &limit))
         json_out_pair_u64(out, "limit", limit == UINT64_MAX ? 0 : limit);
     json_out_map_close(out);
 }
 
-/* Entries of io.stat ("8:0 rbytes=1 wbytes=2 …") for some of its keys. */
+/* Write entries of io.stat ("8:0 rbytes=1 wbytes=2 …") for some of its keys. */
 static void write_io_entries(const char *text, const char *name, const char *const keys[][2], size_t count,
                              struct json_out *out)
 {
@@ -225,7 +225,7 @@ static void write_io(int dirfd, struct json_out *out)
     json_out_map_close(out);
 }
 
-/* One entry for each size of huge page that the kernel has: "hugetlb.2MB.current". */
+/* Write an entry for each size of huge page that the kernel has: "hugetlb.2MB.current". */
 static void write_hugetlb(int dirfd, struct json_out *out)
 {
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -20,9 +20,9 @@
 #include "cgroup/tree.h"
 #include "cgroup/types.h"
 
-/* "Cannot set property CPUAccounting, or unknown property.": true when the named property may be left out,
- * and now is. A systemd older than the property does not stop the container: its own cgroup's file is written
- * as well. */
+/* Handle "Cannot set property CPUAccounting, or unknown property.": mark the named property as omitted, and
+ * return whether that was possible. The container can start with an older systemd without the property,
+ * because the value is also written to the file of its own cgroup. */
 static bool drop_unknown(const struct systemd_properties *properties, bool *dropped, const char *message)
 {
     const char *name = str_after(message, "Cannot set property ");
@@ -40,7 +40,7 @@ static bool drop_unknown(const struct systemd_properties *properties, bool *drop
     return found;
 }
 
-/* A unit that failed stays loaded, and its name taken, until it is told to be forgotten. */
+/* A failed unit stays loaded and keeps its name until it is reset. */
 static int reset_failed(sd_bus *bus, const char *scope, struct systemd_job *job)
 {
     cleanup_message sd_bus_message *m = NULL;
@@ -95,7 +95,7 @@ int cgroup_systemd_attach_begin(const struct cgroup_plan *plan, pid_t pid, struc
     int ret = systemd_bus_open(plan->ref.user_bus, &job->bus, err);
     if (ret < 0)
         return ret;
-    /* The match goes first on the wire: no end of a job can be missed. */
+    /* The match is sent first, so that the end of the job cannot be missed. */
     ret = systemd_jobs_watch(job->bus, &job->state);
     if (ret >= 0)
         ret = request_scope(job);
@@ -106,7 +106,7 @@ int cgroup_systemd_attach_begin(const struct cgroup_plan *plan, pid_t pid, struc
     return 0;
 }
 
-/* What can be mended about a refusal is mended and the request sent again. */
+/* Correct the request if possible, and send it again. */
 static int answer_refusal(struct cgroup_job *job, struct error *err)
 {
     const char *scope = job->plan->ref.scope;
@@ -144,7 +144,8 @@ static int wait_for_scope(struct cgroup_job *job, struct error *err)
     return 0;
 }
 
-/* Length of the part of path that is the scope's own cgroup; 0 when the scope is not in it. */
+/* Return the length of the part of the path that is the scope's own cgroup, or 0 if the path is not in the
+ * scope. */
 static size_t scope_length(const char *path, const char *scope)
 {
     size_t length = strlen(scope);
@@ -176,8 +177,9 @@ static int enter_subgroup(const struct cgroup_job *job, char path[PATH_MAX], siz
     int ret = plan->subgroup[0] != '\0' ? io_write_value_at(dirfd, "cgroup.procs", pid) : 0;
     if (ret < 0)
         return error_set(err, ret, "move process %s to cgroup '%s'", pid, path);
-    /* Only now: a cgroup with processes of its own can give no controllers to others. With privilege from the
-     * root down: systemd passes on the controllers that it knows, and hugetlb is not among them. */
+    /* This has to be last: a cgroup that has processes itself cannot enable controllers for its children. A
+     * privileged runtime enables them from the root, because systemd passes on only the controllers that it
+     * knows, without hugetlb. */
     return cgroup_fs_configure(plan, path, plan->ref.rootless ? top : 0, dirfd, err);
 }
 
@@ -220,13 +222,12 @@ int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err)
     snprintf(path, sizeof(path), "%.*s", (int)top, ref->path);
     struct cgroup_ref scope = *ref;
     scope.path = path;
-    /* The processes first, at once: systemd would ask them to end and wait. */
+    /* Kill the processes first. systemd would ask them to end, and wait. */
     int ret = cgroup_fs_empty(&scope, err);
     if (ret < 0)
         return ret;
-    /* systemd takes the cgroup of a scope away when the last process has ended, and forgets the scope
-     * (CollectMode): loading the library and asking would cost more than all the rest.
-     */
+    /* systemd removes the cgroup of a scope after the last process has ended, and then the scope
+     * (CollectMode). To load the library and ask systemd would cost more than everything else. */
     cleanup_fd int left = cgroup_tree_open(ref->mount, path);
     if (left == -ENOENT)
         return 0;
@@ -241,8 +242,8 @@ int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err)
         if (ret < 0)
             error_text(&refused, ret, "%s", job.refused ? job.error_message : error_reason(ret));
     }
-    /* Without processes the unit ends of itself: that systemd cannot be told (it may be gone as well) is no
-     * reason to keep the container. */
+    /* A unit without processes ends by itself. If systemd cannot be reached (it may be gone as well), that is
+     * no reason to keep the container. */
     if (ret < 0)
         log_warning("stop scope '%s': %s", ref->scope, refused.text);
     return cgroup_fs_destroy(&scope, err);

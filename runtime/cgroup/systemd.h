@@ -1,4 +1,4 @@
-/* The manager "systemd": a transient scope for each container, by D-Bus. */
+/* The manager "systemd": a transient scope for each container, over D-Bus. */
 #ifndef PYSBX_CGROUP_SYSTEMD_H
 #define PYSBX_CGROUP_SYSTEMD_H
 
@@ -14,29 +14,30 @@ struct error;
 struct spec;
 struct systemd_properties;
 
-/* Names of scope and slice from linux.cgroupsPath ("slice:prefix:name", each part may be empty), the path
- * they are expected at, and the properties from plan->writes and the annotations. */
+/* Plan the names of scope and slice from linux.cgroupsPath ("slice:prefix:name", where each part may be
+ * empty), their expected path, and the properties from plan->writes and the annotations. 0 or negative errno.
+ * */
 int cgroup_systemd_plan(struct arena *a, const struct spec *spec, const struct cgroup_options *options,
                         struct cgroup_plan *plan, struct error *err);
 
-/* cgroup_attach_begin and _finish for this manager. libsystemd is loaded by the first call of any function
- * here that needs it. */
+/* Implement cgroup_attach_begin and cgroup_attach_finish for this manager. The first call of a function that
+ * needs libsystemd loads it. */
 int cgroup_systemd_attach_begin(const struct cgroup_plan *plan, pid_t pid, struct cgroup_job **out,
                                 struct error *err);
 int cgroup_systemd_attach_finish(struct cgroup_job *job, char path[PATH_MAX], struct error *err);
 
-/* cgroup_destroy for this manager. */
+/* Implement cgroup_destroy for this manager. */
 int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err);
 
-/* Change the properties of the scope. */
+/* Change the properties of the scope. 0 or negative errno. */
 int cgroup_systemd_update(const struct cgroup_ref *ref, const struct systemd_properties *properties,
                           struct error *err);
 
-/* Have systemd move a process into `path` (begins with "/"), which is in the scope. */
+/* Ask systemd to move a process to `path`, which is in the scope and begins with "/". 0 or negative errno. */
 int cgroup_systemd_move(const struct cgroup_ref *ref, const char *path, pid_t pid, struct error *err);
 
-/* The path of a slice below its manager's root: "a-b.slice" is "/a.slice/a-b.slice", "-.slice" is "". NULL
- * when it is not the name of a slice. */
+/* Return the path of a slice below its manager's root, in the arena: "a-b.slice" is "/a.slice/a-b.slice",
+ * "-.slice" is "". NULL if it is not the name of a slice. */
 const char *cgroup_systemd_slice_path(struct arena *a, const char *slice);
 
 #endif

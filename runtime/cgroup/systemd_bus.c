@@ -14,7 +14,7 @@
 #define OBJECT      "/org/freedesktop/systemd1"
 #define MANAGER     "org.freedesktop.systemd1.Manager"
 
-/* A job of a busy systemd may take its time; D-Bus' own default is 25 s. */
+/* A job of a busy systemd may take longer than the default of D-Bus, 25 s. */
 #define TIMEOUT_MS 30000
 
 struct bus_api bus_api;
@@ -163,7 +163,7 @@ static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
     return 0;
 }
 
-/* systemd answers before it runs the job: a signal that comes without an answer is of another job. */
+/* systemd replies before it runs the job, so a signal without a reply before it belongs to another job. */
 static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
 {
     (void)ret_error;

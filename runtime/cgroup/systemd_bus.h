@@ -1,5 +1,5 @@
-/* systemd's manager by D-Bus: its methods, the jobs that they queue. libsystemd's sd-bus(3) is loaded on
- * first need: the other managers and most commands never pay for it, and it may be absent. */
+/* systemd's manager over D-Bus: its methods, and the jobs that they queue. libsystemd's sd-bus(3) is loaded
+ * when it is first needed, because other managers and most commands do not need it, and it may be missing. */
 #ifndef PYSBX_CGROUP_SYSTEMD_BUS_H
 #define PYSBX_CGROUP_SYSTEMD_BUS_H
 
@@ -11,7 +11,7 @@
 struct error;
 struct systemd_properties;
 
-/* The part of <systemd/sd-bus.h> that is used; its ABI is stable. */
+/* The used part of <systemd/sd-bus.h>, whose ABI is stable. */
 typedef struct sd_bus sd_bus;
 typedef struct sd_bus_message sd_bus_message;
 typedef struct sd_bus_slot sd_bus_slot;
@@ -21,7 +21,7 @@ typedef struct {
 } sd_bus_error;
 typedef int (*sd_bus_message_handler_t)(sd_bus_message *m, void *userdata, sd_bus_error *ret_error);
 
-/* Its functions; valid once a bus was opened. */
+/* Its functions. Valid after a bus was opened. */
 struct bus_api {
     int (*open_user)(sd_bus **bus);
     int (*open_system)(sd_bus **bus);
@@ -49,8 +49,8 @@ struct bus_api {
 };
 extern struct bus_api bus_api;
 
-/* Connect to the manager of the caller (`user`) or of the system; the connection is the caller's. 0 or a
- * negative errno; -ENOTSUP: there is no libsystemd, or too old a one. */
+/* Connect to the manager of the caller (`user`) or of the system. The caller releases the connection. 0 or
+ * negative errno; -ENOTSUP if libsystemd is missing or too old. */
 int systemd_bus_open(bool user, sd_bus **bus, struct error *err);
 
 /* Close the connection, if there is one. */
@@ -60,37 +60,37 @@ void systemd_bus_unref(sd_bus **bus);
 void systemd_message_unref(sd_bus_message **m);
 #define cleanup_message __attribute__((cleanup(systemd_message_unref)))
 
-/* Begin the call of a method of the manager; the message is the caller's. Like all that follow it returns
- * what sd-bus does: a negative errno, else success. */
+/* Begin the call of a method of the manager. The caller releases the message. This and all following
+ * functions return the result of sd-bus: a negative errno, otherwise success. */
 int systemd_call_new(sd_bus *bus, const char *method, sd_bus_message **m);
 
-/* Append the properties as a(sv), without those whose place in `dropped` is true; and PIDs when pid is not 0.
- */
+/* Append the properties as a(sv), except those whose item in `dropped` is true, and PIDs if pid is not 0. */
 int systemd_append_properties(sd_bus_message *m, const struct systemd_properties *properties,
                               const bool *dropped, pid_t pid);
 
-/* A method that makes systemd queue a job: its reply names the job, the signal JobRemoved its end. */
+/* The call of a method that makes systemd queue a job. Its reply names the job, and the signal JobRemoved
+ * reports its end. */
 struct systemd_job {
     char path[256];
-    char result[32]; /* "done", or what came in between; once it is finished */
+    char result[32]; /* once finished: "done", or another result of JobRemoved */
     bool finished, refused;
-    char error_name[128], error_message[256]; /* if it was refused */
+    char error_name[128], error_message[256]; /* if refused */
 };
 
-/* Have *job told of the end of its job, as long as the connection lasts. Goes before the call: no end of a
- * job can be missed then. */
+/* Record the end of the job in *job, as long as the connection exists. To be called before the method, so
+ * that the end cannot be missed. */
 int systemd_jobs_watch(sd_bus *bus, struct systemd_job *job);
 
-/* Send the call and forget about it until systemd_job_wait. */
+/* Send the call without waiting. systemd_job_wait waits for it. */
 int systemd_job_queue(sd_bus *bus, sd_bus_message *m, struct systemd_job *job);
 
-/* Until the job has ended or was refused. -ETIMEDOUT after 30 seconds. */
+/* Wait until the job has ended or was refused. -ETIMEDOUT after 30 seconds. */
 int systemd_job_wait(sd_bus *bus, const struct systemd_job *job);
 
-/* Call and wait for the reply; for the error's name and text, see `job`. */
+/* Call and wait for the reply. `job` gets the name and text of an error. */
 int systemd_call(sd_bus *bus, sd_bus_message *m, struct systemd_job *job);
 
-/* Was it refused because there is no such unit? */
+/* Return whether the call was refused because the unit does not exist. */
 bool systemd_is_no_such_unit(const struct systemd_job *job);
 
 #endif

@@ -1,4 +1,5 @@
-/* Names of units and where their cgroups are: systemd.unit(5), systemd.slice(5). Talks to nobody. */
+/* Names of units and the paths of their cgroups: systemd.unit(5), systemd.slice(5). Nothing here connects to
+ * systemd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,8 +24,8 @@
 #include "spec/spec.h"
 
 #define UNIT_NAME_MAX 255
-/* systemd wants its own processes' cgroups to be leaves that only it manages: the container's is one below
- * the scope. */
+/* systemd requires that the cgroups of its units have no children that it does not manage. So the container's
+ * cgroup is one below the delegated scope. */
 #define DEFAULT_SUBGROUP "container"
 
 const char *cgroup_systemd_slice_path(struct arena *a, const char *slice)
@@ -38,7 +39,7 @@ const char *cgroup_systemd_slice_path(struct arena *a, const char *slice)
     for (size_t i = 0; i <= length - suffix; i++) {
         if (i < length - suffix && slice[i] != '-')
             continue;
-        /* "-a", "a--b", "a-": a part without a name. */
+        /* "-a", "a--b" and "a-" have a part without a name. */
         if (i == 0 || slice[i - 1] == '-')
             return NULL;
         path = arena_printf(a, "%s/%.*s.slice", path, (int)i, slice);
@@ -46,7 +47,7 @@ const char *cgroup_systemd_slice_path(struct arena *a, const char *slice)
     return path;
 }
 
-/* Characters that a unit's name may not have become \xNN; an id may hold "+". */
+/* Replace characters that are not allowed in a unit's name by \xNN. An id may contain "+". */
 static const char *escape_unit(struct arena *a, const char *name)
 {
     char *out = arena_alloc(a, 4 * strlen(name) + 1), *to = out;
@@ -61,7 +62,7 @@ static const char *escape_unit(struct arena *a, const char *name)
     return out;
 }
 
-/* The caller's user id outside of its user namespace. */
+/* Return the caller's user id outside of its user namespace. */
 static uint32_t host_uid(void)
 {
     uint32_t uid = geteuid();
@@ -79,7 +80,7 @@ static uint32_t host_uid(void)
     return uid;
 }
 
-/* Cgroup of the manager of the user: the one the caller itself is in, or else where systemd puts it. */
+/* Return the cgroup of the user's manager: the one that contains the caller, or else systemd's default. */
 static const char *user_manager_path(struct arena *a)
 {
     char path[PATH_MAX];
@@ -95,8 +96,8 @@ static const char *user_manager_path(struct arena *a)
     return arena_printf(a, "/user.slice/user-%" PRIu32 ".slice/user@%" PRIu32 ".service", uid, uid);
 }
 
-/* A rootless runtime asks the user's manager. Where there is none, as for the root of a container that runs
- * systemd itself, the system's. */
+/* A rootless runtime asks the user's manager. If there is none, for example for the root of a container that
+ * itself runs systemd, it asks the system's. */
 static bool has_user_bus(void)
 {
     const char *address = getenv("DBUS_SESSION_BUS_ADDRESS"), *dir = getenv("XDG_RUNTIME_DIR");
@@ -126,7 +127,7 @@ static int split_path(struct arena *a, const char *path, const char *parts[3], s
 int cgroup_systemd_plan(struct arena *a, const struct spec *spec, const struct cgroup_options *options,
                         struct cgroup_plan *plan, struct error *err)
 {
-    /* Later, when a scope is made, it would be too late. */
+    /* When the scope is created, it would be too late to begin anew. */
     int ret = libraries_require(err);
     if (ret < 0)
         return ret;

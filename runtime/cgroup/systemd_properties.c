@@ -1,5 +1,5 @@
-/* The properties of a container's scope: limits in systemd's words (systemd.resource-control(5),
- * org.freedesktop.systemd1(5)) and what annotations add. Pure: talks to nobody. */
+/* The properties of a container's scope: limits in the terms of systemd (systemd.resource-control(5),
+ * org.freedesktop.systemd1(5)), and those of annotations. Nothing here connects to systemd. */
 #include "cgroup/systemd_properties.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "spec/annotations.h"
 #include "spec/spec.h"
 
-/* More processors than any kernel is built for. */
+/* More CPUs than any kernel supports. */
 #define CPU_MAX 65536
 
 static struct systemd_property *add(struct arena *a, struct systemd_properties *p, const char *name,
@@ -40,7 +40,8 @@ void systemd_properties_of_scope(struct arena *a, const char *description, const
         {.name = "Slice", .type = SYSTEMD_STRING, .text = slice, .required = true},
         {.name = "Delegate", .type = SYSTEMD_BOOLEAN, .number = true, .required = true},
         {.name = "DefaultDependencies", .type = SYSTEMD_BOOLEAN, .number = false},
-        /* Forgotten when it ends, also when it fails (systemd 236): then nobody has to ask for it. */
+        /* systemd unloads the unit when it ends or fails (systemd 236), so the runtime does not have to ask
+         * for it. */
         {.name = "CollectMode", .type = SYSTEMD_STRING, .text = "inactive-or-failed"},
         {.name = "CPUAccounting", .type = SYSTEMD_BOOLEAN, .number = true},
         {.name = "MemoryAccounting", .type = SYSTEMD_BOOLEAN, .number = true},
@@ -67,13 +68,14 @@ static void add_number(struct arena *a, struct systemd_properties *p, const char
         add(a, p, name, SYSTEMD_UINT64)->number = number;
 }
 
-/* systemd says idle by a weight of 0; out of idle comes with the weight, or with the default of 100. */
+/* systemd expresses idle as a weight of 0. To leave idle, the weight follows, or the default of 100 is set.
+ */
 static void add_idle(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
     add(a, p, name, SYSTEMD_UINT64)->number = strcmp(value, "1") == 0 ? 0 : 100;
 }
 
-/* "QUOTA [PERIOD]" as microseconds of processor time a second. */
+/* Convert "QUOTA [PERIOD]" to microseconds of CPU time per second. */
 static void add_quota(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
     const char *space = strchr(value, ' ');
@@ -86,7 +88,7 @@ static void add_quota(struct arena *a, struct systemd_properties *p, const char 
     if (quota != UINT64_MAX) {
         if (__builtin_mul_overflow(quota, 1000000, &per_second))
             return;
-        /* systemd keeps whole percents: rounded up, for the container's own file has the exact value. */
+        /* systemd stores whole percents. Round up, because the container's own file has the exact value. */
         per_second = (per_second / period + 9999) / 10000 * 10000;
     }
     add(a, p, name, SYSTEMD_UINT64)->number = per_second;
@@ -131,14 +133,14 @@ static void add_bitmask(struct arena *a, struct systemd_properties *p, const cha
     entry->size = size;
 }
 
-/* systemd maps IOWeight 1 … 10000 to BFQ's 1 … 1000 so that 100 is 100 (its BFQ_WEIGHT); this is the way
- * back, so that BFQ gets what the specification asks for. */
+/* systemd maps IOWeight 1 to 10000 to BFQ's 1 to 1000 so that 100 is 100 (its BFQ_WEIGHT). This is the
+ * inverse, so that BFQ gets the value of the specification. */
 static uint64_t io_weight_of_bfq(uint64_t weight)
 {
     return weight <= 100 ? weight : 100 + (weight - 100) * (10000 - 100) / (1000 - 100);
 }
 
-/* "WEIGHT" or "MAJOR:MINOR WEIGHT". */
+/* Add "WEIGHT" or "MAJOR:MINOR WEIGHT". */
 static void add_bfq_weight(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
     const char *space = strchr(value, ' ');
@@ -152,7 +154,7 @@ static void add_bfq_weight(struct arena *a, struct systemd_properties *p, const 
         entry->text = arena_printf(a, "/dev/block/%.*s", (int)(space - value), value);
 }
 
-/* Kill all or none when memory runs out; systemd takes it at the start of a unit only. */
+/* Kill all processes or none on out of memory. systemd accepts this only at the start of a unit. */
 static void add_oom_policy(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
     add(a, p, name, SYSTEMD_STRING)->text = strcmp(value, "1") == 0 ? "kill" : "continue";
@@ -187,7 +189,7 @@ void systemd_properties_of_writes(struct arena *a, const struct cgroup_writes *w
         for (size_t j = 0; j < sizeof(translations) / sizeof(translations[0]); j++)
             if (strcmp(translations[j].file, w->file) == 0)
                 translations[j].add(a, properties, translations[j].property, w->value);
-        /* The entry that follows says the same in other words. */
+        /* The next entry has the same meaning. */
         if (w->or_next)
             i++;
     }
@@ -208,7 +210,7 @@ static const struct {
 static bool parse_number(const char *text, struct systemd_property *out)
 {
     const char *digits = text;
-    size_t type = 0; /* a bare number is an int32 in GVariant text */
+    size_t type = 0; /* a number without a type is an int32 in GVariant text */
     for (size_t i = 0; i < sizeof(number_types) / sizeof(number_types[0]); i++) {
         const char *rest = str_after(text, number_types[i].word);
         if (rest != NULL && *rest == ' ') {
@@ -229,7 +231,7 @@ static bool parse_number(const char *text, struct systemd_property *out)
     return true;
 }
 
-/* A quoted string at *text, which is moved behind it; NULL when there is none. */
+/* Parse a quoted string at *text, and move *text behind it. NULL if there is none. */
 static const char *parse_string(struct arena *a, const char **text)
 {
     const char *p = *text;
@@ -289,7 +291,7 @@ static bool parse_value(struct arena *a, const char *text, struct systemd_proper
     return parse_number(text, out);
 }
 
-/* A number of seconds, with or without a fraction, to microseconds. */
+/* Parse a number of seconds, with or without a fraction, to microseconds. */
 static bool parse_seconds(const char *text, struct systemd_property *out)
 {
     struct systemd_property whole = {0};

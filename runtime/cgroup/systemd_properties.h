@@ -1,4 +1,4 @@
-/* The properties of a container's scope: what StartTransientUnit and SetUnitProperties are told. */
+/* The properties of a container's scope, for StartTransientUnit and SetUnitProperties. */
 #ifndef PYSBX_CGROUP_SYSTEMD_PROPERTIES_H
 #define PYSBX_CGROUP_SYSTEMD_PROPERTIES_H
 
@@ -26,13 +26,13 @@ enum systemd_type {
 struct systemd_property {
     const char *name; /* "MemoryMax" */
     enum systemd_type type;
-    uint64_t number; /* a signed one in two's complement */
+    uint64_t number; /* two's complement if signed */
     const char *text;
     const char *const *texts; /* ends with NULL */
     const uint8_t *bytes;
     size_t size; /* of bytes */
-    /* Not to be left out when this systemd does not know it: the others repeat what is
-     * also written to files. */
+    /* Fail if this systemd does not know it. The other properties repeat values that are also written to
+     * files. */
     bool required;
 };
 
@@ -41,24 +41,24 @@ struct systemd_properties {
     size_t count;
 };
 
-/* What every scope of a container is: described, in its slice, delegated (systemd leaves alone what is below
- * it), accounted for. */
+/* Set the properties of every container's scope: its description, its slice, delegation (systemd does not
+ * touch anything below it), and accounting. */
 void systemd_properties_of_scope(struct arena *a, const char *description, const char *slice,
                                  struct systemd_properties *properties);
 
-/* The limits among `writes` that systemd has a property for, appended to *properties (which begins zeroed or
- * as an earlier call left it). They keep the scope's own cgroup, which systemd manages, in step with the
- * container's below it. Writes of no limit are told too: they lift what was set before. */
+/* Append the limits of `writes` for which systemd has a property to *properties, which is zeroed or comes
+ * from an earlier call. They keep the scope's own cgroup, which systemd manages, consistent with the
+ * container's cgroup below it. A write that removes a limit is included, because it lifts an earlier one. */
 void systemd_properties_of_writes(struct arena *a, const struct cgroup_writes *writes,
                                   struct systemd_properties *properties);
 
-/* The annotations org.systemd.property.NAME, values in GVariant text format (booleans, numbers with or
- * without a type word, strings, arrays of strings); a NAME in …Sec becomes …USec, in microseconds. Error:
- * names the annotation. */
+/* Append the annotations org.systemd.property.NAME. Values are in GVariant text format: booleans, numbers
+ * with or without a type word, strings, arrays of strings. A NAME in …Sec becomes …USec, in microseconds. 0
+ * or negative errno; the error names the annotation. */
 int systemd_properties_of_annotations(struct arena *a, const struct spec *spec,
                                       struct systemd_properties *properties, struct error *err);
 
-/* "0-3,7" as a bit mask, lowest byte first, as AllowedCPUs wants it; NULL when it is no such list. */
+/* Return "0-3,7" as a bit mask, lowest byte first, for AllowedCPUs. NULL if it is not such a list. */
 const uint8_t *systemd_bitmask(struct arena *a, const char *list, size_t *size);
 
 #endif

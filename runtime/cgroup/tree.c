@@ -1,4 +1,4 @@
-/* A cgroup directory and what is beneath it, by descriptors: cgroups(7), admin-guide/cgroup-v2.rst. */
+/* A cgroup directory and its descendants, by descriptors: cgroups(7), admin-guide/cgroup-v2.rst. */
 #include "cgroup/tree.h"
 
 #include <dirent.h>
@@ -64,7 +64,7 @@ int cgroup_tree_wait(int dirfd, const char *key, uint64_t value, int timeout_ms)
         return -errno;
     int64_t deadline = cgroup_now_ms() + timeout_ms;
     for (;;) {
-        /* Read before every poll: the kernel reports changes since the last read. */
+        /* Read the file before each poll, because the kernel reports changes since the last read. */
         char text[256];
         uint64_t present = 0;
         ssize_t n = RETRY(pread(fd, text, sizeof(text) - 1, 0));
@@ -131,7 +131,7 @@ static int read_pids(int dirfd, const char *path, const char *file, struct pid_l
             list->items = grown;
             list->room = room;
         }
-        /* 0: a process of a pid namespace that the caller cannot see. */
+        /* 0 is a process of a pid namespace that the caller cannot see. */
         if (pid > 0)
             list->items[list->count++] = pid;
     }
@@ -141,8 +141,8 @@ static int read_pids(int dirfd, const char *path, const char *file, struct pid_l
     return ret;
 }
 
-/* Paths relative to the top of the tree, first in, first out. A path too long for the kernel is passed over:
- * two thousand levels are nobody's honest work. */
+/* Paths relative to the top of the tree, first in, first out. A path that is too long for the kernel is
+ * skipped: it has two thousand levels, which no normal program creates. */
 struct path_queue {
     char **items;
     size_t head, count, room;
@@ -183,7 +183,7 @@ static int collect_pids(int dirfd, struct path_queue *q, struct pid_list *list)
     int ret = queue_children(dirfd, ".", q);
     if (ret == 0)
         ret = read_pids(dirfd, ".", "cgroup.procs", list);
-    /* A threaded cgroup lists its threads only; a signal to a thread reaches the process. */
+    /* A threaded cgroup lists only its threads. A signal to a thread reaches the process. */
     if (ret == -EOPNOTSUPP)
         ret = read_pids(dirfd, ".", "cgroup.threads", list);
     while (ret == 0 && q->head < q->count) {
@@ -192,7 +192,7 @@ static int collect_pids(int dirfd, struct path_queue *q, struct pid_list *list)
         int r = read_pids(dirfd, path, "cgroup.procs", list);
         if (r == -EOPNOTSUPP)
             r = read_pids(dirfd, path, "cgroup.threads", list);
-        /* Removed since it was listed. */
+        /* It was removed after it was listed. */
         if (r < 0 && r != -ENOENT && r != -ENODEV && ret == 0)
             ret = r;
     }
@@ -216,11 +216,11 @@ int cgroup_tree_pids(int dirfd, pid_t **pids, size_t *count)
     return 0;
 }
 
-/* How long what was killed may take to be gone before it is looked at one by one. */
+/* Time for killed processes to end before they are signalled one by one. */
 #define KILL_PATIENCE_MS 200
 
-/* Before Linux 5.14. SIGKILL ends a frozen process too, so that no new one can be forked between the list and
- * the signals. */
+/* For Linux before 5.14. SIGKILL also ends a frozen process, so none can be forked between the list and the
+ * signals. */
 static int kill_listed(int dirfd)
 {
     (void)io_write_value_at(dirfd, "cgroup.freeze", "1");
@@ -238,19 +238,19 @@ static int kill_listed(int dirfd)
 int cgroup_tree_kill(int dirfd)
 {
     int ret = io_write_value_at(dirfd, "cgroup.kill", "1");
-    /* The kernel's signal is for the first thread of a process, and lost if that one has ended (6.18). */
+    /* The kernel sends the signal to the first thread of a process. It is lost if that thread has ended
+     * (6.18). */
     if (ret == 0 && cgroup_tree_wait(dirfd, "populated", 0, KILL_PATIENCE_MS) == -ETIMEDOUT) {
         ret = kill_listed(dirfd);
-        /* They were slow to end, and whoever waits for that, systemd, has removed it. */
+        /* The processes were slow to end, and systemd, which waits for their end, has removed the cgroup. */
         return ret == -ENOENT ? 0 : ret;
     }
     /* A threaded cgroup cannot be killed as a whole. */
     return ret == -ENOENT || ret == -EOPNOTSUPP ? kill_listed(dirfd) : ret;
 }
 
-/* Remove what can be removed directly beneath `dir`; *down gets a child that has children of its own, -1 when
- * there is none. `finished` is the inode of a child known to be without children: if that one is busy, it is
- * for its processes. */
+/* Remove the removable children of `dir`. *down is a child that has children of its own, or -1. `finished` is
+ * the inode of a child that is known to have no children: if that one is busy, it has processes. */
 static int remove_children(int dir, ino_t finished, int *down)
 {
     *down = -1;
@@ -273,7 +273,7 @@ static int remove_children(int dir, ino_t finished, int *down)
 
 int cgroup_tree_clear(int dirfd)
 {
-    /* Down to a leaf, up again by "..": neither stack nor descriptors grow with the depth. */
+    /* Descend to a leaf and return by "..", so that neither stack nor descriptors grow with the depth. */
     cleanup_fd int dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return -errno;
