@@ -1,5 +1,5 @@
-# Makes compile_commands.json of the commands that make would run: clangd and other tools read from it how a file is
-# compiled (https://clang.llvm.org/docs/JSONCompilationDatabase.html). DIRECTORY is where make runs.
+# Convert the commands of `make` to compile_commands.json, from which clangd and other tools learn how a file is
+# compiled (https://clang.llvm.org/docs/JSONCompilationDatabase.html). DIRECTORY is the working directory of make.
 
 function quoted(text) {
     gsub(/[\\"]/, "\\\\&", text)
@@ -8,7 +8,7 @@ function quoted(text) {
 
 BEGIN { printf "[" }
 
-# The sources are the last words of a command. The agent has several in one, and each gets a command of its own.
+# The sources are the last words of a command. The agent's command has several, and each gets an entry of its own.
 / -o [^ ]+( .*)?\.c($| )/ {
     command = $1
     for (i = 2; i <= NF; i++)

@@ -1,6 +1,7 @@
-# Makes a linker script of what `ld --print-gc-sections` prints of a program that begins with container/child/finish.h: code
-# that is not needed there comes first in the static program, up to left_out_end, and a container's process does not
-# keep it (sandbox/detach.c). Constants stay, for a plan may point to any. What is not in the list stays as well.
+# Convert the output of `ld --print-gc-sections` to a linker script. The output belongs to a program that begins with
+# container/child/finish.h. Code that this program does not need comes first in the static program, up to left_out_end. A
+# container's process unmaps it (sandbox/detach.c). Constants stay, because a plan may point to any of them. Sections
+# that are not in the list stay too.
 BEGIN {
     print "SECTIONS\n{\n    .text.left_out :\n    {"
 }

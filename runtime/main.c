@@ -1,4 +1,4 @@
-/* The program: finds the command in one table and reports its failure. */
+/* The program: find the command in a table, run it, and report its error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,8 @@ static const struct command *const commands[] = {
     &command_warm,   &command_features, &command_checkpoint, &command_restore, NULL,
 };
 
-/* A missing standard stream would be replaced by the first file that is opened, and messages, or a
- * container's output, be written into it. */
+/* Open /dev/null for each missing standard stream. Otherwise the first file that is opened would take its
+ * place, and messages or a container's output would be written to that file. */
 static int ensure_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -32,8 +32,8 @@ int main(int argc, char **argv)
     int exit_code;
     if (argc < 1 || ensure_standard_streams() < 0)
         return 1;
-    /* A parent that ignores SIGCHLD hands that down, and the kernel would reap our children for us. Nobody
-     * who closes the pipe that takes our messages may end us in the middle of something. */
+    /* If the parent ignores SIGCHLD, this process inherits that, and the kernel would reap its children. With
+     * SIGPIPE, a reader that closes the pipe of the messages would kill the runtime at any point. */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
     if (command_dispatch(commands, argc, argv, &exit_code, &err) < 0) {

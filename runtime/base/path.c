@@ -14,7 +14,7 @@
 #include "base/sys.h"
 
 /* A rename anywhere in the tree makes the kernel give up with EAGAIN. An attacker can cause that on purpose.
- */
+ * */
 #define MAX_RACES 128
 
 static int open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)

@@ -21,7 +21,7 @@ void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf
 void text_separate(struct text *t, const char *separator);
 
 /* Return the string, never NULL. It belongs to the arena. Later additions may change it or leave it behind.
- */
+ * */
 const char *text_string(const struct text *t);
 
 #endif

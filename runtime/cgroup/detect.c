@@ -78,8 +78,8 @@ const char *cgroup_detect_mount(struct arena *a)
 
 int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err)
 {
-    /* On a hybrid machine, cgroup v1 has a line for each hierarchy, at most a few dozen, and they come first.
-     */
+    /* On a hybrid machine, cgroup v1 has a line for each hierarchy, at most a few dozen, and they come
+     * first. */
     char name[32] = "self/cgroup", text[4 * PATH_MAX];
     if (pid != 0)
         snprintf(name, sizeof(name), "%d/cgroup", (int)pid);

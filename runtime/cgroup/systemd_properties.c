@@ -69,7 +69,7 @@ static void add_number(struct arena *a, struct systemd_properties *p, const char
 }
 
 /* systemd expresses idle as a weight of 0. To leave idle, the weight follows, or the default of 100 is set.
- */
+ * */
 static void add_idle(struct arena *a, struct systemd_properties *p, const char *name, const char *value)
 {
     add(a, p, name, SYSTEMD_UINT64)->number = strcmp(value, "1") == 0 ? 0 : 100;

@@ -1,6 +1,6 @@
 /* A cgroup directory and its descendants: open them, wait for events, list processes, remove them. The
  * container may have created any tree below its cgroup. So nothing recurses, and nothing depends on a depth.
- */
+ * */
 #ifndef PYSBX_CGROUP_TREE_H
 #define PYSBX_CGROUP_TREE_H
 
@@ -27,7 +27,7 @@ int cgroup_tree_pids(int dirfd, pid_t **pids, size_t *count);
 int cgroup_tree_kill(int dirfd);
 
 /* Remove all descendants, but not the directory itself. 0 or negative errno, -EBUSY if there are processes.
- */
+ * */
 int cgroup_tree_clear(int dirfd);
 
 /* Return the time of the monotonic clock in milliseconds. */

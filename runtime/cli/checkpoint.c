@@ -1,6 +1,6 @@
-/* checkpoint and restore: known by name, so that what asks for them gets a clear answer. Podman takes a
- * `checkpoint --help` that succeeds for support, and so it does a `restore --lsm-mount-context` that asks for
- * an argument: hence no options are parsed here. */
+/* checkpoint and restore: accepted by name, so that the caller gets a clear answer. No options are parsed
+ * here, because Podman tests for support with them. It infers support from a `checkpoint --help` that
+ * succeeds, and from a `restore --lsm-mount-context` that asks for an argument. */
 #include <errno.h>
 #include <limits.h>
 

@@ -15,12 +15,12 @@
 struct global_options {
     const char *root;
     struct log_options log;
-    int log_json, log_level; /* as choices store them */
+    int log_json, log_level; /* as OPTION_CHOICE stores them */
     bool debug, systemd_cgroup, version;
     int cgroup_manager;
 };
 
-/* One more than the real ones, since zeros mean that the option was not given. */
+/* One more than the real values, because 0 means that the option was not given. */
 static const struct option_choice cgroup_managers[] = {{"systemd", CGROUP_MANAGER_SYSTEMD + 1},
                                                        {"cgroupfs", CGROUP_MANAGER_CGROUPFS + 1},
                                                        {"disabled", CGROUP_MANAGER_DISABLED + 1},
@@ -128,7 +128,7 @@ static int dispatch(struct arena *a, const struct command *const *commands, int 
     int count = argc - 1;
     char **args = argv + 1;
     int ret = options_parse(a, global_options, true, args, &count, &global, err);
-    /* Even a command line that is wrong further on has to be reported where it says. */
+    /* Open the log even if the rest of the command line is wrong, so that this error is logged too. */
     global.log.json = global.log_json != 0;
     global.log.level = global.debug ? LOG_LEVEL_DEBUG : (enum log_level)global.log_level;
     struct error log_error;

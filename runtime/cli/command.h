@@ -1,4 +1,4 @@
-/* A command of the program, and what it is called with. */
+/* The commands of the program, and their arguments. */
 #ifndef PYSBX_CLI_COMMAND_H
 #define PYSBX_CLI_COMMAND_H
 
@@ -13,23 +13,24 @@ struct runtime_options;
 
 /* One call of the program. */
 struct invocation {
-    struct arena *arena; /* lives as long as the call */
+    struct arena *arena; /* freed at the end of the call */
     const struct runtime_options *runtime;
-    char **args; /* what is left of the command line without options, NULL at the end */
+    char **args; /* the command line without options, NULL at the end */
     int count;
-    int exit_code; /* set by commands that pass on the exit code of a container's program */
+    int exit_code; /* set by commands that return the exit code of a container's program */
 };
 
 struct command {
     const char *name;
     const char *arguments; /* for the usage line: "ID [SIGNAL]" */
-    const char *summary;   /* what it does, as help says it */
+    const char *summary;   /* its help text */
     const struct option *options;
-    size_t values_size; /* of the structure that the options fill; it starts out as zeros */
+    size_t values_size; /* size of the structure that the options fill, which is zeroed first */
     int min_args, max_args;
-    bool program_follows; /* options end at the first argument: the rest is another program's command line */
-    bool unparsed;        /* the whole line is left to the command as arguments */
-    /* `values` is the structure. 0 or a negative errno with err filled. */
+    bool program_follows; /* options end at the first argument, because the rest is another program's command
+                             line */
+    bool unparsed;        /* the command gets the whole line as arguments */
+    /* Run the command with `values`, the structure of its options. 0 or negative errno with err filled. */
     int (*run)(struct invocation *invocation, void *values, struct error *err);
 };
 
@@ -39,12 +40,12 @@ struct command {
 /* A table without options. */
 extern const struct option command_no_options[];
 
-/* Read the options of a command from the arguments, show its help or run it: for commands that have commands
- * of their own, whose names then are "COMMAND NAME". */
+/* Read the options of a command from the arguments, and show its help or run it. For commands that have
+ * commands of their own, whose names are "COMMAND NAME". 0 or negative errno. */
 int command_invoke(const struct command *command, struct invocation *invocation, struct error *err);
 
-/* Read the global options, find the command in the list (NULL at its end), read its options and run it.
- * *exit_code is what the program has to exit with when 0 is returned. */
+/* Read the global options, find the command in the list (NULL at its end), read its options and run it. 0 or
+ * negative errno. If it returns 0, *exit_code is the exit code for the program. */
 int command_dispatch(const struct command *const *commands, int argc, char **argv, int *exit_code,
                      struct error *err);
 

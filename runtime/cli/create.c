@@ -1,4 +1,4 @@
-/* create and run: the options of both, whose difference is whether the program starts at once. */
+/* create and run: they have the same options, and differ in whether the program starts at once. */
 #include <limits.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* events: statistics at an interval and reports of killed processes, one JSON object a line, until the
- * container stops. The shape is that of runc, which containerd reads. */
+/* events: statistics at an interval and reports of OOM-killed processes, one JSON object per line, until the
+ * container stops. The format is that of runc, which containerd reads. */
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static int print_stats(const struct invocation *invocation, struct error *err)
     return ret < 0 ? ret : output_json(out, err);
 }
 
-/* One event for each process that was killed since the last look. */
+/* Report an event for each process that was killed since the last call. */
 static int report_kills(struct watch *watch, struct error *err)
 {
     uint64_t kills;
@@ -78,7 +78,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What the events say does not matter: the counter is read again. */
+/* Discard the events, because the counter is read anyway. */
 static void drain(int inotify)
 {
     char buffer[16 * sizeof(struct inotify_event)];

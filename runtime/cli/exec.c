@@ -1,4 +1,4 @@
-/* exec: one more process in a running container, from a process object or from options. */
+/* exec: run another process in a running container, from a process object or from options. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -53,8 +53,8 @@ static bool any_given(const struct exec_process_options *options)
            options->caps.count > 0 || options->additional_gids.count > 0;
 }
 
-/* The process object says it all; a part of it on the command line would be a contradiction. Only --tty is
- * said twice by engines (conmon). */
+/* The process object is complete, so other options would contradict it. Only --tty is allowed with it,
+ * because conmon passes both. */
 static int use_process_file(const struct invocation *invocation, struct exec_values *values,
                             struct error *err)
 {

@@ -39,7 +39,7 @@ static void append(struct arena *a, struct str_list *list, const struct str_list
     *list = (struct str_list){items, list->count + more->count};
 }
 
-/* Set a variable, in its place if it is there. */
+/* Set a variable, and replace it if it exists. */
 static void set_env(struct arena *a, struct spec_process *process, const char *assignment)
 {
     size_t length = strcspn(assignment, "=") + 1;

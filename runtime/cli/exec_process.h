@@ -1,4 +1,4 @@
-/* The options of exec that change the container's process object into that of one more process. */
+/* The options of exec that change the container's process object into that of the new process. */
 #ifndef PYSBX_CLI_EXEC_PROCESS_H
 #define PYSBX_CLI_EXEC_PROCESS_H
 
@@ -15,18 +15,18 @@ struct exec_process_options {
     const char *user, *cwd, *process_label, *apparmor;
     struct str_list env;             /* NAME=VALUE */
     struct str_list caps;            /* names, with or without "CAP_" */
-    struct str_list additional_gids; /* numbers, or several with commas */
+    struct str_list additional_gids; /* numbers, or lists separated by commas */
 };
 
-/* "UID" or "UID:GID", decimal, nothing else: names would have to be looked up in files of the container, and
- * what is not understood must never become 0 (CVE-2026-30892). *gid stays as it is when none is given.
- * 0 or -EINVAL with err filled. */
+/* Parse "UID" or "UID:GID", in decimal digits. Names are refused, because they would have to be looked up in
+ * files of the container, and unknown input must never become 0 (CVE-2026-30892). *gid does not change if no
+ * group is given. 0 or -EINVAL with err filled. */
 int exec_process_parse_user(const char *text, uint32_t *uid, uint32_t *gid, struct error *err);
 
-/* Apply the options to `process`: user and groups, environment (a variable that is there is replaced),
- * directory, capabilities (added to the bounding, effective and permitted sets: an inheritable one would
- * survive execve of any program, CVE-2022-29162), labels. Lists that grow are copied into the arena.
- * 0 or -EINVAL with err filled. */
+/* Apply the options to `process`: user and groups, environment, directory, capabilities, labels. A variable
+ * that exists is replaced. Capabilities are added to the bounding, effective and permitted sets only, because
+ * an inheritable one would survive execve of any program (CVE-2022-29162). Lists that grow are copied into
+ * the arena. 0 or -EINVAL with err filled. */
 int exec_process_apply(struct arena *a, const struct exec_process_options *options,
                        struct spec_process *process, struct error *err);
 

@@ -1,6 +1,6 @@
-/* features: what this runtime knows, gathered from the rooms that know it. It says what the program can do,
- * not what the machine has: the specification wants SELinux, for one, reported whether the host uses it or
- * not. */
+/* features: the features of this runtime, collected from its rooms. It reports the abilities of the program,
+ * not of the machine. For example, the specification wants SELinux reported even if the host does not use it.
+ * */
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -17,7 +17,7 @@
 static const struct str_pair about[] = {{"run.oci.pysbx-runtime.commit", version_commit},
                                         {"run.oci.pysbx-runtime.version", version_number}};
 
-/* The words of a table, of which `wanted`, when not NULL, selects some by value. */
+/* Return the words of a table. `wanted`, if not NULL, selects them by value. */
 static struct word_list table_words(struct arena *a, const struct name_value *table, bool (*wanted)(unsigned))
 {
     size_t size = 0, count = 0;

@@ -11,13 +11,13 @@
 #include "base/io.h"
 #include "base/libraries.h"
 
-/* As for config.json. */
+/* The same limit as for config.json. */
 #define INPUT_SIZE_MAX ((size_t)16 * 1024 * 1024)
 
 int input_read(struct arena *a, const char *what, const char *path, char **text, size_t *size,
                struct error *err)
 {
-    /* Standard input can be read once. */
+    /* Standard input can be read only once. */
     bool is_stdin = strcmp(path, "-") == 0;
     int ret = is_stdin ? libraries_require(err) : 0;
     if (ret < 0)

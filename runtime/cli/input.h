@@ -1,4 +1,4 @@
-/* JSON documents that are named on the command line. */
+/* Read JSON documents that the command line names. */
 #ifndef PYSBX_CLI_INPUT_H
 #define PYSBX_CLI_INPUT_H
 
@@ -7,8 +7,8 @@
 struct arena;
 struct error;
 
-/* Read the file, or standard input for "-", into the arena, NUL-terminated. 0 or a negative errno; err names
- * the file and says that it is the `what` ("resources"). */
+/* Read the file, or standard input for "-", into the arena, NUL-terminated. 0 or negative errno; err names
+ * the file and its purpose `what` ("resources"). */
 int input_read(struct arena *a, const char *what, const char *path, char **text, size_t *size,
                struct error *err);
 

@@ -86,7 +86,8 @@ static int run(struct invocation *invocation, void *values, struct error *err)
     const struct list_values *list = values;
     struct listed *items;
     size_t count;
-    /* Users may be known to others than /etc/passwd, which nsswitch.conf(5) says and libc loads. */
+    /* Names of users may come from other sources than /etc/passwd: libc loads those that nsswitch.conf(5)
+     * names. */
     int ret = list->quiet || list->format == OUTPUT_JSON ? 0 : libraries_require(err);
     if (ret < 0)
         return ret;

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/* More than any process may have open (fs.nr_open, by default). */
+/* More than any process may have open (default of fs.nr_open). */
 #define LISTEN_FDS_MAX 1048576
 
 unsigned listen_fds_count(void)
@@ -18,6 +18,6 @@ unsigned listen_fds_count(void)
     if (pid == NULL || count == NULL)
         return 0;
     if (str_to_u64(pid, INT_MAX, &number) < 0 || (pid_t)number != getpid())
-        return 0; /* meant for the process that started us */
+        return 0; /* meant for the parent process */
     return str_to_u64(count, LISTEN_FDS_MAX, &number) < 0 ? 0 : (unsigned)number;
 }

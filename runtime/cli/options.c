@@ -1,5 +1,5 @@
-/* Parsing and help of option tables. The words of the messages ("unknown flag", "flag needs an argument") are
- * those of the Go runtimes, which engines search for. */
+/* Parsing and help of option tables. The phrases of the messages ("unknown flag", "flag needs an argument")
+ * are those of the Go runtimes, because engines search for them. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "spec/spec.h"
 
-/* Where the help text of an option begins. */
+/* Column at which the help text of an option begins. */
 #define HELP_COLUMN 30
 
 struct parser {
@@ -21,7 +21,7 @@ struct parser {
     const struct option *table;
     bool stop;
     char **argv;
-    int argc, next; /* the word that is read next */
+    int argc, next; /* the number of words, and the index of the next one */
     void *values;
 };
 
@@ -60,7 +60,7 @@ static int store_flag(bool *flag, const char *value)
 static void store_in_list(const struct parser *p, struct str_list *list, const char *value)
 {
     if (list->items == NULL)
-        list->items = ARENA_ARRAY(p->arena, (size_t)p->argc, const char *); /* as long as it can ever be */
+        list->items = ARENA_ARRAY(p->arena, (size_t)p->argc, const char *); /* its maximum length */
     list->items[list->count++] = value;
 }
 
@@ -128,7 +128,7 @@ static const char *expectation(const struct parser *p, const struct option *opti
     }
 }
 
-/* `written` is the option as it stands on the command line, for messages. */
+/* Store the value. `written` is the option as given on the command line, for messages. */
 static int store(const struct parser *p, const struct option *option, const char *written, const char *value,
                  struct error *err)
 {
@@ -167,8 +167,8 @@ static int store(const struct parser *p, const struct option *option, const char
     return 0;
 }
 
-/* The value of an option that did not bring its own: for a flag "true", else the next word, whatever that
- * looks like. NULL with err filled when there is none. */
+/* Return the value of an option without "=value": "true" for a flag, otherwise the next word, even if it
+ * looks like an option. NULL with err filled if there is no word. */
 static const char *default_value(struct parser *p, const struct option *option, const char *written,
                                  struct error *err)
 {
@@ -180,7 +180,7 @@ static const char *default_value(struct parser *p, const struct option *option, 
     return NULL;
 }
 
-/* "--name", "--name=value", "--name value". */
+/* Parse "--name", "--name=value" or "--name value". */
 static int parse_long(struct parser *p, const char *word, struct error *err)
 {
     const char *name = word + 2, *value = NULL;
@@ -198,7 +198,7 @@ static int parse_long(struct parser *p, const char *word, struct error *err)
     return value == NULL ? -EINVAL : store(p, option, written, value, err);
 }
 
-/* "-abc": flags in a bundle, of which the last may take the rest or the next word as its value. */
+/* Parse "-abc": several flags, the last of which may have the rest or the next word as its value. */
 static int parse_short(struct parser *p, const char *word, struct error *err)
 {
     for (const char *letter = word + 1; *letter != '\0'; letter++) {

@@ -22,7 +22,7 @@ int output_json(struct json_out *out, struct error *err)
 
 int output_finish(struct error *err)
 {
-    errno = EIO; /* an earlier failure leaves only the mark in the stream */
+    errno = EIO; /* after an earlier failure, only the stream's error flag is left */
     if (fflush(stdout) != 0 || ferror(stdout) != 0)
         return output_failed(-errno, err);
     return 0;

@@ -1,4 +1,4 @@
-/* Standard output of commands: a full disk or a closed pipe is an error, not silence. */
+/* Standard output of commands. A full disk or a closed pipe is reported as an error. */
 #ifndef PYSBX_CLI_OUTPUT_H
 #define PYSBX_CLI_OUTPUT_H
 
@@ -7,14 +7,14 @@
 struct error;
 struct json_out;
 
-/* How lists are shown: --format. */
+/* Format of lists: --format. */
 enum output_format { OUTPUT_TABLE, OUTPUT_JSON };
 extern const struct option_choice output_formats[];
 
-/* Print the document and a newline. 0 or a negative errno. */
+/* Print the document and a newline. 0 or negative errno. */
 int output_json(struct json_out *out, struct error *err);
 
-/* Flush what was printed with stdio. 0 or a negative errno. */
+/* Flush the output of stdio. 0 or negative errno. */
 int output_finish(struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan: what create would do, without doing it. */
+/* plan: show the effects of create, without any of them. */
 #include <stddef.h>
 
 #include "base/json_out.h"

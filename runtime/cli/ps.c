@@ -1,4 +1,4 @@
-/* ps: the processes of a container, as the host's ps(1) shows them. */
+/* ps: the processes of a container, in the output of the host's ps(1). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +43,8 @@ static int print_json(struct pid_list pids, struct error *err)
     return output_json(out, err);
 }
 
-/* Start ps with the arguments given, by default "-ef"; *output is the end of the pipe it writes to. */
+/* Start ps with the given arguments, by default "-ef". *output is the end of its output pipe, which the
+ * caller closes. */
 static int spawn_ps(const struct invocation *invocation, pid_t *child, int *output, struct error *err)
 {
     char **args = ARENA_ARRAY(invocation->arena, (size_t)invocation->count + 2, char *);
@@ -71,7 +72,7 @@ static int spawn_ps(const struct invocation *invocation, pid_t *child, int *outp
     return 0;
 }
 
-/* Index of the word PID in the header line, or -1. */
+/* Return the index of the word PID in the header line, or -1. */
 static int find_pid_column(char *header)
 {
     char *rest = header;
@@ -124,7 +125,7 @@ static int print_table(const struct invocation *invocation, struct pid_list pids
     if (lines == NULL) {
         ret = error_set(err, -errno, "read from ps");
     } else {
-        fd_steal(&output); /* the stream's now */
+        fd_steal(&output); /* the stream owns it now */
         ret = filter_lines(invocation->arena, lines, pids, err);
         fclose(lines);
     }

@@ -1,4 +1,4 @@
-/* See signal_name.h. sigabbrev_np(3) would need glibc 2.32. */
+/* Names of signals. sigabbrev_np(3) would need glibc 2.32. */
 #include "cli/signal_name.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static const struct {
 #endif
 };
 
-/* "RTMIN", "RTMIN+n", "RTMAX", "RTMAX-n". */
+/* Parse "RTMIN", "RTMIN+n", "RTMAX" or "RTMAX-n". */
 static int parse_realtime(const char *name)
 {
     static const size_t length = sizeof("RTMIN") - 1;

@@ -1,4 +1,4 @@
-/* spec: a configuration to begin with. */
+/* spec: write a configuration to start from. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* update: limits of a running container, as a resources object or by options, which are turned into one: both
- * go through the same checks. */
+/* update: change the limits of a running container, from a resources object or from options. Options are
+ * converted to such an object, so that the same checks apply. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* Where a value stands in the resources object. */
+/* Path of a value in the resources object. */
 static const struct {
     const char *object, *key;
     enum option_kind kind;
@@ -87,7 +87,7 @@ static bool any_given(const struct update_values *values)
 
 static void write_resources(const struct update_values *values, struct json_out *out)
 {
-    const char *open = NULL; /* the object that is being written: properties of one stand together */
+    const char *open = NULL; /* the open object; properties of the same object are adjacent */
     json_out_map_open(out);
     for (size_t i = 0; i < PROPERTY_COUNT; i++) {
         if (!is_given(values, i))

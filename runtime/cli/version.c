@@ -1,4 +1,4 @@
-/* The one file that is compiled anew when the commit changes: version.h is made by the Makefile. */
+/* The only file that is compiled again when the commit changes, because the Makefile writes version.h. */
 #include "cli/version.h"
 
 #include <version.h>

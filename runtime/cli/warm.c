@@ -1,4 +1,4 @@
-/* warm: the store of prewarmed interpreters. A command with commands of its own. */
+/* warm: the store of prewarmed interpreters. The command has commands of its own. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "prewarm/show.h"
 #include "prewarm/upkeep.h"
 
-/* What the container is called whose snapshot is made or compared; it is never made itself. */
+/* Name of the container whose snapshot is built or compared. The container itself is never created. */
 #define CONTAINER_ID "warm"
 
 void warm_complete(struct create_options *create)
@@ -65,8 +65,8 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
 
 /* verify */
 
-/* Every snapshot is looked at; the damaged ones are listed, and counted in the error. One that has gone since
- * the list was made is no damage. */
+/* Verify every snapshot. Damaged ones are listed, and counted in the error. A snapshot that was removed after
+ * the list was made is not damaged. */
 static int verify_all(struct arena *a, const struct store *store, struct error *err)
 {
     struct store_item *items;

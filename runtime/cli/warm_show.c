@@ -1,4 +1,4 @@
-/* warm list, warm show: what is known of the prewarmed interpreters in the store. */
+/* warm list, warm show: facts about the prewarmed interpreters in the store. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static const struct option list_options[] = {
     {0},
 };
 
-/* The values of a key's fields of that name, separated by commas. */
+/* Return the values of all fields of this name in a key, separated by commas. */
 static const char *key_values(struct arena *a, const struct warm_key *key, const char *name)
 {
     const char *found = "";
@@ -53,13 +53,13 @@ static const char *age_text(struct arena *a, int64_t since)
     return arena_printf(a, "%" PRId64 "s", age > 0 ? age : 0);
 }
 
-/* What the table and the JSON show of an item beyond the store's facts. */
+/* Facts of an item, in addition to those of the store, for the table and the JSON. */
 struct shown {
     const struct store_item *item;
     const char *python, *preload, *state;
 };
 
-/* False if the snapshot has gone since the list was made. */
+/* Fill in the facts. Return false if the snapshot was removed after the list was made. */
 static bool look_into(struct arena *a, const struct store *store, const struct store_item *item,
                       struct shown *shown)
 {
@@ -127,7 +127,7 @@ static void print_items(struct arena *a, const struct store *store, const struct
     }
 }
 
-/* What a list is of: there is something to show of a snapshot only, so what failed is no key of one. */
+/* Items of a list. --quiet omits failed builds, because their names are not keys that `warm show` accepts. */
 struct store_items {
     struct store_item *items, *failed;
     size_t count, failed_count;

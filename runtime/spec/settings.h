@@ -22,7 +22,7 @@ struct settings {
      * of that user hides that the file belongs to root. */
     bool guarded;
     /* Check what the table cannot express; NULL for no check. 0 or negative errno with the JSON path in err.
-     */
+     * */
     int (*check)(struct arena *a, const void *decoded, struct error *err);
 };
 

@@ -332,7 +332,7 @@ struct spec {
 int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out, struct error *err);
 
 /* Parse a process object alone (exec --process). Paths in errors begin with "process". 0 or negative errno.
- */
+ * */
 int spec_parse_process(struct arena *a, const char *text, size_t size, struct spec_process **out,
                        struct error *err);
 

@@ -1,6 +1,6 @@
-/* One table for each object of config.json (runtime-spec 1.3), in the order of the specification. A row names
- * the property, the member that it fills and the allowed values. The macros refuse a member of another type.
- */
+/* One table for each object of config.json (runtime-spec 1.3), in the order of the specification. A row
+ * names the property, the member that it fills and the allowed values. The macros refuse a member of another
+ * type. */
 #include "spec/tables.h"
 
 #include <stddef.h>
