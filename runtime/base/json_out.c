@@ -247,7 +247,7 @@ int json_out_print(struct json_out *out)
     if (text == NULL)
         return -ENOMEM;
     int ret = io_write_full(STDOUT_FILENO, text, size);
-    if (ret == 0 && (size == 0 || text[size - 1] != '\n'))
-        ret = io_write_full(STDOUT_FILENO, "\n", 1);
-    return ret;
+    if (ret < 0 || (size > 0 && text[size - 1] == '\n'))
+        return ret;
+    return io_write_full(STDOUT_FILENO, "\n", 1);
 }

@@ -70,10 +70,8 @@ int libraries_require(struct error *err)
 {
     if (settled)
         return error_text(err, -ENOTSUP, "a shared library is needed after the command has begun");
-    struct arena a = {0};
-    int ret = become_dynamic(&a, err);
-    arena_free(&a);
-    return ret;
+    cleanup_arena struct arena a = {0};
+    return become_dynamic(&a, err);
 }
 
 #else

@@ -65,9 +65,10 @@ int log_open(const struct log_options *options, struct error *err)
     if ((rest = str_after(target, "journald:")) != NULL) {
         log_state.identifier = rest[0] != '\0' ? rest : "pysbx-runtime";
         int ret = open_journal(err);
-        if (ret == 0)
-            log_state.target = TARGET_JOURNAL;
-        return ret;
+        if (ret < 0)
+            return ret;
+        log_state.target = TARGET_JOURNAL;
+        return 0;
     }
     rest = str_after(target, "file:");
     const char *path = rest != NULL ? rest : target;

@@ -100,19 +100,16 @@ int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
     int fd = path_open_in_root(rootfd, path, O_PATH, 0);
     if (fd != -ENOENT)
         return fd;
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     const char *name;
     cleanup_fd int dir = path_parent_in_root(&a, rootfd, path, &name);
-    int ret = dir;
-    if (dir >= 0) {
-        /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
-        ret = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
-        if (ret >= 0)
-            close(ret);
-        ret = path_open_in_root(rootfd, path, O_PATH, 0);
-    }
-    arena_free(&a);
-    return ret;
+    if (dir < 0)
+        return dir;
+    /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
+    fd = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
+    if (fd >= 0)
+        close(fd);
+    return path_open_in_root(rootfd, path, O_PATH, 0);
 }
 
 int path_parent_in_root(struct arena *a, int rootfd, const char *path, const char **name)

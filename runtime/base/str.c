@@ -41,9 +41,10 @@ int str_to_id(const char *s, uint32_t *out)
 {
     uint64_t v;
     int ret = str_to_u64(s, UINT32_MAX - 1, &v);
-    if (ret == 0)
-        *out = (uint32_t)v;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = (uint32_t)v;
+    return 0;
 }
 
 size_t str_hidden(const char *s, unsigned *code)
