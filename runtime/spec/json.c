@@ -364,7 +364,8 @@ int json_parse(struct arena *a, const char *text, size_t size, const char *name,
     else if (yajl_complete_parse(p.yajl) != yajl_status_ok)
         ret = p.failed ? -EINVAL : syntax_error(&p, size);
     yajl_free(p.yajl);
-    if (ret == 0)
-        *root = p.root;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *root = p.root;
+    return 0;
 }

@@ -53,9 +53,10 @@ int spec_parse_process(struct arena *a, const char *text, size_t size, struct sp
 {
     void *process;
     int ret = parse_object(a, (struct json_text){text, size}, "process", &process_schema, &process, err);
-    if (ret == 0)
-        *out = process;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = process;
+    return 0;
 }
 
 int spec_parse_resources(struct arena *a, const char *text, size_t size, struct spec_resources **out,
@@ -64,18 +65,20 @@ int spec_parse_resources(struct arena *a, const char *text, size_t size, struct 
     void *resources;
     int ret = parse_object(a, (struct json_text){text, size}, "linux.resources", &resources_schema,
                            &resources, err);
-    if (ret == 0)
-        *out = resources;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = resources;
+    return 0;
 }
 
 int spec_parse_seccomp(struct arena *a, struct json_text text, struct spec_seccomp **out, struct error *err)
 {
     void *seccomp;
     int ret = parse_object(a, text, "linux.seccomp", &seccomp_schema, &seccomp, err);
-    if (ret == 0)
-        *out = seccomp;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = seccomp;
+    return 0;
 }
 
 const char *str_map_get(const struct str_map *map, const char *key)

@@ -54,9 +54,10 @@ static int decode_string(const struct decoder *d, const struct json_value *v, co
 static int decode_bool(const struct decoder *d, const struct json_value *v, bool *out)
 {
     int ret = expect(d, v, JSON_BOOL);
-    if (ret == 0)
-        *out = v->boolean;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = v->boolean;
+    return 0;
 }
 
 /* Decode an integer within the row's range as 64 bits; the row's kind decides its sign. The magnitude is read
@@ -181,9 +182,10 @@ static int decode_pointer(const struct decoder *d, const struct json_value *v, c
 static int decode_text(const struct decoder *d, const struct json_value *v, struct json_text *out)
 {
     int ret = expect(d, v, JSON_OBJECT);
-    if (ret == 0)
-        *out = (struct json_text){.data = v->begin, .size = (size_t)(v->end - v->begin)};
-    return ret;
+    if (ret < 0)
+        return ret;
+    *out = (struct json_text){.data = v->begin, .size = (size_t)(v->end - v->begin)};
+    return 0;
 }
 
 static int decode_field(const struct decoder *d, const struct json_value *v, const struct field *f, void *out)
@@ -256,6 +258,22 @@ static const struct field *find_field(const struct schema *schema, const char *k
     return NULL;
 }
 
+/* Refuse unknown keys in a member that is an object or a list of objects. */
+static int refuse_unknown_below(struct arena *a, const struct json_value *member, const struct field *field,
+                                struct error *err)
+{
+    if (field->kind == FIELD_INLINE || field->kind == FIELD_OBJECT)
+        return schema_refuse_unknown(a, member, field->child, err);
+    if (field->kind != FIELD_LIST || member->kind != JSON_ARRAY)
+        return 0;
+    for (const struct json_value *item = member->first; item != NULL; item = item->next) {
+        int ret = schema_refuse_unknown(a, item, field->child, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
 int schema_refuse_unknown(struct arena *a, const struct json_value *value, const struct schema *schema,
                           struct error *err)
 {
@@ -265,11 +283,7 @@ int schema_refuse_unknown(struct arena *a, const struct json_value *value, const
         const struct field *field = find_field(schema, member->key);
         if (field == NULL)
             return json_error(a, member, err, "unknown key");
-        bool nested = field->kind == FIELD_INLINE || field->kind == FIELD_OBJECT;
-        int ret = nested ? schema_refuse_unknown(a, member, field->child, err) : 0;
-        if (field->kind == FIELD_LIST && member->kind == JSON_ARRAY)
-            for (const struct json_value *item = member->first; ret == 0 && item != NULL; item = item->next)
-                ret = schema_refuse_unknown(a, item, field->child, err);
+        int ret = refuse_unknown_below(a, member, field, err);
         if (ret < 0)
             return ret;
     }

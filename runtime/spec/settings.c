@@ -35,13 +35,15 @@ int settings_parse(struct arena *a, const struct settings *kind, const char *tex
 {
     struct json_value *root;
     int ret = json_parse(a, text, size, NULL, NULL, &root, err);
-    if (ret == 0)
-        ret = schema_refuse_unknown(a, root, kind->schema, err);
-    if (ret == 0)
-        ret = schema_decode(a, root, kind->schema, out, err);
-    if (ret == 0 && kind->check != NULL)
-        ret = kind->check(a, out, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = schema_refuse_unknown(a, root, kind->schema, err);
+    if (ret < 0)
+        return ret;
+    ret = schema_decode(a, root, kind->schema, out, err);
+    if (ret < 0)
+        return ret;
+    return kind->check != NULL ? kind->check(a, out, err) : 0;
 }
 
 /* For a file with an access control list, the group bits of its mode are the list's mask. So this also
@@ -132,9 +134,10 @@ int settings_read(struct arena *a, const struct settings *kind, const char *path
         int ret = read_text(a, kind, candidates[i], root_of_host, &text, &size, err);
         if (ret == -ENOENT)
             continue;
-        if (ret == 0 && (ret = settings_parse(a, kind, text, size, out, err)) < 0)
-            return error_wrap(err, "%s", candidates[i]);
-        return ret;
+        if (ret < 0)
+            return ret;
+        ret = settings_parse(a, kind, text, size, out, err);
+        return ret < 0 ? error_wrap(err, "%s", candidates[i]) : 0;
     }
     return 0;
 }

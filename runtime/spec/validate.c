@@ -145,19 +145,24 @@ static int validate_document(const struct spec *spec, struct error *err)
         return ret;
     if (spec->root == NULL)
         return error_set(err, -EINVAL, "'root' is missing");
-    for (size_t i = 0; i < spec->mounts.count && ret == 0; i++)
+    for (size_t i = 0; i < spec->mounts.count; i++) {
         ret = validate_mount(&spec->mounts.items[i], i, err);
-    if (ret == 0)
-        ret = validate_hooks(&spec->hooks, err);
-    if (ret == 0)
-        ret = validate_annotations(&spec->annotations, err);
-    if (ret == 0 && spec->process != NULL)
-        ret = validate_process(spec->process, err);
-    if (ret == 0)
-        ret = validate_linux(spec, err);
-    if (ret == 0 && spec->linux_->resources != NULL)
-        ret = validate_resources(spec->linux_->resources, err);
-    return ret;
+        if (ret < 0)
+            return ret;
+    }
+    ret = validate_hooks(&spec->hooks, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_annotations(&spec->annotations, err);
+    if (ret < 0)
+        return ret;
+    ret = spec->process != NULL ? validate_process(spec->process, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = validate_linux(spec, err);
+    if (ret < 0)
+        return ret;
+    return spec->linux_->resources != NULL ? validate_resources(spec->linux_->resources, err) : 0;
 }
 
 int spec_validate(const struct spec *spec, struct error *err)

@@ -180,10 +180,12 @@ static int validate_sysctl(const struct spec *spec, const struct str_pair *sysct
 
 static int validate_sysctls(const struct spec *spec, struct error *err)
 {
-    int ret = 0;
-    for (size_t i = 0; i < spec->linux_->sysctl.count && ret == 0; i++)
-        ret = validate_sysctl(spec, &spec->linux_->sysctl.items[i], err);
-    return ret;
+    for (size_t i = 0; i < spec->linux_->sysctl.count; i++) {
+        int ret = validate_sysctl(spec, &spec->linux_->sysctl.items[i], err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 static int validate_device(const struct spec_device *d, size_t index, struct error *err)
@@ -203,6 +205,16 @@ static int validate_device(const struct spec_device *d, size_t index, struct err
         if (bits != 0 && kinds[i].type == d->type[0] && kinds[i].bits != bits)
             return error_set(err, -EINVAL, "linux.devices[%zu].fileMode: contradicts the type '%s'", index,
                              d->type);
+    return 0;
+}
+
+static int validate_devices(const struct spec_devices *devices, struct error *err)
+{
+    for (size_t i = 0; i < devices->count; i++) {
+        int ret = validate_device(&devices->items[i], i, err);
+        if (ret < 0)
+            return ret;
+    }
     return 0;
 }
 
@@ -242,6 +254,8 @@ static int validate_net_devices(const struct spec *spec, struct error *err)
 
 static int validate_intel_rdt(const struct spec_intel_rdt *rdt, struct error *err)
 {
+    if (rdt == NULL)
+        return 0;
     const char *id = rdt->clos_id;
     if (id != NULL &&
         (str_eq(id, ".") || str_eq(id, "..") || strchr(id, '/') != NULL || strchr(id, '\n') != NULL))
@@ -267,6 +281,8 @@ static bool has_flag(const struct str_list *flags, const char *flag)
 /* set_mempolicy(2) says which modes take nodes, and which flags exclude each other. */
 static int validate_memory_policy(const struct spec_memory_policy *policy, struct error *err)
 {
+    if (policy == NULL)
+        return 0;
     bool forbidden = str_eq(policy->mode, "MPOL_DEFAULT") || str_eq(policy->mode, "MPOL_LOCAL");
     bool needed = !forbidden && !str_eq(policy->mode, "MPOL_PREFERRED");
     if (policy->nodes != NULL && !is_number_list(policy->nodes))
@@ -312,25 +328,34 @@ int validate_linux(const struct spec *spec, struct error *err)
 {
     const struct spec_linux *l = spec->linux_;
     int ret = validate_namespaces(&l->namespaces, err);
-    if (ret == 0)
-        ret = validate_user_namespace(spec, err);
-    if (ret == 0)
-        ret = validate_uts_name(spec, spec->hostname, "hostname", err);
-    if (ret == 0)
-        ret = validate_uts_name(spec, spec->domainname, "domainname", err);
-    if (ret == 0)
-        ret = validate_time_offsets(spec, err);
-    if (ret == 0)
-        ret = validate_sysctls(spec, err);
-    for (size_t i = 0; i < l->devices.count && ret == 0; i++)
-        ret = validate_device(&l->devices.items[i], i, err);
-    if (ret == 0)
-        ret = validate_net_devices(spec, err);
-    if (ret == 0 && l->intel_rdt != NULL)
-        ret = validate_intel_rdt(l->intel_rdt, err);
-    if (ret == 0 && l->memory_policy != NULL)
-        ret = validate_memory_policy(l->memory_policy, err);
-    if (ret == 0)
-        ret = validate_words(l, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = validate_user_namespace(spec, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_uts_name(spec, spec->hostname, "hostname", err);
+    if (ret < 0)
+        return ret;
+    ret = validate_uts_name(spec, spec->domainname, "domainname", err);
+    if (ret < 0)
+        return ret;
+    ret = validate_time_offsets(spec, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_sysctls(spec, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_devices(&l->devices, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_net_devices(spec, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_intel_rdt(l->intel_rdt, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_memory_policy(l->memory_policy, err);
+    if (ret < 0)
+        return ret;
+    return validate_words(l, err);
 }

@@ -56,6 +56,8 @@ static bool given_time(struct opt_u64 time)
 /* sched_setattr(2) says which numbers belong to which policy. */
 static int validate_scheduler(const struct spec_scheduler *s, struct error *err)
 {
+    if (s == NULL)
+        return 0;
     bool normal = str_eq(s->policy, "SCHED_OTHER") || str_eq(s->policy, "SCHED_BATCH");
     bool realtime = str_eq(s->policy, "SCHED_FIFO") || str_eq(s->policy, "SCHED_RR");
     bool deadline = str_eq(s->policy, "SCHED_DEADLINE");
@@ -78,7 +80,7 @@ static int validate_scheduler(const struct spec_scheduler *s, struct error *err)
     return 0;
 }
 
-static int validate_affinity(const char *list, const char *name, struct error *err)
+static int validate_cpu_list(const char *list, const char *name, struct error *err)
 {
     if (list == NULL || is_number_list(list))
         return 0;
@@ -86,16 +88,24 @@ static int validate_affinity(const char *list, const char *name, struct error *e
                      name, list);
 }
 
+static int validate_affinity(const struct spec_cpu_affinity *affinity, struct error *err)
+{
+    if (affinity == NULL)
+        return 0;
+    int ret = validate_cpu_list(affinity->initial, "initial", err);
+    return ret < 0 ? ret : validate_cpu_list(affinity->final, "final", err);
+}
+
 int validate_process(const struct spec_process *process, struct error *err)
 {
     int ret = validate_program(process, err);
-    if (ret == 0)
-        ret = validate_rlimits(&process->rlimits, err);
-    if (ret == 0 && process->scheduler != NULL)
-        ret = validate_scheduler(process->scheduler, err);
-    if (ret == 0 && process->exec_cpu_affinity != NULL)
-        ret = validate_affinity(process->exec_cpu_affinity->initial, "initial", err);
-    if (ret == 0 && process->exec_cpu_affinity != NULL)
-        ret = validate_affinity(process->exec_cpu_affinity->final, "final", err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = validate_rlimits(&process->rlimits, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_scheduler(process->scheduler, err);
+    if (ret < 0)
+        return ret;
+    return validate_affinity(process->exec_cpu_affinity, err);
 }

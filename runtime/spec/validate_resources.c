@@ -32,6 +32,8 @@ static bool asks_u64(struct opt_u64 number)
 
 static int validate_memory(const struct spec_memory *m, struct error *err)
 {
+    if (m == NULL)
+        return 0;
     if (asks(m->kernel))
         return unavailable(err, "memory.kernel");
     if (asks(m->kernel_tcp))
@@ -57,6 +59,8 @@ static int validate_memory(const struct spec_memory *m, struct error *err)
 
 static int validate_cpu(const struct spec_cpu *c, struct error *err)
 {
+    if (c == NULL)
+        return 0;
     if (asks(c->realtime_runtime))
         return unavailable(err, "cpu.realtimeRuntime");
     if (asks_u64(c->realtime_period))
@@ -75,6 +79,8 @@ static bool weight_in_range(struct opt_u64 weight)
 
 static int validate_block_io(const struct spec_block_io *b, struct error *err)
 {
+    if (b == NULL)
+        return 0;
     if (asks_u64(b->leaf_weight))
         return unavailable(err, "blockIO.leafWeight");
     if (!weight_in_range(b->weight))
@@ -184,19 +190,25 @@ int validate_resources(const struct spec_resources *resources, struct error *err
     if (resources->has_network)
         return unavailable(err, "network");
     int ret = validate_device_rules(resources, err);
-    if (ret == 0 && resources->memory != NULL)
-        ret = validate_memory(resources->memory, err);
-    if (ret == 0 && resources->cpu != NULL)
-        ret = validate_cpu(resources->cpu, err);
-    if (ret == 0 && resources->block_io != NULL)
-        ret = validate_block_io(resources->block_io, err);
-    if (ret == 0)
-        ret = validate_pids(resources->pids_limit, err);
-    if (ret == 0)
-        ret = validate_hugepages(resources, err);
-    if (ret == 0)
-        ret = validate_rdma(resources, err);
-    if (ret == 0)
-        ret = validate_unified(&resources->unified, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = validate_memory(resources->memory, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_cpu(resources->cpu, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_block_io(resources->block_io, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_pids(resources->pids_limit, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_hugepages(resources, err);
+    if (ret < 0)
+        return ret;
+    ret = validate_rdma(resources, err);
+    if (ret < 0)
+        return ret;
+    return validate_unified(&resources->unified, err);
 }
