@@ -182,10 +182,12 @@ int cgroup_update(struct arena *a, const struct cgroup_ref *ref, const struct sp
     struct cgroup_writes writes;
     const struct cgroup_device_program *devices = NULL;
     int ret = cgroup_resources_plan(a, resources, &writes, err);
-    if (ret == 0)
-        ret = cgroup_devices_compile(a, resources, &devices, err);
-    if (ret == 0)
-        ret = cgroup_limits_check(dirfd, &writes, err);
+    if (ret < 0)
+        return ret;
+    ret = cgroup_devices_compile(a, resources, &devices, err);
+    if (ret < 0)
+        return ret;
+    ret = cgroup_limits_check(dirfd, &writes, err);
     if (ret < 0)
         return ret;
     if (ref->manager == CGROUP_MANAGER_SYSTEMD) {

@@ -74,8 +74,9 @@ static int decode_rule(const struct spec_device_rule *from, size_t index, struct
         return error_set(err, -EINVAL, "linux.resources.devices[%zu].type: '%s' is none of a, b, c", index,
                          from->type);
     int ret = decode_number(&from->major, "major", index, &rule->major, err);
-    if (ret == 0)
-        ret = decode_number(&from->minor, "minor", index, &rule->minor, err);
+    if (ret < 0)
+        return ret;
+    ret = decode_number(&from->minor, "minor", index, &rule->minor, err);
     if (ret < 0)
         return ret;
     if (from->access == NULL || from->access[0] == '\0')

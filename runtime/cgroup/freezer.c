@@ -91,6 +91,17 @@ static int signal_all(int dirfd, int sig)
     return ret;
 }
 
+static int signal_populated(int dirfd, int sig)
+{
+    uint64_t populated;
+    int ret = cgroup_tree_value(dirfd, "cgroup.events", "populated", &populated);
+    if (ret < 0)
+        return ret;
+    if (populated == 0)
+        return -ESRCH;
+    return sig == SIGKILL ? cgroup_tree_kill(dirfd) : signal_all(dirfd, sig);
+}
+
 int cgroup_kill(const struct cgroup_ref *ref, int sig, struct error *err)
 {
     cleanup_fd int dirfd = cgroup_open(ref, NULL, err);
@@ -98,12 +109,7 @@ int cgroup_kill(const struct cgroup_ref *ref, int sig, struct error *err)
         return error_set(err, -ESRCH, "cgroup '%s' is gone", ref->path);
     if (dirfd < 0)
         return dirfd;
-    uint64_t populated = 0;
-    int ret = cgroup_tree_value(dirfd, "cgroup.events", "populated", &populated);
-    if (ret == 0 && populated == 0)
-        ret = -ESRCH;
-    if (ret == 0)
-        ret = sig == SIGKILL ? cgroup_tree_kill(dirfd) : signal_all(dirfd, sig);
+    int ret = signal_populated(dirfd, sig);
     if (ret == -ENOENT || ret == -ENODEV)
         ret = -ESRCH;
     if (ret < 0)

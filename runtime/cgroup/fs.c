@@ -108,6 +108,23 @@ static int check_unused(const struct cgroup_ref *ref, int dirfd, struct error *e
     return ret < 0 ? error_set(err, ret, "read 'cgroup.events' of cgroup '%s'", ref->path) : 0;
 }
 
+/* Open and set up the cgroup, which existed before if `existed`. */
+static int prepare(const struct cgroup_plan *plan, bool existed, int *dirfd, struct error *err)
+{
+    const struct cgroup_ref *ref = &plan->ref;
+    cleanup_fd int fd = cgroup_tree_open(ref->mount, ref->path);
+    if (fd < 0)
+        return error_set(err, fd, "open cgroup '%s%s'", ref->mount, ref->path);
+    int ret = existed ? check_unused(ref, fd, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = cgroup_fs_configure(plan, ref->path, 0, fd, err);
+    if (ret < 0)
+        return ret;
+    *dirfd = fd_steal(&fd);
+    return 0;
+}
+
 int cgroup_fs_create(const struct cgroup_plan *plan, int *dirfd, struct error *err)
 {
     const struct cgroup_ref *ref = &plan->ref;
@@ -121,19 +138,10 @@ int cgroup_fs_create(const struct cgroup_plan *plan, int *dirfd, struct error *e
         unmake_path(root, path, made);
         return error_set(err, ret, "make cgroup '%s%s'", ref->mount, ref->path);
     }
-    cleanup_fd int fd = cgroup_tree_open(ref->mount, ref->path);
-    if (fd < 0)
-        ret = error_set(err, fd, "open cgroup '%s%s'", ref->mount, ref->path);
-    else if (path[made] == '\0')
-        ret = check_unused(ref, fd, err);
-    if (ret == 0)
-        ret = cgroup_fs_configure(plan, ref->path, 0, fd, err);
-    if (ret < 0) {
+    ret = prepare(plan, path[made] == '\0', dirfd, err);
+    if (ret < 0)
         unmake_path(root, path, made);
-        return ret;
-    }
-    *dirfd = fd_steal(&fd);
-    return 0;
+    return ret;
 }
 
 static int report_survivors(const struct cgroup_ref *ref, int dirfd, int code, struct error *err)
@@ -166,6 +174,15 @@ static int remove_directory(const char *name, int dirfd)
     }
 }
 
+static int end_processes(int dirfd)
+{
+    int ret = cgroup_tree_wait(dirfd, "populated", 0, 0);
+    if (ret != -ETIMEDOUT)
+        return ret;
+    ret = cgroup_tree_kill(dirfd);
+    return ret < 0 ? ret : cgroup_tree_wait(dirfd, "populated", 0, EMPTY_TIMEOUT_MS);
+}
+
 /* Kill the processes and wait. *dirfd is -1 if the cgroup does not exist or no longer exists. */
 static int empty(const struct cgroup_ref *ref, int *dirfd, struct error *err)
 {
@@ -173,12 +190,7 @@ static int empty(const struct cgroup_ref *ref, int *dirfd, struct error *err)
     cleanup_fd int fd = cgroup_tree_open(ref->mount, ref->path);
     if (fd < 0)
         return fd == -ENOENT ? 0 : error_set(err, fd, "open cgroup '%s%s'", ref->mount, ref->path);
-    int ret = cgroup_tree_wait(fd, "populated", 0, 0);
-    if (ret == -ETIMEDOUT) {
-        ret = cgroup_tree_kill(fd);
-        if (ret == 0)
-            ret = cgroup_tree_wait(fd, "populated", 0, EMPTY_TIMEOUT_MS);
-    }
+    int ret = end_processes(fd);
     if (ret == -ETIMEDOUT)
         return report_survivors(ref, fd, ret, err);
     if (ret == -ENOENT || ret == -ENODEV)

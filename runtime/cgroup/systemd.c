@@ -45,10 +45,12 @@ static int reset_failed(sd_bus *bus, const char *scope, struct systemd_job *job)
 {
     cleanup_message sd_bus_message *m = NULL;
     int ret = systemd_call_new(bus, "ResetFailedUnit", &m);
-    if (ret >= 0)
-        ret = bus_api.append(m, "s", scope);
-    if (ret >= 0)
-        ret = systemd_call(bus, m, job);
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "s", scope);
+    if (ret < 0)
+        return ret;
+    ret = systemd_call(bus, m, job);
     return ret < 0 && systemd_is_no_such_unit(job) ? 0 : ret;
 }
 
@@ -75,12 +77,15 @@ static int request_scope(struct cgroup_job *job)
 {
     cleanup_message sd_bus_message *m = NULL;
     int ret = systemd_call_new(job->bus, "StartTransientUnit", &m);
-    if (ret >= 0)
-        ret = bus_api.append(m, "ss", job->plan->ref.scope, "fail");
-    if (ret >= 0)
-        ret = systemd_append_properties(m, job->plan->properties, job->dropped, job->pid);
-    if (ret >= 0)
-        ret = bus_api.append(m, "a(sa(sv))", 0);
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "ss", job->plan->ref.scope, "fail");
+    if (ret < 0)
+        return ret;
+    ret = systemd_append_properties(m, job->plan->properties, job->dropped, job->pid);
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "a(sa(sv))", 0);
     return ret < 0 ? ret : systemd_job_queue(job->bus, m, &job->state);
 }
 
@@ -187,8 +192,9 @@ int cgroup_systemd_attach_finish(struct cgroup_job *job_, char path[PATH_MAX], s
 {
     cleanup_job struct cgroup_job *job = job_;
     int ret = wait_for_scope(job, err);
-    if (ret == 0)
-        ret = cgroup_detect_path(job->pid, path, err);
+    if (ret < 0)
+        return ret;
+    ret = cgroup_detect_path(job->pid, path, err);
     if (ret < 0)
         return ret;
     size_t top = scope_length(path, job->plan->ref.scope);
@@ -202,17 +208,35 @@ static int stop_scope(sd_bus *bus, const char *scope, struct systemd_job *job)
 {
     cleanup_message sd_bus_message *m = NULL;
     int ret = systemd_jobs_watch(bus, job);
-    if (ret >= 0)
-        ret = systemd_call_new(bus, "StopUnit", &m);
-    if (ret >= 0)
-        ret = bus_api.append(m, "ss", scope, "replace");
-    if (ret >= 0)
-        ret = systemd_job_queue(bus, m, job);
-    if (ret >= 0)
-        ret = systemd_job_wait(bus, job);
+    if (ret < 0)
+        return ret;
+    ret = systemd_call_new(bus, "StopUnit", &m);
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "ss", scope, "replace");
+    if (ret < 0)
+        return ret;
+    ret = systemd_job_queue(bus, m, job);
+    if (ret < 0)
+        return ret;
+    ret = systemd_job_wait(bus, job);
     if (ret < 0 || !job->refused || systemd_is_no_such_unit(job))
         return ret;
     return -EPROTO;
+}
+
+/* Stop the scope and forget a failure of it. */
+static int end_scope(const struct cgroup_ref *ref, struct error *err)
+{
+    cleanup_bus sd_bus *bus = NULL;
+    struct systemd_job job = {0};
+    int ret = systemd_bus_open(ref->user_bus, &bus, err);
+    if (ret < 0)
+        return ret;
+    ret = stop_scope(bus, ref->scope, &job);
+    if (ret >= 0)
+        ret = reset_failed(bus, ref->scope, &job);
+    return ret < 0 ? error_text(err, ret, "%s", job.refused ? job.error_message : error_reason(ret)) : 0;
 }
 
 int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err)
@@ -231,22 +255,28 @@ int cgroup_systemd_destroy(const struct cgroup_ref *ref, struct error *err)
     cleanup_fd int left = cgroup_tree_open(ref->mount, path);
     if (left == -ENOENT)
         return 0;
-    cleanup_bus sd_bus *bus = NULL;
     struct error refused = {0};
-    struct systemd_job job = {0};
-    ret = systemd_bus_open(ref->user_bus, &bus, &refused);
-    if (ret == 0) {
-        ret = stop_scope(bus, ref->scope, &job);
-        if (ret >= 0)
-            ret = reset_failed(bus, ref->scope, &job);
-        if (ret < 0)
-            error_text(&refused, ret, "%s", job.refused ? job.error_message : error_reason(ret));
-    }
+    ret = end_scope(ref, &refused);
     /* A unit without processes ends by itself. If systemd cannot be reached (it may be gone as well), that is
      * no reason to keep the container. */
     if (ret < 0)
         log_warning("stop scope '%s': %s", ref->scope, refused.text);
     return cgroup_fs_destroy(&scope, err);
+}
+
+static int request_change(sd_bus *bus, const struct cgroup_ref *ref,
+                          const struct systemd_properties *properties, const bool *dropped,
+                          struct systemd_job *job)
+{
+    cleanup_message sd_bus_message *m = NULL;
+    int ret = systemd_call_new(bus, "SetUnitProperties", &m);
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "sb", ref->scope, 1); /* until the unit ends */
+    if (ret < 0)
+        return ret;
+    ret = systemd_append_properties(m, properties, dropped, 0);
+    return ret < 0 ? ret : systemd_call(bus, m, job);
 }
 
 int cgroup_systemd_update(const struct cgroup_ref *ref, const struct systemd_properties *properties,
@@ -262,15 +292,8 @@ int cgroup_systemd_update(const struct cgroup_ref *ref, const struct systemd_pro
     if (dropped == NULL)
         return error_set(err, -ENOMEM, "change scope '%s'", ref->scope);
     for (;;) {
-        cleanup_message sd_bus_message *m = NULL;
         struct systemd_job job = {0};
-        ret = systemd_call_new(bus, "SetUnitProperties", &m);
-        if (ret >= 0)
-            ret = bus_api.append(m, "sb", ref->scope, 1); /* until the unit ends */
-        if (ret >= 0)
-            ret = systemd_append_properties(m, properties, dropped, 0);
-        if (ret >= 0)
-            ret = systemd_call(bus, m, &job);
+        ret = request_change(bus, ref, properties, dropped, &job);
         if (ret >= 0)
             return 0;
         if (!job.refused || !drop_unknown(properties, dropped, job.error_message))
@@ -279,19 +302,26 @@ int cgroup_systemd_update(const struct cgroup_ref *ref, const struct systemd_pro
     }
 }
 
+static int request_move(sd_bus *bus, const struct cgroup_ref *ref, const char *path, pid_t pid,
+                        struct systemd_job *job)
+{
+    cleanup_message sd_bus_message *m = NULL;
+    int ret = systemd_call_new(bus, "AttachProcessesToUnit", &m);
+    if (ret < 0)
+        return ret;
+    const char *below = path + scope_length(path, ref->scope);
+    ret = bus_api.append(m, "ssau", ref->scope, below, 1, (uint32_t)pid);
+    return ret < 0 ? ret : systemd_call(bus, m, job);
+}
+
 int cgroup_systemd_move(const struct cgroup_ref *ref, const char *path, pid_t pid, struct error *err)
 {
     cleanup_bus sd_bus *bus = NULL;
     int ret = systemd_bus_open(ref->user_bus, &bus, err);
     if (ret < 0)
         return ret;
-    cleanup_message sd_bus_message *m = NULL;
     struct systemd_job job = {0};
-    ret = systemd_call_new(bus, "AttachProcessesToUnit", &m);
-    if (ret >= 0)
-        ret = bus_api.append(m, "ssau", ref->scope, path + scope_length(path, ref->scope), 1, (uint32_t)pid);
-    if (ret >= 0)
-        ret = systemd_call(bus, m, &job);
+    ret = request_move(bus, ref, path, pid, &job);
     if (ret < 0)
         return error_text(err, ret, "systemd refuses to move process %d to scope '%s': %s", (int)pid,
                           ref->scope, job.refused ? job.error_message : error_reason(ret));

@@ -119,9 +119,21 @@ static int append_value(sd_bus_message *m, const struct systemd_property *p)
     }
     bool bytes = p->type == SYSTEMD_BYTES;
     int ret = bus_api.open_container(m, 'v', bytes ? "ay" : "as");
-    if (ret >= 0)
-        ret = bytes ? bus_api.append_array(m, 'y', p->bytes, p->size)
-                    : bus_api.append_strv(m, (char **)p->texts);
+    if (ret < 0)
+        return ret;
+    ret = bytes ? bus_api.append_array(m, 'y', p->bytes, p->size) : bus_api.append_strv(m, (char **)p->texts);
+    return ret < 0 ? ret : bus_api.close_container(m);
+}
+
+static int append_property(sd_bus_message *m, const struct systemd_property *p)
+{
+    int ret = bus_api.open_container(m, 'r', "sv");
+    if (ret < 0)
+        return ret;
+    ret = bus_api.append(m, "s", p->name);
+    if (ret < 0)
+        return ret;
+    ret = append_value(m, p);
     return ret < 0 ? ret : bus_api.close_container(m);
 }
 
@@ -129,20 +141,14 @@ int systemd_append_properties(sd_bus_message *m, const struct systemd_properties
                               const bool *dropped, pid_t pid)
 {
     int ret = bus_api.open_container(m, 'a', "(sv)");
-    for (size_t i = 0; ret >= 0 && i < properties->count; i++) {
-        const struct systemd_property *p = &properties->items[i];
-        if (dropped[i])
-            continue;
-        ret = bus_api.open_container(m, 'r', "sv");
-        if (ret >= 0)
-            ret = bus_api.append(m, "s", p->name);
-        if (ret >= 0)
-            ret = append_value(m, p);
-        if (ret >= 0)
-            ret = bus_api.close_container(m);
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < properties->count; i++) {
+        ret = dropped[i] ? 0 : append_property(m, &properties->items[i]);
+        if (ret < 0)
+            return ret;
     }
-    if (ret >= 0 && pid != 0)
-        ret = bus_api.append(m, "(sv)", "PIDs", "au", 1, (uint32_t)pid);
+    ret = pid != 0 ? bus_api.append(m, "(sv)", "PIDs", "au", 1, (uint32_t)pid) : 0;
     return ret < 0 ? ret : bus_api.close_container(m);
 }
 

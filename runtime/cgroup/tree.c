@@ -141,6 +141,13 @@ static int read_pids(int dirfd, const char *path, const char *file, struct pid_l
     return ret;
 }
 
+/* A threaded cgroup lists only its threads. A signal to a thread reaches the process. */
+static int read_processes(int dirfd, const char *path, struct pid_list *list)
+{
+    int ret = read_pids(dirfd, path, "cgroup.procs", list);
+    return ret == -EOPNOTSUPP ? read_pids(dirfd, path, "cgroup.threads", list) : ret;
+}
+
 /* Paths relative to the top of the tree, first in, first out. A path that is too long for the kernel is
  * skipped: it has two thousand levels, which no normal program creates. */
 struct path_queue {
@@ -171,32 +178,33 @@ static int queue_children(int dirfd, const char *path, struct path_queue *q)
     cleanup_dir DIR *d = open_directory(dirfd, path);
     if (d == NULL)
         return errno == ENOENT ? 0 : -errno;
-    int ret = 0;
-    for (struct dirent *e; ret == 0 && (e = readdir(d)) != NULL;)
-        if (is_child(e))
-            ret = queue_add(q, path, e->d_name);
-    return ret;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        int ret = is_child(e) ? queue_add(q, path, e->d_name) : 0;
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 static int collect_pids(int dirfd, struct path_queue *q, struct pid_list *list)
 {
     int ret = queue_children(dirfd, ".", q);
-    if (ret == 0)
-        ret = read_pids(dirfd, ".", "cgroup.procs", list);
-    /* A threaded cgroup lists only its threads. A signal to a thread reaches the process. */
-    if (ret == -EOPNOTSUPP)
-        ret = read_pids(dirfd, ".", "cgroup.threads", list);
-    while (ret == 0 && q->head < q->count) {
+    if (ret < 0)
+        return ret;
+    ret = read_processes(dirfd, ".", list);
+    if (ret < 0)
+        return ret;
+    while (q->head < q->count) {
         const char *path = q->items[q->head++];
         ret = queue_children(dirfd, path, q);
-        int r = read_pids(dirfd, path, "cgroup.procs", list);
-        if (r == -EOPNOTSUPP)
-            r = read_pids(dirfd, path, "cgroup.threads", list);
-        /* It was removed after it was listed. */
-        if (r < 0 && r != -ENOENT && r != -ENODEV && ret == 0)
-            ret = r;
+        if (ret < 0)
+            return ret;
+        ret = read_processes(dirfd, path, list);
+        bool removed = ret == -ENOENT || ret == -ENODEV; /* after it was listed */
+        if (ret < 0 && !removed)
+            return ret;
     }
-    return ret;
+    return 0;
 }
 
 int cgroup_tree_pids(int dirfd, pid_t **pids, size_t *count)
