@@ -107,13 +107,14 @@ static int apply_gids(struct arena *a, const struct str_list *lists, struct spec
 int exec_process_apply(struct arena *a, const struct exec_process_options *options,
                        struct spec_process *process, struct error *err)
 {
-    int ret = 0;
-    if (options->user != NULL)
-        ret = exec_process_parse_user(options->user, &process->user.uid, &process->user.gid, err);
-    if (ret == 0)
-        ret = apply_gids(a, &options->additional_gids, &process->user, err);
-    if (ret == 0)
-        ret = apply_env(a, &options->env, process, err);
+    struct spec_user *user = &process->user;
+    int ret = options->user != NULL ? exec_process_parse_user(options->user, &user->uid, &user->gid, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = apply_gids(a, &options->additional_gids, user, err);
+    if (ret < 0)
+        return ret;
+    ret = apply_env(a, &options->env, process, err);
     if (ret < 0)
         return ret;
     apply_caps(a, &options->caps, process);

@@ -68,9 +68,10 @@ static int store_count(unsigned *count, const char *value)
 {
     uint64_t number;
     int ret = str_to_u64(value, UINT_MAX, &number);
-    if (ret == 0)
-        *count = (unsigned)number;
-    return ret;
+    if (ret < 0)
+        return ret;
+    *count = (unsigned)number;
+    return 0;
 }
 
 static int store_integer(struct opt_i64 *integer, const char *value)
@@ -95,9 +96,10 @@ static int store_size(struct opt_i64 *size, const char *value)
         digits[length - 1] = '\0';
     }
     int ret = store_integer(size, digits);
-    if (ret == 0 && (size->value < -1 || __builtin_mul_overflow(size->value, unit, &size->value)))
-        ret = -ERANGE;
-    return ret;
+    if (ret < 0)
+        return ret;
+    bool overflow = size->value < -1 || __builtin_mul_overflow(size->value, unit, &size->value);
+    return overflow ? -ERANGE : 0;
 }
 
 static int store_choice(int *choice, const struct option_choice *choices, const char *value)

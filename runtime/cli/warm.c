@@ -72,7 +72,9 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
     struct store_item *items;
     size_t count, damaged = 0;
     int ret = store_list(a, store, &items, &count, err);
-    for (size_t i = 0; ret == 0 && i < count; i++) {
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < count; i++) {
         struct error reason = {0};
         int found = upkeep_verify(a, store, items[i].name, &reason);
         if (found == 0 || found == -ENOENT)
@@ -80,12 +82,11 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
         damaged++;
         puts(reason.text);
     }
-    if (ret == 0)
-        ret = output_finish(err);
-    if (ret == 0 && damaged > 0)
-        ret = error_text(err, -EUCLEAN, "%zu of %zu snapshots are damaged: 'warm prune' removes them",
-                         damaged, count);
-    return ret;
+    ret = output_finish(err);
+    if (ret < 0 || damaged == 0)
+        return ret;
+    return error_text(err, -EUCLEAN, "%zu of %zu snapshots are damaged: 'warm prune' removes them", damaged,
+                      count);
 }
 
 static int run_verify(struct invocation *invocation, void *values, struct error *err)
@@ -96,10 +97,10 @@ static int run_verify(struct invocation *invocation, void *values, struct error 
     struct store store;
     bool there = false;
     int ret = warm_open_store(a, &store, &there, err);
-    if (ret == 0 && !there && key != NULL)
-        return err->code;
-    if (ret < 0 || !there)
+    if (ret < 0)
         return ret;
+    if (!there)
+        return key != NULL ? err->code : 0;
     ret = key != NULL ? upkeep_verify(a, &store, key, err) : verify_all(a, &store, err);
     store_close(&store);
     return ret;

@@ -155,23 +155,29 @@ static int print_list(struct arena *a, const struct store *store, const struct s
     return output_json(json, err);
 }
 
+static int list_store(struct arena *a, const struct store *store, const struct list_values *list,
+                      struct error *err)
+{
+    struct store_items listed = {0};
+    int ret = store_list(a, store, &listed.items, &listed.count, err);
+    if (ret < 0)
+        return ret;
+    ret = store_list_failed(a, store, &listed.failed, &listed.failed_count, err);
+    return ret < 0 ? ret : print_list(a, store, &listed, list, err);
+}
+
 static int run_list(struct invocation *invocation, void *values, struct error *err)
 {
     struct arena *a = invocation->arena;
     struct store store;
-    struct store_items listed = {0};
     bool there = false;
     int ret = warm_open_store(a, &store, &there, err);
     if (ret < 0)
         return ret;
-    if (there)
-        ret = store_list(a, &store, &listed.items, &listed.count, err);
-    if (there && ret == 0)
-        ret = store_list_failed(a, &store, &listed.failed, &listed.failed_count, err);
-    if (ret == 0)
-        ret = print_list(a, &store, &listed, values, err);
-    if (there)
-        store_close(&store);
+    if (!there)
+        return print_list(a, NULL, &(struct store_items){0}, values, err);
+    ret = list_store(a, &store, values, err);
+    store_close(&store);
     return ret;
 }
 
