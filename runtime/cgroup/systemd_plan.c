@@ -16,6 +16,7 @@
 #include "base/libraries.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cgroup/cgroup.h"
 #include "cgroup/detect.h"
 #include "cgroup/systemd.h"
@@ -35,16 +36,16 @@ const char *cgroup_systemd_slice_path(struct arena *a, const char *slice)
         return "";
     if (length <= suffix || strcmp(slice + length - suffix, ".slice") != 0 || strchr(slice, '/') != NULL)
         return NULL;
-    const char *path = "";
+    struct text path = {.arena = a};
     for (size_t i = 0; i <= length - suffix; i++) {
         if (i < length - suffix && slice[i] != '-')
             continue;
         /* "-a", "a--b" and "a-" have a part without a name. */
         if (i == 0 || slice[i - 1] == '-')
             return NULL;
-        path = arena_printf(a, "%s/%.*s.slice", path, (int)i, slice);
+        text_add(&path, "/%.*s.slice", (int)i, slice);
     }
-    return path;
+    return text_string(&path);
 }
 
 /* Replace characters that are not allowed in a unit's name by \xNN. An id may contain "+". */

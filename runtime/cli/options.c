@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "spec/spec.h"
 
 /* Column at which the help text of an option begins. */
@@ -112,6 +113,16 @@ static int store_choice(int *choice, const struct option_choice *choices, const 
     return -EINVAL;
 }
 
+static const char *choice_words(struct arena *a, const struct option_choice *choices)
+{
+    struct text words = {.arena = a};
+    for (; choices->word != NULL; choices++) {
+        text_separate(&words, ", ");
+        text_add(&words, "%s", choices->word);
+    }
+    return text_string(&words);
+}
+
 static const char *expectation(const struct parser *p, const struct option *option)
 {
     switch (option->kind) {
@@ -119,12 +130,8 @@ static const char *expectation(const struct parser *p, const struct option *opti
         return "true or false";
     case OPTION_SIZE:
         return "a number of bytes, with an optional suffix k, m, g or t";
-    case OPTION_CHOICE: {
-        const char *words = NULL;
-        for (const struct option_choice *c = option->choices; c->word != NULL; c++)
-            words = words == NULL ? c->word : arena_printf(p->arena, "%s, %s", words, c->word);
-        return arena_printf(p->arena, "one of %s", words);
-    }
+    case OPTION_CHOICE:
+        return arena_printf(p->arena, "one of %s", choice_words(p->arena, option->choices));
     default:
         return "a number";
     }

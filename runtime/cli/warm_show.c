@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json_out.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "cli/output.h"
 #include "cli/warm.h"
 #include "prewarm/show.h"
@@ -31,13 +32,15 @@ static const struct option list_options[] = {
 /* Return the values of all fields of this name in a key, separated by commas. */
 static const char *key_values(struct arena *a, const struct warm_key *key, const char *name)
 {
-    const char *found = "";
+    struct text found = {.arena = a};
     for (const char *p = key->text; p < key->text + key->size; p += strlen(p) + 1) {
         const char *value = str_after(p, name);
-        if (value != NULL && value[0] == '=')
-            found = arena_printf(a, "%s%s%s", found, found[0] != '\0' ? "," : "", value + 1);
+        if (value == NULL || value[0] != '=')
+            continue;
+        text_separate(&found, ",");
+        text_add(&found, "%s", value + 1);
     }
-    return found;
+    return text_string(&found);
 }
 
 static const char *age_text(struct arena *a, int64_t since)

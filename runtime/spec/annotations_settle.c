@@ -9,6 +9,7 @@
 #include "base/json_out.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "spec/policy.h"
 
 #define PREFIX       "run.pysbx."
@@ -133,15 +134,16 @@ static void warn_ignored(struct arena *a, const struct annotations_ignored *igno
                    ignored->reasons[0]);
         return;
     }
-    const char *names = "";
-    for (size_t i = 0; i < pairs->count && i < NAMED_MAX; i++)
-        names =
-            arena_printf(a, "%s%s'%.128s'", names, i > 0 ? ", " : "", str_printable(a, pairs->items[i].key));
+    struct text names = {.arena = a};
+    for (size_t i = 0; i < pairs->count && i < NAMED_MAX; i++) {
+        text_separate(&names, ", ");
+        text_add(&names, "'%.128s'", str_printable(a, pairs->items[i].key));
+    }
     if (pairs->count > NAMED_MAX)
-        names = arena_printf(a, "%s and %zu more", names, pairs->count - NAMED_MAX);
+        text_add(&names, " and %zu more", pairs->count - NAMED_MAX);
     log_notice("annotations %s are ignored: runtime.json does not allow them ('pysbx-runtime plan' gives the "
                "reasons)",
-               names);
+               text_string(&names));
 }
 
 void annotations_warn(struct arena *a, const struct str_map *annotations,

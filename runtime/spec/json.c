@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json_memory.h"
 #include "base/str.h"
+#include "base/text.h"
 
 /* A key and its value, for sorting. */
 struct name {
@@ -55,19 +56,31 @@ static size_t index_of(const struct json_value *value)
     return index;
 }
 
+static void add_step(struct text *path, const struct json_value *value)
+{
+    bool is_root = value->parent == NULL;
+    if (value->key == NULL && !is_root) {
+        text_add(path, "[%zu]", index_of(value));
+    } else if (value->key != NULL && (is_root || plain_key(value->key))) {
+        text_separate(path, ".");
+        text_add(path, "%s", value->key);
+    } else if (value->key != NULL) {
+        text_add(path, "[\"%s\"]", value->key);
+    }
+}
+
 const char *json_path(struct arena *a, const struct json_value *value)
 {
-    const char *path = "";
-    for (; value != NULL; value = value->parent) {
-        const char *join = *path == '\0' || *path == '[' ? "" : ".";
-        if (value->key == NULL && value->parent != NULL)
-            path = arena_printf(a, "[%zu]%s%s", index_of(value), join, path);
-        else if (value->key != NULL && (plain_key(value->key) || value->parent == NULL))
-            path = arena_printf(a, "%s%s%s", value->key, join, path);
-        else if (value->key != NULL)
-            path = arena_printf(a, "[\"%s\"]%s%s", value->key, join, path);
-    }
-    return path;
+    size_t count = 0;
+    for (const struct json_value *v = value; v != NULL; v = v->parent)
+        count++;
+    const struct json_value **steps = ARENA_ARRAY(a, count, const struct json_value *);
+    for (size_t i = count; i > 0; value = value->parent)
+        steps[--i] = value;
+    struct text path = {.arena = a};
+    for (size_t i = 0; i < count; i++)
+        add_step(&path, steps[i]);
+    return text_string(&path);
 }
 
 int json_error(struct arena *a, const struct json_value *value, struct error *err, const char *fmt, ...)
