@@ -65,6 +65,46 @@ completed() {
     expect 0 runtime --root "$PWD/state" delete --force there
 }
 
+# Print the long options of the help whose value has one of these names: with_value NAMES [COMMAND...]
+with_value() {
+    runtime "${@:2}" --help | sed -nE "s/^  .{4}(--[a-z-]+) ($1)( .*)?\$/\1/p"
+}
+
+# zsh and fish may be missing, so this test compares words instead of running the files.
+@test "completions of bash, zsh and fish: values and commands of warm are those of the program" {
+    local option shell words
+    for shell in bash zsh fish; do
+        words=" $(grep -oE -- '-*[a-z-]+' "$TESTS/../contrib/completions/pysbx-runtime.$shell" | tr '\n' ' ')"
+        for option in $(with_value '[A-Z]+'); do
+            [[ $words == *" $option "* ]] || { echo "$shell: $option is missing"; return 1; }
+            expect 1 runtime "$option=?" state missing
+            [[ $stderr == *"expected one of "* ]] || continue
+            # "warn" is a second name of "warning".
+            output=$(sed -n 's/.*expected one of //p' <<<"$stderr" | sed 's/ warn,//; s/,//g')
+            [[ $words == *" $output "* ]] || { echo "$shell: the words of $option are not '$output'"; return 1; }
+        done
+        output=$(runtime warm --help | sed -n 's/.*\[OPTION...\] \([a-z|]*\) .*/\1/p' | tr '|' ' ')
+        [[ $words == *" $output "* ]] || { echo "$shell: the commands of warm are not '$output'"; return 1; }
+    done
+}
+
+@test "completion of bash: options with a directory or a file complete to one" {
+    local command option
+    mkdir directory
+    touch plain
+    for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        [[ $command != checkpoint && $command != restore ]] || continue
+        for option in $(with_value 'DIR' ${command:+"$command"}); do
+            output=$(completed pysbx-runtime ${command:+"$command"} "$option" '')
+            [[ $output == directory ]] || { echo "$command $option: '$output'"; return 1; }
+        done
+        for option in $(with_value 'FILE|SOCKET|TARGET' ${command:+"$command"}); do
+            output=$(completed pysbx-runtime ${command:+"$command"} "$option" "pla")
+            [[ $output == plain ]] || { echo "$command $option: '$output'"; return 1; }
+        done
+    done
+}
+
 @test "an unknown flag is an error that names it, for the program and for every command" {
     expect 1 runtime --nonsense list
     stderr_has "unknown flag: --nonsense"
