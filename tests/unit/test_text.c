@@ -1,4 +1,4 @@
-/* Strings that grow: lists, long texts, and that outgrown copies do not add up. */
+/* Strings that grow: lists and long texts, whose outgrown copies take bounded memory. */
 #include "base/arena.h"
 #include "base/text.h"
 #include "unit.h"
