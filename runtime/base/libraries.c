@@ -61,8 +61,8 @@ static int become_dynamic(struct arena *a, struct error *err)
             return error_set(err, -errno, "execute '%s'", path);
     }
     return error_text(err, -ENOTSUP,
-                      "a shared library is needed, and '%s', which can load it, is neither in '%.*s' nor in "
-                      "'../libexec' from there: 'make install' puts it there",
+                      "a shared library is needed, but the program '%s', which loads it, is neither in "
+                      "'%.*s' nor in '../libexec' relative to it: 'make install' installs it",
                       LIBRARIES_PROGRAM, (int)n, own);
 }
 

@@ -41,7 +41,7 @@ static int open_journal(struct error *err)
 {
     cleanup_fd int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return error_set(err, -errno, "socket for the journal");
+        return error_set(err, -errno, "make a socket for the journal");
     const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket"};
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
         return error_set(err, -errno, "connect to the journal at '%s'", address.sun_path);

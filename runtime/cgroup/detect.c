@@ -104,5 +104,5 @@ int cgroup_detect_path(pid_t pid, char path[PATH_MAX], struct error *err)
         }
         line = *end == '\n' ? end + 1 : NULL;
     }
-    return error_text(err, -ENODATA, "'/proc/%s' names no cgroup v2", name);
+    return error_text(err, -ENODATA, "'/proc/%s' has no entry for cgroup v2", name);
 }

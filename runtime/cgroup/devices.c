@@ -71,7 +71,8 @@ static int decode_rule(const struct spec_device_rule *from, size_t index, struct
     else if (strcmp(from->type, "c") == 0 || strcmp(from->type, "u") == 0)
         rule->type = BPF_DEVCG_DEV_CHAR;
     else
-        return error_set(err, -EINVAL, "linux.resources.devices[%zu].type: '%s' is none of a, b, c", index,
+        return error_set(err, -EINVAL,
+                         "linux.resources.devices[%zu].type: unknown type '%s': expected a, b or c", index,
                          from->type);
     int ret = decode_number(&from->major, "major", index, &rule->major, err);
     if (ret < 0)
@@ -83,7 +84,8 @@ static int decode_rule(const struct spec_device_rule *from, size_t index, struct
         rule->access = ACCESS_ALL;
     for (const char *p = from->access; p != NULL && *p != '\0'; p++) {
         if (strchr("rwm", *p) == NULL)
-            return error_set(err, -EINVAL, "linux.resources.devices[%zu].access: '%s' is not of r, w, m",
+            return error_set(err, -EINVAL,
+                             "linux.resources.devices[%zu].access: '%s' has letters other than r, w and m",
                              index, from->access);
         rule->access |= *p == 'r'   ? BPF_DEVCG_ACC_READ
                         : *p == 'w' ? BPF_DEVCG_ACC_WRITE

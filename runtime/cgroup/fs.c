@@ -31,11 +31,11 @@ static int delegate(int dirfd, uint32_t uid, struct error *err)
     if (io_read_small_at(AT_FDCWD, "/sys/kernel/cgroup/delegate", present, sizeof(present)) > 0)
         memcpy(list, present, sizeof(list));
     if (fchownat(dirfd, "", uid, (gid_t)-1, AT_EMPTY_PATH) < 0)
-        return error_set(err, -errno, "give the cgroup to user %u", uid);
+        return error_set(err, -errno, "make user %u the owner of the cgroup", uid);
     char *save = NULL;
     for (char *name = strtok_r(list, "\n", &save); name != NULL; name = strtok_r(NULL, "\n", &save))
         if (fchownat(dirfd, name, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
-            return error_set(err, -errno, "give cgroup file '%s' to user %u", name, uid);
+            return error_set(err, -errno, "make user %u the owner of cgroup file '%s'", uid, name);
     return 0;
 }
 
@@ -101,10 +101,9 @@ static int check_unused(const struct cgroup_ref *ref, int dirfd, struct error *e
     uint64_t populated;
     int ret = cgroup_tree_value(dirfd, "cgroup.events", "populated", &populated);
     if (ret == -ENOENT)
-        return error_set(err, -EINVAL, "'%s' is the root of all cgroups: no container can have it",
-                         ref->path);
+        return error_set(err, -EINVAL, "'%s' is the root cgroup: the container needs another one", ref->path);
     if (ret == 0 && populated != 0)
-        return error_set(err, -EINVAL, "cgroup '%s' has processes of someone else in it", ref->path);
+        return error_set(err, -EINVAL, "cgroup '%s' is in use: it has processes", ref->path);
     return ret < 0 ? error_set(err, ret, "read 'cgroup.events' of cgroup '%s'", ref->path) : 0;
 }
 
@@ -153,7 +152,7 @@ static int report_survivors(const struct cgroup_ref *ref, int dirfd, int code, s
         for (size_t i = 0; i < count && used + 16 < sizeof(text); i++)
             used += (size_t)snprintf(text + used, sizeof(text) - used, " %d", (int)pids[i]);
     return error_set(err, code, "processes of cgroup '%s' did not end:%s", ref->path,
-                     text[0] != '\0' ? text : " (not visible from here)");
+                     text[0] != '\0' ? text : " (none is visible in this pid namespace)");
 }
 
 static int remove_directory(const char *name, int dirfd)

@@ -90,7 +90,7 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
                      : options->rootless ? sibling_path(a, options->id)
                                          : arena_printf(a, "/%s", options->id);
     if (strcmp(plan->ref.path, "/") == 0)
-        return error_set(err, -EINVAL, "linux.cgroupsPath: '%s' is the root of all cgroups", path);
+        return error_set(err, -EINVAL, "linux.cgroupsPath: '%s' is the root cgroup", path);
     if (options->rootless && !may_make(a, plan->ref.mount, plan->ref.path))
         return go_without(plan, arena_printf(a, "no permission to make cgroup '%s'", plan->ref.path), err);
     return 0;

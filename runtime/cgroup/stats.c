@@ -276,7 +276,7 @@ int cgroup_oom_watch(const struct cgroup_ref *ref, struct error *err)
         return error_set(err, -ENAMETOOLONG, "watch cgroup '%s'", ref->path);
     cleanup_fd int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (fd < 0)
-        return error_set(err, -errno, "inotify");
+        return error_set(err, -errno, "make an inotify instance");
     if (inotify_add_watch(fd, path, IN_MODIFY | IN_DELETE_SELF) < 0)
         return error_set(err, -errno, "watch '%s'", path);
     return fd_steal(&fd);

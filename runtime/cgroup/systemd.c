@@ -169,7 +169,7 @@ static int enter_subgroup(const struct cgroup_job *job, char path[PATH_MAX], siz
         if (scope < 0)
             return error_set(err, scope, "open cgroup '%s'", path);
         if (top + strlen(plan->subgroup) + 2 > PATH_MAX)
-            return error_set(err, -ENAMETOOLONG, "cgroup '%s/%s'", path, plan->subgroup);
+            return error_set(err, -ENAMETOOLONG, "make cgroup '%s/%s'", path, plan->subgroup);
         snprintf(path + top, PATH_MAX - top, "/%s", plan->subgroup);
         if (mkdirat(scope, plan->subgroup, 0755) < 0 && errno != EEXIST)
             return error_set(err, -errno, "make cgroup '%s'", path);

@@ -88,7 +88,8 @@ int systemd_bus_open(bool user, sd_bus **bus, struct error *err)
         return error_text(err, ret,
                           "no D-Bus of the user: neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set "
                           "(log in as the user, or use the cgroup manager cgroupfs)");
-    return ret < 0 ? error_set(err, ret, "connect to systemd by the %s bus", user ? "user's" : "system") : 0;
+    return ret < 0 ? error_set(err, ret, "connect to systemd over the %s bus", user ? "user's" : "system")
+                   : 0;
 }
 
 int systemd_call_new(sd_bus *bus, const char *method, sd_bus_message **m)

@@ -55,7 +55,7 @@ static int spawn_ps(const struct invocation *invocation, pid_t *child, int *outp
 
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_set(err, -errno, "pipe for ps");
+        return error_set(err, -errno, "make a pipe for ps");
     cleanup_fd int read_end = ends[0];
     cleanup_fd int write_end = ends[1];
     posix_spawn_file_actions_t actions;

@@ -337,7 +337,7 @@ static int syntax_error(struct parser *p, size_t offset)
     if (end != NULL)
         *end = '\0';
     error_set(p->err, -EINVAL, "line %zu: %s", line_at(p->text, offset),
-              reason != NULL ? (const char *)reason : "no JSON");
+              reason != NULL ? (const char *)reason : "not JSON");
     if (reason != NULL)
         yajl_free_error(p->yajl, reason);
     return -EINVAL;
@@ -368,7 +368,7 @@ int json_parse(struct arena *a, const char *text, size_t size, const char *name,
     json_memory_init(&memory);
     p.root = &named;
     if (setjmp(memory.is_short) != 0)
-        return error_set(err, -ENOMEM, "read JSON");
+        return error_set(err, -ENOMEM, "parse JSON");
     p.yajl = yajl_alloc(&callbacks, &memory.functions, &p);
 
     int ret = 0;

@@ -62,7 +62,7 @@ static int check_owner(int fd, const char *path, bool root_of_host, struct error
         return error_text(
             err, -EPERM,
             "'%s' may be written by others than its owner (mode 0%o): it decides what annotations may do: "
-            "take the right away with chmod go-w",
+            "remove that right with chmod go-w",
             path, st.st_mode & 07777);
     return 0;
 }

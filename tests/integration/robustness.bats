@@ -382,7 +382,7 @@ start_second_thread() {
     configure 'linux["cgroupsPath"] = "/shared"'
     start_box
     expect 1 runtime create --bundle bundle second </dev/null
-    stderr_has "cgroup '/shared' has processes of someone else in it"
+    stderr_has "cgroup '/shared' is in use: it has processes"
     status_of_box running
     runtime delete --force box
 }
