@@ -25,6 +25,7 @@ static inline int fd_steal(int *fd)
     return taken;
 }
 
+/* Free the memory at the pointer `*p`. For cleanup_free. */
 static inline void ptr_free(void *p)
 {
     free(*(void **)p);

@@ -12,6 +12,7 @@ struct json_memory {
     yajl_alloc_funcs functions; /* for yajl_alloc and yajl_gen_alloc */
 };
 
+/* Set the functions. The caller sets `is_short` before each call of yajl. */
 void json_memory_init(struct json_memory *memory);
 
 #endif

@@ -21,6 +21,7 @@ struct siphash_state {
     unsigned char tail[8]; /* the bytes of the last, incomplete word */
 };
 
+/* Begin a hash, add content to it in parts of any size, and return the result. */
 void siphash_begin(struct siphash_state *s, const struct siphash_key *key);
 void siphash_add(struct siphash_state *s, const void *data, size_t size);
 struct siphash siphash_end(struct siphash_state *s);

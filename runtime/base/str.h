@@ -11,12 +11,14 @@ struct arena;
 /* Parse the whole string as a decimal number of at most `max`: no sign, no space, no other character. 0,
  * -EINVAL (not a number) or -ERANGE. */
 int str_to_u64(const char *s, uint64_t max, uint64_t *out);
+/* The same for the whole range of int64_t, with an optional "-". */
 int str_to_i64(const char *s, int64_t *out);
 
 /* Parse a user or group id: 0 to 4294967294. (uid_t)-1 means "unchanged" to the kernel and is refused. The
  * same errors. */
 int str_to_id(const char *s, uint32_t *out);
 
+/* Return whether the strings are equal. NULL equals only NULL. */
 static inline bool str_eq(const char *a, const char *b)
 {
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);

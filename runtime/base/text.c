@@ -17,7 +17,7 @@ void text_add(struct text *t, const char *fmt, ...)
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    /* More than INT_MAX bytes are more memory than there is. */
+    /* vsnprintf fails beyond INT_MAX bytes. The impossible size then makes arena_alloc end the process. */
     size_t needed = t->length + (n >= 0 ? (size_t)n + 1 : SIZE_MAX / 4);
     if (needed > t->room) {
         t->room = 2 * needed > ROOM_MIN ? 2 * needed : ROOM_MIN;

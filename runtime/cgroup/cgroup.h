@@ -71,7 +71,7 @@ void cgroup_discard(const struct cgroup_ref *ref);
 
 /* Return an O_PATH descriptor of the cgroup's directory, for CLONE_INTO_CGROUP of exec. `sub`, if not NULL,
  * is a path that has to stay below it. Negative errno on failure: -ENOENT if the cgroup is gone, -ENOTSUP if
- * the container has none. The functions below return the same errors. */
+ * the container has none, like all functions below that need one. */
 int cgroup_open(const struct cgroup_ref *ref, const char *sub, struct error *err);
 /* Return a descriptor for use after CLONE_INTO_CGROUP has failed with EBUSY: the container has made its
  * cgroup an inner node, which cannot contain processes. It is the current cgroup of `init` if that is below

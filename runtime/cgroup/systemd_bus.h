@@ -53,10 +53,11 @@ extern struct bus_api bus_api;
  * negative errno; -ENOTSUP if libsystemd is missing or too old. */
 int systemd_bus_open(bool user, sd_bus **bus, struct error *err);
 
-/* Close the connection, if there is one. */
+/* Send pending messages and close the connection, unless it is NULL. */
 void systemd_bus_unref(sd_bus **bus);
 #define cleanup_bus __attribute__((cleanup(systemd_bus_unref)))
 
+/* Release the message, unless it is NULL. */
 void systemd_message_unref(sd_bus_message **m);
 #define cleanup_message __attribute__((cleanup(systemd_message_unref)))
 

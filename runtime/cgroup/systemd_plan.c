@@ -25,8 +25,8 @@
 #include "spec/spec.h"
 
 #define UNIT_NAME_MAX 255
-/* systemd requires that the cgroups of its units have no children that it does not manage. So the container's
- * cgroup is one below the delegated scope. */
+/* Only systemd writes to the cgroup of a unit. So the container's cgroup is one below the scope, in the
+ * delegated tree. */
 #define DEFAULT_SUBGROUP "container"
 
 const char *cgroup_systemd_slice_path(struct arena *a, const char *slice)

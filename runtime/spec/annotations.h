@@ -48,6 +48,7 @@ const struct annotation *annotations_rows(size_t *count);
 /* Return the row of an annotation, or NULL if the runtime does not read it. */
 const struct annotation *annotation_find(const char *name);
 
+/* Return whether the row applies to all annotations that begin with its name. */
 bool annotation_is_prefix(const struct annotation *row);
 
 /* The annotations of a configuration that are ignored, and the reasons. */
