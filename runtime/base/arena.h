@@ -12,8 +12,8 @@ struct arena {
 };
 
 /* Return zeroed memory, aligned for any type and valid until arena_free. Never NULL: if memory runs out, the
- * process prints a message and ends with exit code 1. Nothing but a plan exists at that time, because the
- * arena is not used after side effects have begun. */
+ * process prints a message and ends with exit code 1. A plan is complete before side effects begin, so there
+ * is usually nothing to undo. */
 void *arena_alloc(struct arena *a, size_t size);
 /* The same for `count` objects of `size` bytes. The multiplication is checked. */
 void *arena_array(struct arena *a, size_t count, size_t size);

@@ -12,7 +12,7 @@ struct json_memory {
     yajl_alloc_funcs functions; /* for yajl_alloc and yajl_gen_alloc */
 };
 
-/* Set the functions. The caller sets `is_short` before each call of yajl. */
+/* Set the functions. The caller sets `is_short` before it calls yajl. */
 void json_memory_init(struct json_memory *memory);
 
 #endif
