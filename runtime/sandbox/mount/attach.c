@@ -1,4 +1,4 @@
-/* Detached mounts: opening, attributes, attaching. */
+/* Open, change and attach detached mounts. */
 #include "sandbox/mount/attach.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ int mount_set_options(int fd, const struct mount_options *options, uint64_t late
     all.set &= ~later;
     unsigned long propagation = options->propagation;
     unsigned long below = options->propagation_recursive ? propagation : 0;
-    /* The r-forms first, so that "rro" with "rw" leaves the top writable. */
+    /* Change the r-forms first, so that "rro" with "rw" leaves the top writable. */
     int ret = change(fd, all, below, true, err);
     return ret < 0 ? ret : change(fd, one, propagation - below, false, err);
 }

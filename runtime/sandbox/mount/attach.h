@@ -1,5 +1,5 @@
-/* Detached mounts: opening them from the host, giving them attributes, attaching them (open_tree(2),
- * mount_setattr(2), move_mount(2); Linux 5.12). Every step is from descriptor to descriptor. */
+/* Detached mounts: open them from the host, give them attributes, attach them (open_tree(2),
+ * mount_setattr(2), move_mount(2); Linux 5.12). Every step goes from descriptor to descriptor. */
 #ifndef PYSBX_SANDBOX_MOUNT_ATTACH_H
 #define PYSBX_SANDBOX_MOUNT_ATTACH_H
 
@@ -14,37 +14,39 @@
  * it is attached, unless the configuration asks for a shared mount. */
 enum mount_peers {
     MOUNT_PEERS_PRIVATE, /* no mount passes in either direction: device nodes, masks, the console */
-    MOUNT_PEERS_SLAVE,   /* mounts of the host pass to the clone, none pass back */
+    MOUNT_PEERS_SLAVE,   /* mounts of the host propagate to the clone, but none propagate back */
     MOUNT_PEERS_KEEP,    /* the caller sets the propagation, or a shared mount is asked for */
 };
 
-/* Create a detached clone of what is at `path` on the host (or of the open descriptor `dirfd` with path "");
- * with all mounts below it if `recursive`. The propagation applies to all of them. Return a descriptor
- * (O_PATH) or negative errno, no text. */
+/* Create a detached clone of the mount at `path` on the host, or of the open descriptor `dirfd` with path "".
+ * recursive: with all mounts below it. The propagation applies to all of them. Return a descriptor (O_PATH)
+ * that the caller owns, or a negative errno without text. */
 int mount_clone(int dirfd, const char *path, bool recursive, bool nofollow, enum mount_peers peers);
 
-/* Give a mount the attributes and the propagation asked for. Bits in `later` (MOUNT_ATTR_RDONLY) are left for
- * a later call. What the host locked in a less privileged namespace stays locked: a wish to clear it ("rw" on
- * a read-only host mount) is dropped as crun does, for the outcome is stricter, never laxer. 0 or negative
- * errno with text. */
+/* Give a mount the attributes and the propagation of the options. Bits in `later` (MOUNT_ATTR_RDONLY) are
+ * left for a later call. Attributes that the host locked in a less privileged namespace stay locked. A
+ * request to clear one ("rw" on a read-only host mount) is dropped as in crun, because the outcome is
+ * stricter. Return 0 or a negative errno with text. */
 int mount_set_options(int fd, const struct mount_options *options, uint64_t later, struct error *err);
 
-/* Attributes of a device node that is bound: nothing on it is a program. */
+/* Attributes of a device node that is bound: it never contains a program. */
 #define MOUNT_ATTRS_DEVICE ((uint64_t)MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
-/* mount_setattr(2) of attributes to set, on one mount or all below as well. 0 or negative errno, no text. */
+/* Set attributes by mount_setattr(2) on one mount, or on all mounts below as well (recursive). Return 0 or a
+ * negative errno without text. */
 int mount_set_attrs(int fd, uint64_t attrs, bool recursive);
 
-/* The same for propagation: MS_SHARED, MS_SLAVE, MS_PRIVATE or MS_UNBINDABLE. */
+/* Set the propagation in the same way: MS_SHARED, MS_SLAVE, MS_PRIVATE or MS_UNBINDABLE. */
 int mount_set_propagation(int fd, unsigned long propagation, bool recursive);
 
-/* Make the host's cgroups read-only in a sysfs of the host, whatever is mounted over them later
- * (CVE-2023-25809). `sys` is attached: what lies in a detached mount cannot be changed (-EINVAL, as for what
- * is no mount, which is nothing to protect). 0 or negative errno, no text. */
+/* Make the host's cgroups read-only in a sysfs of the host, regardless of later mounts over them
+ * (CVE-2023-25809). `sys` must be attached, because the kernel does not change mounts within a detached
+ * mount. It answers -EINVAL then, and also if the path is not a mount and there is nothing to protect. Return
+ * 0 or a negative errno without text. */
 int mount_protect_cgroups(int sys);
 
-/* Attach the detached mount `fd` on the O_PATH descriptor `target`. 0 or negative errno, no text (-EINVAL or
- * -ENOTDIR: one is a directory and the other is not). */
+/* Attach the detached mount `fd` on the O_PATH descriptor `target`. Return 0 or a negative errno without
+ * text. -EINVAL or -ENOTDIR: one is a directory and the other is not. */
 int mount_attach(int fd, int target);
 
 #endif

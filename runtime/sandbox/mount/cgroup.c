@@ -1,5 +1,5 @@
-/* The container's /sys/fs/cgroup (cgroups(7), cgroup_namespaces(7)). Attributes are those of the mount alone:
- * the superblock of cgroup2 is the host's. */
+/* Mount the container's /sys/fs/cgroup (cgroups(7), cgroup_namespaces(7)). The attributes go on the mount
+ * alone, because the superblock of cgroup2 is the host's. */
 #include "sandbox/mount/mounts.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "sandbox/mount/attach.h"
 #include "sandbox/mount/context.h"
 
-/* What the container may see of the host's mount: its own cgroup if it has a cgroup namespace, for that is
- * what cgroup2 would have shown; all of it otherwise. */
+/* Bind the part of the host's cgroup mount that the container may see. With a cgroup namespace it is the
+ * container's own cgroup, as in a mount of cgroup2. Otherwise it is the whole tree. */
 static int bind_host(const struct mount_plan *mount, const struct rootfs_context *context)
 {
     char path[PATH_MAX];
@@ -27,8 +27,8 @@ static int bind_host(const struct mount_plan *mount, const struct rootfs_context
     if (fd < 0)
         return fd;
     uint64_t attrs = mount->fs.attrs & ~(uint64_t)MOUNT_ATTR__ATIME;
-    /* Without a cgroup namespace of its own, a container in a user namespace sees the host's tree: never
-     * writable (CVE-2023-25809). */
+    /* Without its own cgroup namespace, a container in a user namespace sees the host's tree, so the mount is
+     * never writable (CVE-2023-25809). */
     if (!context->new_cgroup && (context->user_namespace || context->runtime_in_userns))
         attrs |= MOUNT_ATTR_RDONLY;
     int ret = mount_set_attrs(fd, attrs, true);
@@ -44,7 +44,7 @@ int cgroup_mount_open(const struct mount_plan *mount, const struct rootfs_contex
     fd = bind_host(mount, context);
     if (fd >= 0)
         return fd;
-    /* Nothing to show: an empty directory in which nothing can be made. */
+    /* If there is no cgroup mount to show, use an empty directory in which no file can be made. */
     fs = (struct filesystem){.type = "tmpfs",
                              .source = "cgroup",
                              .attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |

@@ -1,4 +1,4 @@
-/* Copying a directory into a new tmpfs, from descriptor to descriptor. */
+/* Copy a directory into a new tmpfs, from descriptor to descriptor. */
 #include "sandbox/mount/copy_up.h"
 
 #include <dirent.h>
@@ -15,15 +15,15 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-/* Each level holds three descriptors. */
+/* Each level holds three descriptors open. */
 #define DEPTH_MAX 128
 /* The kernel's limits for a list of names and for a value: XATTR_LIST_MAX, XATTR_SIZE_MAX. */
 #define ATTRIBUTE_MAX (64 * 1024)
 
 static int copy_directory(int from, int to, unsigned depth, struct error *err);
 
-/* A tmpfs knows user, trusted, security and ACL attributes, but not on every kernel and not for everyone:
- * what it refuses is left out. */
+/* Copy extended attributes. A tmpfs supports user, trusted, security and ACL attributes, but not on every
+ * kernel and not for every user. Attributes that it refuses are left out. */
 static int copy_attributes(int from, int to)
 {
     char names[ATTRIBUTE_MAX], value[ATTRIBUTE_MAX];
@@ -36,14 +36,14 @@ static int copy_attributes(int from, int to)
     return 0;
 }
 
-/* EINVAL: the user namespace does not map the owner; the copy then belongs to the container's root. */
+/* EINVAL: the user namespace does not map the owner. The copy then belongs to the container's root. */
 static int copy_owner(int dir, const char *name, const struct stat *st)
 {
     int flags = AT_SYMLINK_NOFOLLOW | (name[0] == '\0' ? AT_EMPTY_PATH : 0);
     return fchownat(dir, name, st->st_uid, st->st_gid, flags) < 0 && errno != EINVAL ? -errno : 0;
 }
 
-/* Owner first: changing it clears set-id bits and capabilities. */
+/* Set the owner first, because that clears set-id bits and capabilities. */
 static int copy_metadata(int from, int to, const struct stat *st, bool mode)
 {
     int ret = copy_owner(to, "", st);
@@ -61,7 +61,7 @@ static int copy_metadata(int from, int to, const struct stat *st, bool mode)
 static int copy_file(int from_dir, int to_dir, const char *name)
 {
     struct stat st;
-    /* O_NONBLOCK: a FIFO may have taken the file's place since it was looked at. */
+    /* O_NONBLOCK: a FIFO may have replaced the file since the runtime examined it. */
     cleanup_fd int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (from < 0 || fstat(from, &st) < 0)
         return -errno;
@@ -90,7 +90,7 @@ static int copy_link(int from_dir, int to_dir, const char *name)
     return symlinkat(target, to_dir, name) < 0 ? -errno : 0;
 }
 
-/* *made says whether there is anything that could get owner and times. */
+/* Copy a node. *made: the node exists, so that it can get an owner and times. */
 static int copy_node(int to_dir, const char *name, const struct stat *st, bool *made)
 {
     *made = mknodat(to_dir, name, st->st_mode, st->st_rdev) == 0;
@@ -111,7 +111,7 @@ static int copy_subdirectory(int from_dir, int to_dir, const char *name, unsigne
     if (to < 0)
         return -errno;
     int ret = copy_directory(from, to, depth + 1, err);
-    /* After the content, whose making changes the directory's times. */
+    /* Set these after the content, because making that changes the directory's times. */
     return ret < 0 ? ret : copy_metadata(from, to, &st, true);
 }
 
@@ -158,7 +158,7 @@ static int copy_directory(int from, int to, unsigned depth, struct error *err)
         if (err != NULL)
             err->code = 0;
         int ret = copy_entry(from, to, entry->d_name, depth, err);
-        /* The innermost level says what happened, the others where. */
+        /* The innermost level reports the failure. Each level above adds its name. */
         if (ret < 0)
             return err != NULL && err->code != 0 ? ret
                                                  : error_set(err, ret, "tmpcopyup: copy '%s'", entry->d_name);

@@ -1,4 +1,4 @@
-/* The mount option tmpcopyup: a new tmpfs begins with the content of the directory it covers. */
+/* The mount option tmpcopyup: a new tmpfs starts with a copy of the directory that it covers. */
 #ifndef PYSBX_SANDBOX_MOUNT_COPY_UP_H
 #define PYSBX_SANDBOX_MOUNT_COPY_UP_H
 
@@ -6,12 +6,15 @@
 
 struct error;
 
-/* Copy everything in the directory `from` into the directory `to` (descriptors, O_PATH is enough): files,
- * directories, symbolic links, FIFOs, sockets, devices, with owner, mode, times and extended attributes; and
- * owner and attributes, and with `mode` the mode, of the directory itself. Hard links become separate files.
- * No link is followed, nothing outside `from` is read. Device nodes are left out where they may not be made
- * (user namespaces), attributes where the file system has none. 0 or negative errno with text (-ENOSPC: the
- * tmpfs is too small; -ELOOP: nested deeper than 128). */
+/* Copy everything in the directory `from` into the directory `to`: files, directories, symbolic links, FIFOs,
+ * sockets and devices, with owner, mode, times and extended attributes. Copy owner and attributes of the
+ * directory itself as well, and its mode if `mode` is true. from, to: descriptors, for which O_PATH is
+ * enough; the caller keeps them.
+ *
+ * Hard links become separate files. No link is followed, and nothing outside `from` is read. Device nodes are
+ * left out where the process may not make them (user namespaces), and attributes where the file system has
+ * none. Return 0 or a negative errno with text. -ENOSPC: the tmpfs is too small. -ELOOP: the tree is deeper
+ * than 128 directories. */
 int tmpcopyup(int from, int to, bool mode, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Device nodes and links of /dev. */
+/* Create device nodes and links in /dev. */
 #include "sandbox/mount/devices.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "sandbox/mount/filesystem.h"
 #include "spec/spec.h"
 
-/* Those the runtime specification asks for; console comes with the terminal. */
+/* The default devices of the runtime specification. The terminal adds console. */
 static const struct {
     const char *path;
     unsigned major, minor;
@@ -83,7 +83,8 @@ static int plan_device(struct arena *a, const struct spec_device *in, struct dev
     return 0;
 }
 
-/* An id that the container does not have stays what it is: the host's, of whose node engines copy it. */
+/* Translate an id of the container to the host's id. An id that the container does not map stays the same: an
+ * engine copies it from a node of the host. */
 static uint32_t host_id(const struct spec_idmaps *maps, uint32_t id)
 {
     for (size_t i = 0; i < maps->count; i++) {
@@ -94,8 +95,8 @@ static uint32_t host_id(const struct spec_idmaps *maps, uint32_t id)
     return id;
 }
 
-/* The host's node, were it bound, would have the host's mode, and its owner, whom the container does not
- * know. */
+/* Plan to make the nodes outside of the container. A bind of the host's node would have the host's mode, and
+ * an owner that the container does not map. */
 static void plan_outside(const struct spec *spec, const struct rootfs_context *context, struct device_plan *d)
 {
     d->make = d->bind && context->parent_privileged && !context->runtime_in_userns;
@@ -150,7 +151,7 @@ int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_c
     return 0;
 }
 
-/* The host's node, by its number: a clone that is certain to be this device. */
+/* Open the host's node by its number: a clone that is certain to be this device. */
 static int open_host_node(const struct device_plan *d, struct error *err)
 {
     const char *const paths[] = {d->path, d->host_path};
@@ -176,7 +177,7 @@ static int open_host_node(const struct device_plan *d, struct error *err)
         d->path, major(d->rdev), minor(d->rdev), d->path, d->host_path);
 }
 
-/* Names there are positions in the plan. */
+/* The names of these nodes are their positions in the plan. */
 struct node_name {
     char text[24];
 };
@@ -200,8 +201,8 @@ static int make_nodes(struct devices_plan *plan, struct error *err)
     return plan->nodes = filesystem_create(&fs, 0755, err);
 }
 
-/* Whatever the umask. The runtime may lack CAP_MKNOD, and is not to be stopped by what it could do without:
- * the host's node is bound then. */
+/* Make a node regardless of the umask. If the runtime lacks CAP_MKNOD, this is no error: the host's node is
+ * bound instead. */
 static int make_outside(struct devices_plan *plan, struct device_plan *d, struct error *err)
 {
     const struct node_name name = name_node(plan, d);
@@ -278,7 +279,7 @@ static int bind_new(struct device_plan *d, int dir, struct error *err)
     return bind_node(d, target, err);
 }
 
-/* By descriptor and number: what the name stands for may have been swapped since. */
+/* Set the owner by descriptor and check the number, because another file may have taken the name. */
 static int give_owner(const struct device_plan *d, int dir, struct error *err)
 {
     struct stat st;
@@ -316,8 +317,8 @@ static int make_links(const struct devices_plan *plan, int dev, struct error *er
     return 0;
 }
 
-/* Detached clones of what the parent has made. Kernels before 6.15 clone only what is attached: for as long
- * as that takes, it is, over the root, which is reached by its descriptor. */
+/* Open detached clones of the nodes that the parent made. Kernels before 6.15 clone only attached mounts. So
+ * the file system is attached over the root for a moment; its descriptor reaches the root. */
 static int open_made(struct devices_plan *plan, int rootfd, struct error *err)
 {
     int ret = mount_attach(plan->nodes, rootfd);

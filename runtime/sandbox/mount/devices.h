@@ -1,7 +1,7 @@
 /* Device nodes and links in the container's /dev: the defaults and linux.devices (runtime-spec
- * config-linux.md). Made with mknod(2), or bound from the host where that is not permitted. In a user
- * namespace, what linux.devices names is made outside of it, where root may, on a file system whose nodes can
- * be opened. */
+ * config-linux.md). They are made with mknod(2), or bound from the host where that is not permitted. For a
+ * container with a user namespace, a runtime that may make nodes makes those of linux.devices outside of it,
+ * on a file system that permits opening them. */
 #ifndef PYSBX_SANDBOX_MOUNT_DEVICES_H
 #define PYSBX_SANDBOX_MOUNT_DEVICES_H
 
@@ -18,17 +18,17 @@ struct spec;
 
 struct device_plan {
     const char *path;      /* absolute, clean */
-    const char *dir;       /* what holds it */
+    const char *dir;       /* the directory of it */
     const char *name;      /* last component */
-    const char *host_path; /* tried when path is not the device on the host: /dev/char/M:N */
+    const char *host_path; /* used if `path` is not the device on the host: /dev/char/M:N */
     mode_t mode;           /* type and permissions */
     dev_t rdev;
     uid_t uid;
     gid_t gid;
-    bool bind; /* may not be made: bound from the host, or from where it was made */
-    bool make; /* by the parent, outside of the container, with these owners there */
+    bool bind; /* mknod is not permitted: bind it from the host, or from the parent's file system */
+    bool make; /* the parent makes it outside of the container, with these owners */
     uint32_t host_uid, host_gid;
-    bool if_dev_exists; /* a default: left out of a root without /dev */
+    bool if_dev_exists; /* a default device: left out of a root without /dev */
     int source_fd;      /* detached clone made by devices_prepare; else -1 */
 };
 
@@ -38,25 +38,29 @@ struct devices_plan {
     bool links;     /* fd, stdin, stdout, stderr, ptmx */
     bool core_link; /* core: where the host has /proc/kcore */
     bool prepare;
-    int nodes; /* file system of those that the parent has made; else -1 */
+    int nodes; /* file system of the nodes that the parent made; else -1 */
+    /* SELinux context of nodes that are made outside of the container; label NULL: none. */
     const char *label_key, *label;
 };
 
-/* host_dev: /dev is a bind mount and belongs to someone else: nothing is made in it. The label (or NULL) is
- * for nodes that are made outside of the container's own file systems. */
+/* Plan nodes and links. host_dev: /dev is a bind mount, so it belongs to the host and nothing is made in it.
+ * Return 0 or a negative errno with the JSON path. */
 int devices_plan(struct arena *a, const struct spec *spec, const struct rootfs_context *context,
                  bool host_dev, struct devices_plan *out, struct error *err);
 
-/* Parent, if it is the one who may: make the nodes that config.json asks for, for in a user namespace nobody
- * can, and open those of the host that will be bound instead. */
+/* Parent: make the nodes of linux.devices that it may make, because a process in a user namespace cannot.
+ * Open the nodes of the host that will be bound instead. Return 0 or a negative errno. */
 int devices_prepare(struct devices_plan *plan, struct error *err);
+/* Close the descriptors of devices_prepare. It may be called twice. */
 void devices_release(struct devices_plan *plan);
 
-/* Child, after all mounts, umask 0. A node of the same kind and number that exists already is kept; a regular
- * file in its place is bound over; anything else, above all a symbolic link, is refused: nothing that the
- * image put there is followed, changed or removed (CVE-2026-47766, CVE-2026-88265, CVE-2026-41579). */
+/* Child, after all mounts, with umask 0: create the nodes and links. An existing node of the same type and
+ * number is kept, and a regular file in its place is covered by a bind. Any other file, above all a symbolic
+ * link, is refused. No file of the image is followed, changed or removed (CVE-2026-47766, CVE-2026-88265,
+ * CVE-2026-41579). Return 0 or a negative errno. */
 int devices_apply(struct devices_plan *plan, int rootfd, struct error *err);
 
+/* Write an array with an object for each node. */
 void devices_describe(const struct devices_plan *plan, struct json_out *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* sysfs, mqueue and proc can only be mounted by the owner of the network, ipc or pid namespace they show
- * (EPERM otherwise): the host's own, seen through a bind, take their place in user namespaces. */
+/* Bind the host's sysfs, mqueue or proc instead of mounting a new one. Only the owner of the network, ipc or
+ * pid namespace that they show may mount them. The kernel refuses that with EPERM in a user namespace that
+ * does not own it. */
 #include "sandbox/mount/mounts.h"
 
 #include <errno.h>
@@ -34,8 +35,8 @@ int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *c
     const struct fallback *f = find_fallback(mount->fs.type);
     if (f == NULL || code != -EPERM)
         return code;
-    /* Another pid namespace's processes would be shown: an error is better. It arises when the runtime is in
-     * a container itself whose /proc is partly masked (user_namespaces(7)). */
+    /* A bind would show the processes of another pid namespace, so report the error. It occurs if the runtime
+     * is itself in a container whose /proc is partly masked (user_namespaces(7)). */
     if (str_eq(f->type, "proc") && context->new_pid)
         return error_text(
             err, code,
@@ -45,7 +46,7 @@ int mount_fallback_open(struct mount_plan *mount, const struct rootfs_context *c
     if (fd < 0)
         return error_set(err, fd, "%s is not permitted here, and neither is a bind of '%s'", f->type,
                          f->host_path);
-    /* Changing how access times are kept may be locked; it matters to none of the three. */
+    /* The access time settings may be locked, and they do not matter to these file systems. */
     int ret = mount_set_attrs(fd, mount->fs.attrs & ~(uint64_t)MOUNT_ATTR__ATIME, true);
     if (ret < 0)
         return error_set(err, ret, "restrict the bind of '%s'", f->host_path);

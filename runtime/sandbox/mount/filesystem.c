@@ -1,4 +1,4 @@
-/* New file systems: fsopen, fsconfig, fsmount and, for what they cannot say, mount(2). */
+/* Create file systems by fsopen, fsconfig and fsmount, or by mount(2) where these do not suffice. */
 #include "sandbox/mount/filesystem.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 #include "base/str.h"
 #include "base/sys.h"
 
-/* fsconfig(2) copies keys and values with this limit, the NUL included. */
+/* fsconfig(2) copies keys and values up to this size, with the NUL. */
 #define FSCONFIG_TEXT_MAX 256
 
 struct flag_name {
     unsigned long flag;
     const char *name;
 };
-/* Superblock flags as fsconfig(2) knows them; MS_SILENT has no such name and is of no use here. */
+/* Superblock flags as fsconfig(2) names them. MS_SILENT has no such name and is not needed here. */
 static const struct flag_name super_names[] = {
     {MS_RDONLY, "ro"},     {MS_SYNCHRONOUS, "sync"},  {MS_DIRSYNC, "dirsync"},
     {MS_MANDLOCK, "mand"}, {MS_LAZYTIME, "lazytime"},
@@ -42,13 +42,14 @@ void filesystem_plan(struct arena *a, struct filesystem *fs)
     const char *text = "";
     for (size_t i = 0; i < fs->data_count; i++)
         text = arena_printf(a, "%s%s%s", text, text[0] != '\0' ? "," : "", fs->data[i].text);
-    /* Quoted: a category list contains commas. */
+    /* Quote the label, because a list of categories contains commas. */
     if (fs->label != NULL)
         text = arena_printf(a, "%s%s%s=\"%s\"", text, text[0] != '\0' ? "," : "", fs->label_key, fs->label);
     fs->legacy_data = text;
 }
 
-/* A file system context can be read for the kernel's messages: one a read, "e text", "w text", "i text". */
+/* Report a failure with the kernel's message. It is read from the file system context, one message per read:
+ * "e text", "w text", "i text". */
 static int fail(int context, const char *type, const char *doing, const char *what, int code,
                 struct error *err)
 {
@@ -74,7 +75,7 @@ static int set_string(int context, const struct filesystem *fs, const char *key,
     return fail(context, fs->type, "option", key, -errno, err);
 }
 
-/* gid=5 is "tty" by convention only; a user namespace of one id does not have it. */
+/* gid=5 is "tty" only by convention, and a user namespace with one id does not have it. */
 static bool is_terminal_group(const struct filesystem *fs, const struct mount_data *data)
 {
     return str_eq(fs->type, "devpts") && str_eq(data->key, "gid");
@@ -138,7 +139,7 @@ static int create(const struct filesystem *fs, int mode, bool without_group, str
     if (ret < 0)
         return ret;
     ret = sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
-    /* Older kernels look at the options of devpts only now, all at once. */
+    /* Older kernels check the options of devpts only now, all at once. */
     if (ret == -EINVAL && !without_group && has_terminal_group(fs))
         return create(fs, mode, true, err);
     if (ret < 0)
@@ -154,7 +155,7 @@ int filesystem_create(const struct filesystem *fs, int mode, struct error *err)
     return create(fs, mode, false, err);
 }
 
-/* MOUNT_ATTR_* as mount(2) says them. */
+/* MOUNT_ATTR_* as flags of mount(2). */
 static const struct {
     uint64_t attr;
     unsigned long flag;

@@ -1,4 +1,4 @@
-/* Id-mapped bind mounts: reading the option, making the user namespace, applying it. */
+/* Id-mapped bind mounts: parse the option, make the user namespace, apply it. */
 #include "sandbox/mount/idmapped.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define MAP_RANGES_MAX 340
 #define MAP_TEXT_MAX   4096
 
-/* Move a range that starts at container id range->host_id to where the container's mapping puts that id. */
+/* Move a range that starts at container id range->host_id to the id that the container's mapping gives it. */
 static int make_absolute(const struct spec_idmaps *container, struct spec_idmap *range)
 {
     for (size_t i = 0; i < container->count; i++) {
@@ -136,7 +136,7 @@ static int write_map(pid_t pid, const char *name, const struct spec_idmaps *map,
     return 0;
 }
 
-/* Kept alive by nobody but its parent, who kills it as soon as the namespace has a descriptor. */
+/* Keep the namespace alive until the parent has a descriptor of it and kills this process. */
 static _Noreturn void hold_namespace(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -156,7 +156,8 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
     if (ret == 0)
         ret = write_map(pid, "gid_map", &map->gids, err);
     if (ret == 0) {
-        /* A magic link, so not through proc_open; below the verified /proc all the same. */
+        /* The path contains a magic link, so proc_open cannot open it. It is still below the verified /proc.
+         */
         char path[64];
         snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
         int root = proc_root(err);

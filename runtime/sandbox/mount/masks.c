@@ -1,4 +1,4 @@
-/* Masked and read-only paths. */
+/* Apply masked and read-only paths. */
 #include "sandbox/mount/masks.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "sandbox/mount/filesystem.h"
 #include "sandbox/mount/mounts.h"
 
-/* What covers the masked paths; each is opened when first needed. */
+/* The files that cover masked paths. Each is opened when it is first needed. */
 struct covers {
     int null;      /* O_PATH of the host's /dev/null */
     int directory; /* the empty tmpfs, attached on the first masked directory */
@@ -58,7 +58,8 @@ static int make_readonly(const struct mounts_plan *mounts, int rootfd, const cha
         return 0;
     if (target < 0)
         return error_set(err, target, "read-only path '%s'", path);
-    /* The target is the container's own: a volume that is shared on request stays so. */
+    /* Keep the peer group: the path is in the container's own mounts, and a volume may be shared on request.
+     */
     cleanup_fd int fd = mount_clone(target, "", true, false, MOUNT_PEERS_KEEP);
     int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTR_RDONLY, true);
     if (ret == 0)
@@ -93,8 +94,9 @@ static int mask_file(struct covers *covers, int target, const char *path, struct
     return ret < 0 ? error_set(err, ret, "mask '%s'", path) : 0;
 }
 
-/* One superblock for all directories: a hundred of them cost time when the container goes. A mount is cloned
- * once it is attached, for kernels before 6.15 do not clone detached ones. */
+/* Cover a directory with the empty tmpfs. All directories share one superblock, because a hundred of them
+ * would delay the end of the container. The mount is attached before it is cloned, because kernels before
+ * 6.15 do not clone detached mounts. */
 static int mask_directory(const struct masks_plan *plan, struct covers *covers, int target, const char *path,
                           struct error *err)
 {

@@ -1,4 +1,4 @@
-/* The parent's part of mounts: decide what each entry of config.json is, open what only the parent may. */
+/* Parent: plan the mounts of config.json, and open the sources that only the parent may open. */
 #include "sandbox/mount/mounts.h"
 
 #include <errno.h>
@@ -20,13 +20,13 @@
 #include "spec/annotations.h"
 #include "spec/spec.h"
 
-/* File systems whose superblock is shared with others or must stay writable while the container is set up:
- * "ro" is a property of the mount alone. */
+/* File systems whose superblock is shared with others, or must stay writable during the set-up. For these,
+ * "ro" is an attribute of the mount alone. */
 static const char *const mount_only_readonly[] = {"proc",   "sysfs",  "tmpfs",  "devpts",
                                                   "mqueue", "cgroup", "cgroup2"};
-/* File systems that cannot carry a context (mqueue gets it as an attribute of its root). */
+/* File systems that cannot carry a context. mqueue gets it as an attribute of its root. */
 static const char *const unlabelled[] = {"proc", "sysfs", "mqueue", "cgroup", "cgroup2"};
-/* File systems in which nothing is ever made for a later mount. */
+/* File systems in which no target for a later mount is ever made. */
 static const char *const complete[] = {"proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2"};
 
 #define LISTED(type, list) is_listed(type, list, sizeof(list) / sizeof((list)[0]))
@@ -38,7 +38,7 @@ static bool is_listed(const char *type, const char *const *list, size_t count)
     return false;
 }
 
-/* Is `path` strictly below `dir`? Both clean. */
+/* True if `path` is strictly below `dir`. Both are clean. */
 static bool is_below(const char *path, const char *dir)
 {
     const char *rest = str_after(path, dir);
@@ -52,7 +52,7 @@ static int plan_bind(struct arena *a, const struct spec_mount *in, const struct 
         return error_text(err, -EINVAL, "a bind mount needs a source");
     m->kind = MOUNT_KIND_BIND;
     m->source = path_join(a, context->bundle, in->source);
-    /* "ro" without recursion makes /sys alone read-only. */
+    /* Without recursion, "ro" makes only the mount of /sys read-only. */
     m->protect_cgroups = (context->user_namespace || context->runtime_in_userns) &&
                          str_eq(path_clean(a, m->source), "/sys") &&
                          (m->options.attrs.set & MOUNT_ATTR_RDONLY) != 0;
@@ -162,7 +162,7 @@ static int plan_mount(struct arena *a, const struct spec *spec, const struct spe
     return ret;
 }
 
-/* A read-only mount in which a later mount needs its target made, and /dev, where devices come last. */
+/* Delay "ro" on mounts in which a later mount needs a target, and on /dev, whose devices come last. */
 static void plan_late_readonly(struct mounts_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
@@ -181,8 +181,9 @@ static void plan_late_readonly(struct mounts_plan *plan)
     }
 }
 
-/* The specification wants the mounts in their order, and the kernel shows them by the time they were made:
- * from the first sysfs or cgroup on they wait for these namespaces. */
+/* Delay the mounts that need late namespaces. The specification demands the order of config.json, and the
+ * kernel lists mounts in the order of their creation. So all mounts from the first sysfs or cgroup on wait
+ * for these namespaces. */
 static void plan_order(struct mounts_plan *plan)
 {
     bool late = false;
@@ -194,14 +195,14 @@ static void plan_order(struct mounts_plan *plan)
     }
 }
 
-/* run.oci.mount_context_type: which of SELinux' mount options carries linux.mountLabel. */
+/* Read run.oci.mount_context_type: the SELinux mount option that carries linux.mountLabel. */
 static int plan_label(const struct spec *spec, struct mounts_plan *out, struct error *err)
 {
     static const char *const keys[] = {"context", "fscontext", "defcontext", "rootcontext"};
     const char *key = spec_annotation(spec, ANNOTATION_MOUNT_CONTEXT);
     out->label = spec->linux_->mount_label;
     out->label_key = key != NULL ? key : keys[0];
-    /* Without SELinux there is nothing that a label could allow or forbid. */
+    /* Without SELinux the label has no effect. */
     if (out->label != NULL && (out->label[0] == '\0' || !selinux_enabled()))
         out->label = NULL;
     if (!LISTED(out->label_key, keys))
@@ -240,10 +241,10 @@ int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
 enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct mount_plan *m)
 {
     unsigned long propagation = m->options.propagation;
-    /* mount_set_options takes all mounts out of their groups, or keeps those that are asked for. */
+    /* mount_set_options takes all mounts out of their peer groups, or keeps them as asked. */
     if (propagation == MS_SHARED || (propagation != 0 && m->options.propagation_recursive))
         return MOUNT_PEERS_KEEP;
-    /* "private" and "slave" name the top mount only: those below it leave their groups here. */
+    /* "private" and "slave" name the top mount only, so the mounts below it leave their groups here. */
     return plan->detach_peers || propagation != 0 ? MOUNT_PEERS_SLAVE : MOUNT_PEERS_KEEP;
 }
 
@@ -269,7 +270,7 @@ int mounts_prepare(struct mounts_plan *plan, struct error *err)
 {
     bool all = plan->context->user_namespace && plan->context->parent_privileged;
     cleanup_fd int userns = -1;
-    const struct idmap_mount *mapped = NULL; /* what userns carries */
+    const struct idmap_mount *mapped = NULL; /* the mapping that userns carries */
     for (size_t i = 0; i < plan->count; i++) {
         struct mount_plan *m = &plan->items[i];
         if (m->kind != MOUNT_KIND_BIND || (!all && !m->idmapped))

@@ -1,5 +1,5 @@
-/* The child's part of mounts: each becomes a detached mount with all its attributes, then is attached on a
- * descriptor below the root, so that there is no instant in which it could be used without them. */
+/* Child: make the mounts. Each is a detached mount with all its attributes before it is attached on a
+ * descriptor below the root. So it can never be used without them. */
 #include "sandbox/mount/mounts.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int apply_bind(const struct mounts_plan *plan, struct mount_plan *m, int 
                          mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
-    /* What the target has to be is asked only when it is missing. */
+    /* The type of the target matters only if it is missing. */
     cleanup_fd int target = open_target(m, rootfd, MOUNT_TARGET_ANY, err);
     if (target == -ENOENT) {
         struct stat st;
@@ -69,8 +69,8 @@ static int apply_bind(const struct mounts_plan *plan, struct mount_plan *m, int 
     return ret < 0 ? ret : attach(m, &fd, target, err);
 }
 
-/* mqueue takes no context option: its root is labelled once it exists. Without SELinux there is nothing to
- * do. */
+/* Label the root of an mqueue once it exists, because mqueue takes no context option. Without SELinux there
+ * is nothing to do. */
 static int label_mqueue(int fd, const char *label, struct error *err)
 {
     cleanup_fd int root = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -100,7 +100,7 @@ static int apply_legacy(const struct mount_plan *m, int rootfd, int target, stru
     return set_propagation(m, mounted, err);
 }
 
-/* The file system as a detached mount; mode: of its root, -1 for the file system's own. */
+/* Create a file system as a detached mount. mode: the mode of its root, or -1 for its default. */
 static int make_filesystem(const struct mounts_plan *plan, struct mount_plan *m, int mode, struct error *err)
 {
     cleanup_fd int fd = filesystem_create(&m->fs, mode, err);
@@ -229,7 +229,8 @@ int mounts_finish(struct mounts_plan *plan, struct error *err)
     return 0;
 }
 
-/* The rest of the path beneath the target, which begins with a slash or is empty; NULL: it is not beneath. */
+/* Return the rest of the path below the target: empty, or with a leading slash. NULL: the path is not below
+ * it. */
 static const char *beneath(const char *path, const char *target)
 {
     const char *rest = str_after(path, target);
@@ -245,7 +246,7 @@ int mounts_open(const struct mounts_plan *plan, int rootfd, const char *path)
             place = m;
         else if (place != NULL && m->kind != MOUNT_KIND_REMOUNT && m->kind != MOUNT_KIND_SYMLINK &&
                  beneath(place->target, m->target) != NULL)
-            place = NULL; /* covered by another */
+            place = NULL; /* another mount covers it */
     }
     if (place == NULL)
         return path_open_in_root(rootfd, path, O_PATH, 0);

@@ -1,4 +1,4 @@
-/* The vocabulary of mount options as one sorted table, and its reading. */
+/* One sorted table of mount options, and its parser. */
 #include "sandbox/mount/options.h"
 
 #include <errno.h>
@@ -32,9 +32,9 @@ struct word {
     unsigned long value;
 };
 
-/* Sorted by strcmp: searched by bisection, and `features` lists it as it stands. "norelatime" and
- * "nostrictatime" mean the kernel's default, which is relatime. rsync, rmand and the like name properties of
- * the superblock: the r changes nothing. */
+/* Sorted by strcmp for bisection; `features` lists it in this order. "norelatime" and "nostrictatime" mean
+ * the kernel's default, which is relatime. rsync, rmand and the like name properties of the superblock, so
+ * their r changes nothing. */
 static const struct word vocabulary[] = {
     {"async", SUPER_CLEAR, MS_SYNCHRONOUS},
     {"atime", ATIME, MOUNT_ATTR_RELATIME},
@@ -132,7 +132,7 @@ static void clear_attr(struct mount_attrs *attrs, uint64_t bits)
     attrs->set &= ~bits;
 }
 
-/* mount_setattr(2) wants the whole group cleared when a value of it is set. */
+/* To set a value of this group, mount_setattr(2) demands that the whole group is cleared. */
 static void set_atime(struct mount_attrs *attrs, uint64_t value)
 {
     clear_attr(attrs, MOUNT_ATTR__ATIME);
@@ -177,7 +177,7 @@ static void apply_word(const struct word *word, struct mount_options *out)
     }
 }
 
-/* "idmap=uids=…;gids=…" carries a mapping of its own. */
+/* Take "idmap=uids=…;gids=…", which contains a mapping. */
 static bool take_idmap(const char *option, struct mount_options *out)
 {
     const char *text = str_after(option, "idmap=");
@@ -201,7 +201,7 @@ int mount_options_parse(struct arena *a, const struct str_list *words, struct mo
             apply_word(word, out);
             continue;
         }
-        /* What Podman puts in place of the label of its mounts for systemd when there is none. */
+        /* Podman leaves this empty string in place of the label if its mounts for systemd have none. */
         if (option[0] == '\0')
             continue;
         if (option[0] == '=')
@@ -244,7 +244,7 @@ const char *const *mount_options_words(size_t *count)
     return words;
 }
 
-/* Whether the flags say what this word would have said. */
+/* True if the options have the flags of this word. */
 static bool holds(const struct word *word, const struct mount_options *o)
 {
     const struct mount_attrs *attrs = &o->attrs;
@@ -274,7 +274,7 @@ static bool holds(const struct word *word, const struct mount_options *o)
         return o->propagation == word->value &&
                o->propagation_recursive == (word->kind == PROPAGATION_RECURSIVE);
     case WISH:
-        /* Of "rbind" and "bind" the one that says all. */
+        /* Of "rbind" and "bind", choose the word that says everything. */
         return word->value != 0 && (o->wishes & word->value) == word->value &&
                !(word->value == MOUNT_WISH_BIND && (o->wishes & MOUNT_WISH_RECURSIVE)) &&
                !(word->value == MOUNT_WISH_IDMAP && (o->wishes & MOUNT_WISH_IDMAP_RECURSIVE));

@@ -1,5 +1,4 @@
-/* The container's root from plan to pivot: the order of things; the things themselves are in mounts, devices
- * and masks. */
+/* Order the steps from plan to pivot. mounts, devices and masks carry them out. */
 #include "sandbox/mount/rootfs.h"
 
 #include <errno.h>
@@ -74,8 +73,9 @@ int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
     return ret;
 }
 
-/* A detached clone of the root with what is mounted in it. Opened in the host's namespace (`detach_peers`) it
- * would stay a peer of the host's mounts. pivot_root(2) wants a root that is not shared. */
+/* Open a detached clone of the root with the mounts in it. If it was opened in the host's namespace
+ * (`detach_peers`), it must not stay a peer of the host's mounts. Moreover, pivot_root(2) refuses a shared
+ * root. */
 static int open_root(const struct rootfs_plan *plan, bool detach_peers, struct error *err)
 {
     bool shared = stays_shared(plan);
@@ -106,9 +106,9 @@ void rootfs_release(struct rootfs_plan *plan)
     devices_release(&plan->devices);
 }
 
-/* pivot_root(2) refuses a root whose parent mount is shared, and attaching to one would show on
- * the host. The parent is the mount that holds `path`: its root is found upwards, for only a
- * mount's root can be changed. */
+/* Make the mount that holds `path` private. pivot_root(2) refuses a root whose parent mount is shared, and a
+ * mount attached to a shared one appears on the host. Only the root of a mount can be changed, so search it
+ * upwards from `path`. */
 static int make_parent_private(const char *path, struct error *err)
 {
     cleanup_fd int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -139,9 +139,9 @@ static int attach_on(const struct rootfs_plan *plan, const char *path, struct er
     return 0;
 }
 
-/* The root is attached where it comes from, so that createContainer hooks find the container's mounts at
- * root.path. In a user namespace that path may be out of reach; then any place will do for pivot_root: on top
- * of "/", where no path lookup of this process sees it. */
+/* Attach the root at its origin, so that createContainer hooks find the container's mounts at root.path. In a
+ * user namespace that path may be out of reach. Then attach it on top of "/", which suffices for pivot_root,
+ * and where no path lookup of this process sees it. */
 static int attach_root(struct rootfs_plan *plan, struct error *err)
 {
     int ret = attach_on(plan, plan->path, err);
@@ -161,7 +161,7 @@ int rootfs_mount(struct rootfs_plan *plan, struct error *err)
     if (plan->fd < 0)
         return plan->fd;
     int ret = attach_root(plan, err);
-    /* Modes are those of config.json; the process' own umask is set much later. */
+    /* Modes are those of config.json. The process' own umask is set much later. */
     mode_t mask = umask(0);
     if (ret == 0)
         ret = mounts_apply(&plan->mounts, plan->fd, err);
@@ -195,8 +195,8 @@ int rootfs_finish(struct rootfs_plan *plan, struct error *err)
     return ret;
 }
 
-/* pivot_root(".", ".") stacks the old root on the new one at "/", from where it is detached (pivot_root(2),
- * "pivot_root(".", ".")"). */
+/* Enter the root by pivot_root(".", "."). It stacks the old root on the new one at "/", from where it is
+ * detached (pivot_root(2), "pivot_root(".", ".")"). */
 static int enter_by_pivot(const struct rootfs_plan *plan, struct error *err)
 {
     cleanup_fd int old = stays_shared(plan) ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -204,16 +204,16 @@ static int enter_by_pivot(const struct rootfs_plan *plan, struct error *err)
         return error_set(err, -errno, "open the host's root");
     if (sys_pivot_root(".", ".") < 0)
         return error_set(err, -errno, "pivot_root to '%s'", plan->path);
-    /* Otherwise the host would lose its mounts with us. */
+    /* Make the old root a slave, because otherwise the host would lose its mounts with the container. */
     int ret = old >= 0 ? mount_set_propagation(old, MS_SLAVE, true) : 0;
     if (ret == 0 && umount2(".", MNT_DETACH) < 0)
         ret = -errno;
     return ret < 0 ? error_set(err, ret, "detach the host's root") : 0;
 }
 
-/* Unmount the host's `path` here, and nowhere else: what is still shared with the host is made a slave first.
- * A mount that is locked in a user namespace (mount_namespaces(7)) is covered instead: what lies under a
- * mount does not count as visible in namespaces nested in this one. */
+/* Unmount the host's `path` in this namespace only: a mount that is shared with the host becomes a slave
+ * first. A mount that is locked in a user namespace (mount_namespaces(7)) is covered instead. The kernel does
+ * not count covered mounts as visible in nested namespaces. */
 static int hide(const char *path)
 {
     struct mount_attr slave = {.propagation = MS_SLAVE};
@@ -226,8 +226,9 @@ static int hide(const char *path)
     return mount("none", path, "tmpfs", MS_RDONLY, NULL) < 0 ? -errno : 0;
 }
 
-/* On the initial ramdisk there is nothing to pivot from. The host's /proc and /sys go first: as long as a
- * complete one is mounted, the kernel would let a nested user namespace mount another, without our masks. */
+/* Enter the root by moving it over "/": the initial ramdisk cannot be pivoted. Hide the host's /proc and /sys
+ * first. As long as a complete one is mounted, the kernel would let a nested user namespace mount another,
+ * without the masks. */
 static int enter_by_move(const struct rootfs_plan *plan, struct error *err)
 {
     static const char *const reveal[] = {"/proc", "/sys"};
@@ -244,7 +245,8 @@ static int enter_by_move(const struct rootfs_plan *plan, struct error *err)
     return 0;
 }
 
-/* In a mount namespace that others live in the root can only be this process' own. */
+/* Enter the root by chroot(2) only: other processes share the mount namespace, so only this process may
+ * change its root. */
 static int enter_by_chroot(const struct rootfs_plan *plan, struct error *err)
 {
     return chroot(".") < 0 ? error_set(err, -errno, "chroot to '%s'", plan->path) : 0;
@@ -287,8 +289,8 @@ int rootfs_detach(const char *path, const char *mount_namespace, struct error *e
 {
     if (mount_namespace == NULL)
         return unmount_root(path, NULL, err);
-    /* Only a process that shares its root and working directory with no other may change its mount namespace,
-     * and it could not easily come back: a child does it. */
+    /* A child does it, because only a process that does not share its root and working directory may change
+     * its mount namespace. Besides, the runtime could not easily come back. */
     pid_t child = fork();
     if (child < 0)
         return error_set(err, -errno, "fork");

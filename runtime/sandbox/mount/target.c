@@ -1,4 +1,4 @@
-/* Opening and making mount targets below an untrusted root; all lookups through base/path.h. */
+/* Open and make mount targets below an untrusted root. All lookups go through base/path.h. */
 #include "sandbox/mount/target.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 
-/* As the kernel: MAXSYMLINKS. */
+/* The kernel's limit MAXSYMLINKS. */
 #define MAX_LINKS 40
 
 static mode_t directory_mode(enum mount_target_kind kind)
@@ -44,8 +44,8 @@ static int make(int rootfd, const char *path, enum mount_target_kind kind)
                                      : path_mkdir_in_root(rootfd, path, directory_mode(kind));
 }
 
-/* Read the link at `prefix` and write the path with its content in place of its name to `out` (PATH_MAX
- * bytes). `rest` is what follows the prefix, with its slash. */
+/* Read the link at `prefix`, and write the path with its content instead of its name to `out` (PATH_MAX
+ * bytes). `rest` follows the prefix, and begins with a slash. */
 static int substitute(int rootfd, const char *prefix, const char *rest, char *out)
 {
     char link[PATH_MAX];
@@ -62,8 +62,8 @@ static int substitute(int rootfd, const char *prefix, const char *rest, char *ou
     return len < 0 || len >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* Find the first component that exists as a link but leads nowhere, and replace it by what it says. `path`
- * has room for PATH_MAX bytes. */
+/* Find the first component that is a dangling link, and replace it by its content. `path` has room for
+ * PATH_MAX bytes. */
 static int resolve_dangling(int rootfd, char *path)
 {
     char prefix[PATH_MAX], out[PATH_MAX];
@@ -105,15 +105,15 @@ static int make_through_links(int rootfd, const char *path, enum mount_target_ki
     return fd == -ENOENT ? -ELOOP : fd;
 }
 
-/* The usual case in few steps: only the last component is missing. -ENOENT, -EEXIST and the like leave it to
- * the careful way. */
+/* Make the last component only, in few steps: usually nothing else is missing. -ENOENT, -EEXIST and the like
+ * leave it to the careful way. */
 static int make_last(int rootfd, const char *path, enum mount_target_kind kind)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
     if (slash == NULL || slash[1] == '\0')
         return -EINVAL;
-    /* With its slash: "/" itself then needs no care. */
+    /* Keep the slash, so that "/" itself needs no special case. */
     int len = snprintf(dir, sizeof(dir), "%.*s", (int)(slash + 1 - path), path);
     if (len < 0 || len >= (int)sizeof(dir))
         return -ENAMETOOLONG;
