@@ -1,5 +1,5 @@
-/* Compiled programs on disk. An entry is its whole key, what compiled it, and the program; the name is only
- * a hash, so that a collision costs a compilation and never selects another profile's program. */
+/* Compiled programs on disk. An entry contains its whole key, the identity of the compiler, and the program.
+ * The name is only a hash: a collision costs a compilation, and never selects another profile's program. */
 #include "sandbox/seccomp/cache.h"
 
 #include <dirent.h>
@@ -24,21 +24,20 @@
 #define PARENT      ".cache"
 #define DIRECTORY   ".cache/seccomp"
 #define ENTRIES_MAX 64
-#define MAGIC                                                                                                \
-    UINT64_C(0x3150434553585953) /* raise with every change of the layout or of what is compiled             \
-                                  */
+/* Raise it with every change of the layout or of the compiler. */
+#define MAGIC UINT64_C(0x3150434553585953)
 
-/* libseccomp as it was: a newer one may know more system calls. */
+/* The libseccomp that compiled the program. A newer one may know more system calls. */
 struct identity {
     uint64_t device, inode, size, seconds, nanoseconds;
 };
 
 /* The file: header, program, key, then the three strings with their NULs. */
 struct header {
-    uint64_t magic, checksum; /* the checksum is of everything behind the header */
+    uint64_t magic, checksum; /* the checksum covers everything after the header */
     struct identity library;
     uint32_t count, flags, notify;
-    uint32_t key_size, library_size, path_size, metadata_size; /* strings with their NUL; 0: none */
+    uint32_t key_size, library_size, path_size, metadata_size; /* sizes of strings with their NUL; 0: none */
     uint32_t reserved;
 };
 
@@ -47,7 +46,7 @@ struct bytes {
     size_t size;
 };
 
-/* Every field with its length in front: no two different keys have the same bytes. */
+/* Put the length before every field, so that no two different keys have the same bytes. */
 static struct bytes make_key(struct arena *a, const struct seccomp_cache_key *key)
 {
     struct utsname system;
@@ -100,7 +99,7 @@ static bool identify(const char *path, struct identity *out)
     return true;
 }
 
-/* Take the string of that size at *p, NULL for none; false when it does not end where it should. */
+/* Take the string of this size at *p, or NULL for size 0. Return false if it does not end with its NUL. */
 static bool take_string(const char **p, uint32_t size, const char **out)
 {
     *out = size > 0 ? *p : NULL;
@@ -108,7 +107,7 @@ static bool take_string(const char **p, uint32_t size, const char **out)
     return size == 0 || (*p)[-1] == '\0';
 }
 
-/* The whole file in the arena, or NULL when it is not one of ours. */
+/* Read the whole file into the arena, or return NULL if it is not a cache file of this user. */
 static const char *read_entry(struct arena *a, int dirfd, const char *name, size_t *size)
 {
     struct stat st;
@@ -212,8 +211,8 @@ static const void *encode_entry(struct arena *a, struct bytes key, const struct 
     return data;
 }
 
-/* Remove the entry that was written or, where the file system keeps access times, used longest ago; false
- * when there are no more than allowed. Left-over temporary files are entries like others. */
+/* Remove the oldest entry: by last use if the file system keeps access times, else by creation. Return false
+ * if there are no more entries than allowed. Left-over temporary files count as entries. */
 static bool drop_oldest(int dirfd)
 {
     int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,5 @@
-/* Profile to program. libseccomp is used here and nowhere else. It is opened by dlopen(3), so that a run that
- * finds its program in the cache does not load it; in a wheel it is linked in. seccomp_rule_add(3). */
+/* Compile a profile to a program. Only this file uses libseccomp. dlopen(3) opens it, so a run that finds its
+ * program in the cache does not load it. In a wheel it is linked in. seccomp_rule_add(3). */
 #include "sandbox/seccomp/compile.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
 
-/* Architectures that are newer than libseccomp 2.5: their AUDIT_ARCH_… */
+/* Architectures that libseccomp 2.5 does not know, by their AUDIT_ARCH_…. */
 #ifndef SCMP_ARCH_LOONGARCH64
 #define SCMP_ARCH_LOONGARCH64 0xc0000102U
 #endif
@@ -47,7 +47,7 @@
 
 #define LIBRARY "libseccomp.so.2"
 
-/* Values are those of libseccomp, without the errno or message that some of them carry. */
+/* The values of libseccomp, without the errno or message that some of them carry. */
 const struct name_value seccomp_actions[] = {
     {"SCMP_ACT_KILL", SCMP_ACT_KILL_THREAD},
     {"SCMP_ACT_KILL_PROCESS", SCMP_ACT_KILL_PROCESS},
@@ -111,11 +111,11 @@ bool seccomp_flag_supported(unsigned flag)
 {
     if (flag == SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
         flag |= SECCOMP_FILTER_FLAG_NEW_LISTENER; /* only valid together */
-    /* Flags are looked at before the program: a known one gets as far as the bad address. */
+    /* The kernel checks flags before the program: with a known flag, the call fails on the bad address. */
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flag, NULL) < 0 && errno == EFAULT;
 }
 
-/* The functions of libseccomp that are called. */
+/* The functions of libseccomp that this file calls. */
 #define FUNCTIONS(F)                                                                                         \
     F(init)                                                                                                  \
     F(release)                                                                                               \
@@ -127,7 +127,7 @@ bool seccomp_flag_supported(unsigned flag)
     F(rule_add_array)                                                                                        \
     F(export_bpf)
 
-/* The types are the header's, so that the compiler checks the calls. */
+/* The types come from the header, so that the compiler checks the calls. */
 #define POINTER(name) __typeof__(seccomp_##name) *name;
 static struct {
     FUNCTIONS(POINTER)
@@ -135,8 +135,9 @@ static struct {
 
 #if defined(LINKED_SECCOMP) && !defined(STATIC_PROGRAM)
 
-/* A wheel cannot rely on libraries of the host, so its dynamic program contains libseccomp. The program is
- * then the file that compiles profiles, and a cache entry is valid as long as that file does not change. */
+/* Load libseccomp. A wheel cannot rely on libraries of the host, so its dynamic program contains libseccomp.
+ * In that case *path is the program itself, and a cache entry is valid as long as that file does not change.
+ */
 static int load_library(struct arena *a, const char **path, struct error *err)
 {
     char own[PATH_MAX];
@@ -156,7 +157,7 @@ static int load_library(struct arena *a, const char **path, struct error *err)
     int ret = libraries_require(err);
     if (ret < 0)
         return ret;
-    /* Never closed: it stays for the life of the process. */
+    /* The library is never closed: it stays for the life of the process. */
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return error_text(err, -ENOTSUP,
@@ -188,7 +189,7 @@ static void release_context(scmp_filter_ctx *ctx)
         lib.release(*ctx);
 }
 
-/* An action with its errno, trace message or nothing, in libseccomp's form. */
+/* Translate an action with its errno or trace message to libseccomp's form. */
 static int decode_action(const char *name, struct opt_u64 value, uint32_t *out, const char *where,
                          struct error *err)
 {
@@ -220,7 +221,7 @@ static int decode_flags(const struct str_list *list, unsigned *out, struct error
     return 0;
 }
 
-/* The native architecture is in every new context. */
+/* Every new context contains the native architecture. */
 static int add_architectures(scmp_filter_ctx ctx, const struct str_list *list, struct error *err)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -251,7 +252,7 @@ static int decode_args(struct arena *a, const struct spec_seccomp_rule *rule, si
         if (from->index > 5)
             return error_set(err, -EINVAL, "linux.seccomp.syscalls[%zu].args[%zu].index: %llu is above 5",
                              index, i, (unsigned long long)from->index);
-        /* With SCMP_CMP_MASKED_EQ value is the mask and valueTwo what is left of the argument under it. */
+        /* With SCMP_CMP_MASKED_EQ, value is the mask, and valueTwo is compared with the masked argument. */
         args[i] = (struct scmp_arg_cmp){(unsigned)from->index, (enum scmp_compare)op->value, from->value,
                                         from->value_two};
     }
@@ -259,8 +260,8 @@ static int decode_args(struct arena *a, const struct spec_seccomp_rule *rule, si
     return 0;
 }
 
-/* libseccomp takes one condition an argument. Several on the same one are alternatives, a rule each, as runc
- * defined it and profiles rely on. */
+/* True if two conditions concern the same argument. libseccomp accepts one for each. runc made several
+ * conditions alternatives, with a rule for each, and profiles rely on it. */
 static bool argument_twice(const struct scmp_arg_cmp *args, size_t count)
 {
     unsigned seen = 0;
@@ -307,7 +308,7 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
             log_debug("linux.seccomp.syscalls[%zu]: unknown system call '%s' is skipped", index, name);
             continue;
         }
-        /* The library refuses what would change nothing. */
+        /* libseccomp refuses a rule that changes nothing. */
         if (action == default_action)
             continue;
         ret = add_syscall(ctx, action, number, args, rule->args.count);
@@ -318,7 +319,7 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
     return 0;
 }
 
-/* Highest number that the profile names on an architecture, or -1. */
+/* Return the highest number that the profile names on an architecture, or -1. */
 static int highest_number(const struct spec_seccomp *profile, uint32_t arch)
 {
     int highest = -1;
@@ -333,10 +334,11 @@ static int highest_number(const struct spec_seccomp *profile, uint32_t arch)
     return highest;
 }
 
-/* A profile that answers EPERM to what it does not list says so to system calls that are newer than itself
- * too, and C libraries take EPERM for an answer where ENOSYS would make them use the older call (clone3,
- * faccessat2). So, as runc does, numbers above the highest that the profile names get ENOSYS. KILL, TRAP and
- * LOG are left alone: who asks for those wants to see everything. */
+/* Make the stub for system calls newer than the profile. A profile that answers EPERM to unlisted calls also
+ * answers it to calls that did not exist when it was written. C libraries accept EPERM as the result, but
+ * after ENOSYS they use the older call (clone3, faccessat2). So numbers above the highest in the profile get
+ * ENOSYS, as in runc. The actions KILL, TRAP and LOG get no stub, because their purpose is to see every call.
+ */
 static size_t make_stub(const struct spec_seccomp *profile, uint32_t default_action,
                         struct sock_filter stub[SECCOMP_STUB_MAX])
 {
@@ -348,7 +350,7 @@ static size_t make_stub(const struct spec_seccomp *profile, uint32_t default_act
     limits[count++] = (struct seccomp_stub_limit){native, highest_number(profile, native)};
     for (size_t i = 0; i < profile->architectures.count && count < SECCOMP_STUB_ARCHS; i++) {
         uint32_t arch = (uint32_t)names_find(seccomp_architectures, profile->architectures.items[i])->value;
-        /* x32 has the audit number of x86_64 and numbers of its own range: the stub passes them on. */
+        /* x32 has the audit number of x86_64 and its own range of numbers. The stub passes them on. */
         if (arch != native && arch != SCMP_ARCH_X32)
             limits[count++] = (struct seccomp_stub_limit){arch, highest_number(profile, arch)};
     }
@@ -363,7 +365,7 @@ static bool has_arch(const uint32_t *archs, size_t count, uint32_t arch)
     return false;
 }
 
-/* The program as libseccomp writes it, with room for the stub in front of it. */
+/* Export the program from libseccomp, and put the stub before it. */
 static int export_program(struct arena *a, scmp_filter_ctx ctx, const struct sock_filter *stub,
                           size_t stub_count, struct seccomp_program *out, struct error *err)
 {
@@ -426,9 +428,9 @@ int seccomp_compile(struct arena *a, const struct spec_seccomp *profile, bool fa
     ret = add_architectures(ctx, &profile->architectures, err);
     if (ret < 0)
         return ret;
-    /* The runtime sets no_new_privs itself, if at all. A foreign architecture ends the whole process, not one
-     * thread of it. The order of the comparisons is left to seccomp_optimize, which makes a smaller program
-     * than SCMP_FLTATR_CTL_OPTIMIZE does. */
+    /* The runtime sets no_new_privs itself if it is asked for. A call of a foreign architecture kills the
+     * process instead of one thread. seccomp_optimize orders the comparisons and makes a smaller program than
+     * SCMP_FLTATR_CTL_OPTIMIZE. */
     lib.attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0);
     lib.attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     for (size_t i = 0; i < profile->syscalls.count; i++) {

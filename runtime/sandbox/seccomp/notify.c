@@ -1,4 +1,4 @@
-/* Handing over the listener. */
+/* Pass the listener from the process to the agent. */
 #include "sandbox/seccomp/notify.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 /* A page of memory that both processes map. */
 struct seccomp_handover {
-    atomic_int listener; /* number in the process, -1 before the filter is loaded */
+    atomic_int listener; /* its number in the process; -1 until the filter is loaded */
     atomic_int taken;
 };
 
@@ -61,8 +61,8 @@ void seccomp_handover_give(struct seccomp_handover *handover, int listener)
     }
 }
 
-/* Wait until the process has published the number. It cannot wake us, for that would be a system call: so
- * look every 0.2 ms, at the process' pidfd meanwhile. */
+/* Wait until the process has published the number. The process cannot wake the runtime, because that would be
+ * a system call. So poll the page every 0.2 ms, and the process' pidfd in between. */
 static int wait_for_listener(struct seccomp_handover *handover, int pidfd, struct error *err)
 {
     const struct timespec pause = {.tv_nsec = 200000};
@@ -79,7 +79,7 @@ static int wait_for_listener(struct seccomp_handover *handover, int pidfd, struc
                       GIVE_UP_SECONDS);
 }
 
-/* Connect through a descriptor of the directory: a path may be longer than sun_path. */
+/* Connect through a descriptor of the directory, because the path may be longer than sun_path. */
 static int connect_agent(const char *path, struct error *err)
 {
     char directory[PATH_MAX], name[PATH_MAX];
@@ -87,7 +87,7 @@ static int connect_agent(const char *path, struct error *err)
     size_t length = strlen(path);
     if (length >= sizeof(directory))
         return error_set(err, -ENAMETOOLONG, "linux.seccomp.listenerPath");
-    /* dirname(3) and basename(3) write into what they are given. */
+    /* dirname(3) and basename(3) modify their argument. */
     memcpy(directory, path, length + 1);
     memcpy(name, path, length + 1);
     cleanup_fd int dirfd = open(dirname(directory), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -103,7 +103,7 @@ static int connect_agent(const char *path, struct error *err)
     return fd_steal(&fd);
 }
 
-/* runtime-spec, "container process state". */
+/* Write the "container process state" of the runtime-spec. */
 static void write_process_state(const struct seccomp_plan *plan, const struct seccomp_receiver *receiver,
                                 struct json_out *out)
 {
@@ -120,7 +120,7 @@ static void write_process_state(const struct seccomp_plan *plan, const struct se
     json_out_map_close(out);
 }
 
-/* The descriptor goes with the first bytes; a state too large for one call follows. */
+/* Send the descriptor with the first bytes. If the state is too large for one call, the rest follows. */
 static int send_listener(int agent, int listener, const char *text, size_t size)
 {
     union {
@@ -152,7 +152,7 @@ static int send_listener(int agent, int listener, const char *text, size_t size)
     return 0;
 }
 
-/* A copy of the process' listener, which waits on. */
+/* Copy the process' listener with pidfd_getfd(2). The process continues to wait. */
 static int copy_listener(struct seccomp_handover *handover, int pidfd, struct error *err)
 {
     int number = wait_for_listener(handover, pidfd, err);
@@ -161,8 +161,8 @@ static int copy_listener(struct seccomp_handover *handover, int pidfd, struct er
     cleanup_fd int listener = sys_pidfd_getfd(pidfd, number, 0);
     if (listener < 0)
         return error_set(err, -errno, "take the seccomp listener from the process");
-    /* The page is writable for the process, which has run nothing of the container yet; still, nothing but a
-     * listener leaves through here. */
+    /* The process can write to the page, although no code of the container has run in it yet. So check that
+     * the descriptor is a listener, and send nothing else. */
     uint64_t id = 0;
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0 || errno != ENOENT)
         return error_text(err, -EPROTO, "descriptor %d of the process is not its seccomp listener", number);

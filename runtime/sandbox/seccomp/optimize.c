@@ -1,5 +1,5 @@
-/* Partial evaluation: for an architecture and a number the program is followed until it answers or looks at
- * an argument. Between two constants that it compares with, all numbers take the same way. */
+/* Partial evaluation. For an architecture and a number, follow the program until it answers or reads an
+ * argument. All numbers between two constants of its comparisons have the same outcome. */
 #include "sandbox/seccomp/optimize.h"
 
 #include <linux/seccomp.h>
@@ -19,23 +19,23 @@ struct program {
     size_t arch_count;
 };
 
-/* What becomes of a number: an answer, or the instruction that first looks at an argument. */
+/* The outcome for a number: an answer, or the instruction that first reads an argument. */
 struct outcome {
     bool answered;
     uint32_t value; /* SECCOMP_RET_… or the index of the instruction */
 };
 
 struct range {
-    uint32_t first; /* up to the first of the next range */
+    uint32_t first; /* up to the first number of the next range */
     struct outcome outcome;
 };
 
-/* The result being written: search trees first, then what is kept of the old program. */
+/* The result: first the search trees, then the instructions kept from the old program. */
 struct output {
     struct sock_filter *filter;
     size_t count;
-    size_t kept_start;   /* where the trees end */
-    const size_t *moved; /* place of each kept instruction behind that */
+    size_t kept_start;   /* end of the trees */
+    const size_t *moved; /* place of each kept instruction after that */
 };
 
 static bool jump_taken(uint16_t code, uint32_t value, uint32_t k)
@@ -50,8 +50,9 @@ static bool jump_taken(uint16_t code, uint32_t value, uint32_t k)
     }
 }
 
-/* Only what libseccomp and our stub write is understood, and what keeps the ranges true: comparisons with
- * constants. Bit operations may come after an argument was loaded, where nothing is followed any more. */
+/* True for the comparisons that libseccomp and the stub write. They compare with constants, so the ranges
+ * stay true. Bit operations may follow the load of an argument, but there the program is not followed any
+ * more. */
 static bool is_comparison(uint16_t code)
 {
     return code == (BPF_JMP | BPF_JEQ | BPF_K) || code == (BPF_JMP | BPF_JGT | BPF_K) ||
@@ -66,8 +67,8 @@ static bool is_listed(const struct program *p, uint32_t arch)
     return false;
 }
 
-/* false: something that is not understood was met. An architecture may only be compared for equality with
- * the listed ones: so all the others take one and the same way. */
+/* Follow the program for one number. Return false at an instruction that is not understood. An architecture
+ * may only be compared for equality with the listed ones, so that all others have the same outcome. */
 static bool follow(const struct program *p, uint32_t arch, uint32_t nr, struct outcome *out)
 {
     uint32_t accumulator = 0;
@@ -104,7 +105,7 @@ static int compare_numbers(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Every number at which some comparison changes its result, sorted, beginning with 0. */
+/* Return every number at which a comparison changes its result, sorted, beginning with 0. */
 static uint32_t *find_breaks(struct arena *a, const struct program *p, size_t *count)
 {
     uint32_t *breaks = ARENA_ARRAY(a, 2 * p->count + 1, uint32_t);
@@ -127,8 +128,8 @@ static bool same_outcome(struct outcome a, struct outcome b)
     return a.answered == b.answered && a.value == b.value;
 }
 
-/* Ranges of an architecture, adjacent ones with different outcomes; NULL when the
- * program is not understood. */
+/* Return the ranges of an architecture; adjacent ones have different outcomes. NULL: the program is not
+ * understood. */
 static struct range *find_ranges(struct arena *a, const struct program *p, uint32_t arch, size_t *count)
 {
     size_t breaks, n = 0;
@@ -150,7 +151,7 @@ static void mark_tails(const struct program *p, const struct range *ranges, size
     for (size_t i = 0; i < count; i++)
         if (!ranges[i].outcome.answered)
             kept[ranges[i].outcome.value] = true;
-    /* Jumps lead forwards only: one pass finds all that can be reached. */
+    /* Jumps lead only forwards, so one pass finds every reachable instruction. */
     for (size_t pc = 0; pc < p->count; pc++) {
         const struct sock_filter *f = &p->filter[pc];
         if (!kept[pc] || BPF_CLASS(f->code) == BPF_RET)
@@ -171,7 +172,8 @@ static void emit(struct output *out, int code, size_t jt, size_t jf, uint32_t k)
     out->filter[out->count++] = (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
 }
 
-/* A jump's condition has eight bits for the distance: beyond them it jumps to or over a longer one. */
+/* A conditional jump has eight bits for the distance. For a longer distance it jumps to or over an
+ * unconditional one. */
 static size_t jump_size(size_t distance)
 {
     return distance > UINT8_MAX ? 2 : 1;
@@ -185,7 +187,7 @@ static size_t tree_size(size_t count)
     return jump_size(left) + left + tree_size(count - count / 2);
 }
 
-/* The accumulator holds the number. */
+/* Emit the search tree. The accumulator holds the number. */
 static void emit_tree(struct output *out, const struct range *ranges, size_t count)
 {
     if (count == 1) {
@@ -214,7 +216,7 @@ struct tree {
     size_t count;
 };
 
-/* The test for the architecture, the load of the number, the tree. */
+/* Return the size of the test for the architecture, the load of the number, and the tree. */
 static size_t arch_size(const struct tree *tree)
 {
     size_t rest = 1 + tree_size(tree->count);
@@ -234,7 +236,7 @@ static void emit_arch(struct output *out, const struct tree *tree)
     emit_tree(out, tree->ranges, tree->count);
 }
 
-/* Kept instructions in their old order: distances can only have become shorter. */
+/* Emit the kept instructions in their old order, in which distances can only become shorter. */
 static void emit_kept(struct output *out, const struct program *p, const bool *kept)
 {
     for (size_t pc = 0; pc < p->count; pc++) {
@@ -252,7 +254,7 @@ static void emit_kept(struct output *out, const struct program *p, const bool *k
     }
 }
 
-/* What the kernel checks as well: no jump leads outside, and the last instruction answers. */
+/* Check the same as the kernel: no jump leads outside, and the last instruction answers. */
 static bool is_sound(const struct program *p)
 {
     if (p->count == 0 || p->count > BPF_MAXINSNS || BPF_CLASS(p->filter[p->count - 1].code) != BPF_RET)
@@ -270,7 +272,7 @@ static bool is_sound(const struct program *p)
     return true;
 }
 
-/* An architecture that is not listed: it stands for all of those. */
+/* Return an architecture that is not listed. It represents all of those. */
 static uint32_t other_arch(const struct program *p)
 {
     uint32_t other = 0;
@@ -279,7 +281,7 @@ static uint32_t other_arch(const struct program *p)
     return other;
 }
 
-/* Ranges of all architectures, and the one answer to the other ones. */
+/* Find the ranges of all architectures, and the one answer to the others. */
 static bool find_trees(struct arena *a, const struct program *p, struct tree *trees, uint32_t *other)
 {
     struct tree rest;

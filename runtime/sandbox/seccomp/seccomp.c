@@ -1,4 +1,4 @@
-/* Which filter, and loading it. */
+/* Choose the filter and load it. */
 #include "sandbox/seccomp/seccomp.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ static int base64_digit(char c)
     return p != NULL ? (int)(p - digits) : -1;
 }
 
-/* Canonical base64 (RFC 4648, section 4) of a whole number of instructions, in this machine's byte order. */
+/* Decode canonical base64 (RFC 4648, section 4) of a whole number of instructions, in this machine's byte
+ * order. */
 static int decode_program(struct arena *a, const char *text, struct seccomp_plan *out, struct error *err)
 {
     size_t length = strlen(text), padding = 0;
@@ -67,19 +68,19 @@ static bool program_notifies(const struct sock_filter *filter, size_t count)
     return false;
 }
 
-/* What the program itself says about a listener, which may be less than the profile: rules for system calls
- * that this machine does not have are not in it. */
+/* Set the listener by the program, not by the profile: the program has no rules for system calls that this
+ * machine lacks. */
 static int settle_listener(const struct spec *spec, struct seccomp_plan *plan, struct error *err)
 {
     plan->notify = program_notifies(plan->filter, plan->count);
     if (!plan->notify) {
         plan->listener_path = plan->listener_metadata = NULL;
-        plan->flags &=
-            ~(unsigned)SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV; /* the kernel wants it with a listener */
+        plan->flags &= ~(
+            unsigned)SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV; /* the kernel accepts it only with a listener */
         return 0;
     }
-    /* The kernel can return one thing only: a thread that did not synchronise or the listener. The process
-     * has a single thread. */
+    /* The kernel can return only one of two things: a thread that did not synchronise, or the listener. The
+     * process has a single thread. */
     plan->flags &= ~(unsigned)SECCOMP_FILTER_FLAG_TSYNC;
     const char *receiver = spec_annotation(spec, ANNOTATION_SECCOMP_RECEIVER);
     if (plan->listener_path == NULL)

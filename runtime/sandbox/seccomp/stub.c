@@ -1,4 +1,4 @@
-/* A few instructions before the filter; pure. */
+/* Write a few instructions to put before a filter. This file makes no system call. */
 #include "sandbox/seccomp/stub.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 /* x32 calls have this bit (asm/unistd.h: __X32_SYSCALL_BIT) under the architecture of x86_64. */
 #define X32_BIT 0x40000000U
 
-/* One architecture, entered and, for another one, left with the architecture as the accumulator. */
+/* Write the block of one architecture. The accumulator holds the architecture at its start, and also at its
+ * end if the architecture is another one. */
 static size_t add_block(const struct seccomp_stub_limit *limit, struct sock_filter *out)
 {
     size_t n = 0;
@@ -34,7 +35,7 @@ size_t seccomp_stub(const struct seccomp_stub_limit *limits, size_t count, struc
                 (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
         n += add_block(&limits[i], out + n);
     }
-    /* The end of a block goes to the program, over the blocks that follow. */
+    /* The end of a block jumps to the program, over the blocks that follow. */
     for (size_t i = 0; i < n; i++)
         if (out[i].code == (BPF_JMP | BPF_JA))
             out[i].k = (uint32_t)(n - i - 1);

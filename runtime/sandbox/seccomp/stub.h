@@ -1,4 +1,4 @@
-/* The start of a filter that answers ENOSYS to system calls newer than the profile. */
+/* The start of a filter: answer ENOSYS to system calls newer than the profile. */
 #ifndef PYSBX_SANDBOX_SECCOMP_STUB_H
 #define PYSBX_SANDBOX_SECCOMP_STUB_H
 
@@ -11,11 +11,11 @@
 
 struct seccomp_stub_limit {
     uint32_t arch; /* AUDIT_ARCH_… */
-    int highest; /* number of the newest system call that is known; -1: none, the architecture is left out */
+    int highest;   /* number of the newest system call that is known; -1: none, so skip the architecture */
 };
 
-/* Write the instructions to put before the program, at most SECCOMP_STUB_MAX; returns how many. What is not
- * answered here falls through to the program, which begins anew by loading what it needs. */
+/* Write the instructions to put before the program, at most SECCOMP_STUB_MAX, and return their number. A call
+ * without an answer here falls through to the program, which loads again the data that it needs. */
 size_t seccomp_stub(const struct seccomp_stub_limit *limits, size_t count, struct sock_filter *out);
 
 #endif
