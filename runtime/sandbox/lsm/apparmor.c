@@ -1,4 +1,4 @@
-/* AppArmor profile through the kernel's files. */
+/* Set the AppArmor profile through the kernel's files. */
 #include "sandbox/lsm/apparmor.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 
-/* Profile names have namespaces and paths in them, but no kernel takes one as long as this. */
+/* Profile names contain namespaces and paths, but no kernel takes a name as long as this. */
 #define COMMAND_MAX 4096
 
 bool apparmor_enabled(void)
@@ -43,8 +43,7 @@ int apparmor_plan(struct arena *a, const char *profile, struct apparmor_plan *ou
     return 0;
 }
 
-/* The directory of its own is there since Linux 5.8; attr/exec and attr/current belong to whichever module
- * comes first. */
+/* This directory exists since Linux 5.8. attr/exec and attr/current belong to the first security module. */
 #define EXEC             "self/attr/apparmor/exec"
 #define EXEC_FALLBACK    "self/attr/exec"
 #define CURRENT          "self/attr/apparmor/current"
@@ -64,8 +63,8 @@ const char *apparmor_obstacle(const struct apparmor_plan *plan)
     if (n < 0 || !str_eq(value, "unconfined"))
         return "the runtime itself has an AppArmor profile, which decides about others when a program is "
                "executed";
-    /* Then the profile comes on top of "unconfined" for whoever has no CAP_MAC_OVERRIDE, which the process
-     * has given up when it takes it. */
+    /* With this setting, the kernel stacks the profile on "unconfined" for a process without
+     * CAP_MAC_OVERRIDE. The process has dropped that capability when it takes the profile. */
     n = io_read_small_at(AT_FDCWD, "/proc/sys/kernel/apparmor_restrict_unprivileged_unconfined", value,
                          sizeof(value));
     if (n > 0 && !str_eq(value, "0"))

@@ -1,4 +1,4 @@
-/* Attributes of the own process, in the kernel's files. */
+/* Write the process' own attributes in the kernel's files. */
 #include "sandbox/lsm/attribute.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The ruleset in the kernel, and what `plan` shows of it. */
+/* Make the ruleset in the kernel and enforce it; describe it for `plan`. */
 #include "sandbox/lsm/landlock.h"
 
 #include <errno.h>
@@ -11,8 +11,9 @@
 #include "base/path.h"
 #include "sandbox/lsm/landlock_abi.h"
 
-/* A link on the way to a path that may be changed is refused: a process in the container could have made it,
- * and the next exec would open the rest of the container to itself. */
+/* Open the path of a rule. If the program may change the path, a link on it is refused. A process in the
+ * container could have made the link, and the next exec would open the rest of the container to its program.
+ */
 static int open_path(int root, const struct landlock_path *rule)
 {
     return rule->follow ? path_open_in_root(root, rule->path, O_PATH, 0)

@@ -1,4 +1,4 @@
-/* See landlock_abi.h. */
+/* The rights, releases and system calls of landlock_abi.h. */
 #include "sandbox/lsm/landlock_abi.h"
 
 #include <sys/syscall.h>
@@ -52,7 +52,7 @@ const char *landlock_release(int abi)
     return releases[abi < 0 ? 0 : abi > last ? last : abi];
 }
 
-/* ENOSYS, EOPNOTSUPP and the EPERM of a filter mean the same to a caller: there is no Landlock here. */
+/* Errors of the call (ENOSYS, EOPNOTSUPP, or EPERM of a filter) all mean that there is no Landlock. */
 int landlock_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);

@@ -1,6 +1,6 @@
-/* What Landlock is to the kernel: rights and the ABI that brought each, structures, system calls
- * (linux/landlock.h, Documentation/userspace-api/landlock.rst). Written out here because the headers of the
- * supported distributions are older than most of it. Never decides what is allowed. */
+/* The kernel interface of Landlock: the rights and the ABI that brought each, structures, system calls
+ * (linux/landlock.h, Documentation/userspace-api/landlock.rst). They are defined here, because the headers of
+ * the supported distributions are older than most of them. This file does not decide what is allowed. */
 #ifndef PYSBX_SANDBOX_LSM_LANDLOCK_ABI_H
 #define PYSBX_SANDBOX_LSM_LANDLOCK_ABI_H
 
@@ -31,31 +31,31 @@
 #define SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
 #define SCOPE_SIGNAL               (1ULL << 1)
 
-/* Of one ABI. The second has no row in the table: it gives nothing, it keeps rulesets that the program makes
- * for itself out of the host's audit log. */
+/* Both flags are of the same ABI. The second one has no row in the table, because it gives no right: it keeps
+ * rulesets that the program makes for itself out of the host's audit log. */
 #define FLAG_LOG_NEW_EXEC_ON    (1ULL << 1)
 #define FLAG_LOG_SUBDOMAINS_OFF (1ULL << 2)
 
-/* All that a rule on something which is no directory may allow: the kernel refuses the others there. */
+/* All rights that a rule on a file other than a directory may have. The kernel refuses the others there. */
 #define FS_FILE_RIGHTS (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
 struct landlock_right {
-    const char *name; /* as `plan` and messages call it; NULL ends the table */
+    const char *name; /* as `plan` and messages name it; NULL ends the table */
     enum landlock_kind kind;
     uint64_t bit;
-    int abi; /* the first that has it */
+    int abi; /* the first ABI that has it */
 };
 
 /* All rights that this runtime knows, oldest first. */
 extern const struct landlock_right landlock_rights[];
 
-/* Of all known rights those that this ABI has. */
+/* Return those of the known rights that this ABI has. */
 struct landlock_rights landlock_rights_of_abi(int abi);
 
-/* The release of Linux that brought an ABI, 1 at least: "6.12". */
+/* Return the release of Linux ("6.12") that brought an ABI, which is 1 at least. The string is static. */
 const char *landlock_release(int abi);
 
-/* struct landlock_ruleset_attr. Older kernels take it too as long as what they do not know is 0. */
+/* struct landlock_ruleset_attr. Older kernels accept it as long as the members they do not know are 0. */
 struct landlock_ruleset {
     uint64_t handled_access_fs, handled_access_net, scoped;
 };
@@ -69,8 +69,8 @@ struct landlock_port_rule {
 #define RULE_PATH_BENEATH 1
 #define RULE_NET_PORT     2
 
-/* The system calls. Each returns -1 and sets errno, as libc does; the ruleset is a descriptor with O_CLOEXEC.
- */
+/* The system calls. Each returns -1 and sets errno, as libc does. landlock_create_ruleset returns a
+ * descriptor with O_CLOEXEC that the caller owns. */
 int landlock_create_ruleset(const struct landlock_ruleset *attr);
 int landlock_add_rule(int ruleset, int type, const void *rule);
 int landlock_restrict_self(int ruleset, unsigned flags);

@@ -1,4 +1,5 @@
-/* The annotation run.pysbx.landlock as rules: its tables, its defaults, and what of it this kernel can do. */
+/* Plan the rules of the annotation run.pysbx.landlock: its tables, its defaults, and the part that this
+ * kernel supports. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 struct words {
     struct str_list list;
-    bool given; /* an empty list is one, too */
+    bool given; /* the key is present, perhaps with an empty list */
 };
 
 struct ports {
@@ -31,7 +32,7 @@ struct ruleset {
     bool log;
 };
 
-/* A list, and whether it is there. */
+/* A list, and the flag for its presence. */
 #define WORDS(name, member, ...)                                                                             \
     {.key = name,                                                                                            \
      .kind = FIELD_STRINGS,                                                                                  \
@@ -60,7 +61,7 @@ static const struct field filesystem_fields[] = {
 };
 static const struct schema filesystem_schema = SCHEMA(filesystem_fields, struct ruleset);
 
-/* Decoded one by one, since each may be the word "any" as well. */
+/* Ports are decoded one by one, because each list may be the word "any" instead. */
 static const struct field network_fields[] = {PORTS("bind"), PORTS("connect")};
 static const struct schema network_schema = SCHEMA(network_fields, struct ports);
 static const uint64_t network_rights[] = {NET_BIND_TCP, NET_CONNECT_TCP};
@@ -84,7 +85,7 @@ static const struct field ruleset_fields[] = {
 static const struct schema ruleset_schema = SCHEMA(ruleset_fields, struct ruleset);
 
 #define RIGHTS_READ (FS_READ_FILE | FS_READ_DIR)
-/* Device nodes are no files: nobody makes them by a right to write. */
+/* Device nodes are no files: the right to write does not include making them. */
 #define RIGHTS_WRITE                                                                                         \
     (RIGHTS_READ | FS_WRITE_FILE | FS_TRUNCATE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |              \
      FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_IOCTL_DEV)
@@ -93,7 +94,7 @@ static const struct schema ruleset_schema = SCHEMA(ruleset_fields, struct rulese
 
 static const char *const read_default[] = {"/", NULL};
 static const char *const write_default[] = {"-/tmp", NULL};
-/* Without these, 2>/dev/null fails, and no pseudo terminal can be opened. */
+/* Without these, 2>/dev/null fails and the program cannot open a pseudo-terminal. */
 static const char *const device_default[] = {"-/dev/null",    "-/dev/zero", "-/dev/full", "-/dev/random",
                                              "-/dev/urandom", "-/dev/tty",  "-/dev/pts",  NULL};
 static const char *const none_default[] = {NULL};
@@ -113,8 +114,8 @@ static const struct {
 };
 #define PATH_LISTS (sizeof(path_lists) / sizeof(path_lists[0]))
 
-/* config.json may have what this runtime does not know; in a ruleset a word that is not understood would be a
- * door left open. */
+/* Refuse unknown keys. config.json may have them, but in a ruleset a misspelt key would leave something open.
+ */
 static int refuse_unknown(struct arena *a, const struct json_value *object, const struct schema *schema,
                           struct error *err)
 {
@@ -179,8 +180,8 @@ static int plan_paths(struct arena *a, const struct ruleset *ruleset, struct lan
     return 0;
 }
 
-/* Both lists; without the object, or a list, none of its ports. *handled gets the rights that are not "any".
- */
+/* Plan both lists of ports. Without the object or a list, no port of it is allowed. *handled gets the rights
+ * for which the list is not "any". */
 static int plan_network(struct arena *a, const struct json_value *network, uint64_t *handled,
                         struct landlock_plan *out, struct error *err)
 {
@@ -223,7 +224,7 @@ static uint64_t scoped(const struct words *scope)
     return bits;
 }
 
-/* What the kernel lacks of what is wanted: an error that names it, or left out. */
+/* Drop the wanted rights that the kernel lacks, or report them as an error if they are required. */
 static int settle(const struct landlock_rights *wanted, struct landlock_plan *out, struct error *err)
 {
     struct landlock_rights known = landlock_rights_of_abi(out->abi);

@@ -1,6 +1,6 @@
-/* SELinux labels: libselinux for what the policy says, in the parent; the kernel's files for what the process
- * gets, in the child. libselinux is opened here and nowhere else, by dlopen(3), and only where the kernel has
- * SELinux and a label is asked for. See is_selinux_enabled(3), security_check_context(3). */
+/* SELinux labels. The parent asks libselinux for the policy's answers. The child writes the label to the
+ * kernel's files. Only this file opens libselinux, by dlopen(3), and only if the kernel has SELinux and a
+ * label is asked for. See is_selinux_enabled(3), security_check_context(3). */
 #include "sandbox/lsm/selinux.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ bool selinux_enabled(void)
     return statfs(SELINUXFS, &fs) == 0 && (unsigned long)fs.f_type == SELINUX_MAGIC;
 }
 
-/* Never closed: it stays for the life of the process. */
+/* The library is never closed: it stays for the life of the process. */
 static int load_library(struct error *err)
 {
     int ret = libraries_require(err);
@@ -76,8 +76,8 @@ int selinux_plan(const char *label, struct selinux_plan *out, struct error *err)
     return 0;
 }
 
-/* As setexeccon_raw(3) and setkeycreatecon_raw(3), but beneath the /proc that was checked to be procfs: those
- * would take whatever the container has mounted there. */
+/* Do the same as setexeccon_raw(3) and setkeycreatecon_raw(3), but below the /proc that was verified to be
+ * procfs. Those functions would use any file system that the container has mounted there. */
 static int write_attribute(const struct selinux_plan *plan, const char *path, const char *text,
                            struct error *err)
 {

@@ -1,5 +1,5 @@
-/* Questions to the policy by selinuxfs: class/CLASS/index, class/CLASS/perms/NAME, access (security/selinux/
- * selinuxfs.c of the kernel). */
+/* Ask the policy through selinuxfs: class/CLASS/index, class/CLASS/perms/NAME, access (the kernel's
+ * security/selinux/selinuxfs.c). */
 #include "sandbox/lsm/selinux_access.h"
 
 #include <fcntl.h>
@@ -19,12 +19,12 @@
 #include "base/str.h"
 
 #define SELINUXFS "/sys/fs/selinux/"
-/* A context is at most a page, as selinuxfs takes it. */
+/* A context has at most one page in selinuxfs. */
 #define LABEL_MAX 4096
 /* AVD_FLAGS_PERMISSIVE */
 #define AVD_PERMISSIVE 1U
 
-/* A number in a file of selinuxfs, 0 when there is none. */
+/* Read a number from a file of selinuxfs, or return 0. */
 static uint64_t number(const char *path)
 {
     char text[32];
@@ -33,7 +33,8 @@ static uint64_t number(const char *path)
     return n > 0 && str_to_u64(text, UINT32_MAX, &value) == 0 ? value : 0;
 }
 
-/* The bits of permissions in a class of the loaded policy; false when it does not know one. */
+/* Look up the bits of permissions in a class of the loaded policy. Return false if the policy does not know
+ * one. */
 static bool permission_bits(const char *class, const char *permissions, uint32_t *bits)
 {
     *bits = 0;
@@ -50,7 +51,7 @@ static bool permission_bits(const char *class, const char *permissions, uint32_t
     return true;
 }
 
-/* One transaction: the question is written, the answer read from the same open file. A permissive domain may
+/* Do one transaction: write the question and read the answer from the same open file. A permissive domain may
  * do everything. */
 static bool is_allowed(const char *question, uint32_t wanted)
 {
@@ -94,7 +95,7 @@ const char *selinux_file_label(struct arena *a, int fd)
     return n > 0 ? arena_strndup(a, label, strnlen(label, (size_t)n)) : NULL;
 }
 
-/* The level is what follows the third colon. */
+/* Return the level, which follows the third colon. */
 static const char *level_of(const char *label)
 {
     for (int i = 0; i < 3 && label != NULL; i++) {
@@ -122,7 +123,7 @@ bool selinux_label_has_categories(const char *label)
     return level != NULL && strchr(level, ':') != NULL;
 }
 
-/* struct selinux_kernel_status: version, sequence, enforcing, policyload, deny_unknown. */
+/* struct selinux_kernel_status has version, sequence, enforcing, policyload and deny_unknown. */
 const char *selinux_state(struct arena *a)
 {
     uint32_t status[5] = {0};
@@ -140,8 +141,8 @@ static const struct {
     {S_IFSOCK, "unix_stream_socket"}, {S_IFBLK, "blk_file"},
 };
 
-/* At execve, the kernel puts a null device in the place of what the new label may not use; without, the
- * descriptor would stay, and every use fail. */
+/* True if the label may use the file of a standard stream. At execve, the kernel replaces a file that the new
+ * label may not use by a null device. Without execve, the descriptor would stay and every use would fail. */
 static bool stream_is_allowed(struct arena *a, const char *label, int fd)
 {
     struct stat st;
@@ -173,7 +174,8 @@ const char *selinux_obstacle(struct arena *a, const char *label)
         !selinux_allows(own, label, "process", "dyntransition"))
         return "the SELinux policy gives the label to executed programs only (process dyntransition: see "
                "config/selinux/pysbx.cil)";
-    /* What a program loses at execve when these are not allowed, a restored one would keep. */
+    /* A program loses these at execve if the policy does not allow them. A restored program would keep them.
+     */
     if (!selinux_allows(own, label, "process", "noatsecure siginh rlimitinh"))
         return "the SELinux policy changes environment, signals or limits when a program is executed";
     if (!selinux_allows(label, own, "fd", "use"))
