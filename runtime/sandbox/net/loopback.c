@@ -1,4 +1,4 @@
-/* The loopback device. */
+/* Set up the loopback device. */
 #include "sandbox/net/loopback.h"
 
 #include <errno.h>
@@ -11,11 +11,11 @@
 
 int loopback_up(struct error *err)
 {
-    /* Device ioctls are not of any protocol, and a kernel without IPv4 has this one. */
+    /* Device ioctls belong to no protocol, and a kernel without IPv4 has this one. */
     cleanup_fd int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return error_set(err, -errno, "socket for the loopback device");
-    /* A new namespace's loopback has no other flag that setting these two could take away. */
+    /* A new namespace's loopback has no other flag that this could clear. */
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
         return error_set(err, -errno, "set the loopback device up");

@@ -4,7 +4,8 @@
 
 struct error;
 
-/* Child, in its new network namespace and with CAP_NET_ADMIN there: set "lo" up. */
+/* Child, in its new network namespace and with CAP_NET_ADMIN there: set "lo" up. Return 0 or a negative
+ * errno. */
 int loopback_up(struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Moving network devices. */
+/* Move network devices into the container. */
 #include "sandbox/net/netdev.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #define SIOCGSKNS 0x894C
 #endif
 
-/* dev_valid_name() of the kernel. */
+/* The rule of the kernel's dev_valid_name(). */
 static bool name_is_valid(const char *name)
 {
     if (name[0] == '\0' || strlen(name) >= IFNAMSIZ || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -35,7 +35,7 @@ static bool name_is_valid(const char *name)
     return strpbrk(name, "/: \t\n\v\f\r") == NULL;
 }
 
-/* "eth%d": the kernel looks for a free number. */
+/* "eth%d": the kernel searches a free number. */
 static bool name_is_template(const char *name)
 {
     return strstr(name, "%d") != NULL;
@@ -91,8 +91,8 @@ static bool copy_attribute(const struct nlmsghdr *message, int type, size_t expe
     return true;
 }
 
-/* Keep an address that somebody configured and that is valid everywhere; the kernel and its neighbours make
- * the others again. */
+/* Keep an address that was configured and has global scope. The kernel and its neighbours create the others
+ * again. */
 static int collect_address(const struct nlmsghdr *message, void *arg)
 {
     struct addresses *all = arg;
@@ -104,8 +104,8 @@ static int collect_address(const struct nlmsghdr *message, void *arg)
     (void)copy_attribute(message, IFA_FLAGS, sizeof(flags), (unsigned char *)&flags);
     if (!(flags & IFA_F_PERMANENT))
         return 0;
-    /* What is configured; the rest of the flags is state. The address was in use: it is not a duplicate, and
-     * must not be unusable for the second that looking for one takes. */
+    /* Keep the configured flags; the others are state. The address was in use, so it is not a duplicate:
+     * without detection of duplicates it is usable at once instead of after a second. */
     flags &= IFA_F_NODAD | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE | IFA_F_MCAUTOJOIN;
     if (from->ifa_family == AF_INET6)
         flags |= IFA_F_NODAD;
@@ -154,7 +154,7 @@ static int find_device(int fd, const char *name, int *index)
     return ret < 0 ? ret : *index > 0 ? 0 : -ENODEV;
 }
 
-/* Into the other namespace and under its new name in one request. new_index 0: the kernel's choice. */
+/* Move a device into the other namespace and rename it, in one request. new_index 0: the kernel chooses. */
 static int move_device(int fd, int index, int netns, const char *new_name, int new_index)
 {
     struct netlink_request request;
@@ -208,8 +208,8 @@ static int move_one(const struct netdev_item *item, int number, int host, int co
         ret = collect_addresses(host, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']", item->name);
-    /* A name that the kernel chooses tells nothing about the device: give that one an index far above those
-     * in use, by which it can be found (Linux 5.13; before, it would have kept the one it has). */
+    /* If the kernel chooses the name, the name does not identify the device. So give it an index far above
+     * those in use, by which it can be found (Linux 5.13; older kernels keep the present index). */
     bool template = name_is_template(item->new_name);
     int wanted = template ? 1 << 24 | number : 0, index = wanted;
     ret = move_device(host, addresses.index, netns, item->new_name, wanted);
@@ -227,7 +227,8 @@ static int move_one(const struct netdev_item *item, int number, int host, int co
     return 0;
 }
 
-/* A socket belongs to the namespace in which it was made, and knows it: so the way back needs no /proc. */
+/* Open a socket in the other namespace. A socket stays in the namespace in which it was made and can name it,
+ * so the way back needs no /proc. */
 static int open_there(int host, int netns, struct error *err)
 {
     cleanup_fd int here = ioctl(host, SIOCGSKNS);
@@ -253,7 +254,7 @@ int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
     cleanup_fd int container = open_there(host, netns, err);
     if (container < 0)
         return container;
-    /* netns may be a pidfd, which IFLA_NET_NS_FD does not take. */
+    /* netns may be a pidfd, which IFLA_NET_NS_FD does not accept. */
     cleanup_fd int target = ioctl(container, SIOCGSKNS);
     if (target < 0)
         return error_set(err, -errno, "linux.netDevices: the container's network namespace");

@@ -1,4 +1,4 @@
-/* Network devices of the host given to the container: rtnetlink(7), runtime-spec 1.3 linux.netDevices. */
+/* Network devices of the host that the container gets: rtnetlink(7), runtime-spec 1.3 linux.netDevices. */
 #ifndef PYSBX_SANDBOX_NET_NETDEV_H
 #define PYSBX_SANDBOX_NET_NETDEV_H
 
@@ -17,16 +17,16 @@ struct netdev_plan {
     size_t count;
 };
 
-/* -EINVAL, by JSON path, for a name that cannot be one of a device. */
+/* Plan the moves. Return 0, or -EINVAL with the JSON path for an invalid device name. */
 int netdev_plan(struct arena *a, const struct spec_linux *linux_, struct netdev_plan *out, struct error *err);
 
-/* Parent, once the container's network namespace (netns, a descriptor of it or a pidfd) exists: move each
- * device, under its new name, with its permanent global addresses, and set it up. The calling thread visits
- * the namespace for one socket(2) and comes back. A failure leaves the devices moved so far where they are:
- * the kernel returns physical ones when the namespace ends. */
+/* Parent, once the container's network namespace exists: move each device, rename it, restore its permanent
+ * global addresses, and set it up. netns: a descriptor of the namespace or a pidfd. The calling thread visits
+ * the namespace for one socket(2) and comes back. After a failure, the devices moved so far stay there: the
+ * kernel returns physical ones when the namespace ends. Return 0 or a negative errno. */
 int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err);
 
-/* A map of the names on the host to those in the container. */
+/* Write a map from the names on the host to those in the container. */
 void netdev_describe(const struct netdev_plan *plan, struct json_out *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* rtnetlink requests. */
+/* Send rtnetlink requests. */
 #include "sandbox/net/netlink.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 
-/* What a dump's messages are collected in; the kernel cuts them to what is asked for, 32 KiB at most. */
+/* The buffer for the messages of a dump. The kernel fits them to the size that is asked for, up to 32 KiB. */
 #define ANSWER_SIZE 32768
 
 void netlink_begin(struct netlink_request *request, int type, int flags, const void *header, size_t size)
@@ -40,12 +40,13 @@ int netlink_open(void)
     cleanup_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return -errno;
-    /* Dumps of addresses heed the device that is asked for (Linux 4.20); older kernels send all of them. */
+    /* Restrict a dump of addresses to the device in the request (Linux 4.20). Older kernels send all of them.
+     */
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &(int){1}, sizeof(int));
     return fd_steal(&fd);
 }
 
-/* 1 when the answer is complete, 0 when more is to come, negative errno. */
+/* Return 1 if the answer is complete, 0 if more follows, or a negative errno. */
 static int take_message(const struct nlmsghdr *message, netlink_handler *handler, void *arg)
 {
     switch (message->nlmsg_type) {
