@@ -1,4 +1,4 @@
-/* Parser of the kernel's list format. */
+/* Parse the kernel's list format. */
 #include "sandbox/bitlist.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static int parse_number(const char **p, unsigned *out)
     return 0;
 }
 
-/* One "N" or "N-M" with the comma after it; a comma must be followed by another range. */
+/* Read one "N" or "N-M" and the comma after it. A comma must be followed by another range. */
 static int parse_range(const char **p, unsigned *first, unsigned *last)
 {
     int ret = parse_number(p, first);

@@ -1,5 +1,5 @@
-/* Lists of small numbers as the kernel writes them ("0-3,7"): cpus and memory nodes.
- * cpuset(7), List format. */
+/* Lists of small numbers as the kernel writes them ("0-3,7"): CPUs and memory nodes. cpuset(7), List format.
+ */
 #ifndef PYSBX_SANDBOX_BITLIST_H
 #define PYSBX_SANDBOX_BITLIST_H
 
@@ -7,7 +7,7 @@
 
 struct arena;
 
-/* Highest number accepted: above the most cpus and nodes that any kernel is built for. */
+/* The highest number accepted. No kernel is built for more CPUs or nodes. */
 #define BITLIST_MAX 65535
 
 struct bitlist {
@@ -15,8 +15,8 @@ struct bitlist {
     size_t bits;          /* a multiple of the bits in a word */
 };
 
-/* Parse the list; "" is the empty one. 0, -EINVAL (not such a list, or a range that runs backwards) or
- * -ERANGE (above BITLIST_MAX). */
+/* Parse a list into the arena. An empty string is the empty list. Return 0, -EINVAL (not a list, or a range
+ * that runs backwards) or -ERANGE (a number above BITLIST_MAX). */
 int bitlist_parse(struct arena *a, const char *text, struct bitlist *out);
 
 #endif

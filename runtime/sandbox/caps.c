@@ -1,4 +1,5 @@
-/* Capability sets: names by libcap, before anything is done; the sets by plain system calls, in the child. */
+/* Capability sets. The parent translates names by libcap before anything is done. The child sets the sets by
+ * plain system calls. */
 #include "sandbox/caps.h"
 
 #include <ctype.h>
@@ -28,7 +29,7 @@ static int cap_count(void)
     return cap_max_bits();
 }
 
-/* "CAP_CHOWN": libcap says "cap_chown", config.json says it in capitals. */
+/* Write a name as config.json has it: "CAP_CHOWN". libcap writes "cap_chown". */
 static const char *name_of(int cap, char out[static NAME_SIZE])
 {
     char *name = cap_to_name(cap);
@@ -55,7 +56,7 @@ int caps_from_name(const char *name)
     char full[NAME_SIZE];
     cap_value_t cap;
     const char *prefix = strncasecmp(name, "CAP_", 4) == 0 ? "" : "CAP_";
-    /* libcap reads as far as it understands: of a word of other characters perhaps not to its end. */
+    /* libcap stops reading at the first character it does not understand, so check all of them first. */
     for (const char *c = name; *c != '\0'; c++)
         if (!isalpha((unsigned char)*c) && *c != '_')
             return -1;
@@ -77,8 +78,8 @@ static int decode(const struct str_list *list, const char *set, uint64_t *out, s
     return 0;
 }
 
-/* What the process can have at all. A user namespace gives its first process everything that the kernel
- * knows; anywhere else nothing can be had that the runtime does not hold itself. */
+/* Compute the capabilities that the process can have. A user namespace gives its first process all that the
+ * kernel knows. Anywhere else, the process can have only what the runtime holds. */
 static int grantable(bool user_namespace, uint64_t *out, struct error *err)
 {
     if (user_namespace) {
@@ -140,15 +141,16 @@ int caps_plan(const struct spec_process *process, bool user_namespace, struct ca
 
 int caps_apply_before_uid(const struct caps_plan *plan, struct error *err)
 {
-    /* Upwards until the kernel knows no more, not until our table ends: a capability that is newer than this
-     * program must not stay. When everything is kept, the first call is the one beyond the last. */
+    /* Continue until the kernel knows no more, not until the table of this program ends: a capability newer
+     * than this program must not remain. If everything is kept, the first call is the one beyond the last. */
     for (int cap = 0; cap < 64; cap++) {
         if (plan->bounding & BIT(cap))
             continue;
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
             continue;
         int reason = errno;
-        /* Without CAP_SETPCAP dropping what is not there is refused as well, even what does not exist. */
+        /* Without CAP_SETPCAP the kernel refuses to drop even a capability that is absent or does not exist.
+         */
         if (reason == EPERM && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 0)
             continue;
         if (errno == EINVAL)
@@ -190,7 +192,8 @@ int caps_apply_after_uid(const struct caps_plan *plan, struct error *err)
     encode(plan, data);
     if (syscall(SYS_capset, &header, data) < 0)
         return error_set(err, -errno, "set the capabilities of the process");
-    /* The kernel keeps ambient within inheritable: with none of that, capset has emptied it. */
+    /* The kernel keeps the ambient set within the inheritable set. If that one is empty, capset has emptied
+     * the ambient set. */
     if (plan->inheritable != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return error_set(err, -errno, "clear the ambient capabilities");
     char name[NAME_SIZE];

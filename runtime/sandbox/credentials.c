@@ -1,4 +1,4 @@
-/* Groups, ids, umask and no_new_privs. */
+/* Change groups, ids, umask and no_new_privs. */
 #include "sandbox/credentials.h"
 
 #include <errno.h>
@@ -60,12 +60,12 @@ int credentials_own_stdio(const struct credentials_plan *plan, struct error *err
                 continue;
             return error_set(err, -errno, "fstat standard stream %d", fd);
         }
-        /* conmon makes its pipes with mode 0777: nothing to do then. */
+        /* conmon creates its pipes with mode 0777. Then there is nothing to do. */
         const mode_t everybody = S_IROTH | S_IWOTH;
         if (!S_ISFIFO(st.st_mode) || st.st_uid == plan->uid || (st.st_mode & everybody) == everybody)
             continue;
-        /* The group stays: it may have been chosen by whoever made the pipe. EINVAL and EPERM: an owner that
-         * the user namespace does not map; EROFS: a named pipe that cannot be changed. */
+        /* The group stays, because the creator of the pipe may have chosen it. EINVAL and EPERM: the user
+         * namespace does not map the owner. EROFS: a named pipe on a read-only file system. */
         if (fchown(fd, plan->uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL && errno != EROFS)
             return error_set(err, -errno, "give standard stream %d to uid %u", fd, plan->uid);
     }
@@ -79,7 +79,7 @@ int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct e
     return 0;
 }
 
-/* user_namespaces(7): "deny" is final for this namespace. */
+/* True if this user namespace denies setgroups(2). "deny" is final (user_namespaces(7)). */
 static bool setgroups_denied(void)
 {
     cleanup_fd int fd = proc_open("self/setgroups", O_RDONLY, NULL);
@@ -123,7 +123,7 @@ int credentials_apply(const struct credentials_plan *plan, struct error *err)
     ret = apply_id(setresgid(plan->gid, plan->gid, plan->gid), "gid", plan->gid, err);
     if (ret < 0)
         return ret;
-    /* Only leaving uid 0 takes capabilities away; execve(2) clears the flag. */
+    /* The kernel clears the capabilities only when uid 0 is left. execve(2) clears the flag. */
     if (plan->keep_caps && plan->uid != 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
         return error_set(err, -errno, "keep capabilities over the change of uid");
     return apply_id(setresuid(plan->uid, plan->uid, plan->uid), "uid", plan->uid, err);

@@ -1,5 +1,5 @@
-/* Who the process is: supplementary groups, gid, uid, umask, no_new_privs and the owner of its standard
- * streams. credentials(7), runtime-spec process.user. */
+/* Credentials of the process: supplementary groups, gid, uid, umask, no_new_privs, and the owner of its
+ * standard streams. credentials(7), runtime-spec process.user. */
 #ifndef PYSBX_SANDBOX_CREDENTIALS_H
 #define PYSBX_SANDBOX_CREDENTIALS_H
 
@@ -13,8 +13,8 @@ struct json_out;
 struct spec_process;
 
 struct credentials_options {
-    bool keep_groups; /* annotation run.oci.keep_original_groups=1: supplementary groups stay as they are */
-    bool keep_caps;   /* the capability plan has a permitted set to carry over the change of uid */
+    bool keep_groups; /* annotation run.oci.keep_original_groups=1: keep the supplementary groups */
+    bool keep_caps;   /* the capability plan has a permitted set to keep across the change of uid */
 };
 
 struct credentials_plan {
@@ -26,26 +26,29 @@ struct credentials_plan {
     mode_t umask;
 };
 
-/* Ids are those of the container. An absent umask is 0022, as with runc and crun. -EINVAL for an id of
- * 4294967295, which setresuid(2) takes for "unchanged". */
+/* Plan the credentials. Ids are ids inside the container. An absent umask is 0022, as with runc and crun.
+ * Return 0, or -EINVAL for the id 4294967295, which setresuid(2) takes for "unchanged". */
 int credentials_plan(struct arena *a, const struct spec_process *process,
                      const struct credentials_options *options, struct credentials_plan *out,
                      struct error *err);
 
-/* Child, still privileged: give the process the pipes it has as standard input, output and error, so that it
- * may open /dev/stdout again. Nothing but pipes is touched: a terminal is the terminal room's, a character
- * device is shared by everybody and a file belongs to whoever redirected it. */
+/* Child, still privileged: make the process the owner of the pipes among its standard streams, so that it can
+ * open /dev/stdout again. Only pipes change owner: terminal.h treats terminals, a character device is shared,
+ * and a file stays the property of its creator. Return 0 or a negative errno. */
 int credentials_own_stdio(const struct credentials_plan *plan, struct error *err);
 
-/* Child: prctl(PR_SET_NO_NEW_PRIVS), if asked for. Before a seccomp filter is loaded without privilege. */
+/* Child: set no_new_privs (prctl(2)) if asked for. A seccomp filter that is loaded without privilege needs
+ * it, so call it before that. Return 0 or a negative errno. */
 int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct error *err);
 
-/* Child: umask, setgroups, setresgid, setresuid. In a user namespace that denies setgroups(2) the call is
- * left out when no supplementary group is asked for, and is an error otherwise. With keep_caps and a uid
- * other than 0 the permitted set survives; the effective set does not: caps_apply_after_uid follows. */
+/* Child: call umask, setgroups, setresgid and setresuid. A user namespace may deny setgroups(2). Then the
+ * call is left out if no supplementary group is asked for, and is an error otherwise. With keep_caps and a
+ * uid other than 0, the permitted set survives but the effective set does not. caps_apply_after_uid follows.
+ * Return 0 or a negative errno. */
 int credentials_apply(const struct credentials_plan *plan, struct error *err);
 
-/* Pairs of the surrounding map: uid, gid, additionalGids, umask (octal, as a string), noNewPrivileges. */
+/* Write pairs into the surrounding map: uid, gid, additionalGids, umask (octal, as a string),
+ * noNewPrivileges. */
 void credentials_describe(const struct credentials_plan *plan, struct json_out *out);
 
 #endif

@@ -1,6 +1,6 @@
-/* Cut the process off from the runtime's binary (CVE-2019-5736). Other runtimes copy or re-execute themselves
- * at the start of every command; here the one child that ends up in a container moves its few pages to a
- * sealed file in memory. */
+/* Replace the runtime's binary in the process by a copy (CVE-2019-5736). Other runtimes copy or re-execute
+ * themselves at the start of every command. Here, the only child that enters a container moves its few pages
+ * to a sealed file in memory. */
 #include "sandbox/detach.h"
 
 #include <elf.h>
@@ -36,11 +36,11 @@ static int protection(uint32_t flags)
 
 enum kind {
     KIND_CONSTANT,
-    KIND_OWN,      /* what the process may write to, which is not the same in parent and child */
-    KIND_LEFT_OUT, /* what no step needs that comes after this one */
+    KIND_OWN,      /* writable, so parent and child differ */
+    KIND_LEFT_OUT, /* no later step needs it */
 };
 
-/* A part of the program in memory, whole pages. */
+/* A part of the program in memory, in whole pages. */
 struct range {
     uintptr_t start, end;
     int prot;
@@ -59,9 +59,10 @@ static void add_range(struct program *program, uintptr_t start, uintptr_t end, i
         program->ranges[program->count++] = (struct range){start, end, prot, kind};
 }
 
-/* Up to here the linker of the static program has put what has served or is code that
- * container/child/finish.h does not reach (runtime/left-out.awk). Of the dynamic one all is needed, the
- * headers too: a library that binds a symbol late looks into the program's table of symbols first. */
+/* The end of the part that is no longer needed. The linker of the static program puts there the code that has
+ * already run, and code that container/child/finish.h does not reach (runtime/left-out.awk). A dynamic
+ * program needs all its parts. The headers belong to them: a library that binds a symbol late reads the
+ * program's symbol table. */
 extern const char left_out_end[] __attribute__((weak, visibility("hidden")));
 
 static void add_constants(struct program *program, uintptr_t start, uintptr_t end, int prot)
@@ -72,8 +73,8 @@ static void add_constants(struct program *program, uintptr_t start, uintptr_t en
     add_range(program, middle, end, prot, KIND_CONSTANT);
 }
 
-/* The first object that is reported is the program itself. The part of its data that was made read-only after
- * relocation stays so. */
+/* Collect the ranges of the first object reported, which is the program itself. The part of its data that
+ * became read-only after relocation stays read-only. */
 static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
@@ -107,8 +108,8 @@ static int find_ranges(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Where the copy's first range lies in the file. What comes before is a hole: to execve the file is nothing.
- */
+/* Return the offset of the first range in the copy's file. The file begins with a hole, so that execve(2)
+ * does not take it for a program. */
 static off_t first_offset(const struct program *program)
 {
     return (off_t)program->page;
@@ -125,11 +126,11 @@ int detach_prepare(void)
 {
     int fd = memfd_create("pysbx-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
-        fd = memfd_create("pysbx-init", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+        fd = memfd_create("pysbx-init", MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC needs Linux 6.3 */
     return fd;
 }
 
-/* The seals say that the copy is complete, and keep it so. */
+/* True if the copy is sealed. The seals say that it is complete, and keep it complete. */
 static bool is_filled(int fd)
 {
     int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
@@ -144,7 +145,7 @@ static int fill(int fd, const struct program *program)
         if (r->kind != KIND_CONSTANT)
             continue;
         for (uintptr_t from = r->start; from < r->end;) {
-            /* Not pwrite(3): AddressSanitizer would stop it at what lies between the variables. */
+            /* Not pwrite(3): AddressSanitizer would refuse to read the gaps between variables. */
             long n = RETRY(syscall(SYS_pwrite64, fd, from, r->end - from, offset));
             if (n <= 0)
                 return n < 0 ? -errno : -EIO;
@@ -166,7 +167,7 @@ void detach_fill(int *fd)
 
 typedef unsigned long __attribute__((may_alias)) word;
 
-/* Whole pages, with all that lies between the variables: AddressSanitizer would stop a memcpy(3). */
+/* Copy whole pages, with the gaps between variables. AddressSanitizer would refuse memcpy(3) there. */
 __attribute__((no_sanitize("address"))) static void copy_pages(void *to, uintptr_t from, size_t size)
 {
     word *restrict target = to;
@@ -175,7 +176,7 @@ __attribute__((no_sanitize("address"))) static void copy_pages(void *to, uintptr
         target[i] = source[i];
 }
 
-/* The process' own data: anonymous pages with the same bytes, moved there in one step. */
+/* Replace the process' own data by anonymous pages with the same bytes, in one step. */
 static int copy_in_place(const struct range *r)
 {
     size_t size = r->end - r->start;
@@ -187,9 +188,8 @@ static int copy_in_place(const struct range *r)
                                                                                                    : 0;
 }
 
-/* Code is mapped from a file, for making anonymous memory executable is what SELinux forbids (execmem). The
- * kernel takes the old mapping away and puts the new one there in one step, so it works for the very code
- * that runs. */
+/* Map code from the file, because SELinux forbids making anonymous memory executable (execmem). The kernel
+ * replaces the old mapping in one step, so this works even for the code that is running. */
 static int replace_ranges(const struct program *program, int fd)
 {
     off_t offset = first_offset(program);
@@ -226,7 +226,7 @@ int detach_from_binary(int copy, int exe, struct error *err)
     int ret = replace_ranges(&program, copy);
     if (ret < 0)
         return error_set(err, ret, "put the copy in the place of the runtime's program");
-    /* The kernel checks the order of these addresses and nothing else; the next execve sets them anew. */
+    /* The kernel checks only the order of these addresses. The next execve sets them anew. */
     uint64_t low = program.base + program.page, stack = (uintptr_t)__builtin_frame_address(0);
     uint64_t brk = (uintptr_t)sbrk(0);
     struct prctl_mm_map map = {

@@ -1,4 +1,4 @@
-/* Mappings of a new user namespace. */
+/* Plan and write the mappings of a new user namespace. */
 #include "sandbox/idmap.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include "base/proc.h"
 #include "base/str.h"
 
-/* The kernel takes at most 340 lines and one page (user_namespaces(7)): never cut, always refuse
- * (CVE-2021-43784 class). */
+/* The kernel takes at most 340 lines and one page (user_namespaces(7)). A longer map is refused, never cut (a
+ * mistake like CVE-2021-43784). */
 #define MAX_LINES 340
 
 static const char *map_text(struct arena *a, const struct spec_idmaps *maps)
@@ -44,7 +44,7 @@ static bool maps_zero(const struct spec_idmaps *maps)
     return false;
 }
 
-/* May this process write any mapping? It may with CAP_SETUID and CAP_SETGID over the parent namespace. */
+/* True if this process may write any mapping: it has CAP_SETUID and CAP_SETGID in the parent namespace. */
 static bool may_write_maps(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -80,8 +80,8 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
     out->maps_root = maps_zero(out->uids) && maps_zero(out->gids);
     if (may_write_maps())
         return 0;
-    /* Unprivileged: a single own id may be mapped directly, everything else is for the
-     * set-user-ID helpers. */
+    /* Without privilege, the process may map its own id directly. The set-user-ID helpers write any other
+     * map. */
     bool own = out->uids->count == 1 && out->gids->count == 1 && out->uids->items[0].size == 1 &&
                out->gids->items[0].size == 1 && out->uids->items[0].host_id == geteuid() &&
                out->gids->items[0].host_id == getegid();
@@ -90,7 +90,7 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
     return 0;
 }
 
-/* Run newuidmap or newgidmap PID INSIDE OUTSIDE COUNT …; its message is passed on. */
+/* Run newuidmap or newgidmap PID INSIDE OUTSIDE COUNT …, and pass its message on. */
 static int run_helper(const char *name, pid_t pid, const struct spec_idmaps *maps, struct error *err)
 {
     struct arena a = {0};

@@ -1,4 +1,4 @@
-/* Groups in resctrl. */
+/* Groups in the resctrl file system. */
 #include "sandbox/intelrdt.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #define SCHEMATA_MAX 8192
 #define PATH_SIZE    1024
 
-/* What resctrl itself has at its top cannot be the name of a group. */
+/* A group cannot have the name of one of resctrl's own files. */
 static bool name_is_valid(const char *name)
 {
     static const char *const reserved[] = {"", ".", "..", "info", "mon_groups", "mon_data"};
@@ -37,8 +37,8 @@ static bool name_is_valid(const char *name)
     return strchr(name, '/') == NULL && strlen(name) < NAME_MAX;
 }
 
-/* All lines to write, one below the other. A memory bandwidth line of its own replaces those that stand in
- * l3CacheSchema; `schemata` comes last (runtime-spec, intelRdt). */
+/* Join all lines to write. A separate memory bandwidth line replaces those in l3CacheSchema, and `schemata`
+ * comes last (runtime-spec, intelRdt). */
 static const char *join_schemata(struct arena *a, const struct spec_intel_rdt *rdt)
 {
     const char *text = "";
@@ -64,7 +64,7 @@ int intelrdt_plan(struct arena *a, const struct spec_intel_rdt *rdt, const char 
         return 0;
     out->named = rdt->clos_id != NULL;
     out->group = out->named ? rdt->clos_id : id;
-    /* "/" is the class that every process is in at first. */
+    /* "/" is the class in which every process starts. */
     if (str_eq(out->group, "/"))
         out->group = GROUP_ROOT;
     else if (!name_is_valid(out->group))
@@ -92,14 +92,14 @@ static int write_file(int root, const char *path, const char *text, struct error
     int ret = io_write_value_at(root, path, text);
     if (ret == 0)
         return 0;
-    /* The kernel keeps the reason of the last refusal in words. */
+    /* The kernel keeps the reason of the last refusal as text. */
     char reason[256];
     if (io_read_small_at(root, "info/last_cmd_status", reason, sizeof(reason)) <= 0 || str_eq(reason, "ok"))
         return error_set(err, ret, "linux.intelRdt: write '%s' to '%s'", text, path);
     return error_text(err, ret, "linux.intelRdt: write '%s' to '%s': %s", text, path, reason);
 }
 
-/* The next "domain=value" of a schema without spaces and leading zeros, which the kernel adds in its output.
+/* Read the next "domain=value" of a schema, without the spaces and leading zeros that the kernel adds. Return
  * NULL at the end of the line. */
 static const char *next_domain(const char *p, char *out, size_t size)
 {
@@ -120,7 +120,7 @@ static const char *next_domain(const char *p, char *out, size_t size)
     return p;
 }
 
-/* Everything that the wanted line asks for is in the line of the same resource. */
+/* True if the line present has everything that the wanted line asks for. Both name the same resource. */
 static bool line_matches(const char *wanted, const char *present)
 {
     size_t name = strcspn(wanted, ":\n");
@@ -144,7 +144,7 @@ static const char *next_line(const char *p)
     return *p == '\n' ? p + 1 : p;
 }
 
-/* A closID that exists belongs to somebody: it has to be what is asked for already. */
+/* A closID that exists may have other users, so its schemata must already be the wanted ones. */
 static int compare_schemata(const struct intelrdt_plan *plan, int root, const char *path, struct error *err)
 {
     char present[SCHEMATA_MAX];
@@ -168,7 +168,7 @@ static int make_group(const struct intelrdt_plan *plan, int root, struct intelrd
 {
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/schemata", plan->group);
-    /* Only a group that is to be used as it is need not be made: it must be there. */
+    /* A group without schemata is used as it is, so it must exist. */
     if (plan->named && plan->schemata == NULL) {
         if (faccessat(root, path, F_OK, 0) < 0)
             return error_text(err, -ENOENT,

@@ -1,4 +1,4 @@
-/* Cache and memory bandwidth allocation and monitoring through resctrl
+/* Allocation and monitoring of cache and memory bandwidth through resctrl
  * (Documentation/filesystems/resctrl.rst), runtime-spec linux.intelRdt. */
 #ifndef PYSBX_SANDBOX_INTELRDT_H
 #define PYSBX_SANDBOX_INTELRDT_H
@@ -12,41 +12,44 @@ struct error;
 struct json_out;
 struct spec_intel_rdt;
 
-/* Where the kernel's documentation mounts it. */
+/* The place where the kernel's documentation mounts resctrl. */
 #define INTELRDT_MOUNT "/sys/fs/resctrl"
 
 struct intelrdt_plan {
     const char *group;    /* directory below the mount: closID or the container's id; NULL: nothing to do */
-    const char *monitor;  /* name of the monitoring group in it: the container's id; NULL: none */
-    const char *schemata; /* lines for the schemata file; NULL: the group's own stay */
-    bool named;           /* the group is a closID: it may exist before and is then left behind */
+    const char *monitor;  /* name of its monitoring group: the container's id; NULL: none */
+    const char *schemata; /* lines for the schemata file; NULL: keep those of the group */
+    bool named;           /* the group is a closID: it may exist before and stays afterwards */
 };
 
-/* What intelrdt_create made and intelrdt_destroy removes: to be kept in the state
- * record before it is made. */
+/* The groups that intelrdt_create made and intelrdt_destroy removes. Write them to the state record before
+ * they are made. */
 struct intelrdt_made {
     bool group, monitor;
 };
 
-/* rdt NULL: nothing to do. The kernel is not asked yet. */
+/* Plan the groups. rdt NULL: there is nothing to do. This makes no system call. Return 0, or -EINVAL with the
+ * JSON path. */
 int intelrdt_plan(struct arena *a, const struct spec_intel_rdt *rdt, const char *id,
                   struct intelrdt_plan *out, struct error *err);
 
-/* The mounted resctrl (its magic is verified): a descriptor, or -ENOTSUP when there is none. */
+/* Open the mounted resctrl and verify its magic number. Return a descriptor, or -ENOTSUP if it is not
+ * mounted. */
 int intelrdt_open(struct error *err);
 
 /* Parent, once the process exists: make the groups, write the schemata, move the process. Without schemata a
- * closID must exist already. On failure what was made is undone. root: from intelrdt_open; any directory that
- * looks like it serves the tests. */
+ * closID must exist already. Undo everything on failure. root: the result of intelrdt_open; tests pass a
+ * directory with the same files. Return 0 or a negative errno. */
 int intelrdt_create(const struct intelrdt_plan *plan, int root, pid_t pid, struct intelrdt_made *made,
                     struct error *err);
-/* `exec`: one more process into the groups of the container. */
+/* `exec`: move one more process into the container's groups. Return 0 or a negative errno. */
 int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct error *err);
-/* Remove what was made; what is gone already is no error. group and monitor as in the plan. */
+/* Remove the groups in `made`. A group that is already gone is no error. group and monitor: as in the plan.
+ * Return 0 or a negative errno. */
 int intelrdt_destroy(const char *group, const char *monitor, const struct intelrdt_made *made, int root,
                      struct error *err);
 
-/* A map of group, monitoring group and schemata. */
+/* Write a map of group, monitoring group and schemata. */
 void intelrdt_describe(const struct intelrdt_plan *plan, struct json_out *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* I/O scheduling class and priority. */
+/* Set the I/O scheduling class and priority. */
 #include "sandbox/ioprio.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "sandbox/names.h"
 #include "spec/spec.h"
 
-/* linux/ioprio.h is installed since Linux 5.15 only. */
+/* Kernel headers have linux/ioprio.h only since Linux 5.15. */
 enum { CLASS_RT = 1, CLASS_BE = 2, CLASS_IDLE = 3, CLASS_SHIFT = 13, WHO_PROCESS = 1, LEVELS = 8 };
 
 static const struct name_value classes[] = {
@@ -32,7 +32,7 @@ int ioprio_plan(const struct spec_io_priority *priority, struct ioprio_plan *out
     if (level < 0 || level >= LEVELS)
         return error_set(err, -EINVAL, "process.ioPriority.priority: %lld is not between 0 and 7",
                          (long long)level);
-    /* The idle class has no levels; kernels before 6.5 refuse any but 0. */
+    /* The idle class has no levels. Kernels before 6.5 refuse any but 0. */
     if (class->value == CLASS_IDLE)
         level = 0;
     out->set = true;

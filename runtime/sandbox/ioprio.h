@@ -13,11 +13,12 @@ struct ioprio_plan {
     int value; /* class and priority as the kernel packs them */
 };
 
-/* priority NULL: nothing to do. -EINVAL, by JSON path, for an unknown class or a priority outside 0 … 7. */
+/* Plan the priority. priority NULL: there is nothing to do. Return 0, or -EINVAL with the JSON path for an
+ * unknown class or a priority outside 0 … 7. */
 int ioprio_plan(const struct spec_io_priority *priority, struct ioprio_plan *out, struct error *err);
-/* Child, while privileged. */
+/* Child, while privileged: set the priority. Return 0 or a negative errno. */
 int ioprio_apply(const struct ioprio_plan *plan, struct error *err);
-/* A map of class and priority. */
+/* Write a map of class and priority. */
 void ioprio_describe(const struct ioprio_plan *plan, struct json_out *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Session keyring of the container. */
+/* Join the container's session keyring. */
 #include "sandbox/keyring.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* What a keyring has when the kernel makes it (possessor: everything; owner: view, read, link), plus "search"
- * for the owner: `exec` finds the keyring by its name only with that (keyctl(2),
+/* The permissions of a new keyring (possessor: everything; owner: view, read, link), plus "search" for the
+ * owner. Without "search", `exec` cannot find the keyring by its name (keyctl(2),
  * KEYCTL_JOIN_SESSION_KEYRING). */
 #define KEYRING_PERMISSIONS 0x3f1b0000U
 
@@ -32,8 +32,8 @@ int keyring_join(const char *name, struct error *err)
             return error_set(err, -errno, "join session keyring '%s'", name);
         }
     }
-    /* A keyring that was found is the runtime's own of the first time, or another user's that allows no
-     * change: no reason to fail. */
+    /* A failure is no error. An existing keyring is the runtime's own from an earlier start, or another
+     * user's that allows no change. */
     if (syscall(SYS_keyctl, KEYCTL_SETPERM, (int)key, KEYRING_PERMISSIONS) < 0)
         log_debug("permissions of session keyring '%s': %s", name, error_reason(errno));
     return 0;

@@ -1,4 +1,4 @@
-/* NUMA memory policy. */
+/* Set the NUMA memory policy. */
 #include "sandbox/mempolicy.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/json_out.h"
 #include "spec/spec.h"
 
-/* Modes newer than the headers of the oldest supported distribution; numbers are kernel ABI. */
+/* Modes newer than the headers of the oldest supported distribution. The numbers are kernel ABI. */
 enum {
     MODE_PREFERRED_MANY = 5,      /* Linux 5.15 */
     MODE_WEIGHTED_INTERLEAVE = 6, /* Linux 6.9 */
@@ -66,7 +66,7 @@ int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err)
 {
     if (!plan->set)
         return 0;
-    /* The kernel looks at maxnode - 1 bits (BUGS of get_mempolicy(2)). */
+    /* The kernel reads only maxnode - 1 bits (BUGS of get_mempolicy(2)). */
     size_t maxnode = plan->nodes.bits > 0 ? plan->nodes.bits + 1 : 0;
     if (syscall(SYS_set_mempolicy, plan->mode, plan->nodes.words, maxnode) < 0)
         return error_text(err, -errno, "linux.memoryPolicy: set %s with nodes '%s': %s", plan->mode_name,

@@ -16,18 +16,20 @@ struct mempolicy_plan {
     bool set;
     int mode; /* MPOL_… with the MPOL_F_… flags */
     struct bitlist nodes;
-    const char *mode_name, *node_list; /* as they were given, for errors */
+    const char *mode_name, *node_list; /* as config.json has them, for errors */
 };
 
-/* policy NULL: nothing to do. -EINVAL, by JSON path, for an unknown mode or flag or a bad list of nodes. */
+/* Plan the policy. policy NULL: there is nothing to do. Return 0, or -EINVAL with the JSON path for an
+ * unknown mode or flag or a bad list of nodes. */
 int mempolicy_plan(struct arena *a, const struct spec_memory_policy *policy, struct mempolicy_plan *out,
                    struct error *err);
-/* Child, before its memory is touched; survives execve(2). */
+/* Child, before it touches its memory: set the policy, which survives execve(2). Return 0 or a negative
+ * errno. */
 int mempolicy_apply(const struct mempolicy_plan *plan, struct error *err);
-/* A map of mode, flags and nodes. */
+/* Write a map of mode, flags and nodes. */
 void mempolicy_describe(const struct mempolicy_plan *plan, struct json_out *out);
 
-/* The words of linux.memoryPolicy; `features` lists them. */
+/* The words of linux.memoryPolicy, also for `features`. */
 extern const struct name_value mempolicy_modes[], mempolicy_flags[];
 
 #endif

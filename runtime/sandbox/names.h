@@ -1,4 +1,4 @@
-/* Tables of words and what they stand for: one table serves decoding, errors and `features`. */
+/* Tables of names and values. One table serves decoding, errors and `features`. */
 #ifndef PYSBX_SANDBOX_NAMES_H
 #define PYSBX_SANDBOX_NAMES_H
 
@@ -12,7 +12,7 @@ struct name_value {
     uint64_t value;
 };
 
-/* The entry of that name, or NULL. */
+/* Return the entry with this name, or NULL. */
 static inline const struct name_value *names_find(const struct name_value *table, const char *name)
 {
     for (; table->name != NULL; table++)
@@ -21,7 +21,7 @@ static inline const struct name_value *names_find(const struct name_value *table
     return NULL;
 }
 
-/* The name of the first entry with that value, or NULL. */
+/* Return the name of the first entry with this value, or NULL. */
 static inline const char *names_of(const struct name_value *table, uint64_t value)
 {
     for (; table->name != NULL; table++)

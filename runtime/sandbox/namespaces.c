@@ -1,4 +1,4 @@
-/* The eight namespaces: which are made, which are joined, and the clone that does it. */
+/* Plan, join and create the eight namespaces. */
 #include "sandbox/namespaces.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
-/* PROC_USER_INIT_INO of the kernel, part of its ABI since 3.8. */
+/* The kernel's PROC_USER_INIT_INO, which is ABI since 3.8. */
 #define INITIAL_USER_NAMESPACE 0xEFFFFFFDUL
 
 static const struct {
@@ -178,8 +178,9 @@ static int join_one(struct namespace_join *join, struct error *err)
     return 0;
 }
 
-/* The owner of an ipc namespace's message queues (the root of mqueue_overview(7)'s file system) is who makes
- * it: in a user namespace that has to be its root, which the child is not before it has mappings. */
+/* The creator of an ipc namespace owns its message queues (the root of the file system of
+ * mqueue_overview(7)). In a user namespace that must be the namespace's root. The child is not root before
+ * the mappings exist, so it makes this namespace late. */
 static bool ipc_is_late(const struct namespaces_plan *plan)
 {
     return (plan->make & CLONE_NEWIPC) != 0 && ((plan->make | plan->join) & CLONE_NEWUSER) != 0;
@@ -198,7 +199,7 @@ static pid_t clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
 {
     *pidfd = -1;
     struct clone_args args = {.flags = flags | CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd};
-    /* With CLONE_PARENT the kernel takes the exit signal from the caller. */
+    /* With CLONE_PARENT, the kernel takes the exit signal from the caller. */
     if ((flags & CLONE_PARENT) == 0)
         args.exit_signal = SIGCHLD;
     if (cgroup_fd >= 0) {
@@ -208,9 +209,8 @@ static pid_t clone_into(unsigned long long flags, int cgroup_fd, int *pidfd)
     return sys_clone3(&args, sizeof(args));
 }
 
-/* In the intermediate process: enter what must be entered before the clone. Whatever is
- * refused here (a namespace that belongs to the container's user namespace) is left to the
- * child, which has the rights there. */
+/* Intermediate process: enter the namespaces that must be entered before the clone. If the kernel refuses
+ * one, it belongs to the container's user namespace: the child enters it, with the rights it has there. */
 static int join_before_clone(struct namespaces_plan *plan, struct error *err)
 {
     for (size_t i = 0; i < plan->join_count; i++) {
@@ -229,7 +229,7 @@ static int join_before_clone(struct namespaces_plan *plan, struct error *err)
             if (ret < 0)
                 return ret;
         }
-    /* A pid namespace decides at the clone: the last chance to enter it. */
+    /* A pid namespace takes effect at the clone, so this is the last chance to enter it. */
     for (size_t i = 0; i < plan->join_count; i++)
         if (plan->joins[i].flag == CLONE_NEWPID && plan->joins[i].fd >= 0) {
             int ret = join_one(&plan->joins[i], err);
@@ -244,8 +244,8 @@ struct intermediate_report {
     struct error err;
 };
 
-/* Two clones: the first process enters the namespaces, the second one, cloned with CLONE_PARENT, is a child
- * of the runtime. */
+/* Clone twice: the first process enters the namespaces. It clones the second one with CLONE_PARENT, which
+ * makes that one a child of the runtime. */
 static pid_t clone_through_intermediate(struct namespaces_plan *plan, int cgroup_fd, int *pidfd,
                                         struct error *err)
 {

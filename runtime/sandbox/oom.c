@@ -1,4 +1,4 @@
-/* Score adjustment for the out-of-memory killer. */
+/* Set the score adjustment for the out-of-memory killer. */
 #include "sandbox/oom.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define OWN "self/oom_score_adj"
 
-/* The value in a file of /proc, without its newline. */
+/* Read a value from a file of /proc, without its newline. */
 static bool read_value(const char *path, char value[static OOM_VALUE_SIZE])
 {
     cleanup_fd int fd = proc_open(path, O_RDONLY, NULL);
@@ -25,7 +25,8 @@ static bool read_value(const char *path, char value[static OOM_VALUE_SIZE])
     return n > 0;
 }
 
-/* A process that may not be traced any more is for root to write to; it has done this itself before. */
+/* Only root may write to a process that is no longer dumpable. The process wrote the value itself before
+ * that. */
 static bool has_value(const char *path, const char *value)
 {
     char present[OOM_VALUE_SIZE];

@@ -8,16 +8,19 @@
 struct error;
 struct spec_process;
 
-/* Write the process' adjustment, if it has one, for pid (0: the caller itself). The child does it while it is
- * dumpable, since afterwards only root may write there, and the parent once more: lowering needs
- * CAP_SYS_RESOURCE in the initial user namespace. For the parent a value that is there already is success. */
+/* Write the process' adjustment, if it has one, for pid (0: the caller). The child calls it while it is
+ * dumpable, because later only root may write there. The parent calls it again, because lowering needs
+ * CAP_SYS_RESOURCE in the initial user namespace. For the parent, a value that is already there is success.
+ * Return 0 or a negative errno. */
 int oom_apply(const struct spec_process *process, pid_t pid, struct error *err);
 
 #define OOM_VALUE_SIZE 24
 
-/* For the caller, which is about to clone what cannot do it itself and inherits it. before: what the caller
- * had, for oom_restore; empty when nothing is to be restored. What fails here fails in oom_apply. */
+/* Set the adjustment of the caller before it clones a process that cannot set it but inherits it. before: the
+ * caller's own value for oom_restore, or empty if there is nothing to restore. A failure here is not
+ * reported, because oom_apply meets it again. */
 void oom_lend(const struct spec_process *process, char before[static OOM_VALUE_SIZE]);
+/* Restore the value that oom_lend kept in `before`. */
 void oom_restore(const char *before);
 
 #endif

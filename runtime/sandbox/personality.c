@@ -1,4 +1,4 @@
-/* Execution domain. */
+/* Set the execution domain. */
 #include "sandbox/personality.h"
 
 #include <errno.h>

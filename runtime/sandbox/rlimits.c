@@ -1,4 +1,4 @@
-/* Resource limits. */
+/* Set resource limits. */
 #include "sandbox/rlimits.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static int explain(const struct rlimits_item *item, int code, struct error *err)
     if (code != -EPERM || prlimit(0, item->resource, NULL, &now) < 0)
         return error_set(err, code, "set %s to %llu:%llu", item->name,
                          (unsigned long long)item->limit.rlim_cur, (unsigned long long)item->limit.rlim_max);
-    /* Also EPERM with privilege: RLIMIT_NOFILE above the sysctl fs.nr_open. */
+    /* A privileged process gets EPERM, too: for RLIMIT_NOFILE above the sysctl fs.nr_open. */
     return error_text(err, code,
                       "set %s to %llu:%llu: not permitted, the runtime's own hard limit is %llu: ask for "
                       "less (--ulimit, default_ulimits in containers.conf) or raise the limit",

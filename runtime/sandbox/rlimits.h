@@ -19,19 +19,21 @@ struct rlimits_plan {
     size_t count;
 };
 
-/* -EINVAL, by JSON path, for an unknown type, a type given twice or a soft limit above the hard one. */
+/* Plan the limits. Return 0, or -EINVAL with the JSON path for an unknown type, a type given twice, or a soft
+ * limit above the hard one. */
 int rlimits_plan(struct arena *a, const struct spec_rlimits *rlimits, struct rlimits_plan *out,
                  struct error *err);
 
-/* Runtime, before it clones a process for another user namespace: lift its own hard limits where the process
- * is to have higher ones, for raising needs CAP_SYS_RESOURCE in the initial user namespace. */
+/* Runtime, before it clones a process for another user namespace: raise its own hard limits where the process
+ * gets higher ones. Raising needs CAP_SYS_RESOURCE in the initial user namespace. Return 0 or a negative
+ * errno. */
 int rlimits_raise(const struct rlimits_plan *plan, struct error *err);
 
-/* Child, while still privileged but late: a small limit would stop the set-up itself. One call a limit. A
- * refusal names the limit, the value and the present maximum. */
+/* Child, while privileged but late, because a small limit would stop the set-up itself: set each limit. An
+ * error names the limit, the value and the present maximum. Return 0 or a negative errno. */
 int rlimits_apply(const struct rlimits_plan *plan, struct error *err);
 
-/* An array of {type, soft, hard}. */
+/* Write an array of {type, soft, hard}. */
 void rlimits_describe(const struct rlimits_plan *plan, struct json_out *out);
 
 #endif

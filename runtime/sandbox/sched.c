@@ -1,4 +1,4 @@
-/* Scheduling policy and cpu affinity. */
+/* Set the scheduling policy and the CPU affinity. */
 #include "sandbox/sched.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "sandbox/names.h"
 #include "spec/spec.h"
 
-/* The kernel's struct sched_attr, first version (48 bytes). Neither libc nor linux/sched/types.h can be
- * relied upon: from glibc 2.41 on they define it against each other. */
+/* The kernel's struct sched_attr, first version (48 bytes). glibc 2.41 and linux/sched/types.h both define it
+ * and conflict, so neither is included. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;
@@ -22,7 +22,7 @@ struct attributes {
     uint64_t runtime, deadline, period;
 };
 
-/* Numbers of linux/sched.h, kernel ABI. */
+/* Numbers of linux/sched.h, which are kernel ABI. */
 #define RESET_ON_FORK 0x01U
 
 static const struct name_value policies[] = {
@@ -113,7 +113,7 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
 
 static int apply(const struct bitlist *cpus, const char *which, struct error *err)
 {
-    /* The raw call takes a mask of any length; cpu_set_t ends at 1024. */
+    /* The raw call takes a mask of any length. cpu_set_t ends at 1024. */
     if (cpus->bits > 0 && syscall(SYS_sched_setaffinity, 0, cpus->bits / 8, cpus->words) < 0)
         return error_text(err, -errno, "process.execCPUAffinity.%s: %s", which,
                           errno == EINVAL ? "none of the cpus is available" : error_reason(errno));

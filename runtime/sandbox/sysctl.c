@@ -1,4 +1,4 @@
-/* Kernel parameters of the container's namespaces. */
+/* Write kernel parameters of the container's namespaces. */
 #include "sandbox/sysctl.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/proc.h"
 #include "spec/spec.h"
 
-/* No component may be empty, "." or "..": the kernel's parameters have no such names. */
+/* True if no component is empty, "." or "..". The kernel's parameters have no such names. */
 static bool path_is_plain(const char *path)
 {
     for (const char *p = path;; p++) {
@@ -63,7 +63,7 @@ int sysctl_apply(const struct sysctl_plan *plan, struct error *err)
         if (fd < 0)
             return error_wrap(err, "sysctl '%s'", item->key);
         size_t size = strlen(item->value);
-        /* An empty value still has to be a write: the newline makes it one. */
+        /* An empty value must change the parameter, too, so write a newline instead. */
         ssize_t n = size > 0 ? RETRY(write(fd, item->value, size)) : RETRY(write(fd, "\n", 1));
         if (n < 0)
             return error_text(err, -errno, "sysctl '%s': value '%s': %s", item->key, item->value,

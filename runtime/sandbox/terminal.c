@@ -1,4 +1,4 @@
-/* The container's pseudo-terminal and its way to whoever holds the other end. */
+/* Create the container's pseudo-terminal and send it to the process that holds the other end. */
 #include "sandbox/terminal.h"
 
 #include <errno.h>
@@ -22,10 +22,11 @@
 #include "sandbox/mount/attach.h"
 #include "spec/spec.h"
 
-/* What the message with the descriptor says: engines want some bytes in it, and fewer than 4096. */
+/* The bytes that accompany the descriptor. Engines want at least one byte, and fewer than 4096. */
 static const char message_name[] = "/dev/ptmx";
 
-/* A path that does not fit sun_path is named through a descriptor of its directory; *dir keeps that open. */
+/* Fill in a socket address. A path that does not fit sun_path is named through a descriptor of its directory,
+ * which *dir keeps open. */
 static int socket_address(const char *path, struct sockaddr_un *address, int *dir)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -75,7 +76,7 @@ int terminal_plan(const struct spec_process *process, const char *console_socket
     out->wanted = true;
     out->rows = (unsigned short)process->console_size.height;
     out->columns = (unsigned short)process->console_size.width;
-    /* The program may ask before the relay runs. */
+    /* Set the size now, because the program may ask for it before the relay runs. */
     struct winsize size;
     if (foreground && out->rows == 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
         out->rows = size.ws_row;
@@ -105,8 +106,8 @@ void terminal_release(struct terminal_plan *plan)
     fd_close(&plan->relay_socket);
 }
 
-/* The image or a hostile neighbour may have put anything in this place: only the multiplexer of a devpts will
- * do, and nothing else is opened, for a device may act on that. */
+/* Open the multiplexer of a devpts, and nothing else. The image or a hostile neighbour may have put anything
+ * in this place, and to open another device may have an effect. */
 static int open_multiplexer(int rootfd, struct error *err)
 {
     cleanup_fd int found = path_open_in_root(rootfd, "/dev/pts/ptmx", O_PATH, 0);
@@ -133,14 +134,14 @@ static int open_slave(const struct terminal_plan *plan, int master, uid_t uid, s
     int unlock = 0;
     if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
         return error_set(err, -errno, "unlock the terminal");
-    /* By ioctl, not by the name /dev/pts/N, in whose place something else could stand. */
+    /* Open the slave by ioctl. The name /dev/pts/N could lead to another file. */
     cleanup_fd int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (slave < 0)
         return error_set(err, -errno, "open the terminal's other end");
     const struct winsize size = {.ws_row = plan->rows, .ws_col = plan->columns};
     if (size.ws_row != 0 && size.ws_col != 0 && ioctl(slave, TIOCSWINSZ, &size) < 0)
         return error_set(err, -errno, "set the terminal's size");
-    /* The group is that of the devpts (gid=5). EINVAL: an id the user namespace does not map. */
+    /* The group is that of the devpts (gid=5). EINVAL: the user namespace does not map the id. */
     if (uid != 0 && fchown(slave, uid, (gid_t)-1) < 0 && errno != EINVAL && errno != EPERM)
         return error_set(err, -errno, "owner of the terminal");
     return fd_steal(&slave);

@@ -1,4 +1,4 @@
-/* Copying between the caller's terminal and the container's. */
+/* Copy between the caller's terminal and the container's. */
 #include "sandbox/terminal_relay.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "base/fd.h"
 #include "base/io.h"
 
-/* Input waits here while the container does not read: the line discipline takes 4096
- * bytes and then no more. */
+/* Input waits here while the container does not read. The line discipline takes 4096 bytes and then no more.
+ */
 struct relay {
     int input, output, master, stop, signals;
     bool input_open, output_open;
@@ -62,7 +62,7 @@ static void restore_caller(const struct caller *caller, int master)
     fcntl(master, F_SETFL, caller->master_flags);
 }
 
-/* A size of zero (a serial line) says nothing. */
+/* Pass the caller's window size on. A size of zero (a serial line) is not passed on. */
 static void copy_size(int master)
 {
     struct winsize size;
@@ -70,8 +70,8 @@ static void copy_size(int master)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
-/* "echo ls | run -t": the shell at the other end waits for an end of file. In raw modes the character would
- * be data, so nothing is sent. */
+/* Send the end-of-file character: for "echo ls | run -t", the shell at the other end waits for an end of
+ * file. In raw modes the character would be data, so nothing is sent. */
 static void end_input(struct relay *r)
 {
     struct termios modes;
@@ -80,7 +80,7 @@ static void end_input(struct relay *r)
         r->pending[r->used++] = (char)modes.c_cc[VEOF];
 }
 
-/* Called with an empty buffer only. */
+/* Read input into the empty buffer. */
 static void read_input(struct relay *r)
 {
     r->start = r->used = 0;
@@ -100,8 +100,8 @@ static void write_input(struct relay *r)
         r->start = r->used;
 }
 
-/* Copy what there is. False when there is nothing at present. EIO says that no one has the other end open; a
- * process that opens it later is not waited for once the container has ended. */
+/* Copy the output that is there. Return false if there is none at present. EIO: no process has the other end
+ * open. Once the container has ended, the relay does not wait for a process that opens it later. */
 static bool copy_output(struct relay *r)
 {
     char buf[16384];
@@ -110,7 +110,7 @@ static bool copy_output(struct relay *r)
         r->output_open = n < 0 && errno == EAGAIN;
         return false;
     }
-    /* Output that nobody takes any more is dropped, so that the container does not stop at it. */
+    /* Drop output that cannot be written, so that the container does not stop at it. */
     (void)io_write_full(r->output, buf, (size_t)n);
     return true;
 }
