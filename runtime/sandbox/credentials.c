@@ -36,7 +36,7 @@ int credentials_plan(struct arena *a, const struct spec_process *process,
         .umask = user->umask.set ? (mode_t)(user->umask.value & 0777) : DEFAULT_UMASK,
     };
     if (user->uid == UINT32_MAX || user->gid == UINT32_MAX)
-        return error_set(err, -EINVAL, "process.user: 4294967295 is no valid id");
+        return error_set(err, -EINVAL, "process.user: 4294967295 is not a valid id");
     size_t count = user->additional_gids.count;
     if (count == 0 || options->keep_groups)
         return 0;
@@ -44,7 +44,8 @@ int credentials_plan(struct arena *a, const struct spec_process *process,
     for (size_t i = 0; i < count; i++) {
         groups[i] = user->additional_gids.items[i];
         if (groups[i] == UINT32_MAX)
-            return error_set(err, -EINVAL, "process.user.additionalGids[%zu]: 4294967295 is no valid id", i);
+            return error_set(err, -EINVAL, "process.user.additionalGids[%zu]: 4294967295 is not a valid id",
+                             i);
     }
     out->groups = groups;
     out->group_count = count;
@@ -125,7 +126,7 @@ int credentials_apply(const struct credentials_plan *plan, struct error *err)
         return ret;
     /* The kernel clears the capabilities only when uid 0 is left. execve(2) clears the flag. */
     if (plan->keep_caps && plan->uid != 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
-        return error_set(err, -errno, "keep capabilities over the change of uid");
+        return error_set(err, -errno, "keep capabilities across the change of uid");
     return apply_id(setresuid(plan->uid, plan->uid, plan->uid), "uid", plan->uid, err);
 }
 

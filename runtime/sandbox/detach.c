@@ -225,7 +225,7 @@ int detach_from_binary(int copy, int exe, struct error *err)
     }
     int ret = replace_ranges(&program, copy);
     if (ret < 0)
-        return error_set(err, ret, "put the copy in the place of the runtime's program");
+        return error_set(err, ret, "replace the runtime's program by its copy");
     /* The kernel checks only the order of these addresses. The next execve sets them anew. */
     uint64_t low = program.base + program.page, stack = (uintptr_t)__builtin_frame_address(0);
     uint64_t brk = (uintptr_t)sbrk(0);
@@ -246,7 +246,6 @@ int detach_from_binary(int copy, int exe, struct error *err)
     if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) < 0)
         return error_set(
             err, -errno,
-            "take the runtime's binary out of the container's reach (PR_SET_MM_MAP; the kernel needs "
-            "CONFIG_CHECKPOINT_RESTORE)");
+            "detach from the runtime's binary (PR_SET_MM_MAP; the kernel needs CONFIG_CHECKPOINT_RESTORE)");
     return 0;
 }

@@ -171,9 +171,10 @@ static int make_group(const struct intelrdt_plan *plan, int root, struct intelrd
     /* A group without schemata is used as it is, so it must exist. */
     if (plan->named && plan->schemata == NULL) {
         if (faccessat(root, path, F_OK, 0) < 0)
-            return error_text(err, -ENOENT,
-                              "linux.intelRdt.closID: there is no group '%s' and no schema for one",
-                              plan->group);
+            return error_text(
+                err, -ENOENT,
+                "linux.intelRdt.closID: group '%s' does not exist, and there is no schema to make it",
+                plan->group);
         return 0;
     }
     if (mkdirat(root, plan->group, 0755) == 0)

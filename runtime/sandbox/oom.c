@@ -46,7 +46,7 @@ int oom_apply(const struct spec_process *process, pid_t pid, struct error *err)
         return 0;
     if (ret == -EACCES || ret == -EPERM)
         return error_text(err, ret,
-                          "process.oomScoreAdj: going down to %s needs CAP_SYS_RESOURCE outside of any user "
+                          "process.oomScoreAdj: lowering to %s needs CAP_SYS_RESOURCE in the initial user "
                           "namespace",
                           value);
     return ret < 0 ? error_wrap(err, "process.oomScoreAdj") : 0;

@@ -103,10 +103,10 @@ int sched_affinity_plan(struct arena *a, const struct spec_cpu_affinity *affinit
     out->initial_list = affinity->initial;
     out->final_list = affinity->final;
     if (affinity->initial != NULL && bitlist_parse(a, affinity->initial, &out->initial) < 0)
-        return error_text(err, -EINVAL, "process.execCPUAffinity.initial: '%s' is not a list of cpus",
+        return error_text(err, -EINVAL, "process.execCPUAffinity.initial: '%s' is not a list of CPUs",
                           affinity->initial);
     if (affinity->final != NULL && bitlist_parse(a, affinity->final, &out->final) < 0)
-        return error_text(err, -EINVAL, "process.execCPUAffinity.final: '%s' is not a list of cpus",
+        return error_text(err, -EINVAL, "process.execCPUAffinity.final: '%s' is not a list of CPUs",
                           affinity->final);
     return 0;
 }
@@ -116,7 +116,7 @@ static int apply(const struct bitlist *cpus, const char *which, struct error *er
     /* The raw call takes a mask of any length. cpu_set_t ends at 1024. */
     if (cpus->bits > 0 && syscall(SYS_sched_setaffinity, 0, cpus->bits / 8, cpus->words) < 0)
         return error_text(err, -errno, "process.execCPUAffinity.%s: %s", which,
-                          errno == EINVAL ? "none of the cpus is available" : error_reason(errno));
+                          errno == EINVAL ? "none of the CPUs is available" : error_reason(errno));
     return 0;
 }
 

@@ -143,7 +143,7 @@ static int open_slave(const struct terminal_plan *plan, int master, uid_t uid, s
         return error_set(err, -errno, "set the terminal's size");
     /* The group is that of the devpts (gid=5). EINVAL: the user namespace does not map the id. */
     if (uid != 0 && fchown(slave, uid, (gid_t)-1) < 0 && errno != EINVAL && errno != EPERM)
-        return error_set(err, -errno, "owner of the terminal");
+        return error_set(err, -errno, "set the owner of the terminal");
     return fd_steal(&slave);
 }
 
@@ -254,7 +254,7 @@ int terminal_place(int slave, struct error *err)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (dup2(slave, fd) < 0)
-            return error_set(err, -errno, "make the terminal descriptor %d", fd);
+            return error_set(err, -errno, "duplicate the terminal to descriptor %d", fd);
     if (slave > STDERR_FILENO)
         close(slave);
     return 0;

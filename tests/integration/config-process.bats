@@ -178,7 +178,7 @@ print_sets() {
     if ! setpriv --dump | grep -q 'Capability bounding set:.*sys_resource' || is_rootless; then
         configure 'process["oomScoreAdj"] = -1000'
         expect 1 run_box
-        stderr_has "process.oomScoreAdj: going down to -1000 needs CAP_SYS_RESOURCE"
+        stderr_has "process.oomScoreAdj: lowering to -1000 needs CAP_SYS_RESOURCE"
     fi
 }
 

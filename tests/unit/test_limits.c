@@ -170,7 +170,7 @@ static int set_affinity(void)
     if (sched_affinity_plan(&arena, &(struct spec_cpu_affinity){.final = "5000"}, &plan, &err) < 0 ||
         sched_apply_final(&plan, &err) == 0)
         return 3;
-    return strcmp(err.text, "process.execCPUAffinity.final: none of the cpus is available") == 0 ? 0 : 4;
+    return strcmp(err.text, "process.execCPUAffinity.final: none of the CPUs is available") == 0 ? 0 : 4;
 }
 
 static int set_ioprio(void)

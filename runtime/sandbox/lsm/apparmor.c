@@ -61,8 +61,7 @@ const char *apparmor_obstacle(const struct apparmor_plan *plan)
     if (n == -ENOENT)
         n = io_read_small_at(root, CURRENT_FALLBACK, value, sizeof(value));
     if (n < 0 || !str_eq(value, "unconfined"))
-        return "the runtime itself has an AppArmor profile, which decides about others when a program is "
-               "executed";
+        return "the runtime itself has an AppArmor profile, which decides the profile of executed programs";
     /* With this setting, the kernel stacks the profile on "unconfined" for a process without
      * CAP_MAC_OVERRIDE. The process has dropped that capability when it takes the profile. */
     n = io_read_small_at(AT_FDCWD, "/proc/sys/kernel/apparmor_restrict_unprivileged_unconfined", value,

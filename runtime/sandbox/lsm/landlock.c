@@ -30,8 +30,8 @@ static int add_path(const struct landlock_plan *plan, int root, const struct lan
     if (fd == -ELOOP && !rule->follow)
         return error_text(
             err, fd,
-            "landlock: path '%s' leads through a symbolic link, which is for reading only: name "
-            "the place itself",
+            "landlock: path '%s' leads through a symbolic link, which only a path for reading may do: "
+            "name the target itself",
             rule->path);
     if (fd < 0)
         return error_set(err, fd, "landlock: path '%s' in the container", rule->path);

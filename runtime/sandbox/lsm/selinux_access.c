@@ -179,6 +179,6 @@ const char *selinux_obstacle(struct arena *a, const char *label)
     if (!selinux_allows(own, label, "process", "noatsecure siginh rlimitinh"))
         return "the SELinux policy changes environment, signals or limits when a program is executed";
     if (!selinux_allows(label, own, "fd", "use"))
-        return "the SELinux policy takes open descriptors away when a program is executed";
+        return "the SELinux policy closes open descriptors when a program is executed";
     return NULL;
 }

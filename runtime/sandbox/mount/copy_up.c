@@ -177,5 +177,5 @@ int tmpcopyup(int from, int to, bool mode, struct error *err)
     if (ret < 0)
         return ret;
     ret = copy_metadata(source, target, &st, mode);
-    return ret < 0 ? error_set(err, ret, "tmpcopyup: owner and mode of the directory") : 0;
+    return ret < 0 ? error_set(err, ret, "tmpcopyup: set owner and mode of the directory") : 0;
 }

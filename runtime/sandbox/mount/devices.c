@@ -214,7 +214,7 @@ static int make_outside(struct devices_plan *plan, struct device_plan *d, struct
     }
     if (fchownat(plan->nodes, name.text, d->host_uid, d->host_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(plan->nodes, name.text, d->mode & 07777, 0) < 0)
-        return error_set(err, -errno, "owner and mode of device '%s'", d->path);
+        return error_set(err, -errno, "set owner and mode of device '%s'", d->path);
     return 0;
 }
 
@@ -285,11 +285,11 @@ static int give_owner(const struct device_plan *d, int dir, struct error *err)
     struct stat st;
     cleanup_fd int fd = openat(dir, d->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return error_set(err, -errno, "owner of device '%s'", d->path);
+        return error_set(err, -errno, "set the owner of device '%s'", d->path);
     if ((st.st_mode & S_IFMT) != (d->mode & S_IFMT) || st.st_rdev != d->rdev)
         return error_text(err, -EEXIST, "device '%s' was replaced while it was made", d->path);
     if (fchownat(fd, "", d->uid, d->gid, AT_EMPTY_PATH) < 0)
-        return error_set(err, -errno, "owner of device '%s'", d->path);
+        return error_set(err, -errno, "set the owner of device '%s'", d->path);
     return 0;
 }
 

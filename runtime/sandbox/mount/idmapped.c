@@ -118,7 +118,8 @@ static int write_map(pid_t pid, const char *name, const struct spec_idmaps *map,
     char path[64], text[MAP_TEXT_MAX];
     size_t used = 0;
     if (map->count > MAP_RANGES_MAX)
-        return error_text(err, -EINVAL, "idmap: %zu ranges, the kernel takes %d", map->count, MAP_RANGES_MAX);
+        return error_text(err, -EINVAL, "idmap: %zu ranges, but the kernel takes at most %d", map->count,
+                          MAP_RANGES_MAX);
     for (size_t i = 0; i < map->count; i++) {
         const struct spec_idmap *m = &map->items[i];
         int n =
@@ -149,7 +150,7 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
     pid_t pid = sys_clone3(&args, sizeof(args));
     if (pid < 0)
-        return error_set(err, -errno, "idmap: new user namespace");
+        return error_set(err, -errno, "idmap: make a user namespace");
     if (pid == 0)
         hold_namespace();
     int ret = write_map(pid, "uid_map", &map->uids, err);

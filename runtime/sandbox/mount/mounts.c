@@ -127,10 +127,10 @@ static int plan_idmap(struct arena *a, const struct spec *spec, const struct spe
     if (given)
         m->idmap = (struct idmap_mount){.uids = in->uid_mappings, .gids = in->gid_mappings};
     if (m->idmap.uids.count == 0 || m->idmap.gids.count == 0)
-        return error_text(err, -EINVAL,
-                          given ? "uidMappings and gidMappings must both be given"
-                                : "idmap without a mapping of its own needs a user namespace "
-                                  "with uidMappings and gidMappings");
+        return error_text(
+            err, -EINVAL,
+            given ? "uidMappings and gidMappings must both be given"
+                  : "idmap without a mapping needs a user namespace with uidMappings and gidMappings");
     return 0;
 }
 

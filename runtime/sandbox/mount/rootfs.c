@@ -84,7 +84,7 @@ static int open_root(const struct rootfs_plan *plan, bool detach_peers, struct e
     if (fd < 0)
         return error_set(err, fd, "root file system '%s'", plan->path);
     int ret = shared ? mount_set_propagation(fd, MS_PRIVATE, false) : 0;
-    return ret < 0 ? error_set(err, ret, "propagation of the root file system") : fd_steal(&fd);
+    return ret < 0 ? error_set(err, ret, "set the propagation of the root file system") : fd_steal(&fd);
 }
 
 int rootfs_prepare(struct rootfs_plan *plan, struct error *err)

@@ -14,7 +14,7 @@ int loopback_up(struct error *err)
     /* Device ioctls belong to no protocol, and a kernel without IPv4 has this one. */
     cleanup_fd int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return error_set(err, -errno, "socket for the loopback device");
+        return error_set(err, -errno, "open a socket for the loopback device");
     /* A new namespace's loopback has no other flag that this could clear. */
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)

@@ -222,7 +222,7 @@ static int move_one(const struct netdev_item *item, int number, int host, int co
     if (ret == 0)
         ret = set_up(container, index);
     if (ret < 0)
-        return error_set(err, ret, "linux.netDevices['%s']: addresses and state of '%s' in the container",
+        return error_set(err, ret, "linux.netDevices['%s']: set addresses and state of '%s' in the container",
                          item->name, item->new_name);
     return 0;
 }
@@ -233,7 +233,7 @@ static int open_there(int host, int netns, struct error *err)
 {
     cleanup_fd int here = ioctl(host, SIOCGSKNS);
     if (here < 0)
-        return error_set(err, -errno, "linux.netDevices: the runtime's network namespace");
+        return error_set(err, -errno, "linux.netDevices: get the runtime's network namespace");
     if (setns(netns, CLONE_NEWNET) < 0)
         return error_set(err, -errno, "linux.netDevices: enter the container's network namespace");
     int fd = netlink_open();
@@ -241,7 +241,9 @@ static int open_there(int host, int netns, struct error *err)
         fd_close(&fd);
         return error_set(err, -errno, "linux.netDevices: return to the runtime's network namespace");
     }
-    return fd < 0 ? error_set(err, fd, "linux.netDevices: socket in the container's network namespace") : fd;
+    return fd < 0 ? error_set(err, fd,
+                              "linux.netDevices: open a netlink socket in the container's network namespace")
+                  : fd;
 }
 
 int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
@@ -250,14 +252,14 @@ int netdev_apply(const struct netdev_plan *plan, int netns, struct error *err)
         return 0;
     cleanup_fd int host = netlink_open();
     if (host < 0)
-        return error_set(err, host, "linux.netDevices: socket");
+        return error_set(err, host, "linux.netDevices: open a netlink socket");
     cleanup_fd int container = open_there(host, netns, err);
     if (container < 0)
         return container;
     /* netns may be a pidfd, which IFLA_NET_NS_FD does not accept. */
     cleanup_fd int target = ioctl(container, SIOCGSKNS);
     if (target < 0)
-        return error_set(err, -errno, "linux.netDevices: the container's network namespace");
+        return error_set(err, -errno, "linux.netDevices: get the container's network namespace");
     for (size_t i = 0; i < plan->count; i++) {
         int ret = move_one(&plan->items[i], (int)i, host, container, target, err);
         if (ret < 0)

@@ -254,7 +254,7 @@ void seccomp_cache_store(struct arena *a, int state_dir, const struct seccomp_ca
     (void)mkdirat(state_dir, DIRECTORY, 0700);
     cleanup_fd int dirfd = open_directory(state_dir);
     if (dirfd < 0) {
-        log_debug("seccomp cache '%s' is not used: it is not a directory of ours alone", DIRECTORY);
+        log_debug("seccomp cache '%s' is not used: it is not a private directory of this user", DIRECTORY);
         return;
     }
     hash_name(hash_bytes(wanted.data, wanted.size), name);

@@ -161,7 +161,7 @@ static int load_library(struct arena *a, const char **path, struct error *err)
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return error_text(err, -ENOTSUP,
-                          "linux.seccomp: the profile has to be compiled, and '%s' (2.5 or later) cannot be "
+                          "linux.seccomp: the profile must be compiled, but '%s' (2.5 or later) cannot be "
                           "loaded: %s",
                           LIBRARY, dlerror());
 #define SLOT(name) {"seccomp_" #name, &lib.name},
@@ -371,13 +371,13 @@ static int export_program(struct arena *a, scmp_filter_ctx ctx, const struct soc
 {
     cleanup_fd int fd = memfd_create("seccomp", MFD_CLOEXEC);
     if (fd < 0)
-        return error_set(err, -errno, "memfd for the seccomp program");
+        return error_set(err, -errno, "create a memfd for the seccomp program");
     int ret = lib.export_bpf(ctx, fd);
     if (ret < 0)
         return error_set(err, ret, "linux.seccomp: compile the profile");
     off_t size = lseek(fd, 0, SEEK_CUR);
     if (size <= 0 || (size_t)size % sizeof(struct sock_filter) != 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return error_set(err, -EIO, "linux.seccomp: size of the compiled program");
+        return error_set(err, -EIO, "linux.seccomp: get the size of the compiled program");
     size_t count = (size_t)size / sizeof(struct sock_filter) + stub_count;
     struct sock_filter *filter = ARENA_ARRAY(a, count, struct sock_filter);
     memcpy(filter, stub, stub_count * sizeof(*filter));
@@ -403,7 +403,8 @@ static int finish_program(struct arena *a, const struct spec_seccomp *profile, s
     }
     seccomp_optimize(a, archs, count, &out->filter, &out->count);
     if (out->count > BPF_MAXINSNS)
-        return error_set(err, -EINVAL, "linux.seccomp: the program has %zu instructions, the kernel takes %d",
+        return error_set(err, -EINVAL,
+                         "linux.seccomp: the program has %zu instructions, but the kernel takes at most %d",
                          out->count, BPF_MAXINSNS);
     return 0;
 }

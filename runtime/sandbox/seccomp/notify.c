@@ -37,7 +37,7 @@ int seccomp_handover_new(const struct seccomp_plan *plan, struct seccomp_handove
         return 0;
     void *page = mmap(NULL, sizeof(**out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return error_set(err, -errno, "memory for the seccomp listener");
+        return error_set(err, -errno, "map memory for the seccomp listener");
     *out = page;
     atomic_store(&(*out)->listener, -1);
     return 0;

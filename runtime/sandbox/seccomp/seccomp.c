@@ -155,7 +155,7 @@ int seccomp_install(const struct seccomp_plan *plan, struct seccomp_handover *ha
         switch (errno) {
         case EACCES:
             return error_text(err, -EACCES,
-                              "load the seccomp filter: it takes noNewPrivileges or CAP_SYS_ADMIN");
+                              "load the seccomp filter: it needs noNewPrivileges or CAP_SYS_ADMIN");
         case EINVAL:
             return error_text(
                 err, -EINVAL,
