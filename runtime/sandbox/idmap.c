@@ -73,8 +73,9 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
     out->uid_text = map_text(a, out->uids);
     out->gid_text = map_text(a, out->gids);
     int ret = check_size("uidMappings", out->uids, out->uid_text, err);
-    if (ret == 0)
-        ret = check_size("gidMappings", out->gids, out->gid_text, err);
+    if (ret < 0)
+        return ret;
+    ret = check_size("gidMappings", out->gids, out->gid_text, err);
     if (ret < 0)
         return ret;
     out->maps_root = maps_zero(out->uids) && maps_zero(out->gids);
@@ -149,22 +150,28 @@ static int write_map(pid_t pid, const char *file, const char *text, struct error
     return 0;
 }
 
+static int write_maps(const struct idmap_plan *plan, pid_t pid, struct error *err)
+{
+    int ret = plan->deny_setgroups ? write_map(pid, "setgroups", "deny", err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = write_map(pid, "gid_map", plan->gid_text, err);
+    return ret < 0 ? ret : write_map(pid, "uid_map", plan->uid_text, err);
+}
+
+static int run_helpers(const struct idmap_plan *plan, pid_t pid, struct error *err)
+{
+    int ret = run_helper("newgidmap", pid, plan->gids, err);
+    return ret < 0 ? ret : run_helper("newuidmap", pid, plan->uids, err);
+}
+
 int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err)
 {
     if (!plan->active)
         return 0;
-    int ret = 0;
-    if (plan->by_helper) {
-        ret = run_helper("newgidmap", pid, plan->gids, err);
-        return ret < 0 ? ret : run_helper("newuidmap", pid, plan->uids, err);
-    }
-    if (plan->deny_setgroups)
-        ret = write_map(pid, "setgroups", "deny", err);
-    if (ret == 0)
-        ret = write_map(pid, "gid_map", plan->gid_text, err);
-    if (ret == 0)
-        ret = write_map(pid, "uid_map", plan->uid_text, err);
-    return ret < 0 ? error_wrap(err, "linux.uidMappings and gidMappings") : 0;
+    if (plan->by_helper)
+        return run_helpers(plan, pid, err);
+    return write_maps(plan, pid, err) < 0 ? error_wrap(err, "linux.uidMappings and gidMappings") : 0;
 }
 
 int idmap_become_root(const struct idmap_plan *plan, bool joined, struct error *err)

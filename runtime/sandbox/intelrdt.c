@@ -216,17 +216,23 @@ int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct 
     return write_file(root, path, text, err);
 }
 
+static int make_and_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct intelrdt_made *made,
+                         struct error *err)
+{
+    int ret = make_group(plan, root, made, err);
+    if (ret < 0)
+        return ret;
+    ret = make_monitor(plan, root, made, err);
+    return ret < 0 ? ret : intelrdt_join(plan, root, pid, err);
+}
+
 int intelrdt_create(const struct intelrdt_plan *plan, int root, pid_t pid, struct intelrdt_made *made,
                     struct error *err)
 {
     *made = (struct intelrdt_made){0};
     if (plan->group == NULL)
         return 0;
-    int ret = make_group(plan, root, made, err);
-    if (ret == 0)
-        ret = make_monitor(plan, root, made, err);
-    if (ret == 0)
-        ret = intelrdt_join(plan, root, pid, err);
+    int ret = make_and_join(plan, root, pid, made, err);
     if (ret < 0)
         (void)intelrdt_destroy(plan->group, plan->monitor, made, root, NULL);
     return ret;

@@ -56,9 +56,11 @@ static int connect_socket(const char *path, struct error *err)
     if (fd < 0)
         return error_set(err, -errno, "socket");
     int ret = socket_address(path, &address, &dir);
-    if (ret == 0 && RETRY(connect(fd, (struct sockaddr *)&address, sizeof(address))) < 0)
-        ret = -errno;
-    return ret < 0 ? error_set(err, ret, "connect to console socket '%s'", path) : fd_steal(&fd);
+    if (ret < 0)
+        return error_set(err, ret, "connect to console socket '%s'", path);
+    if (RETRY(connect(fd, (struct sockaddr *)&address, sizeof(address))) < 0)
+        return error_set(err, -errno, "connect to console socket '%s'", path);
+    return fd_steal(&fd);
 }
 
 int terminal_plan(const struct spec_process *process, const char *console_socket, bool foreground,
@@ -177,8 +179,9 @@ static int bind_console(int rootfd, int slave, struct error *err)
         return target;
     cleanup_fd int fd = mount_clone(slave, "", false, false, MOUNT_PEERS_PRIVATE);
     int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
-    if (ret == 0)
-        ret = mount_attach(fd, target);
+    if (ret < 0)
+        return error_set(err, ret, "bind the terminal on '/dev/console'");
+    ret = mount_attach(fd, target);
     return ret < 0 ? error_set(err, ret, "bind the terminal on '/dev/console'") : 0;
 }
 

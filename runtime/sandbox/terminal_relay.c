@@ -171,11 +171,13 @@ int terminal_relay(int master, int stop_fd, struct error *err)
     int ret = prepare_caller(&caller, master, &signals, err);
     if (signals < 0)
         return ret;
-    if (ret == 0) {
-        copy_size(master);
-        const struct terminal_relay_ends ends = {STDIN_FILENO, STDOUT_FILENO, master, stop_fd, signals};
-        ret = terminal_relay_between(&ends, err);
+    if (ret < 0) {
+        restore_caller(&caller, master);
+        return ret;
     }
+    copy_size(master);
+    const struct terminal_relay_ends ends = {STDIN_FILENO, STDOUT_FILENO, master, stop_fd, signals};
+    ret = terminal_relay_between(&ends, err);
     restore_caller(&caller, master);
     return ret;
 }

@@ -74,14 +74,11 @@ const char *apparmor_obstacle(const struct apparmor_plan *plan)
 
 int apparmor_apply(const struct apparmor_plan *plan, struct error *err)
 {
-    struct attribute attribute;
     if (plan->profile == NULL)
         return 0;
+    cleanup_attribute struct attribute attribute = {.fd = -1};
     int ret = attribute_open(EXEC, EXEC_FALLBACK, plan->on_exec, &attribute, err);
-    if (ret == 0)
-        ret = attribute_write(&attribute, plan->on_exec, NOT_LOADED, err);
-    attribute_close(&attribute);
-    return ret;
+    return ret < 0 ? ret : attribute_write(&attribute, plan->on_exec, NOT_LOADED, err);
 }
 
 int apparmor_open(struct apparmor_plan *plan, struct error *err)
@@ -89,8 +86,9 @@ int apparmor_open(struct apparmor_plan *plan, struct error *err)
     if (plan->profile == NULL)
         return 0;
     int ret = attribute_open(EXEC, EXEC_FALLBACK, plan->on_exec, &plan->exec, err);
-    if (ret == 0)
-        ret = attribute_open(CURRENT, CURRENT_FALLBACK, plan->at_once, &plan->current, err);
+    if (ret < 0)
+        return ret;
+    ret = attribute_open(CURRENT, CURRENT_FALLBACK, plan->at_once, &plan->current, err);
     return ret < 0 ? ret : attribute_write(&plan->current, plan->test, NOT_LOADED, err);
 }
 

@@ -27,5 +27,6 @@ int attribute_write(const struct attribute *attribute, const char *text, const c
 
 /* Close the descriptor, if it is open. */
 void attribute_close(struct attribute *attribute);
+#define cleanup_attribute __attribute__((cleanup(attribute_close)))
 
 #endif

@@ -70,12 +70,17 @@ int landlock_prepare(struct landlock_plan *plan, struct error *err)
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "landlock: open the container's root");
-    int ret = 0;
-    for (size_t i = 0; i < plan->path_count && ret == 0; i++)
-        ret = add_path(plan, root, &plan->paths[i], err);
-    for (size_t i = 0; i < plan->port_count && ret == 0; i++)
-        ret = add_port(plan, &plan->ports[i], err);
-    return ret;
+    for (size_t i = 0; i < plan->path_count; i++) {
+        int ret = add_path(plan, root, &plan->paths[i], err);
+        if (ret < 0)
+            return ret;
+    }
+    for (size_t i = 0; i < plan->port_count; i++) {
+        int ret = add_port(plan, &plan->ports[i], err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 int landlock_apply(struct landlock_plan *plan, struct error *err)

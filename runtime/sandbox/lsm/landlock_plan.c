@@ -264,20 +264,28 @@ static int settle(const struct landlock_rights *wanted, struct landlock_plan *ou
     return 0;
 }
 
+static int read_ruleset(struct arena *a, const char *text, struct json_value **root, struct ruleset *out,
+                        struct error *err)
+{
+    int ret = json_parse(a, text, strlen(text), NULL, NULL, root, err);
+    if (ret < 0)
+        return ret;
+    ret = schema_decode(a, *root, &ruleset_schema, out, err);
+    return ret < 0 ? ret : refuse_unknown(a, *root, &ruleset_schema, err);
+}
+
 static int plan_json(struct arena *a, const char *text, struct landlock_plan *out, struct error *err)
 {
     struct json_value *root;
     struct ruleset ruleset = {0};
     struct landlock_rights wanted = {0};
-    int ret = json_parse(a, text, strlen(text), NULL, NULL, &root, err);
-    if (ret == 0)
-        ret = schema_decode(a, root, &ruleset_schema, &ruleset, err);
-    if (ret == 0)
-        ret = refuse_unknown(a, root, &ruleset_schema, err);
-    if (ret == 0)
-        ret = plan_paths(a, &ruleset, out, err);
-    if (ret == 0)
-        ret = plan_network(a, json_member(root, "network"), &wanted.of[LANDLOCK_NET], out, err);
+    int ret = read_ruleset(a, text, &root, &ruleset, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_paths(a, &ruleset, out, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_network(a, json_member(root, "network"), &wanted.of[LANDLOCK_NET], out, err);
     if (ret < 0)
         return ret;
     out->wanted = true;

@@ -81,14 +81,11 @@ int selinux_plan(const char *label, struct selinux_plan *out, struct error *err)
 static int write_attribute(const struct selinux_plan *plan, const char *path, const char *text,
                            struct error *err)
 {
-    struct attribute attribute;
     if (plan->label == NULL)
         return 0;
+    cleanup_attribute struct attribute attribute = {.fd = -1};
     int ret = attribute_open(path, NULL, text, &attribute, err);
-    if (ret == 0)
-        ret = attribute_write(&attribute, text, NULL, err);
-    attribute_close(&attribute);
-    return ret;
+    return ret < 0 ? ret : attribute_write(&attribute, text, NULL, err);
 }
 
 int selinux_apply_keycreate(const struct selinux_plan *plan, struct error *err)

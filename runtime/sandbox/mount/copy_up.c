@@ -131,7 +131,9 @@ static int copy_entry(int from, int to, const char *name, unsigned depth, struct
         return ret;
     const struct timespec times[2] = {st.st_atim, st.st_mtim};
     ret = copy_owner(to, name, &st);
-    return ret == 0 && utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : ret;
+    if (ret < 0)
+        return ret;
+    return utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 static void close_directory(DIR **dir)

@@ -321,25 +321,23 @@ static int make_links(const struct devices_plan *plan, int dev, struct error *er
  * the file system is attached over the root for a moment; its descriptor reaches the root. */
 static int open_made(struct devices_plan *plan, int rootfd, struct error *err)
 {
-    int ret = mount_attach(plan->nodes, rootfd);
+    cleanup_fd int nodes = fd_steal(&plan->nodes);
+    int ret = mount_attach(nodes, rootfd);
     if (ret < 0)
         return error_set(err, ret, "attach the file system of devices");
-    for (size_t i = 0; ret == 0 && i < plan->count; i++) {
+    for (size_t i = 0; i < plan->count; i++) {
         struct device_plan *d = &plan->items[i];
         if (!d->make)
             continue;
-        int fd = mount_clone(plan->nodes, name_node(plan, d).text, false, true, MOUNT_PEERS_PRIVATE);
+        int fd = mount_clone(nodes, name_node(plan, d).text, false, true, MOUNT_PEERS_PRIVATE);
         if (fd < 0)
-            ret = error_set(err, fd, "device '%s'", d->path);
-        else
-            d->source_fd = fd;
+            return error_set(err, fd, "device '%s'", d->path);
+        d->source_fd = fd;
     }
     cleanup_fd int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (ret == 0 &&
-        (before < 0 || fchdir(plan->nodes) < 0 || umount2(".", MNT_DETACH) < 0 || fchdir(before) < 0))
-        ret = error_set(err, -errno, "detach the file system of devices");
-    fd_close(&plan->nodes);
-    return ret;
+    if (before < 0 || fchdir(nodes) < 0 || umount2(".", MNT_DETACH) < 0 || fchdir(before) < 0)
+        return error_set(err, -errno, "detach the file system of devices");
+    return 0;
 }
 
 int devices_apply(struct devices_plan *plan, int rootfd, struct error *err)

@@ -97,27 +97,34 @@ static int set_data(int context, const struct filesystem *fs, bool without_group
     return 0;
 }
 
+static int set_mode(int context, const struct filesystem *fs, int mode, struct error *err)
+{
+    char text[16];
+    if (mode < 0)
+        return 0;
+    snprintf(text, sizeof(text), "%o", (unsigned)mode);
+    return set_string(context, fs, "mode", text, err);
+}
+
 static int configure(int context, const struct filesystem *fs, int mode, bool without_group,
                      struct error *err)
 {
-    int ret = 0;
-    if (fs->source != NULL && fs->source[0] != '\0')
-        ret = set_string(context, fs, "source", fs->source, err);
+    bool has_source = fs->source != NULL && fs->source[0] != '\0';
+    int ret = has_source ? set_string(context, fs, "source", fs->source, err) : 0;
+    if (ret < 0)
+        return ret;
     FOR_EACH (i, super_names) {
-        if (ret == 0 && (fs->super & super_names[i].flag) != 0 &&
+        if ((fs->super & super_names[i].flag) != 0 &&
             sys_fsconfig(context, FSCONFIG_SET_FLAG, super_names[i].name, NULL, 0) < 0)
-            ret = fail(context, fs->type, "option", super_names[i].name, -errno, err);
+            return fail(context, fs->type, "option", super_names[i].name, -errno, err);
     }
-    if (ret == 0 && mode >= 0) {
-        char text[16];
-        snprintf(text, sizeof(text), "%o", (unsigned)mode);
-        ret = set_string(context, fs, "mode", text, err);
-    }
-    if (ret == 0)
-        ret = set_data(context, fs, without_group, err);
-    if (ret == 0 && fs->label != NULL)
-        ret = set_string(context, fs, fs->label_key, fs->label, err);
-    return ret;
+    ret = set_mode(context, fs, mode, err);
+    if (ret < 0)
+        return ret;
+    ret = set_data(context, fs, without_group, err);
+    if (ret < 0 || fs->label == NULL)
+        return ret;
+    return set_string(context, fs, fs->label_key, fs->label, err);
 }
 
 static bool has_terminal_group(const struct filesystem *fs)

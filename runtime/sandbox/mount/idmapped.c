@@ -145,6 +145,24 @@ static _Noreturn void hold_namespace(void)
         pause();
 }
 
+static int write_and_open(const struct idmap_mount *map, pid_t pid, struct error *err)
+{
+    int ret = write_map(pid, "uid_map", &map->uids, err);
+    if (ret < 0)
+        return ret;
+    ret = write_map(pid, "gid_map", &map->gids, err);
+    if (ret < 0)
+        return ret;
+    int root = proc_root(err);
+    if (root < 0)
+        return root;
+    /* The path contains a magic link, so proc_open cannot open it. It is still below the verified /proc. */
+    char path[64];
+    snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
+    int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? error_set(err, -errno, "idmap: open user namespace") : fd;
+}
+
 int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
@@ -153,19 +171,7 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
         return error_set(err, -errno, "idmap: make a user namespace");
     if (pid == 0)
         hold_namespace();
-    int ret = write_map(pid, "uid_map", &map->uids, err);
-    if (ret == 0)
-        ret = write_map(pid, "gid_map", &map->gids, err);
-    if (ret == 0) {
-        /* The path contains a magic link, so proc_open cannot open it. It is still below the verified /proc.
-         */
-        char path[64];
-        snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
-        int root = proc_root(err);
-        ret = root < 0 ? root : openat(root, path, O_RDONLY | O_CLOEXEC);
-        if (root >= 0 && ret < 0)
-            ret = error_set(err, -errno, "idmap: open user namespace");
-    }
+    int ret = write_and_open(map, pid, err);
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -22,6 +22,13 @@ struct covers {
     int directory; /* the empty tmpfs, attached on the first masked directory */
 };
 
+static void close_covers(struct covers *covers)
+{
+    fd_close(&covers->null);
+    fd_close(&covers->directory);
+}
+#define cleanup_covers __attribute__((cleanup(close_covers)))
+
 static int plan_paths(struct arena *a, const struct str_list *in, const char *name, const char ***out,
                       size_t *count, struct error *err)
 {
@@ -62,8 +69,9 @@ static int make_readonly(const struct mounts_plan *mounts, int rootfd, const cha
      */
     cleanup_fd int fd = mount_clone(target, "", true, false, MOUNT_PEERS_KEEP);
     int ret = fd < 0 ? fd : mount_set_attrs(fd, MOUNT_ATTR_RDONLY, true);
-    if (ret == 0)
-        ret = mount_attach(fd, target);
+    if (ret < 0)
+        return error_set(err, ret, "make '%s' read-only", path);
+    ret = mount_attach(fd, target);
     return ret < 0 ? error_set(err, ret, "make '%s' read-only", path) : 0;
 }
 
@@ -138,17 +146,19 @@ static int mask(const struct masks_plan *plan, struct covers *covers, int target
 int masks_apply(const struct masks_plan *plan, const struct mounts_plan *mounts, int rootfd,
                 struct error *err)
 {
-    struct covers covers = {.null = -1, .directory = -1};
-    int ret = 0;
-    for (size_t i = 0; ret == 0 && i < plan->readonly_count; i++)
-        ret = make_readonly(mounts, rootfd, plan->readonly[i], err);
-    for (size_t i = 0; ret == 0 && i < plan->masked_count; i++) {
-        cleanup_fd int target = mounts_open(mounts, rootfd, plan->masked[i]);
-        ret = mask(plan, &covers, target, plan->masked[i], err);
+    cleanup_covers struct covers covers = {.null = -1, .directory = -1};
+    for (size_t i = 0; i < plan->readonly_count; i++) {
+        int ret = make_readonly(mounts, rootfd, plan->readonly[i], err);
+        if (ret < 0)
+            return ret;
     }
-    fd_close(&covers.null);
-    fd_close(&covers.directory);
-    return ret;
+    for (size_t i = 0; i < plan->masked_count; i++) {
+        cleanup_fd int target = mounts_open(mounts, rootfd, plan->masked[i]);
+        int ret = mask(plan, &covers, target, plan->masked[i], err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 static void describe_paths(const char *key, const char **paths, size_t count, struct json_out *out)

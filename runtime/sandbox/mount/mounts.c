@@ -134,6 +134,21 @@ static int plan_idmap(struct arena *a, const struct spec *spec, const struct spe
     return 0;
 }
 
+static int plan_kind(struct arena *a, const struct spec_mount *in, const struct mounts_plan *plan,
+                     struct mount_plan *m, struct error *err)
+{
+    if ((m->options.wishes & MOUNT_WISH_REMOUNT) != 0) {
+        plan_remount(a, in, m);
+        return 0;
+    }
+    if ((m->options.wishes & MOUNT_WISH_BIND) != 0 || str_eq(in->type, "bind"))
+        return plan_bind(a, in, plan->context, m, err);
+    if (in->type == NULL || in->type[0] == '\0')
+        return error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
+    plan_filesystem(a, in, plan, m);
+    return 0;
+}
+
 static int plan_mount(struct arena *a, const struct spec *spec, const struct spec_mount *in,
                       const struct mounts_plan *plan, struct mount_plan *m, struct error *err)
 {
@@ -144,22 +159,18 @@ static int plan_mount(struct arena *a, const struct spec *spec, const struct spe
     int ret = mount_options_parse(a, &in->options, &m->options, err);
     if (ret < 0)
         return ret;
-    if ((m->options.wishes & MOUNT_WISH_REMOUNT) != 0)
-        plan_remount(a, in, m);
-    else if ((m->options.wishes & MOUNT_WISH_BIND) != 0 || str_eq(in->type, "bind"))
-        ret = plan_bind(a, in, plan->context, m, err);
-    else if (in->type == NULL || in->type[0] == '\0')
-        ret = error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
-    else
-        plan_filesystem(a, in, plan, m);
-    if (ret == 0)
-        ret = plan_idmap(a, spec, in, m, err);
-    if (ret == 0 && (m->options.wishes & MOUNT_WISH_COPY_UP) != 0 &&
+    ret = plan_kind(a, in, plan, m, err);
+    if (ret < 0)
+        return ret;
+    ret = plan_idmap(a, spec, in, m, err);
+    if (ret < 0)
+        return ret;
+    if ((m->options.wishes & MOUNT_WISH_COPY_UP) != 0 &&
         (m->kind != MOUNT_KIND_FILESYSTEM || !str_eq(in->type, "tmpfs")))
-        ret = error_text(err, -EINVAL, "tmpcopyup is for tmpfs only");
+        return error_text(err, -EINVAL, "tmpcopyup is for tmpfs only");
     m->strict_target = str_eq(m->target, "/proc") || str_eq(m->target, "/sys") || str_eq(in->type, "proc") ||
                        str_eq(in->type, "sysfs");
-    return ret;
+    return 0;
 }
 
 /* Delay "ro" on mounts in which a later mount needs a target, and on /dev, whose devices come last. */
@@ -225,17 +236,17 @@ int mounts_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
         .detach_peers = !str_eq(propagation, "shared") && !str_eq(propagation, "rshared"),
     };
     int ret = plan_label(spec, out, err);
-    for (size_t i = 0; ret == 0 && i < in->count; i++) {
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < in->count; i++) {
         if (in->items[i].destination == NULL)
             return error_text(err, -EINVAL, "mounts[%zu]: destination is missing", i);
         if (plan_mount(a, spec, &in->items[i], out, &out->items[i], err) < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, in->items[i].destination);
     }
-    if (ret == 0) {
-        plan_late_readonly(out);
-        plan_order(out);
-    }
-    return ret;
+    plan_late_readonly(out);
+    plan_order(out);
+    return 0;
 }
 
 enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct mount_plan *m)
@@ -256,14 +267,15 @@ static int prepare_bind(struct mounts_plan *plan, struct mount_plan *m, int user
                     mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
-    int ret = 0;
-    if (userns >= 0)
-        ret = idmap_mount_apply(fd, userns, (m->options.wishes & MOUNT_WISH_IDMAP_RECURSIVE) != 0, err);
-    if (ret == 0)
-        ret = mount_set_options(fd, &m->options, m->late_readonly ? MOUNT_ATTR_RDONLY : 0, err);
-    if (ret == 0)
-        m->source_fd = fd_steal(&fd);
-    return ret;
+    bool below = (m->options.wishes & MOUNT_WISH_IDMAP_RECURSIVE) != 0;
+    int ret = userns >= 0 ? idmap_mount_apply(fd, userns, below, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = mount_set_options(fd, &m->options, m->late_readonly ? MOUNT_ATTR_RDONLY : 0, err);
+    if (ret < 0)
+        return ret;
+    m->source_fd = fd_steal(&fd);
+    return 0;
 }
 
 int mounts_prepare(struct mounts_plan *plan, struct error *err)

@@ -127,11 +127,13 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
         mode = (int)(st.st_mode & 07777);
     }
     cleanup_fd int fd = make_filesystem(plan, m, mode, err);
-    int ret = fd;
-    if (ret >= 0 && (m->options.wishes & MOUNT_WISH_COPY_UP) != 0)
-        ret = tmpcopyup(target, fd, m->inherit_mode, err);
-    if (ret >= 0)
-        ret = set_propagation(m, fd, err);
+    if (fd < 0)
+        return fd;
+    bool copy_up = (m->options.wishes & MOUNT_WISH_COPY_UP) != 0;
+    int ret = copy_up ? tmpcopyup(target, fd, m->inherit_mode, err) : 0;
+    if (ret < 0)
+        return ret;
+    ret = set_propagation(m, fd, err);
     return ret < 0 ? ret : attach(m, &fd, target, err);
 }
 

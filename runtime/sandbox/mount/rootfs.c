@@ -64,13 +64,15 @@ int rootfs_plan(struct arena *a, const struct spec *spec, const struct rootfs_co
     const struct mount_plan *dev = mounts_at(&plan->mounts, "/dev");
     ret = devices_plan(a, spec, &plan->context, dev != NULL && dev->kind == MOUNT_KIND_BIND, &plan->devices,
                        err);
+    if (ret < 0)
+        return ret;
     plan->devices.label_key = plan->mounts.label_key;
     plan->devices.label = plan->mounts.label;
-    if (ret == 0)
-        ret = masks_plan(a, spec->linux_, plan->mounts.label_key, plan->mounts.label, &plan->masks, err);
-    if (ret == 0)
-        *out = plan;
-    return ret;
+    ret = masks_plan(a, spec->linux_, plan->mounts.label_key, plan->mounts.label, &plan->masks, err);
+    if (ret < 0)
+        return ret;
+    *out = plan;
+    return 0;
 }
 
 /* Open a detached clone of the root with the mounts in it. If it was opened in the host's namespace
@@ -161,20 +163,25 @@ int rootfs_mount(struct rootfs_plan *plan, struct error *err)
     if (plan->fd < 0)
         return plan->fd;
     int ret = attach_root(plan, err);
+    if (ret < 0)
+        return ret;
     /* Modes are those of config.json. The process' own umask is set much later. */
     mode_t mask = umask(0);
-    if (ret == 0)
-        ret = mounts_apply(&plan->mounts, plan->fd, err);
+    ret = mounts_apply(&plan->mounts, plan->fd, err);
     umask(mask);
     return ret;
+}
+
+static int mount_rest(struct rootfs_plan *plan, struct error *err)
+{
+    int ret = mounts_apply_late(&plan->mounts, plan->fd, err);
+    return ret < 0 ? ret : devices_apply(&plan->devices, plan->fd, err);
 }
 
 int rootfs_mount_late(struct rootfs_plan *plan, struct error *err)
 {
     mode_t mask = umask(0);
-    int ret = mounts_apply_late(&plan->mounts, plan->fd, err);
-    if (ret == 0)
-        ret = devices_apply(&plan->devices, plan->fd, err);
+    int ret = mount_rest(plan, err);
     umask(mask);
     return ret;
 }
@@ -184,15 +191,20 @@ int rootfs_fd(const struct rootfs_plan *plan)
     return plan->fd;
 }
 
-int rootfs_finish(struct rootfs_plan *plan, struct error *err)
+static int finish_mounts(struct rootfs_plan *plan, struct error *err)
 {
     int ret = mounts_finish(&plan->mounts, err);
-    if (ret == 0)
-        ret = masks_apply(&plan->masks, &plan->mounts, plan->fd, err);
+    return ret < 0 ? ret : masks_apply(&plan->masks, &plan->mounts, plan->fd, err);
+}
+
+int rootfs_finish(struct rootfs_plan *plan, struct error *err)
+{
+    int ret = finish_mounts(plan, err);
     mounts_release(&plan->mounts);
-    if (ret == 0 && plan->readonly && (ret = mount_set_attrs(plan->fd, MOUNT_ATTR_RDONLY, false)) < 0)
-        ret = error_set(err, ret, "make the root file system read-only");
-    return ret;
+    if (ret < 0 || !plan->readonly)
+        return ret;
+    ret = mount_set_attrs(plan->fd, MOUNT_ATTR_RDONLY, false);
+    return ret < 0 ? error_set(err, ret, "make the root file system read-only") : 0;
 }
 
 /* Enter the root by pivot_root(".", "."). It stacks the old root on the new one at "/", from where it is
@@ -206,9 +218,9 @@ static int enter_by_pivot(const struct rootfs_plan *plan, struct error *err)
         return error_set(err, -errno, "pivot_root to '%s'", plan->path);
     /* Make the old root a slave, because otherwise the host would lose its mounts with the container. */
     int ret = old >= 0 ? mount_set_propagation(old, MS_SLAVE, true) : 0;
-    if (ret == 0 && umount2(".", MNT_DETACH) < 0)
-        ret = -errno;
-    return ret < 0 ? error_set(err, ret, "detach the host's root") : 0;
+    if (ret < 0)
+        return error_set(err, ret, "detach the host's root");
+    return umount2(".", MNT_DETACH) < 0 ? error_set(err, -errno, "detach the host's root") : 0;
 }
 
 /* Unmount the host's `path` in this namespace only: a mount that is shared with the host becomes a slave

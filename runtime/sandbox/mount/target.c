@@ -76,9 +76,10 @@ static int resolve_dangling(int rootfd, char *path)
         int fd = path_open_in_root(rootfd, prefix, O_PATH, 0);
         if (fd < 0) {
             int ret = fd == -ENOENT ? substitute(rootfd, prefix, path + (end - prefix), out) : fd;
-            if (ret == 0)
-                memcpy(path, out, strlen(out) + 1);
-            return ret;
+            if (ret < 0)
+                return ret;
+            memcpy(path, out, strlen(out) + 1);
+            return 0;
         }
         close(fd);
         *end = after;

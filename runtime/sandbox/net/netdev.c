@@ -199,28 +199,42 @@ static int add_address(int fd, int index, const struct address *address)
     return netlink_call(fd, &request, NULL, NULL);
 }
 
+static int find_with_addresses(int host, const char *name, struct addresses *out)
+{
+    int ret = find_device(host, name, &out->index);
+    return ret < 0 ? ret : collect_addresses(host, out);
+}
+
+/* Set the addresses and the state of a device. name: it is looked up; NULL: it has this index. */
+static int configure(int container, const char *name, int index, const struct addresses *addresses)
+{
+    int found = name != NULL ? find_device(container, name, &index) : 0;
+    if (found < 0)
+        return found;
+    for (size_t i = 0; i < addresses->count; i++) {
+        int ret = add_address(container, index, &addresses->items[i]);
+        if (ret < 0)
+            return ret;
+    }
+    return set_up(container, index);
+}
+
 static int move_one(const struct netdev_item *item, int number, int host, int container, int netns,
                     struct error *err)
 {
     __attribute__((cleanup(free_addresses))) struct addresses addresses = {0};
-    int ret = find_device(host, item->name, &addresses.index);
-    if (ret == 0)
-        ret = collect_addresses(host, &addresses);
+    int ret = find_with_addresses(host, item->name, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']", item->name);
     /* If the kernel chooses the name, the name does not identify the device. So give it an index far above
      * those in use, by which it can be found (Linux 5.13; older kernels keep the present index). */
     bool template = name_is_template(item->new_name);
-    int wanted = template ? 1 << 24 | number : 0, index = wanted;
+    int wanted = template ? 1 << 24 | number : 0;
     ret = move_device(host, addresses.index, netns, item->new_name, wanted);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: move it into the container as '%s'", item->name,
                          item->new_name);
-    ret = template ? 0 : find_device(container, item->new_name, &index);
-    for (size_t i = 0; ret == 0 && i < addresses.count; i++)
-        ret = add_address(container, index, &addresses.items[i]);
-    if (ret == 0)
-        ret = set_up(container, index);
+    ret = configure(container, template ? NULL : item->new_name, wanted, &addresses);
     if (ret < 0)
         return error_set(err, ret, "linux.netDevices['%s']: set addresses and state of '%s' in the container",
                          item->name, item->new_name);

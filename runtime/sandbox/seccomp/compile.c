@@ -293,8 +293,9 @@ static int add_rule(struct arena *a, scmp_filter_ctx ctx, const struct spec_secc
     struct scmp_arg_cmp *args = NULL;
     const char *where = arena_printf(a, "linux.seccomp.syscalls[%zu].action", index);
     int ret = decode_action(rule->action, rule->errno_ret, &action, where, err);
-    if (ret == 0)
-        ret = decode_args(a, rule, index, &args, err);
+    if (ret < 0)
+        return ret;
+    ret = decode_args(a, rule, index, &args, err);
     if (ret < 0)
         return ret;
     for (size_t i = 0; i < rule->names.count; i++) {
@@ -416,10 +417,12 @@ int seccomp_compile(struct arena *a, const struct spec_seccomp *profile, bool fa
     uint32_t default_action;
     int ret = decode_action(profile->default_action, profile->default_errno_ret, &default_action,
                             "linux.seccomp.defaultAction", err);
-    if (ret == 0)
-        ret = decode_flags(&profile->flags, &out->flags, err);
-    if (ret == 0)
-        ret = load_library(a, &out->library, err);
+    if (ret < 0)
+        return ret;
+    ret = decode_flags(&profile->flags, &out->flags, err);
+    if (ret < 0)
+        return ret;
+    ret = load_library(a, &out->library, err);
     if (ret < 0)
         return ret;
     __attribute__((cleanup(release_context))) scmp_filter_ctx ctx = lib.init(default_action);

@@ -99,8 +99,9 @@ static int compile(struct arena *a, const struct spec *spec, const struct seccom
     struct spec_seccomp *profile;
     struct seccomp_program program;
     int ret = spec_parse_seccomp(a, key->profile, &profile, err);
-    if (ret == 0)
-        ret = seccomp_compile(a, profile, key->fail_unknown, &program, err);
+    if (ret != 0)
+        return ret;
+    ret = seccomp_compile(a, profile, key->fail_unknown, &program, err);
     if (ret != 0)
         return ret;
     *out = (struct seccomp_plan){
@@ -112,9 +113,11 @@ static int compile(struct arena *a, const struct spec *spec, const struct seccom
         .origin = "compiled",
     };
     ret = settle_listener(spec, out, err);
-    if (ret == 0 && context->state_dir >= 0 && program.library[0] != '\0')
+    if (ret < 0)
+        return ret;
+    if (context->state_dir >= 0 && program.library[0] != '\0')
         seccomp_cache_store(a, context->state_dir, key, out, program.library);
-    return ret;
+    return 0;
 }
 
 int seccomp_plan(struct arena *a, const struct spec *spec, const struct seccomp_context *context,
