@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/json_out.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "spec/spec.h"
 
 #ifndef RDTGROUP_SUPER_MAGIC
@@ -41,19 +42,19 @@ static bool name_is_valid(const char *name)
  * comes last (runtime-spec, intelRdt). */
 static const char *join_schemata(struct arena *a, const struct spec_intel_rdt *rdt)
 {
-    const char *text = "";
+    struct text lines = {.arena = a};
     const char *l3 = rdt->l3_cache_schema != NULL ? rdt->l3_cache_schema : "";
     while (*l3 != '\0') {
         size_t n = strcspn(l3, "\n");
         if (n > 0 && (rdt->mem_bw_schema == NULL || strncmp(l3, "MB:", 3) != 0))
-            text = arena_printf(a, "%s%.*s\n", text, (int)n, l3);
+            text_add(&lines, "%.*s\n", (int)n, l3);
         l3 += n + (l3[n] == '\n');
     }
     if (rdt->mem_bw_schema != NULL)
-        text = arena_printf(a, "%s%s\n", text, rdt->mem_bw_schema);
+        text_add(&lines, "%s\n", rdt->mem_bw_schema);
     for (size_t i = 0; i < rdt->schemata.count; i++)
-        text = arena_printf(a, "%s%s\n", text, rdt->schemata.items[i]);
-    return text[0] != '\0' ? text : NULL;
+        text_add(&lines, "%s\n", rdt->schemata.items[i]);
+    return lines.length > 0 ? text_string(&lines) : NULL;
 }
 
 int intelrdt_plan(struct arena *a, const struct spec_intel_rdt *rdt, const char *id,

@@ -19,6 +19,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/text.h"
 
 /* The kernel's PROC_USER_INIT_INO, which is ABI since 3.8. */
 #define INITIAL_USER_NAMESPACE 0xEFFFFFFDUL
@@ -46,13 +47,12 @@ static const char *file_of(int flag)
 
 static void plan_time_offsets(struct arena *a, const struct spec *spec, struct namespaces_plan *out)
 {
-    const char *lines = NULL;
+    struct text lines = {.arena = a};
     for (size_t i = 0; i < spec->linux_->time_offsets.count; i++) {
         const struct spec_time_offset *offset = &spec->linux_->time_offsets.items[i];
-        lines = arena_printf(a, "%s%s %lld %u\n", lines != NULL ? lines : "", offset->clock,
-                             (long long)offset->secs, offset->nanosecs);
+        text_add(&lines, "%s %lld %u\n", offset->clock, (long long)offset->secs, offset->nanosecs);
     }
-    out->time_offsets = lines;
+    out->time_offsets = lines.length > 0 ? text_string(&lines) : NULL;
 }
 
 int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err)

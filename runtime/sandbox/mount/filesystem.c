@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/text.h"
 
 /* fsconfig(2) copies keys and values up to this size, with the NUL. */
 #define FSCONFIG_TEXT_MAX 256
@@ -35,17 +36,25 @@ static bool needs_legacy(const struct filesystem *fs)
     return false;
 }
 
+const char *filesystem_join_data(struct arena *a, const struct filesystem *fs)
+{
+    struct text list = {.arena = a};
+    for (size_t i = 0; i < fs->data_count; i++) {
+        text_separate(&list, ",");
+        text_add(&list, "%s", fs->data[i].text);
+    }
+    /* Quote the label, because a list of categories contains commas. */
+    if (fs->label != NULL) {
+        text_separate(&list, ",");
+        text_add(&list, "%s=\"%s\"", fs->label_key, fs->label);
+    }
+    return text_string(&list);
+}
+
 void filesystem_plan(struct arena *a, struct filesystem *fs)
 {
-    if (!needs_legacy(fs))
-        return;
-    const char *text = "";
-    for (size_t i = 0; i < fs->data_count; i++)
-        text = arena_printf(a, "%s%s%s", text, text[0] != '\0' ? "," : "", fs->data[i].text);
-    /* Quote the label, because a list of categories contains commas. */
-    if (fs->label != NULL)
-        text = arena_printf(a, "%s%s%s=\"%s\"", text, text[0] != '\0' ? "," : "", fs->label_key, fs->label);
-    fs->legacy_data = text;
+    if (needs_legacy(fs))
+        fs->legacy_data = filesystem_join_data(a, fs);
 }
 
 /* Report a failure with the kernel's message. It is read from the file system context, one message per read:

@@ -25,6 +25,9 @@ struct filesystem {
     const char *legacy_data;
 };
 
+/* Join the data and the label with commas, as mount(2) wants them. The string is in the arena. */
+const char *filesystem_join_data(struct arena *a, const struct filesystem *fs);
+
 /* Parent: fill legacy_data if the new API cannot express the file system. That is a value over 255 bytes
  * (fsconfig's limit; overlay's lowerdir), a subtype ("fuse.x"), or iversion. */
 void filesystem_plan(struct arena *a, struct filesystem *fs);

@@ -104,10 +104,7 @@ static void plan_remount(struct arena *a, const struct spec_mount *in, struct mo
         .data = m->options.data,
         .data_count = m->options.data_count,
     };
-    const char *text = "";
-    for (size_t i = 0; i < m->fs.data_count; i++)
-        text = arena_printf(a, "%s%s%s", text, text[0] != '\0' ? "," : "", m->fs.data[i].text);
-    m->fs.legacy_data = text;
+    m->fs.legacy_data = filesystem_join_data(a, &m->fs);
 }
 
 static int plan_idmap(struct arena *a, const struct spec *spec, const struct spec_mount *in,
