@@ -37,16 +37,6 @@ static bool is_made_anew(const struct spec_mount *mount)
     return false;
 }
 
-static bool is_bind(const struct spec_mount *mount)
-{
-    if (mount->type != NULL && str_eq(mount->type, "bind"))
-        return true;
-    for (size_t i = 0; i < mount->options.count; i++)
-        if (str_eq(mount->options.items[i], "bind") || str_eq(mount->options.items[i], "rbind"))
-            return true;
-    return false;
-}
-
 /* The root is read-only here, and the container's need not be. Then an import that looks for a place for
  * temporary files is to find the one it would find there: the image's, while nothing is in it. */
 #define TEMPORARY_PLACE "/tmp"
@@ -90,7 +80,7 @@ static bool is_needed(struct arena *a, const struct start *start, const char *pr
                       const struct builder_needs *needs, const struct spec_mount *mount)
 {
     const char *destination = path_clean(a, mount->destination);
-    bool leaves = is_bind(mount) || str_eq(mount->type, "tmpfs");
+    bool leaves = spec_mount_is_bind(mount) || str_eq(mount->type, "tmpfs");
     static const char *const kept[] = {"/dev", "/dev/shm", "/proc", "/sys", TEMPORARY_PLACE};
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
         leaves = leaves && !str_eq(destination, kept[i]);
@@ -134,7 +124,7 @@ static void make_mounts(struct arena *a, const struct start *start, const struct
             left_out.items[left_out.count++] = path_clean(a, mount->destination);
             continue;
         }
-        const bool anew = !is_bind(mount) && is_made_anew(mount);
+        const bool anew = !spec_mount_is_bind(mount) && is_made_anew(mount);
         add_mount(a, &mounts, *mount, anew ? as_it_is : read_only);
     }
     add_mount(a, &mounts,

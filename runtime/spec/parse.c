@@ -89,6 +89,20 @@ const char *str_map_get(const struct str_map *map, const char *key)
     return NULL;
 }
 
+bool spec_mount_has_option(const struct spec_mount *mount, const char *word)
+{
+    for (size_t i = 0; i < mount->options.count; i++)
+        if (str_eq(mount->options.items[i], word))
+            return true;
+    return false;
+}
+
+bool spec_mount_is_bind(const struct spec_mount *mount)
+{
+    return str_eq(mount->type, "bind") || spec_mount_has_option(mount, "bind") ||
+           spec_mount_has_option(mount, "rbind");
+}
+
 const char *spec_annotation(const struct spec *spec, const char *key)
 {
     return str_map_get(&spec->annotations, key);

@@ -355,6 +355,12 @@ int spec_validate_resources(const struct spec_resources *resources, struct error
 /* Return the value of a key, or NULL. */
 const char *str_map_get(const struct str_map *map, const char *key);
 
+/* Return whether one of the mount's options is this word. */
+bool spec_mount_has_option(const struct spec_mount *mount, const char *word);
+
+/* Return whether the mount is a bind: by its type, or by one of the options "bind" and "rbind". */
+bool spec_mount_is_bind(const struct spec_mount *mount);
+
 /* Return the value of an annotation, or NULL. */
 const char *spec_annotation(const struct spec *spec, const char *key);
 

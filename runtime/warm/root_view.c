@@ -19,14 +19,6 @@
 /* As the kernel: path_resolution(7). */
 #define MAX_LINKS 40
 
-static bool has_option(const struct spec_mount *mount, const char *option)
-{
-    for (size_t i = 0; i < mount->options.count; i++)
-        if (str_eq(mount->options.items[i], option))
-            return true;
-    return false;
-}
-
 /* What is left of the path behind the destination, "" or beginning with a slash; NULL when it is elsewhere.
  */
 static const char *beneath(const char *path, const char *destination)
@@ -53,11 +45,10 @@ void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char 
     struct look_mount *mounts = ARENA_ARRAY(a, spec->mounts.count + masked->count, struct look_mount);
     for (size_t i = 0; i < spec->mounts.count; i++) {
         const struct spec_mount *mount = &spec->mounts.items[i];
-        bool recursive = has_option(mount, "rbind");
-        bool bind = recursive || str_eq(mount->type, "bind") || has_option(mount, "bind");
+        bool recursive = spec_mount_has_option(mount, "rbind");
         mounts[i] =
             (struct look_mount){.destination = path_clean(a, mount->destination), .recursive = recursive};
-        if (bind && mount->source != NULL)
+        if (spec_mount_is_bind(mount) && mount->source != NULL)
             mounts[i].source = path_join(a, bundle, mount->source);
     }
     *out = (struct look){rootfs, mounts, spec->mounts.count};

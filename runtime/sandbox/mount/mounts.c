@@ -138,7 +138,7 @@ static int plan_kind(struct arena *a, const struct spec_mount *in, const struct 
         plan_remount(a, in, m);
         return 0;
     }
-    if ((m->options.wishes & MOUNT_WISH_BIND) != 0 || str_eq(in->type, "bind"))
+    if (spec_mount_is_bind(in))
         return plan_bind(a, in, plan->context, m, err);
     if (in->type == NULL || in->type[0] == '\0')
         return error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
