@@ -216,6 +216,7 @@ void idmap_describe(const struct idmap_plan *plan, struct json_out *out)
 {
     json_out_map_open(out);
     json_out_pair_string(out, "writtenBy", plan->by_helper ? "newuidmap and newgidmap" : "runtime");
+    json_out_pair_bool(out, "denySetgroups", plan->deny_setgroups);
     idmap_describe_maps("uidMappings", plan->uids, out);
     idmap_describe_maps("gidMappings", plan->gids, out);
     json_out_map_close(out);

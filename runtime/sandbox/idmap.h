@@ -40,7 +40,7 @@ int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id);
 
 /* Write a key and the list of mappings as in config.json. */
 void idmap_describe_maps(const char *key, const struct spec_idmaps *maps, struct json_out *out);
-/* Write a map of the writer and both lists of mappings. */
+/* Write a map of the writer, the state of setgroups(2) and both lists of mappings. */
 void idmap_describe(const struct idmap_plan *plan, struct json_out *out);
 
 #endif

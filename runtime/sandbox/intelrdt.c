@@ -259,5 +259,6 @@ void intelrdt_describe(const struct intelrdt_plan *plan, struct json_out *out)
     json_out_pair_string(out, "group", plan->group);
     json_out_pair_string(out, "monitor", plan->monitor);
     json_out_pair_string(out, "schemata", plan->schemata);
+    json_out_pair_bool(out, "keepGroup", plan->named);
     json_out_map_close(out);
 }

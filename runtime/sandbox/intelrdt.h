@@ -49,7 +49,7 @@ int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct 
 int intelrdt_destroy(const char *group, const char *monitor, const struct intelrdt_made *made, int root,
                      struct error *err);
 
-/* Write a map of group, monitoring group and schemata. */
+/* Write a map of group, monitoring group and schemata, and whether `delete` keeps the group. */
 void intelrdt_describe(const struct intelrdt_plan *plan, struct json_out *out);
 
 #endif

@@ -418,3 +418,17 @@ linux["readonlyPaths"] = ["/fixed/file", "/fixed/dir", "/missing"]'
     expect 0 runtime delete --force box
     [[ $(<"/proc/$holder/mountinfo") != *bundle/rootfs* ]]
 }
+
+@test "plan: shows how each mount and device is made" {
+    mkdir other
+    make_bundle true
+    configure 'mount("/data", arguments[0], "ro"); mount("/data/below", arguments[1], "rshared")
+mount("/fresh", "none", kind="tmpfs"); mount("/fresh/inner", arguments[1])' "$PWD/shared" "$PWD/other"
+    expect 0 runtime plan --bundle bundle
+    output_holds '(lambda mounts: mounts["/data"]["peersOfSource"] == "slave" and mounts["/data"]["readonlyLast"]
+        and mounts["/data/below"]["peersOfSource"] == "keep" and mounts["/proc"]["strictTarget"]
+        and mounts["/fresh"]["call"] == "fsmount" and mounts["/fresh"]["inheritMode"]
+        and "call" not in mounts["/data"])({m["target"]: m for m in it["rootfs"]["mounts"]})'
+    output_holds '{"fd", "stdin", "stdout", "stderr", "ptmx"} <= {*it["rootfs"]["deviceLinks"]}'
+    output_holds 'all(d["ifDevExists"] for d in it["rootfs"]["devices"])'
+}

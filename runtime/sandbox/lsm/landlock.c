@@ -116,6 +116,7 @@ static void describe_path(const struct landlock_plan *plan, const struct landloc
     json_out_map_open(out);
     json_out_pair_string(out, "path", rule->path);
     json_out_pair_bool(out, "optional", rule->optional);
+    json_out_pair_bool(out, "followLinks", rule->follow);
     describe_rights("allowed", &allowed, out);
     json_out_map_close(out);
 }

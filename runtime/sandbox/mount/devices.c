@@ -364,8 +364,20 @@ int devices_apply(struct devices_plan *plan, int rootfd, struct error *err)
     return plan->links && dev >= 0 ? make_links(plan, dev, err) : 0;
 }
 
+static void describe_links(const struct devices_plan *plan, struct json_out *out)
+{
+    json_out_key(out, "deviceLinks");
+    json_out_array_open(out);
+    for (size_t i = 0; plan->links && i < sizeof(links) / sizeof(links[0]); i++)
+        json_out_string(out, links[i].name);
+    if (plan->core_link)
+        json_out_string(out, "core");
+    json_out_array_close(out);
+}
+
 void devices_describe(const struct devices_plan *plan, struct json_out *out)
 {
+    json_out_key(out, "devices");
     json_out_array_open(out);
     for (size_t i = 0; i < plan->count; i++) {
         const struct device_plan *d = &plan->items[i];
@@ -382,7 +394,14 @@ void devices_describe(const struct devices_plan *plan, struct json_out *out)
         json_out_pair_u64(out, "uid", d->uid);
         json_out_pair_u64(out, "gid", d->gid);
         json_out_pair_string(out, "by", d->bind && !d->make ? "bind" : "mknod");
+        if (d->make) {
+            json_out_pair_u64(out, "hostUid", d->host_uid);
+            json_out_pair_u64(out, "hostGid", d->host_gid);
+        }
+        if (d->if_dev_exists)
+            json_out_pair_bool(out, "ifDevExists", true);
         json_out_map_close(out);
     }
     json_out_array_close(out);
+    describe_links(plan, out);
 }

@@ -60,7 +60,7 @@ void devices_release(struct devices_plan *plan);
  * CVE-2026-41579). Return 0 or a negative errno. */
 int devices_apply(struct devices_plan *plan, int rootfd, struct error *err);
 
-/* Write an array with an object for each node. */
+/* Write pairs into the surrounding map: devices and deviceLinks. */
 void devices_describe(const struct devices_plan *plan, struct json_out *out);
 
 #endif

@@ -315,26 +315,47 @@ const struct mount_plan *mounts_at(const struct mounts_plan *plan, const char *t
     return found;
 }
 
-void mounts_describe(const struct mounts_plan *plan, struct json_out *out)
+/* Write a pair only if the property is there. */
+static void describe_flag(const char *key, bool value, struct json_out *out)
+{
+    if (value)
+        json_out_pair_bool(out, key, true);
+}
+
+static void describe_mount(const struct mounts_plan *plan, const struct mount_plan *m, struct json_out *out)
 {
     static const char *const kinds[] = {"filesystem", "bind", "cgroup", "symlink", "remount"};
-    json_out_array_open(out);
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct mount_plan *m = &plan->items[i];
-        json_out_map_open(out);
-        json_out_pair_string(out, "target", m->target);
-        json_out_pair_string(out, "kind", kinds[m->kind]);
-        json_out_pair_string(out, "type", m->fs.type);
-        json_out_pair_string(out, "source", m->source != NULL ? m->source : m->fs.source);
-        json_out_key(out, "options");
-        mount_options_describe(&m->options, out);
-        if (m->idmapped) {
-            idmap_describe_maps("uidMappings", &m->idmap.uids, out);
-            idmap_describe_maps("gidMappings", &m->idmap.gids, out);
-        }
-        if (m->late_readonly)
-            json_out_pair_bool(out, "readonlyLast", true);
-        json_out_map_close(out);
+    static const char *const peers[] = {"private", "slave", "keep"};
+    bool is_new = m->kind == MOUNT_KIND_FILESYSTEM;
+    bool labelled = m->fs.label != NULL || (plan->label != NULL && str_eq(m->fs.type, "mqueue"));
+    json_out_map_open(out);
+    json_out_pair_string(out, "target", m->target);
+    json_out_pair_string(out, "kind", kinds[m->kind]);
+    json_out_pair_string(out, "type", m->fs.type);
+    json_out_pair_string(out, "source", m->source != NULL ? m->source : m->fs.source);
+    json_out_key(out, "options");
+    mount_options_describe(&m->options, out);
+    if (m->idmapped) {
+        idmap_describe_maps("uidMappings", &m->idmap.uids, out);
+        idmap_describe_maps("gidMappings", &m->idmap.gids, out);
     }
+    if (m->kind == MOUNT_KIND_BIND)
+        json_out_pair_string(out, "peersOfSource", peers[mounts_bind_peers(plan, m)]);
+    if (is_new)
+        json_out_pair_string(out, "call", m->fs.legacy_data != NULL ? "mount" : "fsmount");
+    describe_flag("labelled", is_new && labelled, out);
+    describe_flag("inheritMode", m->inherit_mode, out);
+    describe_flag("strictTarget", m->strict_target, out);
+    describe_flag("protectCgroups", m->protect_cgroups, out);
+    describe_flag("afterNetworkAndCgroup", m->late, out);
+    describe_flag("readonlyLast", m->late_readonly, out);
+    json_out_map_close(out);
+}
+
+void mounts_describe(const struct mounts_plan *plan, struct json_out *out)
+{
+    json_out_array_open(out);
+    for (size_t i = 0; i < plan->count; i++)
+        describe_mount(plan, &plan->items[i], out);
     json_out_array_close(out);
 }

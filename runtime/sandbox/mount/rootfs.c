@@ -327,9 +327,12 @@ void rootfs_describe(const struct rootfs_plan *plan, struct json_out *out)
     json_out_pair_bool(out, "readonly", plan->readonly);
     json_out_pair_string(out, "propagation", plan->propagation_word);
     json_out_pair_string(out, "enter", way_in(plan));
+    if (plan->mounts.label != NULL) {
+        json_out_pair_string(out, "labelOption", plan->mounts.label_key);
+        json_out_pair_string(out, "label", plan->mounts.label);
+    }
     json_out_key(out, "mounts");
     mounts_describe(&plan->mounts, out);
-    json_out_key(out, "devices");
     devices_describe(&plan->devices, out);
     masks_describe(&plan->masks, out);
     json_out_map_close(out);
