@@ -211,8 +211,8 @@ static const void *encode_entry(struct arena *a, struct bytes key, const struct 
     return data;
 }
 
-/* Remove the oldest entry: by last use if the file system keeps access times, else by creation. Return false
- * if there are no more entries than allowed. Left-over temporary files count as entries. */
+/* Remove the oldest entry: by last use if the file system keeps access times, else by last write. Return
+ * false if there are no more entries than allowed. Left-over temporary files count as entries. */
 static bool drop_oldest(int dirfd)
 {
     int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
