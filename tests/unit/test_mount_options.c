@@ -76,17 +76,17 @@ static void test_attributes(void)
     is_int(parse("sync,dirsync,nomand").super, MS_SYNCHRONOUS | MS_DIRSYNC, "options of the superblock");
 }
 
-static void test_wishes(void)
+static void test_flags(void)
 {
-    is_int(parse("bind").wishes, MOUNT_WISH_BIND, "bind");
-    is_int(parse("rbind").wishes, MOUNT_WISH_BIND | MOUNT_WISH_RECURSIVE, "rbind is a recursive bind");
+    is_int(parse("bind").flags, MOUNT_FLAG_BIND, "bind");
+    is_int(parse("rbind").flags, MOUNT_FLAG_BIND | MOUNT_FLAG_RECURSIVE, "rbind is a recursive bind");
     struct mount_options o = parse("rbind,rprivate,rslave");
     ok(o.propagation == MS_SLAVE && o.propagation_recursive, "the last propagation counts");
     ok(!parse("shared").propagation_recursive, "shared without r is not recursive");
     o = parse("idmap=uids=0-1-2;gids=0-1-2");
     is_str(o.idmap, "uids=0-1-2;gids=0-1-2", "idmap with a mapping of its own");
-    is_int(o.wishes, MOUNT_WISH_IDMAP, "… is a wish to map");
-    ok(parse("ridmap").wishes == (MOUNT_WISH_IDMAP | MOUNT_WISH_IDMAP_RECURSIVE) &&
+    is_int(o.flags, MOUNT_FLAG_IDMAP, "… sets the flag to map");
+    ok(parse("ridmap").flags == (MOUNT_FLAG_IDMAP | MOUNT_FLAG_IDMAP_RECURSIVE) &&
            parse("ridmap").idmap == NULL,
        "ridmap without one");
     unsigned long flag;
@@ -125,7 +125,7 @@ int main(void)
 {
     test_vocabulary();
     test_attributes();
-    test_wishes();
+    test_flags();
     test_data();
     test_description();
     arena_free(&arena);

@@ -56,7 +56,7 @@ static int plan_bind(struct arena *a, const struct spec_mount *in, const struct 
     m->protect_cgroups = (context->user_namespace || context->runtime_in_userns) &&
                          str_eq(path_clean(a, m->source), "/sys") &&
                          (m->options.attrs.set & MOUNT_ATTR_RDONLY) != 0;
-    if ((m->options.wishes & MOUNT_WISH_COPY_SYMLINK) == 0)
+    if ((m->options.flags & MOUNT_FLAG_COPY_SYMLINK) == 0)
         return 0;
     char link[PATH_MAX];
     ssize_t n = readlink(m->source, link, sizeof(link) - 1);
@@ -113,7 +113,7 @@ static int plan_idmap(struct arena *a, const struct spec *spec, const struct spe
     const struct idmap_mount container = {.uids = spec->linux_->uid_mappings,
                                           .gids = spec->linux_->gid_mappings};
     bool given = in->uid_mappings.count > 0 || in->gid_mappings.count > 0;
-    m->idmapped = given || (m->options.wishes & MOUNT_WISH_IDMAP) != 0;
+    m->idmapped = given || (m->options.flags & MOUNT_FLAG_IDMAP) != 0;
     if (!m->idmapped)
         return 0;
     if (m->kind != MOUNT_KIND_BIND)
@@ -134,7 +134,7 @@ static int plan_idmap(struct arena *a, const struct spec *spec, const struct spe
 static int plan_kind(struct arena *a, const struct spec_mount *in, const struct mounts_plan *plan,
                      struct mount_plan *m, struct error *err)
 {
-    if ((m->options.wishes & MOUNT_WISH_REMOUNT) != 0) {
+    if ((m->options.flags & MOUNT_FLAG_REMOUNT) != 0) {
         plan_remount(a, in, m);
         return 0;
     }
@@ -162,7 +162,7 @@ static int plan_mount(struct arena *a, const struct spec *spec, const struct spe
     ret = plan_idmap(a, spec, in, m, err);
     if (ret < 0)
         return ret;
-    if ((m->options.wishes & MOUNT_WISH_COPY_UP) != 0 &&
+    if ((m->options.flags & MOUNT_FLAG_COPY_UP) != 0 &&
         (m->kind != MOUNT_KIND_FILESYSTEM || !str_eq(in->type, "tmpfs")))
         return error_text(err, -EINVAL, "tmpcopyup is for tmpfs only");
     m->strict_target = str_eq(m->target, "/proc") || str_eq(m->target, "/sys") || str_eq(in->type, "proc") ||
@@ -179,7 +179,7 @@ static void plan_late_readonly(struct mounts_plan *plan)
             m->kind == MOUNT_KIND_SYMLINK || m->kind == MOUNT_KIND_REMOUNT || m->kind == MOUNT_KIND_CGROUP ||
             (m->kind == MOUNT_KIND_FILESYSTEM && (LISTED(m->fs.type, complete) || m->fs.legacy_data != NULL)))
             continue;
-        m->late_readonly = str_eq(m->target, "/dev") || (m->options.wishes & MOUNT_WISH_COPY_UP) != 0;
+        m->late_readonly = str_eq(m->target, "/dev") || (m->options.flags & MOUNT_FLAG_COPY_UP) != 0;
         for (size_t j = i + 1; j < plan->count && !m->late_readonly; j++)
             m->late_readonly = is_below(plan->items[j].target, m->target);
         if (m->late_readonly) {
@@ -258,13 +258,13 @@ enum mount_peers mounts_bind_peers(const struct mounts_plan *plan, const struct 
 
 static int prepare_bind(struct mounts_plan *plan, struct mount_plan *m, int userns, struct error *err)
 {
-    bool recursive = (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0;
+    bool recursive = (m->options.flags & MOUNT_FLAG_RECURSIVE) != 0;
     cleanup_fd int fd =
-        mount_clone(AT_FDCWD, m->source, recursive, (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0,
+        mount_clone(AT_FDCWD, m->source, recursive, (m->options.flags & MOUNT_FLAG_SOURCE_NOFOLLOW) != 0,
                     mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
-    bool below = (m->options.wishes & MOUNT_WISH_IDMAP_RECURSIVE) != 0;
+    bool below = (m->options.flags & MOUNT_FLAG_IDMAP_RECURSIVE) != 0;
     int ret = userns >= 0 ? idmap_mount_apply(fd, userns, below, err) : 0;
     if (ret < 0)
         return ret;

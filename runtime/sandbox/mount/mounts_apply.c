@@ -23,7 +23,7 @@ static int open_target(const struct mount_plan *m, int rootfd, enum mount_target
 {
     if (m->strict_target)
         return mount_target_open_strict(rootfd, m->target, err);
-    if ((m->options.wishes & MOUNT_WISH_TARGET_NOFOLLOW) != 0)
+    if ((m->options.flags & MOUNT_FLAG_TARGET_NOFOLLOW) != 0)
         return mount_target_open_nofollow(rootfd, m->target, kind, err);
     return mount_target_open(rootfd, m->target, kind, err);
 }
@@ -44,11 +44,11 @@ static int attach(struct mount_plan *m, int *fd, int target, struct error *err)
 
 static int apply_bind(const struct mounts_plan *plan, struct mount_plan *m, int rootfd, struct error *err)
 {
-    bool nofollow = (m->options.wishes & MOUNT_WISH_SOURCE_NOFOLLOW) != 0;
+    bool nofollow = (m->options.flags & MOUNT_FLAG_SOURCE_NOFOLLOW) != 0;
     bool prepared = m->source_fd >= 0;
     cleanup_fd int fd = fd_steal(&m->source_fd);
     if (!prepared)
-        fd = mount_clone(AT_FDCWD, m->source, (m->options.wishes & MOUNT_WISH_RECURSIVE) != 0, nofollow,
+        fd = mount_clone(AT_FDCWD, m->source, (m->options.flags & MOUNT_FLAG_RECURSIVE) != 0, nofollow,
                          mounts_bind_peers(plan, m));
     if (fd < 0)
         return error_set(err, fd, "mount source '%s'", m->source);
@@ -129,7 +129,7 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
     cleanup_fd int fd = make_filesystem(plan, m, mode, err);
     if (fd < 0)
         return fd;
-    bool copy_up = (m->options.wishes & MOUNT_WISH_COPY_UP) != 0;
+    bool copy_up = (m->options.flags & MOUNT_FLAG_COPY_UP) != 0;
     int ret = copy_up ? tmpcopyup(target, fd, m->inherit_mode, err) : 0;
     if (ret < 0)
         return ret;

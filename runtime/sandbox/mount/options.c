@@ -23,7 +23,7 @@ enum word_kind {
     SUPER_CLEAR,
     PROPAGATION,
     PROPAGATION_RECURSIVE,
-    WISH,
+    FLAG,
 };
 
 struct word {
@@ -38,15 +38,15 @@ struct word {
 static const struct word vocabulary[] = {
     {"async", SUPER_CLEAR, MS_SYNCHRONOUS},
     {"atime", ATIME, MOUNT_ATTR_RELATIME},
-    {"bind", WISH, MOUNT_WISH_BIND},
-    {"copy-symlink", WISH, MOUNT_WISH_COPY_SYMLINK},
-    {"defaults", WISH, 0},
-    {"dest-nofollow", WISH, MOUNT_WISH_TARGET_NOFOLLOW},
+    {"bind", FLAG, MOUNT_FLAG_BIND},
+    {"copy-symlink", FLAG, MOUNT_FLAG_COPY_SYMLINK},
+    {"defaults", FLAG, 0},
+    {"dest-nofollow", FLAG, MOUNT_FLAG_TARGET_NOFOLLOW},
     {"dev", ATTR_CLEAR, MOUNT_ATTR_NODEV},
     {"diratime", ATTR_CLEAR, MOUNT_ATTR_NODIRATIME},
     {"dirsync", SUPER_SET, MS_DIRSYNC},
     {"exec", ATTR_CLEAR, MOUNT_ATTR_NOEXEC},
-    {"idmap", WISH, MOUNT_WISH_IDMAP},
+    {"idmap", FLAG, MOUNT_FLAG_IDMAP},
     {"iversion", SUPER_SET, MS_I_VERSION},
     {"lazytime", SUPER_SET, MS_LAZYTIME},
     {"loud", SUPER_CLEAR, MS_SILENT},
@@ -65,14 +65,14 @@ static const struct word vocabulary[] = {
     {"private", PROPAGATION, MS_PRIVATE},
     {"rasync", SUPER_CLEAR, MS_SYNCHRONOUS},
     {"ratime", ATIME_RECURSIVE, MOUNT_ATTR_RELATIME},
-    {"rbind", WISH, MOUNT_WISH_BIND | MOUNT_WISH_RECURSIVE},
+    {"rbind", FLAG, MOUNT_FLAG_BIND | MOUNT_FLAG_RECURSIVE},
     {"rdev", ATTR_CLEAR_RECURSIVE, MOUNT_ATTR_NODEV},
     {"rdiratime", ATTR_CLEAR_RECURSIVE, MOUNT_ATTR_NODIRATIME},
     {"rdirsync", SUPER_SET, MS_DIRSYNC},
     {"relatime", ATIME, MOUNT_ATTR_RELATIME},
-    {"remount", WISH, MOUNT_WISH_REMOUNT},
+    {"remount", FLAG, MOUNT_FLAG_REMOUNT},
     {"rexec", ATTR_CLEAR_RECURSIVE, MOUNT_ATTR_NOEXEC},
-    {"ridmap", WISH, MOUNT_WISH_IDMAP | MOUNT_WISH_IDMAP_RECURSIVE},
+    {"ridmap", FLAG, MOUNT_FLAG_IDMAP | MOUNT_FLAG_IDMAP_RECURSIVE},
     {"rmand", SUPER_SET, MS_MANDLOCK},
     {"rnoatime", ATIME_RECURSIVE, MOUNT_ATTR_NOATIME},
     {"rnodev", ATTR_SET_RECURSIVE, MOUNT_ATTR_NODEV},
@@ -99,12 +99,12 @@ static const struct word vocabulary[] = {
     {"shared", PROPAGATION, MS_SHARED},
     {"silent", SUPER_SET, MS_SILENT},
     {"slave", PROPAGATION, MS_SLAVE},
-    {"src-nofollow", WISH, MOUNT_WISH_SOURCE_NOFOLLOW},
+    {"src-nofollow", FLAG, MOUNT_FLAG_SOURCE_NOFOLLOW},
     {"strictatime", ATIME, MOUNT_ATTR_STRICTATIME},
     {"suid", ATTR_CLEAR, MOUNT_ATTR_NOSUID},
     {"symfollow", ATTR_CLEAR, MOUNT_ATTR_NOSYMFOLLOW},
     {"sync", SUPER_SET, MS_SYNCHRONOUS},
-    {"tmpcopyup", WISH, MOUNT_WISH_COPY_UP},
+    {"tmpcopyup", FLAG, MOUNT_FLAG_COPY_UP},
     {"unbindable", PROPAGATION, MS_UNBINDABLE},
 };
 
@@ -171,8 +171,8 @@ static void apply_word(const struct word *word, struct mount_options *out)
         out->propagation = word->value;
         out->propagation_recursive = word->kind == PROPAGATION_RECURSIVE;
         break;
-    case WISH:
-        out->wishes |= (unsigned)word->value;
+    case FLAG:
+        out->flags |= (unsigned)word->value;
         break;
     }
 }
@@ -182,10 +182,10 @@ static bool take_idmap(const char *option, struct mount_options *out)
 {
     const char *text = str_after(option, "idmap=");
     if (text == NULL && (text = str_after(option, "ridmap=")) != NULL)
-        out->wishes |= MOUNT_WISH_IDMAP_RECURSIVE;
+        out->flags |= MOUNT_FLAG_IDMAP_RECURSIVE;
     if (text == NULL)
         return false;
-    out->wishes |= MOUNT_WISH_IDMAP;
+    out->flags |= MOUNT_FLAG_IDMAP;
     out->idmap = text;
     return true;
 }
@@ -273,11 +273,11 @@ static bool holds(const struct word *word, const struct mount_options *o)
     case PROPAGATION_RECURSIVE:
         return o->propagation == word->value &&
                o->propagation_recursive == (word->kind == PROPAGATION_RECURSIVE);
-    case WISH:
+    case FLAG:
         /* Of "rbind" and "bind", choose the word that says everything. */
-        return word->value != 0 && (o->wishes & word->value) == word->value &&
-               !(word->value == MOUNT_WISH_BIND && (o->wishes & MOUNT_WISH_RECURSIVE)) &&
-               !(word->value == MOUNT_WISH_IDMAP && (o->wishes & MOUNT_WISH_IDMAP_RECURSIVE));
+        return word->value != 0 && (o->flags & word->value) == word->value &&
+               !(word->value == MOUNT_FLAG_BIND && (o->flags & MOUNT_FLAG_RECURSIVE)) &&
+               !(word->value == MOUNT_FLAG_IDMAP && (o->flags & MOUNT_FLAG_IDMAP_RECURSIVE));
     case SUPER_CLEAR:
         break;
     }

@@ -12,17 +12,17 @@ struct error;
 struct json_out;
 struct str_list;
 
-/* Requests of a mount in addition to attributes. */
-enum mount_wish {
-    MOUNT_WISH_BIND = 1 << 0,
-    MOUNT_WISH_RECURSIVE = 1 << 1, /* rbind */
-    MOUNT_WISH_REMOUNT = 1 << 2,
-    MOUNT_WISH_COPY_UP = 1 << 3,         /* tmpcopyup: start with a copy of the covered directory */
-    MOUNT_WISH_IDMAP = 1 << 4,           /* idmap, ridmap */
-    MOUNT_WISH_IDMAP_RECURSIVE = 1 << 5, /* ridmap */
-    MOUNT_WISH_COPY_SYMLINK = 1 << 6, /* make a source that is a symbolic link anew instead of mounting it */
-    MOUNT_WISH_SOURCE_NOFOLLOW = 1 << 7, /* bind a symbolic link itself */
-    MOUNT_WISH_TARGET_NOFOLLOW = 1 << 8, /* mount on a symbolic link itself */
+/* Flags of a mount that are not attributes. */
+enum mount_flag {
+    MOUNT_FLAG_BIND = 1 << 0,
+    MOUNT_FLAG_RECURSIVE = 1 << 1, /* rbind */
+    MOUNT_FLAG_REMOUNT = 1 << 2,
+    MOUNT_FLAG_COPY_UP = 1 << 3,         /* tmpcopyup: start with a copy of the covered directory */
+    MOUNT_FLAG_IDMAP = 1 << 4,           /* idmap, ridmap */
+    MOUNT_FLAG_IDMAP_RECURSIVE = 1 << 5, /* ridmap */
+    MOUNT_FLAG_COPY_SYMLINK = 1 << 6, /* make a source that is a symbolic link anew instead of mounting it */
+    MOUNT_FLAG_SOURCE_NOFOLLOW = 1 << 7, /* bind a symbolic link itself */
+    MOUNT_FLAG_TARGET_NOFOLLOW = 1 << 8, /* mount on a symbolic link itself */
 };
 
 /* MOUNT_ATTR_* to set and to clear, as mount_setattr(2) takes them. */
@@ -42,7 +42,7 @@ struct mount_options {
     unsigned long super;          /* MS_* of the superblock: MS_SYNCHRONOUS, MS_DIRSYNC, MS_MANDLOCK, … */
     unsigned long propagation;    /* MS_SHARED, MS_SLAVE, MS_PRIVATE, MS_UNBINDABLE or 0 */
     bool propagation_recursive;
-    unsigned wishes;   /* enum mount_wish */
+    unsigned flags;    /* enum mount_flag */
     const char *idmap; /* the text after "idmap=" or "ridmap=", or NULL */
     struct mount_data *data;
     size_t data_count;
