@@ -1,4 +1,4 @@
-/* Lists of small numbers as the kernel writes them ("0-3,7"): CPUs and memory nodes. cpuset(7), List format.
+/* Lists of small numbers in the kernel's format ("0-3,7"), for CPUs and memory nodes. cpuset(7), List format.
  */
 #ifndef PYSBX_SANDBOX_BITLIST_H
 #define PYSBX_SANDBOX_BITLIST_H

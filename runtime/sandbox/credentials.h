@@ -33,8 +33,8 @@ int credentials_plan(struct arena *a, const struct spec_process *process,
                      struct error *err);
 
 /* Child, still privileged: make the process the owner of the pipes among its standard streams, so that it can
- * open /dev/stdout again. Only pipes change owner: terminal.h treats terminals, a character device is shared,
- * and a file stays the property of its creator. Return 0 or a negative errno. */
+ * open /dev/stdout again. Only pipes change owner: terminal.c gives terminals to the process, a character
+ * device is shared, and a file stays the property of its creator. Return 0 or a negative errno. */
 int credentials_own_stdio(const struct credentials_plan *plan, struct error *err);
 
 /* Child: set no_new_privs (prctl(2)) if asked for. A seccomp filter that is loaded without privilege needs

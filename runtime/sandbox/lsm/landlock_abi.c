@@ -52,7 +52,8 @@ const char *landlock_release(int abi)
     return releases[abi < 0 ? 0 : abi > last ? last : abi];
 }
 
-/* Errors of the call (ENOSYS, EOPNOTSUPP, or EPERM of a filter) all mean that there is no Landlock. */
+/* Return the ABI. Errors of the call (ENOSYS, EOPNOTSUPP, or EPERM of a filter) all mean that there is no
+ * Landlock. */
 int landlock_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);

@@ -18,8 +18,9 @@ bool selinux_allows(const char *source, const char *target, const char *class, c
 const char *selinux_own_label(struct arena *a);
 const char *selinux_file_label(struct arena *a, int fd);
 
-/* Of "user:role:type:level", return the part before the level; or that part with the level's sensitivity,
- * without its categories. The string is in the arena. NULL if the label has no such parts. */
+/* Return a part of "user:role:type:level". selinux_label_type: the part before the level.
+ * selinux_label_plain: the same with the level's sensitivity, but without its categories. The string is in
+ * the arena. NULL if the label has no such parts. */
 const char *selinux_label_type(struct arena *a, const char *label);
 const char *selinux_label_plain(struct arena *a, const char *label);
 

@@ -44,7 +44,7 @@ int cgroup_mount_open(const struct mount_plan *mount, const struct rootfs_contex
     fd = bind_host(mount, context);
     if (fd >= 0)
         return fd;
-    /* If there is no cgroup mount to show, use an empty directory in which no file can be made. */
+    /* There is no cgroup mount to show, so use an empty directory in which no file can be made. */
     fs = (struct filesystem){.type = "tmpfs",
                              .source = "cgroup",
                              .attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |

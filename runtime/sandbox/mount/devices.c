@@ -21,7 +21,7 @@
 #include "sandbox/mount/filesystem.h"
 #include "spec/spec.h"
 
-/* The default devices of the runtime specification. The terminal adds console. */
+/* The default devices of the runtime specification. terminal.c adds console. */
 static const struct {
     const char *path;
     unsigned major, minor;

@@ -35,7 +35,7 @@ static bool name_is_valid(const char *name)
     return strpbrk(name, "/: \t\n\v\f\r") == NULL;
 }
 
-/* "eth%d": the kernel searches a free number. */
+/* "eth%d": the kernel searches for a free number. */
 static bool name_is_template(const char *name)
 {
     return strstr(name, "%d") != NULL;

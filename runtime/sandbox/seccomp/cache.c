@@ -1,4 +1,4 @@
-/* Compiled programs on disk. An entry contains its whole key, the identity of the compiler, and the program.
+/* Compiled programs on disk. An entry contains its whole key, the identity of libseccomp, and the program.
  * The name is only a hash: a collision costs a compilation, and never selects another profile's program. */
 #include "sandbox/seccomp/cache.h"
 
@@ -24,7 +24,7 @@
 #define PARENT      ".cache"
 #define DIRECTORY   ".cache/seccomp"
 #define ENTRIES_MAX 64
-/* Raise it with every change of the layout or of the compiler. */
+/* Raise it if the layout changes, or if a profile compiles to another program. */
 #define MAGIC UINT64_C(0x3150434553585953)
 
 /* The libseccomp that compiled the program. A newer one may know more system calls. */
