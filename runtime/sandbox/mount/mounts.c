@@ -275,6 +275,18 @@ static int prepare_bind(struct mounts_plan *plan, struct mount_plan *m, int user
     return 0;
 }
 
+/* Open the user namespace that carries a mount's mapping, unless *userns carries the same one, *mapped. */
+static int open_mapping(const struct mount_plan *m, const struct idmap_mount **mapped, int *userns,
+                        struct error *err)
+{
+    if (*mapped != NULL && idmap_mount_equal(*mapped, &m->idmap))
+        return 0;
+    fd_close(userns);
+    *userns = idmap_mount_userns(&m->idmap, err);
+    *mapped = &m->idmap;
+    return *userns < 0 ? *userns : 0;
+}
+
 int mounts_prepare(struct mounts_plan *plan, struct error *err)
 {
     bool all = plan->context->user_namespace && plan->context->parent_privileged;
@@ -284,14 +296,10 @@ int mounts_prepare(struct mounts_plan *plan, struct error *err)
         struct mount_plan *m = &plan->items[i];
         if (m->kind != MOUNT_KIND_BIND || (!all && !m->idmapped))
             continue;
-        int ret = 0;
-        if (m->idmapped && (mapped == NULL || !idmap_mount_equal(mapped, &m->idmap))) {
-            fd_close(&userns);
-            ret = userns = idmap_mount_userns(&m->idmap, err);
-            mapped = &m->idmap;
-        }
-        if (ret >= 0)
-            ret = prepare_bind(plan, m, m->idmapped ? userns : -1, err);
+        int ret = m->idmapped ? open_mapping(m, &mapped, &userns, err) : 0;
+        if (ret < 0)
+            return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
+        ret = prepare_bind(plan, m, m->idmapped ? userns : -1, err);
         if (ret < 0)
             return error_wrap(err, "mounts[%zu] ('%s')", i, m->target);
     }
