@@ -317,7 +317,7 @@ numbers_of() {
     traced -e trace=mmap,process_madvise,setns,sendto
     local -a network ready snapshot files copied
     mapfile -t network < <(numbers_of 'setns\(.*CLONE_NEWNET')
-    mapfile -t ready < <(numbers_of 'sendto\(.*"\\5\\0')
+    mapfile -t ready < <(numbers_of 'sendto\(.*"\\r\\0')
     mapfile -t snapshot < <(numbers_of 'mmap\(.*/warm/')
     mapfile -t files < <(numbers_of 'mmap\(.*/(warm|lib)/')
     mapfile -t copied < <(numbers_of 'process_madvise\(.*MADV_POPULATE_WRITE')
