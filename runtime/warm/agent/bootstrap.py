@@ -2,7 +2,7 @@
 
 Imports happen twice, in two containers, and the runtime says on the descriptor REPORT which one this is (read_order).
 The probe has the environment and the mounts of the container that is wanted. It watches what the imports look at,
-reports it (runtime/warm/manifest/manifest.h has the records) and ends: scout.py, which runs in a copy of the names here.
+reports it (runtime/warm/manifest/manifest.h has the records) and ends: probe.py, in a copy of the names here.
 The template has only what the probe was seen to need. It imports the modules and ends by an exception that the agent
 handles: it goes on when no frame is left, and the runtime saves it. Nothing may remain here but the modules, so this
 text imports only what is built in.
@@ -99,7 +99,7 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
 def probe(agent, modules: list[str], report: int, end_threads) -> None:  # type: ignore[no-untyped-def]
     """Import, watch, report; the runtime ends this process."""
     names = dict(globals())
-    exec(compile(agent.scout_text(), "<scout>", "exec"), names)
+    exec(compile(agent.probe_text(), "<probe>", "exec"), names)
     names["explore"](agent, modules, report, end_threads)
     receive(report)
     posix._exit(FAILED)

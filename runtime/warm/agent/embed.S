@@ -1,14 +1,14 @@
-/* The agent as data of the runtime's binary (agent.h), and resume.py and scout.py as data of the agent. The Makefile
+/* The agent as data of the runtime's binary (agent.h), and resume.py and probe.py as data of the agent. The Makefile
  * says which, and where the files are. */
 #ifdef RESUME
     .section .rodata
-    .hidden resume_source, scout_source
-    .globl resume_source, scout_source
+    .hidden resume_source, probe_source
+    .globl resume_source, probe_source
 resume_source:
     .incbin RESUME
     .byte 0
-scout_source:
-    .incbin SCOUT
+probe_source:
+    .incbin PROBE
     .byte 0
 #else
     .section .rodata.agent, "a", @progbits

@@ -8,8 +8,8 @@
 
 #include "warm/agent/system.h"
 
-/* scout.py, see embed.S. */
-extern const char scout_source[];
+/* probe.py, see embed.S. */
+extern const char probe_source[];
 
 PyObject *memory_file(PyObject *self, PyObject *args)
 {
@@ -48,11 +48,11 @@ PyObject *first_environment(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
-PyObject *scout_text(PyObject *self, PyObject *args)
+PyObject *probe_text(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    return PyBytes_FromStringAndSize(scout_source, text_length(scout_source));
+    return PyBytes_FromStringAndSize(probe_source, text_length(probe_source));
 }
 
 PyObject *thaw(PyObject *self, PyObject *object)

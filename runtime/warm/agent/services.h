@@ -15,8 +15,8 @@ PyObject *memory_file(PyObject *self, PyObject *args);
  * is not always there (METH_VARARGS). */
 PyObject *first_environment(PyObject *self, PyObject *args);
 
-/* scout_text(): the text of scout.py, which only a child of the template needs (METH_VARARGS). */
-PyObject *scout_text(PyObject *self, PyObject *args);
+/* probe_text(): the text of probe.py, which only a child of the template needs (METH_VARARGS). */
+PyObject *probe_text(PyObject *self, PyObject *args);
 
 /* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone
  * (METH_O). */
