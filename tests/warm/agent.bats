@@ -85,8 +85,8 @@ PYTHON
 }
 
 @test "builder: a module that ends the process is refused" {
-    refuses 'import os; os.kill(os.getpid(), 11)' 'the template ended'
-    refuses 'import os; os._exit(0)' 'the template ended'
+    refuses 'import os; os.kill(os.getpid(), 11)' 'the builder ended'
+    refuses 'import os; os._exit(0)' 'the builder ended'
 }
 
 @test "builder: a module that writes to standard output or error is refused, because the output would be lost" {
