@@ -23,7 +23,6 @@ TYPE_CHECKING = False  # typing is not to be imported
 if TYPE_CHECKING:
     from typing import Any
 
-DRAWN_BLOCKS = 16  # that an import may have drawn from a generator: ten thousand numbers
 FAILED = 94  # exit code of a process that has reported a failure
 PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
 
@@ -96,17 +95,17 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
     return kind == b"s", set(digests)
 
 
-def probe(agent, modules: list[str], report: int, end_threads) -> None:  # type: ignore[no-untyped-def]
+def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]") -> None:
     """Import, watch, report; the runtime ends this process."""
-    names = dict(globals())
+    names = {**resume, **globals()}
     exec(compile(agent.probe_text(), "<probe>", "exec"), names)
-    names["explore"](agent, modules, report, end_threads)
+    names["explore"](agent, modules, report)
     receive(report)
     posix._exit(FAILED)
 
 
-def import_for_good(  # type: ignore[no-untyped-def]
-    modules: list[str], report: int, digests: set[bytes], harmless
+def import_for_good(
+    modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]"
 ) -> "tuple[list[object], list[object] | None]":
     """Import in the template.
 
@@ -115,9 +114,9 @@ def import_for_good(  # type: ignore[no-untyped-def]
     gc.disable()
     import_modules(modules, report)
     gc.collect()
-    generators = unseeded_generators()
-    states = random_states()
-    idle = harmless(gc)
+    generators = resume["unseeded_generators"](gc)
+    states = resume["random_states"](gc)
+    idle = resume["harmless"](gc)
     gc.freeze()
     leave_place()
     for digest, generator, module in states:
@@ -170,79 +169,6 @@ def leave_place() -> None:
     sys.path_importer_cache.pop(PLACE, None)
 
 
-def unseeded_generators() -> "list[object]":
-    """The generators of numpy that imports have made without a seed: each process is to have others.
-
-    Behind each that a RandomState draws from comes that, for it may have kept a number. The global one is not among
-    them: resume() gives it a seed in any case.
-    """
-    kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
-    out: list[object] = []
-    kinds = set() if kind is None else {kind}
-    while not kinds.issuperset(more := {heir for known in kinds for heir in known.__subclasses__()}):
-        kinds |= more
-    if not kinds:
-        return out
-    mtrand = sys.modules["numpy.random.mtrand"]
-    sought = kinds | {mtrand.RandomState}
-    found = [thing for thing in gc.get_objects() if type(thing) in sought]
-    states = {id(thing._bit_generator): thing for thing in found if type(thing) is mtrand.RandomState}
-    for thing in found:
-        if type(thing) not in kinds or thing is mtrand._rand._bit_generator:
-            continue
-        sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
-        entropy = getattr(sequence, "entropy", None)
-        if not isinstance(entropy, int) or entropy < 1 << 64:  # nobody gives a seed like the system's
-            continue
-        if comes_from(thing, sequence):
-            out.append(thing)
-            if id(thing) in states:
-                out.append(states[id(thing)])
-    return out
-
-
-def random_states() -> "list[tuple[bytes, Any, str | None]]":
-    """Return the generators of the module random, and numpy's global one.
-
-    Each with a digest of its state, and with the name of its module if it is the global one.
-
-    A generator that an import has seeded with a number of its own is in the same state in probe and template, which
-    import independently of each other; all others differ. So the digest must not depend on the seed of hash(): that of
-    numbers does not. Subclasses of random.Random count only if they use its state: SystemRandom has one and does not.
-    """
-    out: "list[tuple[bytes, Any, str | None]]" = []
-    if "random" in sys.modules:
-        module = sys.modules["random"]
-        own, inst = module.Random, getattr(module, "_inst", None)
-        things = gc.get_objects()
-        kinds = {kind for kind in set(map(type, things)) if issubclass(kind, own)}
-        kinds = {kind for kind in kinds if all(getattr(kind, n) is getattr(own, n) for n in ("random", "seed"))}
-        for thing in things:
-            if type(thing) in kinds:
-                state = sys.modules["_random"].Random.getstate(thing)
-                out.append((b"%d" % hash(state), thing, "random" if thing is inst else None))
-    rand: Any = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    if type(getattr(rand, "_bit_generator", None)).__name__ == "MT19937":
-        words = rand.get_state(legacy=False)["state"]
-        number = int.from_bytes(bytes(words["key"]), "little")
-        out.append((b"%d" % hash((number, words["pos"])), rand, "numpy.random"))
-    return out
-
-
-def comes_from(generator, sequence: object) -> bool:  # type: ignore[no-untyped-def]
-    """Tell whether the generator's state is the one that the sequence gives, or a later one.
-
-    The legacy way of seeding may leave the sequence as it was; it changes the key, and so does drawing from MT19937,
-    624 numbers at a time.
-    """
-    first = type(generator)(sequence)
-    for _ in range(DRAWN_BLOCKS):
-        if bytes(generator.state["state"].get("key", b"")) == bytes(first.state["state"].get("key", b"")):
-            return True
-        first.random_raw(624, False)
-    return False
-
-
 def begin_main() -> None:
     """Give the imports the program's own __main__, for modules may hold it."""
     main = type(sys)("__main__")
@@ -278,8 +204,7 @@ def settle(  # type: ignore[no-untyped-def]
     found.clear()  # who calls is kept for good, and nothing of this may be
     resume["end_threads"]()
     resume["prepare_streams"](resume["note_streams"])
-    resume["call_ahead"]()
-    resume["prepare_numpy"](resume["words_of"])
+    resume["prepare_packages"]()
     changed: dict[bytes, bytes | None] = {n: v for n, v in posix.environ.items() if environ.get(n) != v}
     changed.update((name, None) for name in environ if name not in posix.environ)
     sys.excepthook = excepthook  # type: ignore[assignment]
@@ -288,9 +213,6 @@ def settle(  # type: ignore[no-untyped-def]
             delattr(sys, name)
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
-    if "_ssl" in sys.modules:
-        # Makes OpenSSL's generator, or every process that wakes up would, to add entropy to it: two milliseconds.
-        sys.modules["_ssl"].RAND_status()
     freeze()
     # Not frozen: what the program puts there must be found by the collection at its end.
     main = sys.modules["__main__"]
@@ -317,7 +239,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
     collecting = gc.isenabled()
     excepthook: object = None
     found: "list[object]" = []
-    resume: "dict[str, object]" = {}
+    resume: "dict[str, Any]" = {}
     try:
         if None in (sys.stdin, sys.stdout, sys.stderr):
             raise Failed("a standard stream is closed")
@@ -354,8 +276,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             del orig_argv[1:]
         probing, digests = read_order(report)
         if probing:
-            probe(agent, modules, report, resume["end_threads"])
-        found += import_for_good(modules, report, digests, resume["harmless"])
+            probe(agent, modules, report, resume)
+        found += import_for_good(modules, report, digests, resume)
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)

@@ -1,10 +1,11 @@
-/* The agent as data of the runtime's binary (agent.h), and resume.py and probe.py as data of the agent. The Makefile
- * says which, and where the files are. */
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py and resume.py
+ * as one text, and probe.py. The Makefile selects one of the two and defines where the files are. */
 #ifdef RESUME
     .section .rodata
     .hidden resume_source, probe_source
     .globl resume_source, probe_source
 resume_source:
+    .incbin PACKAGES
     .incbin RESUME
     .byte 0
 probe_source:

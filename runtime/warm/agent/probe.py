@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     import sys
     from typing import Any
 
-    from bootstrap import LOADED, Failed, end, import_modules, leave_place, put, random_states, receive, send
+    from bootstrap import LOADED, Failed, end, import_modules, leave_place, put, receive, send
+    from packages import end_threads, may_read, random_states
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ASK_NAME = "ask for the name of the machine, which each container has its own of"
@@ -87,7 +88,7 @@ class Variables(dict[bytes, bytes]):
 
 
 class Trace:
-    """What the runtime has seen of the system calls of this process and its children (runtime/warm/observe/observe.h)."""
+    """The runtime's notes on system calls of this process and its children: runtime/warm/observe/observe.h."""
 
     def __init__(self, records: bytes) -> None:
         self.files: set[str] = set()  # what was opened
@@ -167,8 +168,8 @@ class Trace:
                 return reads_environment, ASK_NAME
             elif is_one_of(name, NETWORK):
                 return reads_environment, ASK_NETWORK
-            elif name == "/proc/stat" and "psutil" in sys.modules:
-                pass  # for its first cpu_percent(), whose result psutil says to ignore
+            elif may_read(name):
+                pass
             elif is_one_of(name, VARYING):
                 return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
             elif not is_one_of(name, COMMON) or is_mounted(path):
@@ -723,9 +724,9 @@ def customize_again() -> None:
     sys.path[:] = directories
 
 
-def explore(agent, modules: list[str], report: int, end_threads) -> None:  # type: ignore[no-untyped-def]
+def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-untyped-def]
     try:
-        for _, generator, _ in random_states():  # of the start: what .pth files have seeded they will seed again
+        for _, generator, _ in random_states(gc):  # of the start: what .pth files have seeded they will seed again
             generator.seed()
         bare = top_level()
         interpreter = look_at_interpreter()
@@ -742,7 +743,7 @@ def explore(agent, modules: list[str], report: int, end_threads) -> None:  # typ
         check(agent, watch, trace)
         check_interpreter(interpreter)
         leave_place()
-        out = {put("g", digest) for digest, _, _ in random_states()}
+        out = {put("g", digest) for digest, _, _ in random_states(gc)}
         out |= {put("v", sys.version)}
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("t")} if watch.asks_terminal else set()

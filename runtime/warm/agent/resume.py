@@ -12,13 +12,24 @@ import time
 
 _io = sys.modules["_io"]
 
-TYPE_CHECKING = False  # typing is not to be imported
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
-COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
+    from packages import (
+        BEGINNINGS,
+        PREPARE,
+        RENEWALS,
+        at,
+        is_counted,
+        is_tracker,
+        restore_hooks,
+        seed_again,
+        start_threads,
+        tracker_acts,
+    )
 
-MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
+COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 
 def resume(
@@ -40,17 +51,16 @@ def resume(
     # First: a cold start is to find the environment as it was.
     line = command_line(orig_argv, program, index)
     imported, generators = template
-    for hook, code in HOOKS:
-        hook.__code__ = code
-    HOOKS.clear()
+    restore_hooks()
     COLLECTED.append([])
     set_environment(variables, imported)
     for fd in streams:
         open_again(fd)
     time.tzset()
     renew(entropy)
-    if "logging" in sys.modules:
-        begin_logging(sys.modules["logging"])
+    for module, begin in BEGINNINGS.items():
+        if module in sys.modules:
+            begin(sys.modules[module])
     seed_again(generators)
     start_threads()
     return line
@@ -63,62 +73,20 @@ def renew(entropy: bytes) -> None:
             make_anew(sys.modules[module], entropy)
 
 
+def prepare_packages() -> None:
+    """In the builder: do what the rows of packages.py say, once for all restored processes."""
+    for module, prepare in at(PREPARE).items():
+        if module in sys.modules:
+            prepare(sys.modules[module])
+
+
 # Streams that only give memory back when they end, and those that do nothing more once they are closed. Of these types
 # alone: a subclass may do anything, and so may what an instance of the first is given as its close().
 IN_MEMORY = _io.BytesIO, _io.StringIO
 ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
 PLAIN = (_ for _ in ()).gi_code
 GENERATOR = type(_ for _ in ())
-# Each has an instance that does something only when it has started a process: every import of scikit-learn makes one.
-TRACKERS = "multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"
 SEND = 123  # of CPython 3.11: how a generator waits for another
-
-
-def nothing() -> None:
-    pass
-
-
-# threading's hook for the child of a fork, and its code, while it is a hook that does nothing.
-HOOKS: "list[tuple[Any, Any]]" = []
-
-
-def call_ahead() -> None:
-    """In the template: what threading does in the child of a fork, once for all processes that wake up.
-
-    It leaves other threads behind, which nobody has here, and makes locks anew. Nothing of it is different in the next
-    process, and it touches 130 pages. Where somebody has put something else there, or it fails, it is called as ever.
-    """
-    threading = sys.modules.get("threading")
-    hook: Any = getattr(threading, "_after_fork", None)
-    if type(hook) is not type(nothing) or hook.__globals__ is not vars(threading) or hook.__closure__ is not None:
-        return
-    try:
-        hook()
-    except Exception:  # it will say so itself
-        return
-    HOOKS.append((hook, hook.__code__))
-    hook.__code__ = nothing.__code__
-
-
-# How many threads numexpr has had, while it has none.
-NUMEXPR: "list[int]" = []
-
-
-def end_threads() -> None:
-    """Before a fork that is saved: end the threads that start_threads() starts again, those of numexpr.
-
-    pandas imports it wherever it is installed. It would find out by the process id that a fork has left its threads
-    behind, and that may be the same in a container.
-    """
-    set_number: Any = getattr(sys.modules.get("numexpr.interpreter"), "_set_num_threads", None)
-    threads = set_number(1) if set_number else 1
-    if threads > 1:
-        NUMEXPR.append(threads)
-
-
-def start_threads() -> None:
-    while NUMEXPR:
-        sys.modules["numexpr.interpreter"]._set_num_threads(NUMEXPR.pop())
 
 
 def handlers_of(code: "Any") -> "set[bytes]":
@@ -160,18 +128,13 @@ def may_act(thing: "Any") -> bool:
             return True
     if kind is GENERATOR:
         return has_handlers(thing.gi_code)
-    if kind.__name__ == "ResourceTracker" and kind.__module__ in TRACKERS:
-        return getattr(thing, "_pid", 0) is not None
+    if is_tracker(kind):
+        return tracker_acts(thing)
     return True
 
 
 def has_finalizer(kind: type) -> bool:
     return any("__del__" in vars(base) for base in type.mro(kind))
-
-
-def is_counted(kind: type) -> bool:
-    """Tell a kind of nanobind (duckdb), which complains at the end of the process when one of its kind is there."""
-    return vars(kind).get("__module__") == "nanobind"
 
 
 def with_finalizers(gc: "Any") -> "list[Any]":
@@ -367,133 +330,3 @@ def check_unloaded(module: str) -> None:
     for name in module, f"{module}.__main__":
         if "." in name and name in sys.modules and not hasattr(sys.modules[name], "__path__"):
             raise ImportError(name)
-
-
-def begin_logging(logging: "Any") -> None:
-    nanoseconds = isinstance(logging._startTime, int)
-    logging._startTime = time.time_ns() if nanoseconds else time.time()
-
-
-def seed_again(generators: "list[Any]") -> None:
-    """Give each generator a new seed, and its sequence too, from which the seeds of its children would come.
-
-    A RandomState forgets the second of two normally distributed numbers, which it makes at once.
-    """
-    for generator in generators:
-        if hasattr(generator, "getrandbits"):  # of the module random
-            generator.seed()
-            continue
-        if hasattr(generator, "set_state"):
-            generator.set_state({**generator.get_state(legacy=False), "has_gauss": 0})
-            continue
-        sequence = getattr(generator, "seed_seq", None) or generator._seed_seq
-        children = {name: getattr(sequence, name) for name in ("spawn_key", "pool_size", "n_children_spawned")}
-        type(sequence).__init__(sequence, **children)
-        generator.state = type(generator)(sequence).state
-
-
-# What must not be the same in two processes. The module random needs no help: it has a hook of its own for forks.
-
-
-def renew_threading(threading: "Any", _: bytes) -> None:
-    threading.main_thread()._set_native_id()
-
-
-def renew_ssl(ssl: "Any", entropy: bytes) -> None:
-    """OpenSSL knows a fork by a new process id, and that of two containers is the same."""
-    ssl.RAND_add(entropy, float(len(entropy)))
-
-
-def renew_rust(rust: "Any", entropy: bytes) -> None:
-    """As renew_ssl(), for the OpenSSL that cryptography brings along; of older ones it is in a module of its own."""
-    if hasattr(rust, "openssl"):
-        renew_openssl(rust._openssl, entropy)
-
-
-def renew_openssl(openssl: "Any", entropy: bytes) -> None:
-    openssl.lib.RAND_add(entropy, len(entropy), float(len(entropy)))
-
-
-# The generator of numpy's global functions, while it has given no number to anybody, and the agent knows its words.
-TWISTERS: "list[Any]" = []
-TWISTERS_OF = "numpy.random._mt19937", "numpy.random.mt19937"  # the latter in numpy 1.17
-fill_words: "Any" = None
-"""The agent's function."""
-
-
-def prepare_numpy(words_of: "Any") -> None:
-    """In the template: make numpy's global generator one whose words alone have to be filled.
-
-    To seed it by its own functions touches eighty pages. `words_of`: the agent's function; what it finds in memory is
-    compared with what numpy says, in two states. What fails is for renew_numpy() to say.
-    """
-    rand: Any = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    generator: Any = getattr(rand, "_bit_generator", None)
-    if type(generator).__name__ != "MT19937" or type(generator).__module__ not in TWISTERS_OF:
-        return
-    try:
-        same = True
-        for draw in True, False:
-            rand.seed(0)
-            if draw:
-                rand.random_sample()
-            state = rand.get_state(legacy=False)["state"]
-            there = words_of(generator.capsule)
-            same = same and there == bytes(state["key"]) + state["pos"].to_bytes(4, sys.byteorder)
-        seed_by_system(rand)  # for hooks of the imports that come before renew_numpy()
-    except Exception:
-        return
-    if same:
-        TWISTERS.append(generator)
-
-
-def seed_by_system(rand: "Any") -> None:
-    """As numpy.random.seed() without a seed, which takes three times as long and writes to many pages of numpy.
-
-    The seed that is given here forgets what numpy remembers of the one before.
-    """
-    rand.seed(0)
-    rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
-
-
-def renew_numpy(mtrand: "Any", _: bytes) -> None:
-    if not (TWISTERS and TWISTERS.pop() is mtrand._rand._bit_generator and fill_words()):
-        seed_by_system(mtrand._rand)
-
-
-def renew_platform(platform: "Any", _: bytes) -> None:
-    """platform.uname() remembers the name of the machine, which is the container's."""
-    known = getattr(platform, "_uname_cache", None)
-    if known is not None and known.node != posix.uname().nodename:
-        platform._uname_cache = None
-
-
-def renew_uuid(uuid: "Any", _: bytes) -> None:
-    uuid._node = uuid._last_timestamp = None
-
-
-def renew_tempfile(tempfile: "Any", _: bytes) -> None:
-    tempfile._name_sequence = None
-
-
-def renew_semaphores(synchronize: "Any", _: bytes) -> None:
-    vars(synchronize.SemLock._rand).clear()
-
-
-def renew_authkey(process: "Any", _: bytes) -> None:
-    key = process.AuthenticationString(posix.urandom(32))
-    process.current_process()._config["authkey"] = key
-
-
-RENEWALS = {
-    "threading": renew_threading,
-    "_ssl": renew_ssl,
-    "cryptography.hazmat.bindings._rust": renew_rust,
-    "cryptography.hazmat.bindings._openssl": renew_openssl,
-    "numpy.random.mtrand": renew_numpy,
-    "platform": renew_platform,
-    "uuid": renew_uuid,
-    "tempfile": renew_tempfile,
-    "multiprocessing.synchronize": renew_semaphores,
-    "multiprocessing.process": renew_authkey,
-}

@@ -6,6 +6,7 @@
 #include <linux/fcntl.h>
 #include <linux/memfd.h>
 
+#include "warm/agent/packages.h"
 #include "warm/agent/system.h"
 
 /* probe.py, see embed.S. */
@@ -66,18 +67,13 @@ PyObject *thaw(PyObject *self, PyObject *object)
     return &_Py_NoneStruct;
 }
 
-/* What a Mersenne Twister of numpy keeps; mt19937.h, since numpy 1.17. A capsule of its begins with a pointer
- * there. */
-#define WORDS 624
-static struct twister {
-    uint32_t words[WORDS];
-    int position; /* in them; at the end, others are made of them first */
-} * twister;
+/* The generator that words_of() was called for. */
+static struct numpy_twister *twister;
 
 PyObject *words_of(PyObject *self, PyObject *capsule)
 {
     (void)self;
-    struct twister *const *generator = PyCapsule_GetPointer(capsule, "BitGenerator");
+    struct numpy_twister *const *generator = PyCapsule_GetPointer(capsule, "BitGenerator");
     if (generator == NULL)
         return NULL;
     twister = *generator;
@@ -88,7 +84,7 @@ PyObject *fill_words(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    twister->position = WORDS;
+    twister->position = TWISTER_WORDS;
     const long size = sizeof(twister->words);
     return Py_BuildValue("i", system_call(__NR_getrandom, (long)twister->words, size, 0, 0) == size);
 }

@@ -26,6 +26,7 @@
 #include <asm/ucontext.h>
 
 #include "warm/agent/loaded.h"
+#include "warm/agent/packages.h"
 #include "warm/agent/system.h"
 
 /* The C library's own, for changing the user of all threads (nptl(7)): it lets none of them block it. */
@@ -256,11 +257,17 @@ static bool file_has(const char *path, const char *word)
     return found;
 }
 
-/* Would a fork(2) be as good without it? Two kinds know by handlers of their own that their threads are gone:
- * OpenBLAS starts them again when it wants some, jemalloc, wherever it is contained, goes on without. */
+/* Return whether its library would miss this thread after a fork(2). */
 static bool is_stranger(const struct thread *t)
 {
-    return !text_is(t->name, "jemalloc_bg_thd") && !file_has(library_of_thread(t->robust_list), "openblas");
+    for (size_t i = 0; i < sizeof(fork_aware) / sizeof(fork_aware[0]); i++) {
+        const struct fork_aware *row = &fork_aware[i];
+        if (row->thread != NULL && text_is(t->name, row->thread))
+            return false;
+        if (row->library != NULL && file_has(library_of_thread(t->robust_list), row->library))
+            return false;
+    }
+    return true;
 }
 
 /* Why the threads that stay cannot be copied as they are, and which of them; NULL: they can, or no stranger

@@ -1,0 +1,394 @@
+"""The agent's knowledge of particular modules: the table ROWS, and the functions that its rows name.
+
+embed.S puts this text before resume.py, and both share one namespace. So the builder, the probe (through bootstrap.py)
+and each restored process use the same table. packages.h is the table for C.
+"""
+
+import posix
+import sys
+import time
+
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
+if TYPE_CHECKING:
+    from typing import Any
+
+MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
+DRAWN_BLOCKS = 16  # blocks of 624 numbers that an import may draw from a generator: ten thousand numbers
+
+# The kinds of rows. The agent calls a row's function with the module, if the module is loaded.
+PREPARE = "prepare"  # (module): in the builder, after the imports
+END_THREADS = "end threads"  # (module): before a fork that is saved
+RENEW = "renew"  # (module, entropy): in a restored process, and in a restored fork of a program
+BEGIN = "begin"  # (module): in a restored process, before its program begins
+UNSEEDED = "unseeded"  # (module, gc): return generators that were made without a seed (unseeded_generators)
+STATES = "states"  # (module, gc): return generators with a digest of their states (random_states)
+# These rows have data instead of a function.
+TRACKER = "tracker"  # name of a class: its finalizer acts only if it has started a process (tracker_acts)
+COUNTED = "counted"  # None: the module reports instances of its types that are left at exit (is_counted)
+READS = "reads"  # path of a kernel file that imports may read although its content varies (may_read)
+
+# Functions of the agent (services.h). bootstrap.py sets them.
+fill_words: "Any" = None
+words_of: "Any" = None
+
+
+def nothing() -> None:
+    pass
+
+
+# threading's hook for the child of a fork, and the hook's code, while `nothing` is in its place.
+HOOKS: "list[tuple[Any, Any]]" = []
+
+
+def call_ahead(threading: "Any") -> None:
+    """In the builder, run threading's hook for the child of a fork once for all restored processes.
+
+    The hook forgets other threads, of which the builder has none, and makes locks anew. Its work is the same in every
+    process, and touches 130 pages. If the hook was replaced or fails, each process calls it as usual.
+    """
+    hook: Any = getattr(threading, "_after_fork", None)
+    if type(hook) is not type(nothing) or hook.__globals__ is not vars(threading) or hook.__closure__ is not None:
+        return
+    try:
+        hook()
+    except Exception:  # it fails again in the restored process, which reports it
+        return
+    HOOKS.append((hook, hook.__code__))
+    hook.__code__ = nothing.__code__
+
+
+def restore_hooks() -> None:
+    """Undo call_ahead() in a restored process, for the forks of its program."""
+    for hook, code in HOOKS:
+        hook.__code__ = code
+    HOOKS.clear()
+
+
+def renew_threading(threading: "Any", _: bytes) -> None:
+    threading.main_thread()._set_native_id()
+
+
+def begin_logging(logging: "Any") -> None:
+    nanoseconds = isinstance(logging._startTime, int)
+    logging._startTime = time.time_ns() if nanoseconds else time.time()
+
+
+# Functions that set a number of threads, each with the number before end_numexpr().
+ENDED: "list[tuple[Any, int]]" = []
+
+
+def end_numexpr(interpreter: "Any") -> None:
+    """End the threads of numexpr. start_threads() starts them again."""
+    set_number: Any = getattr(interpreter, "_set_num_threads", None)
+    threads = set_number(1) if set_number else 1
+    if threads > 1:
+        ENDED.append((set_number, threads))
+
+
+def end_threads() -> None:
+    """Before a fork that is saved, end the threads that start_threads() starts again."""
+    for module, end in ENDINGS.items():
+        if module in sys.modules:
+            end(sys.modules[module])
+
+
+def start_threads() -> None:
+    while ENDED:
+        set_number, threads = ENDED.pop()
+        set_number(threads)
+
+
+def is_tracker(kind: type) -> bool:
+    return any(kind.__name__ == name and kind.__module__ == module for module, name in TRACKERS.items())
+
+
+def tracker_acts(tracker: "Any") -> bool:
+    """Tell whether the finalizer of a tracker does something: only if the tracker has started a process."""
+    return getattr(tracker, "_pid", 0) is not None
+
+
+def is_counted(kind: type) -> bool:
+    """Tell whether a module counts instances of this type and reports those that are left at exit."""
+    return vars(kind).get("__module__") in COUNTING
+
+
+def may_read(path: str) -> bool:
+    """Tell whether a loaded module reads this kernel file without keeping what varies in it."""
+    return any(path == own and module in sys.modules for module, own in at(READS).items())
+
+
+def unseeded_generators(gc: "Any") -> "list[object]":
+    """Return the generators that imports have made without a seed. Each process gives them new seeds: seed_again()."""
+    out: "list[object]" = []
+    for module, find in at(UNSEEDED).items():
+        if module in sys.modules:
+            out += find(sys.modules[module], gc)
+    return out
+
+
+def unseeded_in_numpy(random: "Any", gc: "Any") -> "list[object]":
+    """Return bit generators, each followed by the RandomState that draws from it, which may have kept a number.
+
+    The global generator is not among them, because resume() gives it a seed in any case.
+    """
+    kind = getattr(random, "BitGenerator", None)
+    out: list[object] = []
+    kinds = set() if kind is None else {kind}
+    while not kinds.issuperset(more := {heir for known in kinds for heir in known.__subclasses__()}):
+        kinds |= more
+    if not kinds:
+        return out
+    mtrand = sys.modules["numpy.random.mtrand"]
+    sought = kinds | {mtrand.RandomState}
+    found = [thing for thing in gc.get_objects() if type(thing) in sought]
+    states = {id(thing._bit_generator): thing for thing in found if type(thing) is mtrand.RandomState}
+    for thing in found:
+        if type(thing) not in kinds or thing is mtrand._rand._bit_generator:
+            continue
+        sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
+        entropy = getattr(sequence, "entropy", None)
+        if not isinstance(entropy, int) or entropy < 1 << 64:  # SeedSequence draws 128 bits; an author writes fewer
+            continue
+        if comes_from(thing, sequence):
+            out.append(thing)
+            if id(thing) in states:
+                out.append(states[id(thing)])
+    return out
+
+
+def comes_from(generator: "Any", sequence: object) -> bool:
+    """Tell whether the generator's state is the one that the sequence gives, or a later one.
+
+    Legacy seeding may leave the sequence unchanged, but it changes the key. So does drawing from MT19937, at every
+    624th number.
+    """
+    first = type(generator)(sequence)
+    for _ in range(DRAWN_BLOCKS):
+        if bytes(generator.state["state"].get("key", b"")) == bytes(first.state["state"].get("key", b"")):
+            return True
+        first.random_raw(624, False)
+    return False
+
+
+def seed_again(generators: "list[Any]") -> None:
+    """Give each generator a new seed, and also its sequence, from which seeds of its children would come.
+
+    A RandomState makes two normally distributed numbers at once, and must forget the second.
+    """
+    for generator in generators:
+        if hasattr(generator, "getrandbits"):  # of the module random
+            generator.seed()
+            continue
+        if hasattr(generator, "set_state"):
+            generator.set_state({**generator.get_state(legacy=False), "has_gauss": 0})
+            continue
+        sequence = getattr(generator, "seed_seq", None) or generator._seed_seq
+        children = {name: getattr(sequence, name) for name in ("spawn_key", "pool_size", "n_children_spawned")}
+        type(sequence).__init__(sequence, **children)
+        generator.state = type(generator)(sequence).state
+
+
+def random_states(gc: "Any") -> "list[tuple[bytes, Any, str | None]]":
+    """Return generators with a digest of their states, and the name of the module if it is the module's global one.
+
+    If an import has seeded a generator with a number of its own, its state is the same in probe and builder, which
+    import independently. All other states differ. So a digest must not depend on the seed of hash(). The hash of a
+    number does not.
+    """
+    out: "list[tuple[bytes, Any, str | None]]" = []
+    for module, find in at(STATES).items():
+        if module in sys.modules:
+            out += find(sys.modules[module], gc)
+    return out
+
+
+def states_in_random(random: "Any", gc: "Any") -> "list[tuple[bytes, Any, str | None]]":
+    """Subclasses of random.Random count only if they use its state: SystemRandom has one and does not."""
+    out: "list[tuple[bytes, Any, str | None]]" = []
+    own, inst = random.Random, getattr(random, "_inst", None)
+    things = gc.get_objects()
+    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, own)}
+    kinds = {kind for kind in kinds if all(getattr(kind, n) is getattr(own, n) for n in ("random", "seed"))}
+    for thing in things:
+        if type(thing) in kinds:
+            state = sys.modules["_random"].Random.getstate(thing)
+            out.append((b"%d" % hash(state), thing, "random" if thing is inst else None))
+    return out
+
+
+def state_in_numpy(mtrand: "Any", _: "Any") -> "list[tuple[bytes, Any, str | None]]":
+    rand: Any = getattr(mtrand, "_rand", None)
+    if type(getattr(rand, "_bit_generator", None)).__name__ != "MT19937":
+        return []
+    words = rand.get_state(legacy=False)["state"]
+    number = int.from_bytes(bytes(words["key"]), "little")
+    return [(b"%d" % hash((number, words["pos"])), rand, "numpy.random")]
+
+
+# numpy's global generator, as long as no number was drawn from it and the agent knows where its words are.
+TWISTERS: "list[Any]" = []
+TWISTERS_OF = "numpy.random._mt19937", "numpy.random.mt19937"  # the latter in numpy 1.17
+
+
+def prepare_numpy(mtrand: "Any") -> None:
+    """In the builder, put numpy's global generator into a state in which a process has only to fill its words.
+
+    Seeding it by its own functions touches 80 pages. In two states, compare what words_of() finds in memory with the
+    state that numpy reports. If anything fails here, renew_numpy() uses numpy's functions and reports their errors.
+    """
+    rand: Any = getattr(mtrand, "_rand", None)
+    generator: Any = getattr(rand, "_bit_generator", None)
+    if type(generator).__name__ != "MT19937" or type(generator).__module__ not in TWISTERS_OF:
+        return
+    try:
+        same = True
+        for draw in True, False:
+            rand.seed(0)
+            if draw:
+                rand.random_sample()
+            state = rand.get_state(legacy=False)["state"]
+            there = words_of(generator.capsule)
+            same = same and there == bytes(state["key"]) + state["pos"].to_bytes(4, sys.byteorder)
+        seed_by_system(rand)  # for hooks of the imports that come before renew_numpy()
+    except Exception:
+        return
+    if same:
+        TWISTERS.append(generator)
+
+
+def seed_by_system(rand: "Any") -> None:
+    """Seed as numpy.random.seed() does without a seed, which takes three times as long and writes to many pages.
+
+    seed(0) makes the generator forget the second normally distributed number that it may have kept.
+    """
+    rand.seed(0)
+    rand.set_state(("MT19937", memoryview(posix.urandom(MT19937_WORDS * 4)).cast("I"), MT19937_WORDS))
+
+
+def renew_numpy(mtrand: "Any", _: bytes) -> None:
+    if not (TWISTERS and TWISTERS.pop() is mtrand._rand._bit_generator and fill_words()):
+        seed_by_system(mtrand._rand)
+
+
+def prepare_ssl(ssl: "Any") -> None:
+    ssl.RAND_status()
+
+
+def renew_ssl(ssl: "Any", entropy: bytes) -> None:
+    ssl.RAND_add(entropy, float(len(entropy)))
+
+
+def renew_rust(rust: "Any", entropy: bytes) -> None:
+    if hasattr(rust, "openssl"):
+        renew_openssl(rust._openssl, entropy)
+
+
+def renew_openssl(openssl: "Any", entropy: bytes) -> None:
+    openssl.lib.RAND_add(entropy, len(entropy), float(len(entropy)))
+
+
+def renew_platform(platform: "Any", _: bytes) -> None:
+    known = getattr(platform, "_uname_cache", None)
+    if known is not None and known.node != posix.uname().nodename:
+        platform._uname_cache = None
+
+
+def renew_uuid(uuid: "Any", _: bytes) -> None:
+    uuid._node = uuid._last_timestamp = None
+
+
+def renew_tempfile(tempfile: "Any", _: bytes) -> None:
+    tempfile._name_sequence = None
+
+
+def renew_semaphores(synchronize: "Any", _: bytes) -> None:
+    vars(synchronize.SemLock._rand).clear()
+
+
+def renew_authkey(process: "Any", _: bytes) -> None:
+    key = process.AuthenticationString(posix.urandom(32))
+    process.current_process()._config["authkey"] = key
+
+
+# Each row is a module, the kind of row, and a function or data. The comment says what is special about the module and
+# what the agent does, and names the source. Rows of a kind apply in this order.
+ROWS: "tuple[tuple[str, str, Any], ...]" = (
+    # threading keeps the kernel's id of the main thread, and has a hook that is slow after a fork. The agent stores the
+    # new id, and runs the hook in the builder.
+    # Source: CPython, Lib/threading.py, _after_fork() and Thread._set_native_id().
+    ("threading", PREPARE, call_ahead),
+    ("threading", RENEW, renew_threading),
+    # logging prints times relative to its import (%(relativeCreated)d). The agent sets this start again.
+    # Source: CPython, Lib/logging/__init__.py, _startTime.
+    ("logging", BEGIN, begin_logging),
+    # numexpr starts threads when it is imported, and pandas imports it if it is installed. It notices by a new process
+    # id that a fork has left the threads behind, but in a container the id may be the same. The agent ends the threads
+    # before the fork and starts them after it.
+    # Source: init_threads() in https://github.com/pydata/numexpr, numexpr/module.cpp.
+    ("numexpr.interpreter", END_THREADS, end_numexpr),
+    # The module random seeds its global generator again in the child of a fork, so it has no row to renew it. Other
+    # generators get a new seed unless an import has seeded them.
+    # Source: CPython, Lib/random.py, os.register_at_fork(after_in_child=_inst.seed).
+    ("random", STATES, states_in_random),
+    # OpenSSL notices a fork by a new process id, and two containers may have the same one. The agent adds entropy. The
+    # builder creates the generator first, because every process would need two milliseconds for that.
+    # Source: openssl_get_fork_id() in https://github.com/openssl/openssl, crypto/threads_pthread.c.
+    ("_ssl", PREPARE, prepare_ssl),
+    ("_ssl", RENEW, renew_ssl),
+    # cryptography brings an OpenSSL of its own, so this needs entropy, too. Older releases bind it in another module.
+    # Source: https://github.com/pyca/cryptography, src/cryptography/hazmat/bindings/openssl/binding.py.
+    ("cryptography.hazmat.bindings._rust", RENEW, renew_rust),
+    ("cryptography.hazmat.bindings._openssl", RENEW, renew_openssl),
+    # Every process must draw other numbers from numpy. The agent gives new seeds to generators that have none of the
+    # author's, and fills the state of the global one directly (packages.h).
+    # Source: https://github.com/numpy/numpy, numpy/random: mtrand.pyx (_rand), bit_generator.pyx (SeedSequence).
+    ("numpy.random", UNSEEDED, unseeded_in_numpy),
+    ("numpy.random.mtrand", PREPARE, prepare_numpy),
+    ("numpy.random.mtrand", STATES, state_in_numpy),
+    ("numpy.random.mtrand", RENEW, renew_numpy),
+    # platform.uname() caches the host name, which differs between containers. The agent empties the cache.
+    # Source: CPython, Lib/platform.py, _uname_cache.
+    ("platform", RENEW, renew_platform),
+    # uuid caches the hardware address and the last time. tempfile keeps a generator of names.
+    # Source: CPython, Lib/uuid.py, getnode() and uuid1(); Lib/tempfile.py, _get_candidate_names().
+    ("uuid", RENEW, renew_uuid),
+    ("tempfile", RENEW, renew_tempfile),
+    # multiprocessing keeps a generator for the names of semaphores, and a random key of the process.
+    # Source: CPython, Lib/multiprocessing/synchronize.py, SemLock._rand; Lib/multiprocessing/process.py, _MainProcess.
+    ("multiprocessing.synchronize", RENEW, renew_semaphores),
+    ("multiprocessing.process", RENEW, renew_authkey),
+    # multiprocessing and loky, which joblib contains, make a tracker with a finalizer when they are imported. Every
+    # import of scikit-learn makes one. It does nothing before it has started a process, so the end can stay short.
+    # Source: CPython, Lib/multiprocessing/resource_tracker.py; https://github.com/joblib/loky,
+    # loky/backend/resource_tracker.py: ResourceTracker.__del__().
+    ("multiprocessing.resource_tracker", TRACKER, "ResourceTracker"),
+    ("joblib.externals.loky.backend.resource_tracker", TRACKER, "ResourceTracker"),
+    # nanobind, which duckdb uses, prints leak warnings at exit if instances of its types are left. So with such types
+    # all modules go.
+    # Source: internals_cleanup() in https://github.com/wjakob/nanobind, src/nb_internals.cpp.
+    ("nanobind", COUNTED, None),
+    # psutil reads CPU times when it is imported, for its first cpu_percent(). Its manual says to ignore that result.
+    # Source: https://github.com/giampaolo/psutil, psutil/__init__.py, _last_cpu_times.
+    ("psutil", READS, "/proc/stat"),
+    # These packages need no row, because a general rule covers them:
+    # - OpenBLAS and jemalloc handle forks themselves: packages.h.
+    # - pytz leaves generators that are not exhausted. They count as harmless if they cannot notice their end:
+    #   has_handlers() in resume.py.
+    # - matplotlib writes a cache, where MPLCONFIGDIR says so in /dev/shm. It does without the cache when that is gone,
+    #   so files there are no reason to refuse: check() in probe.py.
+    # - PROJ keeps its database open (src/iso19111/factory.cpp), and libffi a file for its code (src/closures.c):
+    #   runtime/warm/dump/descriptors.h.
+    # - libffi looks among the mounts for a place for that file: Trace.check() in probe.py.
+)
+
+
+def at(kind: str) -> "dict[str, Any]":
+    """Return the rows of this kind: modules, and what each row says."""
+    return {module: what for module, own, what in ROWS if own == kind}
+
+
+ENDINGS = at(END_THREADS)
+RENEWALS = at(RENEW)
+BEGINNINGS = at(BEGIN)
+TRACKERS = at(TRACKER)
+COUNTING = tuple(at(COUNTED))
