@@ -1,14 +1,16 @@
-/* The agent: an extension module that makes a snapshot of an interpreter possible and goes on inside of what
- * was restored. It has two lives. In the template it is called when the bootstrap's frames are gone, forks,
- * and parks the child, of which the runtime takes the snapshot. In the container it wakes up there, puts
- * arguments, environment and streams right (resume.py), and has the interpreter's own Py_RunMain run the
- * user's program: what a program sees of its start is therefore CPython's own work. It decides nothing, and
- * what it cannot do ends in an execve of the interpreter, before any of the user's code has run.
+/* The agent: an extension module that lets the runtime make a snapshot of an interpreter, and that continues
+ * in the restored process. It has two lives. In the builder it is called when the bootstrap's frames are
+ * gone. It forks, and parks the child, of which the runtime takes the snapshot. In the container it wakes up
+ * there, and sets arguments, environment and streams (resume.py). Then it lets the interpreter's own
+ * Py_RunMain run the user's program, so everything that a program sees of its start is CPython's own work.
+ * The agent decides nothing. If it cannot do something, it executes the interpreter anew, before any of the
+ * user's code has run.
  *
- * Later a program may ask it for a fork that parks in the same way, and goes on in a container of its own.
+ * Later a program may ask the agent for a fork that parks in the same way. The fork continues in a container
+ * of its own.
  *
- * No C library: it must load into any. The frames beneath Py_RunMain here are those of the template's own
- * Py_RunMain, which never go on. */
+ * The agent uses no C library, because it must load beside any. The frames beneath Py_RunMain here are those
+ * of the builder's own Py_RunMain, which never continue. */
 #include <asm/errno.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
@@ -25,15 +27,15 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* resume.py, see embed.S. */
+/* packages.py and resume.py, see embed.S. */
 extern const char resume_source[];
 
-/* Where struct PyConfig of a CPython 3.minor keeps what the command line says. run_module and run_filename
- * follow run_command. Constant for all releases of a minor version; still, locate() believes nothing that it
- * has not seen. */
+/* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and
+ * run_filename follow run_command. The offsets are the same in all releases of a minor version. Still,
+ * locate() verifies each of them. */
 static const struct layout {
     int minor;
-    size_t orig_argv; /* 0: none */
+    size_t orig_argv; /* 0: there is no such field */
     size_t argv, run_command;
 } layouts[] = {
     {9, 0, 96, 336},     {10, 88, 104, 352},  {11, 104, 120, 384}, {12, 112, 128, 392},
@@ -47,16 +49,16 @@ static struct {
 } config;
 
 static struct {
-    PyObject *settle; /* the bootstrap's last word, called without its frames */
-    PyObject *resume; /* of resume.py */
-    PyObject *leave;  /* the same */
+    PyObject *settle; /* the bootstrap's last function, called without its frames */
+    PyObject *resume; /* of resume.py, like the next four */
+    PyObject *leave;
     PyObject *give_up, *is_flushed;
-    PyObject *renew; /* the same */
-    PyObject *end_threads, *start_threads;
-    PyObject *kept; /* its arguments, when there are any */
+    PyObject *renew;
+    PyObject *end_threads, *start_threads; /* of packages.py */
+    PyObject *kept;                        /* the arguments of leave(); NULL: it has none (yet) */
     const char *executable;
     int report;
-    bool rehearses; /* this process */
+    bool rehearses; /* this process is the one of rehearse() */
 } agent;
 
 static int fail(const char *text)
@@ -65,7 +67,7 @@ static int fail(const char *text)
     return -1;
 }
 
-/* Does the list say the same as sys.argv or sys.orig_argv? */
+/* Return whether the list is equal to sys.argv or sys.orig_argv. */
 static int list_is(const PyWideStringList *list, PyObject *expected)
 {
     if (list->length != PyList_Size(expected))
@@ -81,8 +83,7 @@ static int list_is(const PyWideStringList *list, PyObject *expected)
     return 1;
 }
 
-/* Find the configuration of this interpreter, and recognize in it the command line that it was started with.
- */
+/* Find the configuration of this interpreter, and verify that it contains the command line of its start. */
 static int locate(int minor, PyObject *argv, PyObject *orig_argv)
 {
     const struct layout *layout = NULL;
@@ -104,7 +105,7 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     return 0;
 }
 
-/* The names of resume.py; NULL: an exception is set. */
+/* Return the namespace of packages.py and resume.py; NULL: an exception is set. */
 static PyObject *load_resume(void)
 {
     PyObject *code = Py_CompileString(resume_source, "<resume>", Py_file_input);
@@ -128,7 +129,7 @@ static PyObject *load_resume(void)
     return names;
 }
 
-/* leave(): the last exit handler. When all modules go, they must not find that somebody holds them. */
+/* leave(): the last exit handler. If all modules go, the agent must not hold references to them. */
 static PyObject *leave(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -154,8 +155,8 @@ static PyObject *leave(PyObject *self, PyObject *args)
     return all;
 }
 
-/* arm(minor, argv, orig_argv, executable, settle, report): be ready for main(). The executable is bytes, as
- * the system names it; orig_argv is anything before 3.10. Returns the names of resume.py. */
+/* arm(minor, argv, orig_argv, executable, settle, report): prepare main(). The executable is bytes, as the
+ * system names it; orig_argv is ignored before 3.10. Returns the namespace of resume.py. */
 static PyObject *arm(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -164,11 +165,11 @@ static PyObject *arm(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "iOOyOi", &minor, &argv, &orig_argv, &agent.executable, &agent.settle,
                           &agent.report))
         return NULL;
-    Py_IncRef(args); /* for good, and with it what the pointers point to */
+    Py_IncRef(args); /* for ever, because `agent` has pointers into it */
     return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
 }
 
-/* No template: `text` says why, in the form of the report. */
+/* End the builder. `text` is a record of the report that gives the reason. */
 static _Noreturn void refuse(const char *text)
 {
     system_call(__NR_write, agent.report, (long)text, text_length(text) + 1, 0);
@@ -176,11 +177,12 @@ static _Noreturn void refuse(const char *text)
         system_call(__NR_exit_group, 1, 0, 0, 0);
 }
 
-/* In a child of fork: say so on a descriptor, close it, and sleep until the call returns something else than
- * an error, the address that a restorer puts there. The child sleeps between fork and the hooks that CPython
- * and libraries run in a child, so that these run once in every process that is restored: it has the process
- * id they look at. (All but threading's, which looks at nothing: call_ahead() of resume.py.) Where an import
- * started threads of C, fork has left them behind, and the library's pthread_atfork handlers have run. */
+/* In a child of fork, write the word to the descriptor and close it. Then sleep until the system call returns
+ * a positive number. A restorer puts the address of the parameters there. The child sleeps before CPython and
+ * libraries run their hooks for a child. So the hooks run once in every restored process, with its process
+ * id. (threading's hook is the exception, because it depends on nothing: call_ahead() in packages.py.)
+ * Threads that libraries handle at fork are gone here, and the libraries' pthread_atfork handlers have run.
+ */
 static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size)
 {
     while (size > 0) {
@@ -198,11 +200,11 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
     }
 }
 
-/* Another child goes at once the way that the first will go when it is restored, with a program that says "w"
- * when it gets its turn and then waits for its end: the runtime sees what it has written to on the way. */
+/* Do at once, in another child, the same work as a restored process. Its program writes "w" when it begins,
+ * and then waits for its end. The runtime finds the pages that this work has written to. */
 static void rehearse(PyObject *settled);
 
-/* In the template, which waits for the end of its child and goes with it. */
+/* Fork and park the child. The builder waits until the child ends, and ends too. */
 static const struct warm_params *park(PyObject *settled)
 {
     PyOS_BeforeFork();
@@ -221,7 +223,8 @@ static const struct warm_params *park(PyObject *settled)
         system_call(__NR_exit_group, 1, 0, 0, 0);
 }
 
-/* An array of texts of the parameters, in memory of the C library and for good: environ points there. */
+/* Copy an array of strings of the parameters to memory of the C library. It is never freed, because environ
+ * points to it. */
 static char **copy_texts(uint64_t count, uint64_t address)
 {
     char *const *from = (char *const *)address;
@@ -242,7 +245,7 @@ static char **copy_texts(uint64_t count, uint64_t address)
     return out;
 }
 
-/* Arguments as sys.argv has them, variables as the system does. */
+/* Return a list of strings: decoded as in sys.argv for arguments, of bytes for variables. */
 static PyObject *make_list(char *const *texts, uint64_t count, bool decoded)
 {
     PyObject *list = PyList_New((Py_ssize_t)count);
@@ -276,8 +279,7 @@ static int set_list(PyWideStringList *place, PyObject *texts)
     return PyConfig_SetWideStringList(config.interpreter, place, length, items).type != 0 ? -1 : 0;
 }
 
-/* Tell the configuration what resume() made of the command line: (command, module, filename, argv,
- * orig_argv). */
+/* Set the configuration to the result of resume(): (command, module, filename, argv, orig_argv). */
 static int configure(PyObject *line)
 {
     if (set_string(config.command, PyTuple_GetItem(line, 0)) < 0 ||
@@ -290,7 +292,7 @@ static int configure(PyObject *line)
     return 0;
 }
 
-/* Make this process what a cold start of the interpreter would have been just before it runs the program. */
+/* Give this process the state that a cold start has right before the interpreter runs the program. */
 static int resume(const struct warm_params *params, char **argv, char **envp, PyObject *template)
 {
     PyObject *arguments = make_list(argv, params->argc, true);
@@ -311,13 +313,13 @@ static int resume(const struct warm_params *params, char **argv, char **envp, Py
     return 0;
 }
 
-/* Nothing of the user's has run yet, and a cold start is always right. */
+/* Execute the interpreter anew. This is always correct, because no code of the user has run yet. */
 static _Noreturn void start_cold(char **argv, char **envp)
 {
     static const char text[] = "pysbx: cannot execute the interpreter\n";
     if (agent.rehearses)
         system_call(__NR_exit_group, 1, 0, 0, 0);
-    /* CPython ignores them, and execve would pass that on. */
+    /* CPython ignores these signals, and an ignored signal stays ignored after execve. */
     static const uint64_t handler_default[4];
     system_call(__NR_rt_sigaction, SIGPIPE, (long)handler_default, 0, 8);
     system_call(__NR_rt_sigaction, SIGXFSZ, (long)handler_default, 0, 8);
@@ -327,7 +329,7 @@ static _Noreturn void start_cold(char **argv, char **envp)
         system_call(__NR_exit_group, 126, 0, 0, 0);
 }
 
-/* From the parameters to the end of the program. `settled`: the bootstrap's last word. */
+/* Run the program, from its parameters to its end. `settled`: the result of the bootstrap's settle(). */
 static _Noreturn void wake_up(const struct warm_params *params, PyObject *settled)
 {
     char **argv = copy_texts(params->argc, params->argv);
@@ -344,7 +346,7 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
     system_call(__NR_munmap, (long)params->area, (long)params->area_size, 0, 0);
     if (_PyInterpreterState_SetNotRunningMain != NULL)
         _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
-    Py_LeaveRecursiveCall(); /* the level of this very call */
+    Py_LeaveRecursiveCall(); /* the level of this call of excepthook */
     exit(run_main());
 }
 
@@ -367,19 +369,19 @@ static void rehearse(PyObject *settled)
     wake_up(&params, settled);
 }
 
-/* sys.excepthook of the template. An exception that leaves the bootstrap gets here when no frame is left:
- * neither the snapshot nor the user's program has one of ours beneath it. */
+/* sys.excepthook of the builder. An exception that leaves the bootstrap gets here when no frame is left, so
+ * the snapshot and the user's program have no frame of the bootstrap beneath them. */
 static PyObject *main_without_frames(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* what resume() and leave() take of it */
+    PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* arguments of resume() and leave() */
     if (settled == NULL)
         refuse("xthe interpreter cannot be settled");
     wake_up(park(settled), settled);
 }
 
-/* For what it does; negative: an exception is set. */
+/* Call a function and drop its result. Negative: an exception is set. */
 static int call(PyObject *function)
 {
     PyObject *result = PyObject_CallObject(function, NULL);
@@ -389,9 +391,9 @@ static int call(PyObject *function)
     return 0;
 }
 
-/* fork(report, word): as os.fork(), but the child writes the word, which is bytes, to the descriptor and
- * sleeps there to be saved. What returns 0 is what was restored, with streams of its own and no other
- * descriptor. */
+/* fork(report, word): as os.fork(), but the child writes the word, which is bytes, to the descriptor. Then it
+ * sleeps until the runtime has saved it. Only a restored process returns 0. It has streams of its own and no
+ * other descriptor. */
 static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -410,7 +412,7 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
     if (pid != 0)
         PyOS_AfterFork_Parent();
     if (pid < 0)
-        return PyErr_SetFromErrno(PyExc_OSError); /* until the next fork numexpr computes in one thread */
+        return PyErr_SetFromErrno(PyExc_OSError); /* numexpr has one thread until the next fork */
     if (pid > 0)
         return call(agent.start_threads) < 0 ? NULL : Py_BuildValue("i", pid);
     const struct warm_params *params = sleep_until_restored(report, word, size);

@@ -1,5 +1,5 @@
-/* The agent: a shared object without libc (runtime/warm/agent/agent.c) and a Python source that it carries.
- * The template loads it to import modules and to park; a restored interpreter runs the user's program through
+/* The agent: a shared object without libc (runtime/warm/agent/agent.c) that contains Python sources. The
+ * builder loads it to import modules and to park, and a restored interpreter runs the user's program through
  * it. It is part of the runtime's binary. */
 #ifndef PYSBX_WARM_AGENT_AGENT_H
 #define PYSBX_WARM_AGENT_AGENT_H
@@ -15,20 +15,20 @@ static inline size_t agent_size(void)
     return (uintptr_t)agent_end - (uintptr_t)agent_start;
 }
 
-/* A digest of it and of the bootstrap, as hexadecimal digits: a snapshot of one agent cannot be woken by
- * another, and two builds of the same version may have different ones. */
+/* A digest of the agent and the bootstrap, in hexadecimal digits. Only the same agent can wake up a snapshot,
+ * and two builds of the same version may have different agents. */
 #define AGENT_IDENTITY_SIZE 33 /* with the NUL */
 extern const char agent_identity[AGENT_IDENTITY_SIZE];
 
-/* The name of the memory file from which restored processes map it, and what /proc/PID/maps makes of that. */
+/* The name of the memory file from which restored processes map it, and the same in /proc/PID/maps. */
 #define AGENT_FILE   "pysbx-agent"
 #define AGENT_MAPPED "/memfd:" AGENT_FILE " (deleted)"
 
-/* The system call in which a template waits to be saved (ppoll(2)). */
+/* The system call in which a builder waits until it is saved (ppoll(2)). */
 #define AGENT_PARK SYS_ppoll
 
 /* The program text for `python3 FLAGS -c TEXT AGENT_PATH REPORT_FD MODULE...` that makes an interpreter a
- * template. */
+ * builder or a probe. */
 extern const char agent_bootstrap[];
 
 #endif

@@ -1,10 +1,11 @@
-/* Types, interned strings and the interpreter's caches are all over the snapshot: to give them back writes to
- * half of its pages, and whoever writes to a page copies it. Nobody would notice that they are not given
- * back, but only Py_RunMain() knows the exit status, and it goes on when Py_FinalizeEx() returns. So that is
- * made to return: from a function that is called deep in it, when the dictionary of the interpreter goes, the
- * stack is unwound up to its caller, as an exception of C++ would do it. What is unwound are functions of
- * CPython that free things, and they hold no lock there. Whether the tables lead the right way is seen at the
- * bottom of the stack. */
+/* Types, interned strings and the interpreter's caches are spread over the whole snapshot. Freeing them
+ * writes to half of its pages, and each page that a process writes to is copied. Nothing observes whether
+ * they are freed. But only Py_RunMain() knows the exit status, and it continues when Py_FinalizeEx() returns.
+ * So the agent makes Py_FinalizeEx() return early. Deep in it, when the dictionary of the interpreter goes,
+ * CPython calls a destructor of the agent. From there the stack is unwound up to the caller of
+ * Py_FinalizeEx(), as by an exception of C++. The frames that are skipped are functions of CPython that free
+ * memory, and they hold no lock there. The frame at the bottom of the stack proves that the tables led the
+ * right way. */
 #include "warm/agent/ending.h"
 
 #include <stdbool.h>
@@ -14,13 +15,13 @@
 #include "warm/agent/unwind.h"
 
 #define FRAMES_MAX     128
-#define EXIT_FUNCTIONS 32 /* NEXITFUNCS: so many can be registered by Py_AtExit() */
+#define EXIT_FUNCTIONS 32 /* NEXITFUNCS of CPython: the limit of Py_AtExit() */
 
 /* The frame that Py_RunMain() returns to. */
 __attribute__((used)) static struct frame bottom;
 
-/* note_frame: that of the caller, as it goes on. run_main: note the frame, and run. end_early: the
- * destructor, which returns, or goes on where find_end() says. */
+/* note_frame: store the caller's frame, as it is after the call. run_main: store the frame, and call
+ * Py_RunMain(). end_early: the destructor, which returns, or jumps to the frame that find_end() returns. */
 __asm__(".text\n"
         ".type note_frame, @function\n"
         "note_frame:\n"
@@ -78,7 +79,7 @@ __asm__(".text\n"
 void note_frame(struct frame *frame) __attribute__((visibility("hidden")));
 void end_early(PyObject *capsule) __attribute__((visibility("hidden")));
 
-/* Where the code of Py_FinalizeEx() begins: from 3.13 on it may only jump to that. */
+/* Return where the code of Py_FinalizeEx() begins. From 3.13 on Py_FinalizeEx() may be only a jump to it. */
 static uint64_t finalization(void)
 {
     const uint8_t *code = (const uint8_t *)(uintptr_t)Py_FinalizeEx;
@@ -99,7 +100,7 @@ static bool is_bottom(const struct frame *f)
            f->r12 == bottom.r12 && f->r13 == bottom.r13 && f->r14 == bottom.r14 && f->r15 == bottom.r15;
 }
 
-/* A processor that keeps returns on a stack of its own would find another one there. */
+/* Return whether the CPU keeps return addresses on a shadow stack. It would find another address there. */
 static bool has_shadow_stack(void)
 {
     uint64_t pointer = 0;
@@ -109,7 +110,7 @@ static bool has_shadow_stack(void)
 
 enum place { ENDING, RUNNING, UNKNOWN };
 
-/* From a frame to that of Py_FinalizeEx()'s caller, where it is ENDING. */
+/* If the process is ENDING, set the frame to that of Py_FinalizeEx()'s caller. */
 static enum place find_caller(struct frame *frame)
 {
     const uint64_t wanted = finalization();

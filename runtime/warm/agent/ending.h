@@ -1,20 +1,20 @@
-/* The end of the interpreter, left when all that remains of it is to give memory back. */
+/* The end of the interpreter, which is cut short when only memory remains to be freed. */
 #ifndef PYSBX_WARM_AGENT_ENDING_H
 #define PYSBX_WARM_AGENT_ENDING_H
 
 #include <stdbool.h>
 
-/* Py_RunMain(), known to shorten_ending(). */
+/* Call Py_RunMain(), and remember its frame for shorten_ending(). */
 int run_main(void);
 
-/* Is this Py_FinalizeEx(), or does a program call exit handlers by itself (atexit._run_exitfuncs())? True
- * where it cannot be seen. */
+/* Return whether Py_FinalizeEx() is running, as opposed to a program that calls exit handlers itself
+ * (atexit._run_exitfuncs()). True if the stack does not tell. */
 bool is_ending(void);
 
-/* In the last exit handler, when whatever is alive does nothing at its end, and what was written is flushed:
- * have Py_FinalizeEx() return, without an error, when modules, threads and the interpreter's own things are
- * gone and types, interned strings and caches are to go. The exit status stays what it is. Where it cannot be
- * seen how, or something is still to be called, Py_FinalizeEx() goes on as ever. */
+/* Make Py_FinalizeEx() return early, without an error: after modules, threads and the interpreter's own
+ * objects, but before types, interned strings and caches are freed. The exit status does not change. The last
+ * exit handler calls this, if no living object acts at its end and all output is flushed. If the stack cannot
+ * be unwound, or functions of Py_AtExit() are registered, Py_FinalizeEx() continues as usual. */
 void shorten_ending(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the dynamic linker has loaded, and which of it has started a thread. */
+/* The libraries that the dynamic linker has loaded, and the one that has started a thread. */
 #include "warm/agent/loaded.h"
 
 #include <asm/unistd.h>
@@ -26,14 +26,14 @@ PyObject *libraries(PyObject *self, PyObject *args)
     return list != NULL && dl_iterate_phdr(add_library, list) < 0 ? NULL : list;
 }
 
-/* How much of a thread's descriptor is looked at behind its list of robust mutexes. Where the address of the
- * thread's function is differs between releases (856 bytes behind it in glibc 2.36); nothing before leads
- * into code beside glibc's own. */
+/* The part of a thread's descriptor that is searched, in bytes after the list of robust mutexes. The place of
+ * the thread's function differs between releases: in glibc 2.36 it is 856 bytes after the list. All code
+ * addresses before it are glibc's own. */
 enum { DESCRIPTOR_SIZE = 1400 };
 
 struct search {
     uintptr_t address;
-    const char *name; /* of the library with this address in its code; NULL: none */
+    const char *name; /* of the library with this address in its code, or NULL */
 };
 
 static int find_code(struct loaded *loaded, unsigned long size, void *data)
@@ -62,10 +62,10 @@ static const char *library_at(uintptr_t address)
 /* The size of a page at least; a smaller step only costs another system call. */
 enum { STEP = 4096 };
 
-/* Copy memory of which not all may be there. A pipe does it: the kernel reads the memory, and a container may
- * be refused files in memory, where nothing would count them. A write to a pipe fails as a whole if a part of
- * it is missing, so each ends at a page boundary. Returns how many words are there; `count` words fit into a
- * pipe. */
+/* Copy memory of which a part may not be mapped. The kernel reads it, for a write to a pipe. (A memory file
+ * would do as well, but a container may be refused memfd_create(2).) A write fails as a whole if a part of
+ * the memory is not mapped, so each write ends at a page boundary. Returns the number of words that were
+ * copied. `count` words fit into a pipe. */
 static size_t copy_words(uintptr_t *out, size_t count, const void *from)
 {
     int ends[2] = {-1, -1};
@@ -95,7 +95,7 @@ const char *library_of_thread(uintptr_t robust_list)
 {
     uintptr_t words[DESCRIPTOR_SIZE / sizeof(uintptr_t)] = {0};
     size_t count = 0;
-    /* glibc's descriptor of the thread has the head of the list in it: set_robust_list(2). */
+    /* The head of the list is a part of glibc's descriptor of the thread: set_robust_list(2). */
     if (robust_list != 0)
         count = copy_words(words, sizeof(words) / sizeof(words[0]), (const void *)robust_list);
     const char *libc = library_at((uintptr_t)&fork), *linker = library_at((uintptr_t)&__tls_get_addr);

@@ -1,7 +1,7 @@
-/* Which variables the libraries of a probe ask the C library for. There the agent is preloaded (ld.so(8),
- * LD_PRELOAD), so that its getenv(3) stands before that of the C library; each name is told to the runtime by
- * a look-up of a path (runtime/warm/observe/observe.h). In a template the agent is loaded by itself, where
- * nothing finds these functions. */
+/* Report the variables that the libraries of a probe ask the C library for. In a probe the agent is preloaded
+ * (ld.so(8), LD_PRELOAD), so its getenv(3) takes precedence over that of the C library. It tells the runtime
+ * each name by a look-up of a path (runtime/warm/observe/observe.h). In a builder the agent is loaded as a
+ * module, and nothing finds these functions. */
 #include <asm/unistd.h>
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 #include "warm/params.h"
 
 #define NAME_MAX_TOLD 255
-#define TOLD          256 /* names that are remembered, by their hash */
+#define TOLD          256 /* slots for hashes of names that were told already */
 
 extern char **environ;
 
@@ -23,8 +23,8 @@ static bool starts_with(const char *text, const char *prefix)
     return true;
 }
 
-/* Take the agent out of the variable that has preloaded it, and the variable away when that was all: neither
- * the imports nor a program that they start are to see it. */
+/* Remove the agent from the variable that has preloaded it, and the variable if it is empty then. The imports
+ * and the programs that they start must not see it. */
 __attribute__((constructor)) static void hide_preload(int argc, char **argv, char **envp)
 {
     static const char variable[] = "LD_PRELOAD=";
@@ -80,7 +80,7 @@ EXPORTED char *getenv(const char *name)
     return NULL;
 }
 
-/* A probe is not a set-user-ID program, so these are the same. */
+/* These are the same as getenv(), because a probe is not a set-user-ID program. */
 EXPORTED char *secure_getenv(const char *name)
 {
     return getenv(name);

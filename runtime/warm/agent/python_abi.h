@@ -1,7 +1,7 @@
-/* What the agent uses of the interpreter and of its C library, declared here because no headers of either are
- * needed to build it: one agent serves every CPython that agent.c has a layout of. The linker of the process
- * it is loaded into finds the symbols. Sources: Include/ of CPython 3.9 to 3.15; all but the last group
- * belongs to the limited API or is documented. */
+/* The functions of the interpreter and its C library that the agent uses. They are declared here, because the
+ * build does not need headers of either: one agent serves every CPython that agent.c has a layout for. The
+ * dynamic linker of the process finds the symbols. Sources: Include/ of CPython 3.9 to 3.15. All but the last
+ * group are documented or in the limited API. */
 #ifndef PYSBX_WARM_AGENT_PYTHON_ABI_H
 #define PYSBX_WARM_AGENT_PYTHON_ABI_H
 
@@ -24,7 +24,7 @@ typedef struct {
 #define METH_VARARGS 0x0001
 #define METH_O       0x0008
 
-/* Object.h and moduleobject.h, as they are without Py_TRACE_REFS and Py_GIL_DISABLED. */
+/* As in object.h and moduleobject.h without Py_TRACE_REFS and Py_GIL_DISABLED. */
 typedef struct {
     Py_ssize_t refcount;
     void *type;
@@ -102,11 +102,11 @@ extern PyObject *PyExc_RuntimeError;
 extern PyObject *PyExc_OSError;
 #define Py_file_input 257
 
-/* Exported, and not promised. The second is there since 3.12.1, where Py_RunMain marks that it runs. */
+/* Exported, but private. The second exists since 3.12.1, where Py_RunMain marks that it runs. */
 const void *_Py_GetConfig(void);
 __attribute__((weak)) void _PyInterpreterState_SetNotRunningMain(PyInterpreterState *interpreter);
 
-/* The C library's. */
+/* Of the C library. */
 extern char **environ;
 int fork(void);
 unsigned long getauxval(unsigned long type);

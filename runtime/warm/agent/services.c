@@ -1,4 +1,4 @@
-/* What the Python of the agent cannot do by itself, or not in every version. */
+/* Services for the Python code of the agent, which cannot do this itself, or not in every version. */
 #include "warm/agent/services.h"
 
 #include <asm/unistd.h>
@@ -17,13 +17,13 @@ PyObject *memory_file(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     long fd = system_call(__NR_memfd_create, (long)"output", MFD_CLOEXEC, 0, 0);
-    /* A container whose memory nothing counts may be refused it. */
+    /* A container whose memory no cgroup counts may be refused memfd_create(2). */
     if (fd < 0)
         fd = system_call(__NR_openat, AT_FDCWD, (long)"/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return Py_BuildValue("i", (int)fd);
 }
 
-/* What the process was started with: the dynamic linker hands it to those it loads later, too. */
+/* The arguments of the process. The dynamic linker passes them to the constructors of every library. */
 static struct {
     int argc;
     char **argv;

@@ -1,31 +1,30 @@
-/* What the Python of the agent cannot do by itself, or not in every version. */
+/* Services for the Python code of the agent, which cannot do this itself, or not in every version. */
 #ifndef PYSBX_WARM_AGENT_SERVICES_H
 #define PYSBX_WARM_AGENT_SERVICES_H
 
 #include "warm/agent/python_abi.h"
 
-/* memory_file(): a descriptor of memory that reads like a file, or the kernel's negative answer. In a
- * container that is refused memfd_create(2) it is a file without a name in /dev/shm. os.memfd_create is not
- * in every Python: those that are made to run everywhere are built with a C library older than it
- * (METH_VARARGS). */
+/* memory_file(): return the descriptor of a file in memory, or a negative errno. In a container that is
+ * refused memfd_create(2) it is a file without a name in /dev/shm. Portable builds of Python lack
+ * os.memfd_create, because their C library is older than the call (METH_VARARGS). */
 PyObject *memory_file(PyObject *self, PyObject *args);
 
-/* first_environment(): the variables that the process was given, each with a NUL behind it. The kernel puts
- * them between the arguments and the name of the program; environ may say something else by now, and /proc
- * is not always there (METH_VARARGS). */
+/* first_environment(): return the variables that execve(2) gave to the process, each with a NUL at its end.
+ * The kernel puts them between the arguments and the name of the program. `environ` may have changed since,
+ * and /proc is not always mounted (METH_VARARGS). */
 PyObject *first_environment(PyObject *self, PyObject *args);
 
-/* probe_text(): the text of probe.py, which only a child of the template needs (METH_VARARGS). */
+/* probe_text(): return the text of probe.py, which only a probe needs (METH_VARARGS). */
 PyObject *probe_text(PyObject *self, PyObject *args);
 
-/* thaw(object): what gc.freeze() has taken out of the collector's sight is in it again, this object alone
- * (METH_O). */
+/* thaw(object): undo gc.freeze() for this object alone, so that the collector sees it again (METH_O). */
 PyObject *thaw(PyObject *self, PyObject *object);
 
-/* words_of(capsule): the bytes of its state, which is kept for fill_words() (METH_O). */
+/* words_of(capsule): return the state of numpy's generator as bytes, and remember its place (METH_O). */
 PyObject *words_of(PyObject *self, PyObject *capsule);
 
-/* fill_words(): give it words from the kernel. Returns whether the kernel has done so (METH_VARARGS). */
+/* fill_words(): fill this state with random words from the kernel. Returns whether that worked
+ * (METH_VARARGS). */
 PyObject *fill_words(PyObject *self, PyObject *args);
 
 #endif

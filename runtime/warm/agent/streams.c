@@ -1,4 +1,4 @@
-/* The streams stay as they were made, in the template, where that is what they would be made for here. */
+/* Find the standard descriptors for which Python's streams, made in the builder, are wrong here. */
 #include "warm/agent/streams.h"
 
 #include <asm/stat.h>
@@ -6,14 +6,14 @@
 
 #include "warm/agent/system.h"
 
-/* All that a stream learns of a descriptor that is no terminal and has no position. */
+/* The properties of a descriptor that a stream depends on, unless it is a terminal or has a position. */
 struct kind {
-    unsigned type; /* of file; 0: the descriptor is closed */
+    unsigned type; /* of the file; 0: the descriptor is closed */
     unsigned long device;
     long block; /* bytes */
 };
 
-/* What the standard streams were made for. */
+/* The descriptors that the standard streams were made for. */
 static struct kind streams[3];
 
 static struct kind kind_of(int fd)

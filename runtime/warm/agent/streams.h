@@ -4,11 +4,11 @@
 
 #include "warm/agent/python_abi.h"
 
-/* note_streams(): the streams are made for what the descriptors are now. */
+/* note_streams(): remember the standard descriptors, for which the streams are made now. */
 PyObject *note_streams(PyObject *self, PyObject *args);
 
-/* The standard descriptors that are something else now, or closed: a new list of numbers; NULL: an exception
- * is set. */
+/* Return a new list of the standard descriptors that are different now, or closed; NULL: an exception is set.
+ */
 PyObject *other_streams(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the agent does without a C library, whose state it must not change. The system call: x86-64. */
+/* Functions in place of a C library, whose state the agent must not change. The system call is for x86-64. */
 #ifndef PYSBX_WARM_AGENT_SYSTEM_H
 #define PYSBX_WARM_AGENT_SYSTEM_H
 
@@ -6,7 +6,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* The kernel's answer: a result, or a negative errno. */
+/* Make a system call. Returns its result or a negative errno. */
 static inline long system_call(long number, long a, long b, long c, long d)
 {
     long result;

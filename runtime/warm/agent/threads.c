@@ -1,13 +1,14 @@
-/* Threads that libraries have started, in a fork that is saved. fork(2) leaves them behind, and who waits for
- * one then waits for ever. Here each is sent a signal, and stays in its handler while the process is copied.
- * The signal's frame, on the thread's own stack, is all that the kernel knows of where the thread was: in the
- * copy, a new thread takes it up by rt_sigreturn(2) and goes on from there. The library sees a wait that a
- * signal has interrupted. What else the kernel keeps of a thread of glibc is little: its area, where its
- * number is to be cleared, the list of robust mutexes, restartable sequences, the name. The number is another
- * one.
+/* Take threads that libraries have started along into a fork that is saved. fork(2) leaves them behind, and a
+ * library that waits for one of them waits for ever. So the agent sends each thread a signal, and the thread
+ * stays in the handler while the process is copied. The signal's frame, on the thread's own stack, contains
+ * the thread's registers. In the copy, a new thread returns to that frame by rt_sigreturn(2). The library
+ * sees a wait that a signal has interrupted. The kernel keeps little else of a thread of glibc: its TLS area,
+ * the address of its thread id, the list of robust mutexes, restartable sequences, and its name. The thread
+ * id changes.
  *
- * Only who waits in a system call comes along: such a thread holds no lock of the C library, which the
- * process may need before the thread is there again. Python's own do not: the child of a fork forgets them.
+ * Only threads that wait in a system call come along. Such a thread holds no lock of the C library, which the
+ * process may need before the thread exists again. Threads of Python do not come along, because the child of
+ * a fork forgets them.
  */
 #include "warm/agent/threads.h"
 
@@ -29,22 +30,22 @@
 #include "warm/agent/packages.h"
 #include "warm/agent/system.h"
 
-/* The C library's own, for changing the user of all threads (nptl(7)): it lets none of them block it. */
+/* The C library uses this signal to change the user of all threads (nptl(7)), so no thread blocks it. */
 #define HOLD_SIGNAL 33
 
 enum {
     THREADS_MAX = 64,
-    NUMBERS = 8192, /* that threads may have got */
-    TRIES = 100,    /* until all rest */
+    NUMBERS = 8192, /* thread ids that are tried, from the process id on */
+    TRIES = 100,    /* until all threads rest */
     MILLISECOND = 1000000,
     PATIENCE = 1000,    /* milliseconds, until all have answered */
-    AFFINITY_SIZE = 128 /* bytes: of 1024 processors */
+    AFFINITY_SIZE = 128 /* bytes, for 1024 CPUs */
 };
 
-/* What a new thread has of the one that starts it. */
+/* The properties that a new thread inherits from the thread that starts it. */
 struct traits {
     long policy, priority;
-    long size; /* bytes, of the set */
+    long size; /* of the CPU set, in bytes */
     uint8_t processors[AFFINITY_SIZE];
 };
 
@@ -52,7 +53,7 @@ enum state { RESTS, RUNS, OWN_STACK, OWN_PRIORITY, UNKNOWN };
 
 static const char *const reasons[] = {
     [RUNS] = "does not come to rest",
-    [OWN_STACK] = "has a stack of its own for signals", /* as Go's, which know each other by number */
+    [OWN_STACK] = "has a stack of its own for signals", /* as threads of Go, which store each other's ids */
     [OWN_PRIORITY] = "has a priority of its own",
     [UNKNOWN] = "is not one of glibc, or a system call about it is refused",
 };
@@ -62,8 +63,8 @@ static const char SILENT[] = "threads cannot be stopped, for one does not answer
 static struct thread {
     const struct ucontext *context;
     uintptr_t area, robust_list;
-    uintptr_t number_place; /* where the C library keeps the number */
-    uintptr_t cleared;      /* what the kernel sets to zero at the thread's end */
+    uintptr_t number_place; /* where the C library keeps the thread id */
+    uintptr_t cleared;      /* the word that the kernel sets to zero at the thread's end */
     size_t robust_size;
     char name[16];
     struct traits traits;
@@ -72,12 +73,12 @@ static struct thread {
 } held[THREADS_MAX];
 
 static struct {
-    uint32_t turn;               /* another one: all go on */
-    uint32_t asked, came, noted; /* threads: signalled, in the handler, written down */
-    uint32_t saved;              /* by the fork that this process has come from */
-    uint32_t begun;              /* of these */
-    bool open;                   /* the handler is for those that are asked */
-    bool silent;                 /* one has not answered, and may do so any time */
+    uint32_t turn;               /* when it changes, all threads continue */
+    uint32_t asked, came, noted; /* threads: signalled, in the handler, recorded in `held` */
+    uint32_t saved;              /* threads saved by the fork that made this process */
+    uint32_t begun;              /* threads of these that have begun */
+    bool open;                   /* the handler records threads */
+    bool silent;                 /* a thread has not answered, and may do so at any time */
     struct traits traits;        /* of the thread that asks */
     struct sigaction before;
 } round;
@@ -88,9 +89,9 @@ static void sleep_millisecond(void)
     system_call(__NR_nanosleep, (long)&time, 0, 0, 0);
 }
 
-/* There may be no /proc, or none that may be looked at (Landlock): so the kernel is asked for each number
- * that a thread may have got since this process began, in a pid namespace of its own. Returns the next one
- * after `number`, 0: there is none, or a negative errno. */
+/* Find threads without /proc, which may be missing or forbidden (Landlock): ask the kernel for each id that a
+ * thread can have. This works because the process began in a pid namespace of its own. Returns the next id
+ * after `number`, 0 if there is none, or a negative errno. */
 static long next_thread(long process, long number)
 {
     for (number++; number <= process + NUMBERS; number++) {
@@ -109,9 +110,9 @@ static uint32_t count_threads(long process)
     return count;
 }
 
-/* Where glibc has the number of a thread, in struct pthread: in the word that the kernel sets to zero in the
- * end, and since 2.43, where that one is the thread's state, still in front of the head of the robust
- * mutexes, with a pointer and a word between them. 0: in neither. */
+/* Return where glibc keeps the id of a thread, in struct pthread. It is the word that the kernel sets to zero
+ * at the thread's end. Since 2.43 that word is the thread's state. There the id is still before the head of
+ * the robust mutexes, with a pointer and a word between them. 0: in neither place. */
 static uintptr_t place_of_number(int number, uintptr_t cleared, uintptr_t robust_list)
 {
     enum { BEFORE_ROBUST_LIST = 16 };
@@ -136,8 +137,9 @@ static bool same_processors(const struct traits *a, const struct traits *b)
     return same;
 }
 
-/* Was it in a system call that has ended because of the signal, or begins again after it? The latter is told
- * from one that is about to be made by its number: of those that begin again, threads wait in this one. */
+/* Return whether the thread was in a system call that the signal has interrupted, or that starts again after
+ * it. A call that starts again looks like a call that the thread has not made yet. So of these only futex(2)
+ * counts, in which threads wait. */
 static bool waits(const struct sigcontext *c)
 {
     const uint8_t *next = (const uint8_t *)c->rip; /* instruction */
@@ -158,7 +160,7 @@ static enum state state_of(const struct thread *t)
     return t->traits.policy == first->policy && t->traits.priority == first->priority ? RESTS : OWN_PRIORITY;
 }
 
-/* The handler: write down what there is to know, and stay until the turn is over. */
+/* The handler: record the state of the thread, and stay until the turn changes. */
 static void stay(int signal, siginfo_t *info, struct ucontext *context)
 {
     (void)signal;
@@ -181,7 +183,7 @@ static void stay(int signal, siginfo_t *info, struct ucontext *context)
         system_call(__NR_futex, (long)&round.turn, FUTEX_WAIT_PRIVATE, turn, 0);
 }
 
-/* The handler's way back: rt_sigreturn(2) of what the kernel has put on the stack. */
+/* Return from the handler, by rt_sigreturn(2) of the frame that the kernel has put on the stack. */
 void threads_return(void) __attribute__((visibility("hidden")));
 __asm__(".text\n"
         ".globl threads_return\n"
@@ -191,7 +193,8 @@ __asm__(".text\n"
         "syscall\n\t"
         "ud2\n");
 
-/* All go on, and the signal is the C library's again, unless somebody may still get it. */
+/* Let all threads continue. Give the signal back to the C library, unless a silent thread may still get it.
+ */
 static void release(void)
 {
     __atomic_store_n(&round.open, false, __ATOMIC_RELEASE);
@@ -201,7 +204,8 @@ static void release(void)
         system_call(__NR_rt_sigaction, HOLD_SIGNAL, (long)&round.before, 0, sizeof(sigset_t));
 }
 
-/* Have all others stay, whatever they do. Returns NULL or why it cannot be; then, too, some may stay. */
+/* Make all other threads stay in the handler. Returns NULL or the reason why that failed. Some may stay even
+ * then. */
 static const char *stop(long process)
 {
     const struct sigaction action = {
@@ -244,7 +248,7 @@ static bool text_is(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Is it in the last part of the path? */
+/* Return whether the last component of the path contains the word. */
 static bool file_has(const char *path, const char *word)
 {
     bool found = false;
@@ -270,8 +274,8 @@ static bool is_stranger(const struct thread *t)
     return true;
 }
 
-/* Why the threads that stay cannot be copied as they are, and which of them; NULL: they can, or no stranger
- * is among them. */
+/* Return the reason why the threads in the handler cannot be copied, and one such thread. NULL: they can, or
+ * none of them is a stranger. */
 static const char *judge(long process, const struct thread **whose, bool *strangers)
 {
     enum state worst = RESTS;
@@ -289,11 +293,12 @@ static const char *judge(long process, const struct thread **whose, bool *strang
         return "the imports start a thread of Python, which would be missing";
     }
     if (worst == RESTS && count_threads(process) > round.asked)
-        worst = RUNS; /* one began meanwhile */
+        worst = RUNS; /* a thread began meanwhile */
     return reasons[worst];
 }
 
-/* Have all others stay, if one of them is a stranger and all rest. Returns NULL, or why not as judge(). */
+/* Make all other threads stay, if one of them is a stranger and all rest. Returns NULL or a reason, as
+ * judge(). */
 static const char *hold(const struct thread **whose, bool *strangers)
 {
     const long process = system_call(__NR_getpid, 0, 0, 0, 0);
@@ -328,7 +333,8 @@ PyObject *rest_threads(PyObject *self, PyObject *args)
     return &_Py_NoneStruct;
 }
 
-/* They have written themselves down as they came; they are to be started as they were once. */
+/* Sort the threads by id, because they must start in the order in which they first started. They were
+ * recorded in the order in which they entered the handler. */
 static void sort_by_number(void)
 {
     for (uint32_t i = 1; i < round.noted; i++)
@@ -351,7 +357,7 @@ int threads_fork(void)
         return pid < 0 ? -EAGAIN : pid;
     }
     sort_by_number();
-    /* As fork(2) for the calling thread. */
+    /* Set the state of the calling thread in the child as fork(3) does. */
     uintptr_t cleared = 0, robust_list = 0;
     size_t robust_size = 0;
     system_call(__NR_prctl, PR_GET_TID_ADDRESS, (long)&cleared, 0, 0);
@@ -368,13 +374,12 @@ int threads_fork(void)
         system_call(__NR_set_robust_list, (long)robust_list, (long)robust_size, 0, 0);
         round.saved = round.noted;
     }
-    release(); /* in the child, nobody */
+    release(); /* in the child there is no other thread */
     return pid < 0 ? -EAGAIN : pid;
 }
 
-/* What glibc registers for each thread since 2.35, at a distance from its area, in lines of 32 bytes; 0:
- * nothing.
- */
+/* The restartable sequences that glibc registers for each thread since 2.35: their offset from the thread's
+ * area, and their size in bytes. The kernel wants a multiple of 32. Size 0: glibc registers none. */
 __attribute__((weak)) extern const ptrdiff_t __rseq_offset;
 __attribute__((weak)) extern const unsigned __rseq_size;
 #define RSEQ_LINE      32
@@ -388,14 +393,14 @@ static void register_sequences(uintptr_t area)
                     (size + RSEQ_LINE - 1) / RSEQ_LINE * RSEQ_LINE, 0, RSEQ_SIGNATURE);
 }
 
-/* A new thread begins, on the stack that it takes up, below all that is on it. */
+/* Set up a new thread, on the stack that it takes over, below everything on it. */
 static const struct ucontext *begin(const struct thread *t)
 {
     const struct ucontext *context = t->context;
     system_call(__NR_set_robust_list, (long)t->robust_list, (long)t->robust_size, 0, 0);
     system_call(__NR_prctl, PR_SET_NAME, (long)t->name, 0, 0);
     register_sequences(t->area);
-    /* Where these are not to be had, it is as well on others: only where it runs differs. */
+    /* An error is ignored: if these CPUs are not available, the thread runs on others. */
     if (!same_processors(&t->traits, &round.traits))
         system_call(__NR_sched_setaffinity, 0, t->traits.size, (long)t->traits.processors, 0);
     __atomic_fetch_add(&round.begun, 1, __ATOMIC_RELEASE);
@@ -403,7 +408,8 @@ static const struct ucontext *begin(const struct thread *t)
     return context;
 }
 
-/* As pthread_create(3), but for where the thread goes on. Returns its number or a negative errno. */
+/* Clone a thread as pthread_create(3) does, but let it continue at the saved frame. Returns its id or a
+ * negative errno. */
 static long start(const struct thread *t)
 {
     const long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_SIGHAND | CLONE_THREAD |
@@ -433,14 +439,14 @@ int threads_start(void)
     const uint32_t count = round.saved;
     uint32_t begun;
     if (count == 0)
-        return 0; /* to write would copy a page */
+        return 0; /* without a write, which would copy a page */
     round.saved = round.begun = 0;
     for (uint32_t i = 0; i < count; i++) {
         long number = start(&held[i]);
         if (number < 0)
             return (int)number;
     }
-    /* A program finds their names, and whoever asks for them to stay writes to what they still read. */
+    /* Wait until all have begun. Then a program finds their names, and a new round may overwrite `held`. */
     while ((begun = __atomic_load_n(&round.begun, __ATOMIC_ACQUIRE)) < count)
         system_call(__NR_futex, (long)&round.begun, FUTEX_WAIT_PRIVATE, begun, 0);
     return 0;

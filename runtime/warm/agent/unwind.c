@@ -1,4 +1,4 @@
-/* Reading .eh_frame: what compilers write for C, and no expressions. */
+/* Read .eh_frame, in the forms that compilers write for C, without expressions. */
 #include "warm/agent/unwind.h"
 
 #include <elf.h>
@@ -15,8 +15,8 @@ struct cursor {
 };
 
 struct rules {
-    uint64_t cfa_register, cfa_offset; /* the frame's address: the stack pointer before the call */
-    int64_t offset[REGISTERS];         /* from there, where a register was saved */
+    uint64_t cfa_register, cfa_offset; /* the frame's address is the stack pointer before the call */
+    int64_t offset[REGISTERS];         /* from there to where a register was saved */
     bool saved[REGISTERS];
 };
 
@@ -27,7 +27,7 @@ struct program {
     size_t remembered_count;
     uint64_t code_unit;
     int64_t data_unit;
-    uint64_t place, wanted; /* in the code */
+    uint64_t place, wanted; /* addresses of code */
 };
 
 static uint64_t take(struct cursor *c, size_t size)
@@ -44,7 +44,8 @@ static uint64_t take(struct cursor *c, size_t size)
     return value;
 }
 
-/* LEB128: seven bits a byte, the lowest first. With a sign, the last byte's highest is continued. */
+/* Read a LEB128 number: seven bits per byte, the lowest first. A signed number is extended by its highest
+ * bit. */
 static uint64_t take_number(struct cursor *c, bool sign)
 {
     uint64_t value = 0, byte;
@@ -73,7 +74,7 @@ static int64_t take_signed(struct cursor *c)
 static void save(struct program *p, uint64_t number, int64_t units, struct cursor *c)
 {
     if (number >= REGISTERS) {
-        c->bad = c->bad || number < 17 || number > 32; /* those of vectors are nobody's after a call */
+        c->bad = c->bad || number < 17 || number > 32; /* a call does not preserve vector registers */
         return;
     }
     p->now.saved[number] = true;
@@ -104,7 +105,7 @@ static void recall(struct program *p, struct cursor *c)
         p->now = p->remembered[--p->remembered_count];
 }
 
-/* The instructions that are a byte of their own, DW_CFA_*. */
+/* Run an instruction (DW_CFA_*) that has no operand in its first byte. */
 static void step(struct program *p, uint8_t code, struct cursor *c)
 {
     uint64_t number;
@@ -152,7 +153,7 @@ static void step(struct program *p, uint8_t code, struct cursor *c)
     }
 }
 
-/* Up to the place that is wanted. False: something is not known. */
+/* Run the instructions up to the wanted address. False: one of them is not known. */
 static bool run(struct program *p, struct cursor c)
 {
     while (c.at < c.end && p->place <= p->wanted && !c.bad) {
@@ -181,7 +182,7 @@ static uint64_t relative(const uint8_t *at)
     return (uint64_t)(uintptr_t)at + (uint64_t)(int64_t)offset;
 }
 
-/* A record of the section, without its length. */
+/* Open a record of the section, after its length. */
 static struct cursor open_record(const uint8_t *at)
 {
     uint32_t size;
@@ -191,7 +192,7 @@ static struct cursor open_record(const uint8_t *at)
 
 #define FOUR_BYTES_FROM_HERE 0x1b /* DW_EH_PE_pcrel | DW_EH_PE_sdata4 */
 
-/* The common part of records (CIE): units, and the first rules. */
+/* Read the common part of records (CIE): units, and the first rules. */
 static bool read_common(const uint8_t *at, struct program *p)
 {
     struct cursor c = open_record(at);
@@ -207,7 +208,7 @@ static bool read_common(const uint8_t *at, struct program *p)
     return !c.bad && run(p, c);
 }
 
-/* The record of a function (FDE): the rules at a place in it. */
+/* Read the record of a function (FDE): the rules at an address in it. */
 static bool read_function(const uint8_t *at, uint64_t place, struct rules *rules, uint64_t *function)
 {
     struct program p = {0};
@@ -228,7 +229,8 @@ static bool read_function(const uint8_t *at, uint64_t place, struct rules *rules
     return true;
 }
 
-/* The table for searching, .eh_frame_hdr, as every linker writes it: pairs of places from its own start. */
+/* The search table .eh_frame_hdr, as every linker writes it: pairs of addresses, relative to its own start.
+ */
 struct table {
     uint8_t version, pointer, count_encoding, encoding;
     int32_t frames;
@@ -268,7 +270,8 @@ static const uint8_t *find_record(uint64_t place)
     struct search search = {.place = place};
     dl_iterate_phdr(find_table, &search);
     const struct table *table = search.table;
-    /* sdata4 from here; the count, udata4; sdata4 from the table. */
+    /* Expect a pointer as sdata4 relative to itself, the count as udata4, entries as sdata4 from the table.
+     */
     if (table == NULL || table->version != 1 || table->pointer != FOUR_BYTES_FROM_HERE ||
         table->count_encoding != 0x03 || table->encoding != 0x3b)
         return NULL;
@@ -293,7 +296,7 @@ static uint64_t value(const struct rules *rules, int number, uint64_t cfa, uint6
 bool unwind(struct frame *frame, uint64_t *function)
 {
     struct rules rules;
-    /* What is called last in a function may go on behind its end. */
+    /* If a call is the last instruction of a function, the return address is after the function's end. */
     const uint8_t *record = find_record(frame->rip - 1);
     if (record == NULL || !read_function(record, frame->rip - 1, &rules, function) || !rules.saved[RETURN] ||
         (rules.cfa_register != RSP && rules.cfa_register != RBP))
