@@ -1,11 +1,12 @@
-"""Make this interpreter a probe or a template: python3 FLAGS -c TEXT AGENT REPORT MODULE...
+"""Make this interpreter a probe or a builder: python3 FLAGS -c TEXT AGENT REPORT MODULE...
 
-Imports happen twice, in two containers, and the runtime says on the descriptor REPORT which one this is (read_order).
-The probe has the environment and the mounts of the container that is wanted. It watches what the imports look at,
-reports it (runtime/warm/manifest/manifest.h has the records) and ends: probe.py, in a copy of the names here.
-The template has only what the probe was seen to need. It imports the modules and ends by an exception that the agent
-handles: it goes on when no frame is left, and the runtime saves it. Nothing may remain here but the modules, so this
-text imports only what is built in.
+Imports happen twice, in two containers. The runtime says on the descriptor REPORT which one this is (read_order).
+The probe has the environment and the mounts of the user's container. It watches the files and variables that the
+imports look at, and reports them, as records of runtime/warm/manifest/manifest.h. Then it ends. Its code is probe.py,
+which runs in a copy of the names here.
+The builder has only the files and variables that the probe has reported. It imports the modules and ends by an
+exception that the agent handles when no frame is left. Then the runtime saves it. Only the modules may remain in a
+snapshot, so this text imports built-in modules alone.
 """
 
 START = dict(globals())
@@ -19,23 +20,23 @@ LOADED = list(sys.modules)
 
 import gc
 
-TYPE_CHECKING = False  # typing is not to be imported
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
 FAILED = 94  # exit code of a process that has reported a failure
-PLACE = "/dev/.pysbx"  # there is no such thing: an entry of sys.path
+PLACE = "/dev/.pysbx"  # an entry of sys.path that does not exist
 
 
 class Failed(Exception):
-    """The modules cannot be preloaded; the text says why."""
+    """The modules cannot be preloaded, for the reason in the text."""
 
 
 def first_environment(agent) -> "dict[bytes, bytes]":  # type: ignore[no-untyped-def]
-    """The variables that the process was given.
+    """Return the variables that execve(2) gave to the process.
 
-    posix.environ has changed since: by the interpreter, which sets LC_CTYPE where there is no locale (PEP 538), by
-    sitecustomize and .pth files. All of that has to be done to the variables of a process that wakes up.
+    posix.environ has changed since. The interpreter sets LC_CTYPE if there is no locale (PEP 538), and sitecustomize
+    and .pth files may set others. A restored process has to make the same changes to its own variables.
     """
     environ: dict[bytes, bytes] = {}
     for variable in agent.first_environment().split(b"\0"):
@@ -57,7 +58,10 @@ def send(report: int, data: bytes) -> None:
 
 
 def receive(report: int) -> bytes:
-    """Return what the runtime has sent. By readv(2): the observer takes read(2) for an import that reads its input."""
+    """Return data from the runtime.
+
+    Use readv(2), because the runtime takes a read(2) for an import that reads its input.
+    """
     data = bytearray(1 << 16)
     size = posix.readv(report, [data])
     if not size:
@@ -66,13 +70,13 @@ def receive(report: int) -> bytes:
 
 
 def end(report: int, error: BaseException) -> None:
-    """The last word of a process that has failed."""
+    """Report the error, and end this process."""
     send(report, put("x", str(error) if isinstance(error, Failed) else repr(error)))
     posix._exit(FAILED)
 
 
 def import_modules(modules: list[str], report: "int | None" = None) -> None:
-    """Import them; with a report, say each before: who dies of it cannot say it later."""
+    """Import the modules. With `report`, report each name first, because the import may end the process."""
     for module in modules:
         if report is not None:
             send(report, put("i", module))
@@ -83,9 +87,9 @@ def import_modules(modules: list[str], report: "int | None" = None) -> None:
 
 
 def read_order(report: int) -> "tuple[bool, set[bytes]]":
-    """Wait for the runtime's order; by then it has seen what the process was before (template_state.h).
+    """Wait for the runtime's order. The runtime sends it when it has recorded the process (builder_state.h).
 
-    A line: "s" for a probe; "t" for a template, and the digests that the probe has reported (random_states).
+    The order is a line: "s" for a probe, or "t" for a builder and the digests of the probe's report (random_states).
     Returns whether this is the probe, and the digests.
     """
     line = b""
@@ -96,7 +100,7 @@ def read_order(report: int) -> "tuple[bool, set[bytes]]":
 
 
 def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]") -> None:
-    """Import, watch, report; the runtime ends this process."""
+    """Import the modules, watch and report. The runtime ends this process."""
     names = {**resume, **globals()}
     exec(compile(agent.probe_text(), "<probe>", "exec"), names)
     names["explore"](agent, modules, report)
@@ -107,9 +111,9 @@ def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]
 def import_for_good(
     modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]"
 ) -> "tuple[list[object], list[object] | None]":
-    """Import in the template.
+    """Import the modules in the builder.
 
-    Returns the generators that the imports have made without a seed, and what harmless() of resume.py returns.
+    Returns the generators that the imports have made without a seed, and the result of harmless() in resume.py.
     """
     gc.disable()
     import_modules(modules, report)
@@ -128,17 +132,18 @@ def import_for_good(
 
 
 def freeze() -> None:
-    """Collect what can be, and keep the rest from later collections, which would write to every object."""
+    """Collect garbage, and hide all other objects from later collections, which would write to each of them."""
     gc.collect()
     gc.freeze()
 
 
 def undo_start() -> None:
-    """Take away what starting with -c has left: since 3.13 linecache, which keeps the text, and '' in the path.
+    """Undo what -c has left: since 3.13 linecache, which keeps the text, and '' in sys.path.
 
-    Its place there is kept until the imports are done (leave_place), for they may put directories beside it.
+    An entry stays at its place in sys.path until the imports are done (leave_place), because they may add directories
+    beside it.
 
-    And what loading the agent has: with -X dev, the codec of its name.
+    Undo also what loading the agent has left: with -X dev, the codec for its name.
     """
     flags = sys.flags
     if not flags.isolated and not getattr(flags, "safe_path", False):
@@ -157,9 +162,9 @@ def undo_start() -> None:
 
 
 def leave_place() -> None:
-    """Take the first entry of sys.path away, which was kept for the directory of the program.
+    """Remove the first entry of sys.path, which was kept for the directory of the program.
 
-    CPython puts that in front of all others. Where the imports have put something before it, it would not be there.
+    CPython puts that directory in front of all others. So the imports must not add an entry before it.
     """
     flags = sys.flags
     if not flags.isolated and not getattr(flags, "safe_path", False):
@@ -170,7 +175,7 @@ def leave_place() -> None:
 
 
 def begin_main() -> None:
-    """Give the imports the program's own __main__, for modules may hold it."""
+    """Create the program's own __main__ before the imports, because modules may keep a reference to it."""
     main = type(sys)("__main__")
     START["__doc__"] = None
     if "__annotations__" in START:
@@ -194,14 +199,14 @@ def settle(  # type: ignore[no-untyped-def]
     found: "list[object]",
     resume,
 ) -> "tuple[tuple[dict[bytes, bytes | None], object], tuple[object, object, object]]":
-    """Become an interpreter that has just started.
+    """Give the interpreter the state of one that has just started.
 
-    `found`: what import_for_good() has returned. Returns what a process that wakes up needs (what the imports have
-    changed in the environment, and generators to seed), and what all have anyway (modules, and the directories that
-    were searched for them; things with a finalizer that does nothing as they are, None if there are others).
+    `found`: the result of import_for_good(). Returns arguments for resume() and for leave() in resume.py. The first are
+    the changes that the imports have made to the environment, and generators to seed. The others are the modules, the
+    cache of importers for directories, and objects whose finalizers do nothing (None if some finalizer may act).
     """
     generators, idle = found
-    found.clear()  # who calls is kept for good, and nothing of this may be
+    found.clear()  # the caller's variables stay alive for ever, and these objects must not
     resume["end_threads"]()
     resume["prepare_streams"](resume["note_streams"])
     resume["prepare_packages"]()
@@ -214,7 +219,7 @@ def settle(  # type: ignore[no-untyped-def]
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
     freeze()
-    # Not frozen: what the program puts there must be found by the collection at its end.
+    # Do not freeze __main__, because the collection at the end must find the program's objects in it.
     main = sys.modules["__main__"]
     resume["thaw"](main)
     resume["thaw"](vars(main))
@@ -224,7 +229,7 @@ def settle(  # type: ignore[no-untyped-def]
 
 
 def hand_over(fork: object, modules: list[str]) -> None:
-    """Give the modules that ask for it, by a variable __pysbx_fork__, the function that makes a fork to be saved."""
+    """Give the function that makes a fork to be saved to modules that have a variable __pysbx_fork__."""
     for name in modules:
         names = getattr(sys.modules.get(name), "__dict__", {})
         if "__pysbx_fork__" in names:
@@ -232,7 +237,7 @@ def hand_over(fork: object, modules: list[str]) -> None:
 
 
 def prepare(path: str, report: int, modules: list[str]) -> None:
-    """Everything up to the exception; what fails ends the process, with a word in the report."""
+    """Do all work up to the exception that starts the agent. A failure is reported and ends the process."""
     orig_argv = getattr(sys, "orig_argv", None)
     argv = list(sys.argv)
     environ: dict[bytes, bytes] = {}
@@ -251,7 +256,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             raise Failed("Python 3.9 with its debug allocator aborts at the end of forked processes")
         agent = load_agent(path)
         environ = first_environment(agent)
-        # The first to be registered is the last to be called.
+        # The handler that is registered first is called last.
         atexit = __import__("atexit")
         atexit.register(agent.leave)
         if "atexit" not in LOADED:
@@ -262,8 +267,8 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             argv,
             orig_argv,
             executable,
-            # Kept for good, and with it the module: before 3.10 the handlers are in there, and CPython counts no
-            # reference to it.
+            # The agent keeps this function for ever, and with it the module. Before 3.10 the handlers are in the
+            # module, and CPython counts no reference to it.
             lambda atexit=atexit: settle(environ, excepthook, collecting, found, resume),
             report,
         )

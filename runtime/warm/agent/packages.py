@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
-DRAWN_BLOCKS = 16  # blocks of 624 numbers that an import may draw from a generator: ten thousand numbers
+DRAWN_BLOCKS = 16  # blocks of 624 numbers, as many as an import may draw from a generator
 
 # The kinds of rows. The agent calls a row's function with the module, if the module is loaded.
-PREPARE = "prepare"  # (module): in the builder, after the imports
-END_THREADS = "end threads"  # (module): before a fork that is saved
-RENEW = "renew"  # (module, entropy): in a restored process, and in a restored fork of a program
-BEGIN = "begin"  # (module): in a restored process, before its program begins
-UNSEEDED = "unseeded"  # (module, gc): return generators that were made without a seed (unseeded_generators)
-STATES = "states"  # (module, gc): return generators with a digest of their states (random_states)
+PREPARE = "prepare"  # (module): in the builder, after the imports.
+END_THREADS = "end threads"  # (module): before a fork that is saved.
+RENEW = "renew"  # (module, entropy): in a restored process, and in a restored fork of a program.
+BEGIN = "begin"  # (module): in a restored process, before its program begins.
+UNSEEDED = "unseeded"  # (module, gc): return generators that were made without a seed (unseeded_generators).
+STATES = "states"  # (module, gc): return generators with a digest of their states (random_states).
 # These rows have data instead of a function.
-TRACKER = "tracker"  # name of a class: its finalizer acts only if it has started a process (tracker_acts)
-COUNTED = "counted"  # None: the module reports instances of its types that are left at exit (is_counted)
-READS = "reads"  # path of a kernel file that imports may read although its content varies (may_read)
+TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has started a process (tracker_acts).
+COUNTED = "counted"  # None. The module reports instances of its types that are left at exit (is_counted).
+READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
 
 # Functions of the agent (services.h). bootstrap.py sets them.
 fill_words: "Any" = None
@@ -159,8 +159,8 @@ def unseeded_in_numpy(random: "Any", gc: "Any") -> "list[object]":
 def comes_from(generator: "Any", sequence: object) -> bool:
     """Tell whether the generator's state is the one that the sequence gives, or a later one.
 
-    Legacy seeding may leave the sequence unchanged, but it changes the key. So does drawing from MT19937, at every
-    624th number.
+    Legacy seeding may leave the sequence unchanged, but it changes the key. Drawing from MT19937 changes the key at
+    every 624th number.
     """
     first = type(generator)(sequence)
     for _ in range(DRAWN_BLOCKS):
@@ -370,15 +370,16 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # psutil reads CPU times when it is imported, for its first cpu_percent(). Its manual says to ignore that result.
     # Source: https://github.com/giampaolo/psutil, psutil/__init__.py, _last_cpu_times.
     ("psutil", READS, "/proc/stat"),
-    # These packages need no row, because a general rule covers them:
-    # - OpenBLAS and jemalloc handle forks themselves: packages.h.
-    # - pytz leaves generators that are not exhausted. They count as harmless if they cannot notice their end:
-    #   has_handlers() in resume.py.
-    # - matplotlib writes a cache, where MPLCONFIGDIR says so in /dev/shm. It does without the cache when that is gone,
-    #   so files there are no reason to refuse: check() in probe.py.
-    # - PROJ keeps its database open (src/iso19111/factory.cpp), and libffi a file for its code (src/closures.c):
-    #   runtime/warm/dump/descriptors.h.
-    # - libffi looks among the mounts for a place for that file: Trace.check() in probe.py.
+    # These packages need no row, because a general rule covers them.
+    # OpenBLAS and jemalloc handle forks themselves: packages.h.
+    # pytz leaves generators that have not ended (LazyList in its src/pytz/lazy.py). They count as harmless, because
+    # they cannot notice that they are closed: has_handlers() in resume.py.
+    # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm. It does without the cache when that is gone.
+    # So files there are no reason against a snapshot: check() in probe.py.
+    # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). libffi keeps a file for its code
+    # open (its src/closures.c). Snapshots record both: runtime/warm/dump/descriptors.h.
+    # libffi looks for a place for this file among the mounts (open_temp_exec_file_mnt() in its src/closures.c). Only
+    # libraries may read those: Trace.check() in probe.py.
 )
 
 

@@ -1,9 +1,10 @@
-"""The probe, in the names of bootstrap.py: import, watch what the imports look at, report it.
+"""The probe: import the modules, watch the files and variables that the imports look at, and report them.
 
-Every path is reported as this process sees it; the runtime looks at it again, with rights of its own.
+This text runs in the names of bootstrap.py. It reports each path as this process sees it. The runtime looks at the path
+again, with its own credentials.
 """
 
-TYPE_CHECKING = False  # typing is not to be imported
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     import gc
     import posix
@@ -16,20 +17,21 @@ if TYPE_CHECKING:
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
 ASK_NAME = "ask for the name of the machine, which each container has its own of"
 ASK_NETWORK = "reach for the network, which is not there when a snapshot is made"
-REFUSED = {  # events, and what the imports do then
+REFUSED = {  # audit events, and what the imports do then
     "socket.gethostname": ASK_NAME,
     **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), ASK_NETWORK),
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), ASK_NETWORK),
 }
-ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container: nothing of a snapshot
-# Files of the kernel that are the same in all containers until the next boot (the key holds its id), or that describe
-# the address space and the descriptors of the process, which the snapshot brings along. "*" stands for the rest.
+ELSEWHERE = ("/proc/", "/sys/", "/dev/")  # made for each container, so not part of a snapshot.
+# Files of the kernel that are the same in all containers until the next boot, of which the key contains the id. Others
+# describe the address space and the descriptors of the process, which are part of the snapshot. A final "*" stands for
+# any rest of the path.
 COMMON = (
     *("/proc", "/proc/cpuinfo", "/proc/crypto", "/proc/devices", "/proc/filesystems", "/proc/modules", "/proc/version"),
     *("/proc/self", "/proc/self/auxv", "/proc/self/comm", "/proc/self/exe", "/proc/self/fd*", "/proc/self/maps"),
     *("/proc/self/smaps", "/proc/self/task", "/proc/thread-self", "/sys", "/sys/bus/*", "/sys/devices/*"),
 )
-# Files that say something else at each look, or in each container; of any other file the content is compared.
+# Files whose content differs at each look, or in each container. Of any other file the content is compared.
 VARYING = (
     *("/proc/diskstats", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/schedstat", "/proc/softirqs"),
     *("/proc/stat", "/proc/swaps", "/proc/uptime", "/proc/vmstat", "/proc/zoneinfo", "/proc/pressure/*"),
@@ -40,32 +42,32 @@ VARYING = (
 NETWORK = ("/proc/net*", "/proc/self/net*", "/proc/sys/net*", "/sys/class/net*")
 VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
 MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
-# What the last says of ids, groups, capabilities and CPUs is part of the key.
+# Of the last, the ids, groups, capabilities and CPUs are part of the key.
 SIZES = "/proc/meminfo", "/proc/stat", "/proc/self/status"
 QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
-# Programs that look at no variable but those of the key: platform.processor() runs "uname -p".
+# Programs that look only at variables of the key. The standard library's module platform runs "uname -p".
 PROGRAMS = (b"uname",)
 ENVIRON = ("environ", "__environ", "_environ", "getenv", "secure_getenv", "__secure_getenv")  # of the C library
 OWN_FILES = b".pysbx"
-AGENT_FILES = "/dev/.pysbx"  # the agent, and what observe.h takes for other things
+AGENT_FILES = "/dev/.pysbx"  # the agent, and paths whose look-up is a message to the runtime (observe.h)
 COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 
 
 class Variables(dict[bytes, bytes]):
-    """os.environ's variables, and which of them were looked at."""
+    """The dictionary of os.environ. It notes which variables the imports look at."""
 
     looked_at: set[bytes] = set()
     all_looked_at = False
-    ONE = "__contains__", "__getitem__", "get", "pop", "setdefault"  # methods that look at one, and at all
-    ALL = (
+    ONE = "__contains__", "__getitem__", "get", "pop", "setdefault"  # methods that look at one variable
+    ALL = (  # methods that look at all
         *("__eq__", "__iter__", "__len__", "__ne__", "__or__", "__reduce_ex__", "__repr__", "__reversed__", "__ror__"),
         *("copy", "items", "keys", "popitem", "values"),
     )
 
     @classmethod
     def watch(cls) -> None:
-        """Have each method of a dictionary note what it looks at."""
+        """Replace each method of a dictionary by one that notes the variables it looks at."""
 
         def noting_one(method):  # type: ignore[no-untyped-def]
             def look(self, name, *default):  # type: ignore[no-untyped-def]
@@ -83,7 +85,7 @@ class Variables(dict[bytes, bytes]):
 
         for name in cls.ONE:
             setattr(cls, name, noting_one(getattr(dict, name)))  # type: ignore[no-untyped-call]
-        for name in filter(lambda name: hasattr(dict, name), cls.ALL):  # | is of 3.9
+        for name in filter(lambda name: hasattr(dict, name), cls.ALL):  # | exists since 3.9
             setattr(cls, name, noting_all(getattr(dict, name)))  # type: ignore[no-untyped-call]
 
 
@@ -91,19 +93,19 @@ class Trace:
     """The runtime's notes on system calls of this process and its children: runtime/warm/observe/observe.h."""
 
     def __init__(self, records: bytes) -> None:
-        self.files: set[str] = set()  # what was opened
-        self.status: set[str] = set()  # whose status was asked for
-        self.presence: set[str] = set()
-        self.variables: set[bytes] = set()  # that the C library was asked for
-        self.names_asked = 0  # how often for the name of the machine
-        self.starts_process = False  # one that may look at the environment, or a program that may
-        self.refused: "list[str]" = []
-        self.kernel: set[str] = set()  # files that the kernel makes,
-        self.kernel_read: set[str] = set()  # and those that were opened
-        self.sockets: set[str] = set()  # that were connected to
-        self.file_systems: set[str] = set()  # paths of which the file system was asked for
+        self.files: set[str] = set()  # files that were opened.
+        self.status: set[str] = set()  # files of which the status was read.
+        self.presence: set[str] = set()  # files of which only the presence and the type were asked for.
+        self.variables: set[bytes] = set()  # variables that the C library was asked for.
+        self.names_asked = 0  # calls of uname(2).
+        self.starts_process = False  # a process or a program that may look at the environment.
+        self.refused: "list[str]" = []  # actions that a snapshot cannot repeat.
+        self.kernel: set[str] = set()  # files of the kernel.
+        self.kernel_read: set[str] = set()  # files of the kernel that were opened.
+        self.sockets: set[str] = set()  # sockets that a connection was made to.
+        self.file_systems: set[str] = set()  # paths for statfs(2).
         self.reads_mounts = False
-        self.values: set[str] = set()  # files of the kernel that are compared
+        self.values: set[str] = set()  # files of the kernel that are compared.
         paths = {b"c": self.sockets, b"f": self.file_systems}
         paths.update({b"o": self.files, b"s": self.status, b"p": self.presence})
         for record in records.split(b"\0")[:-1]:
@@ -119,14 +121,14 @@ class Trace:
             elif kind == b"x":
                 self.starts_process |= text.rpartition(b"/")[2] not in PROGRAMS
             elif kind == b"B":
-                # Python 3.13 looks for a module in the directory of the program, which is another one later.
+                # Python 3.13 looks for a module in the directory of the program, which is a different one later.
                 self.files.discard(posix.getcwd())
                 self.starts_process = False  # the interpreter itself
             elif kind == b"N":
                 self.refused.append(ASK_NETWORK)
             else:
                 self.refused.append(text.decode())
-        # A path that leads nowhere is a file that is absent, as for others.
+        # A path that does not exist counts as an absent file, as for other system calls.
         self.presence |= self.sockets | self.file_systems
         self.refused += [f"connect to '{path}'" for path in self.sockets if kind_of(path) != "a"]
         for path in sorted(self.file_systems):
@@ -140,12 +142,14 @@ class Trace:
             self.kernel_read.add(path)
 
     def check(self, heard: set[str]) -> "tuple[bool, str | None]":
-        """Look at the kernel's files: has one of them the environment, and why is there no snapshot (None: it may be).
+        """Judge the kernel's files that were looked at.
 
-        A file that differs from container to container, or from one moment to the next, is a reason. Libraries look for
-        the name of a file system among the mounts (libffi), the limits of their cgroup (Rust), the size of memory and
-        the number of CPUs, which are the same until the next boot: those files may be read if it is not Python that has
-        opened them (`heard`). Whether a file is there is a matter of the kernel's build.
+        Returns whether one of them contains the environment, and the reason against a snapshot, or None.
+
+        A file is a reason if it differs between containers, or from one moment to the next. Some such files are allowed
+        if a library has opened them, not Python (`heard`). Libraries look for the name of a file system among the
+        mounts (libffi), and for the limits of their cgroup (Rust). They look for the size of memory and the number of
+        CPUs, which are the same until the next boot. Whether a file exists depends on the kernel's build.
         """
         reads_environment = False
         for path in sorted(self.kernel):
@@ -178,7 +182,7 @@ class Trace:
 
 
 def is_mounted(path: str) -> bool:
-    """Has something been mounted over a file of /proc or /sys, as lxcfs does, or over a directory above it?"""
+    """Tell whether a file of /proc or /sys, or a directory above it, is hidden by another mount, as by lxcfs."""
     try:
         return posix.lstat(path).st_dev != posix.stat("/".join(path.split("/", 2)[:2])).st_dev
     except OSError:
@@ -190,7 +194,7 @@ def is_one_of(path: str, patterns: "tuple[str, ...]") -> bool:
 
 
 def kernel_value(path: str) -> bytes:
-    """Return what a file of the kernel says, as content_kernel_value() of runtime/warm/content.h."""
+    """Return the content of a file of the kernel, as content_kernel_value() in runtime/warm/content.h."""
     try:
         is_listed = posix.stat(path).st_mode & 0o170000 == 0o040000
         return (b"d" + list_names(path) if is_listed else b"f" + read_file(path))[:VALUE_MAX]
@@ -217,10 +221,10 @@ def read_file(path: str) -> bytes:
 
 
 class Heard:
-    """A function of os that notes its first argument; in a class it is no method, as it is none itself.
+    """A function of os that notes its first argument. Like the function, it does not become a method in a class.
 
-    One that asks only whether something is there, by a system call that asks for more, is `quiet`: the runtime takes
-    what it sees meanwhile for no more than that (WARM_QUIET in runtime/warm/params.h).
+    `quiet`: the function asks only whether a file exists, but its system call asks for more. The runtime treats calls
+    in the meantime as such a question (WARM_QUIET in runtime/warm/params.h).
     """
 
     def __init__(self, function: "Any", note: "Any", quiet: bool = False) -> None:
@@ -244,7 +248,7 @@ class Heard:
 
 
 class Machine(tuple[str, ...]):
-    """What os.uname() returns, which notes that its second part, the name of the machine, is asked for by name."""
+    """The result of os.uname(). It notes that a caller reads its second item, the host name."""
 
     asked = False
 
@@ -280,21 +284,21 @@ def id_equal(one: object, other: object) -> bool:
 
 
 class Watch:
-    """What the imports looked at: an audit hook, another os.environ, a file instead of the standard streams."""
+    """Watch the imports: by an audit hook, another os.environ, and a file instead of the standard streams."""
 
     def __init__(self, output: int, began: int) -> None:
-        self.files: set[str] = set()
-        self.directories: set[str] = set()
-        self.status: set[str] = set()  # whose status was asked for
-        self.presence: set[str] = set()  # of which it was asked only whether and what it is
-        self.listens = True  # to those who ask so
-        self.made: set[str] = set()  # what an import has perhaps made
-        self.written: set[str] = set()  # what it has opened; a directory, for a file in there
-        self.names: set[str] = set()
+        self.files: set[str] = set()  # files that were opened to read.
+        self.directories: set[str] = set()  # directories that were listed.
+        self.status: set[str] = set()  # files of which the status was read.
+        self.presence: set[str] = set()  # files of which only the presence and the type were asked for.
+        self.listens = True  # the replaced functions note their arguments.
+        self.made: set[str] = set()  # files and directories that an import may have created.
+        self.written: set[str] = set()  # files that were opened to write, or a directory for a new file in it.
+        self.names: set[str] = set()  # modules.
         self.asks_terminal = False
-        self.refused: "list[str]" = []  # what they must not do
-        self.hosts: "list[object]" = []  # names of the machine, and what they were told in
-        self.names_asked = 0
+        self.refused: "list[str]" = []  # actions that a snapshot cannot repeat.
+        self.hosts: "list[object]" = []  # results of os.uname(), and the host names in them.
+        self.names_asked = 0  # calls of os.uname().
         self.hears_ssl = False
         self.output = output
         self.began = began
@@ -309,7 +313,7 @@ class Watch:
         sys.addaudithook(self.hook)
 
     def hear_status(self, system: "Any") -> None:
-        """Have functions of which no hook hears say what they look at; what imports modules takes those of posix."""
+        """Replace functions that have no audit event. The import system uses those of posix, which stay."""
 
         def note(paths: set[str]) -> "Any":
             return lambda path: self.listens and self.add(paths, getattr(path, "__fspath__", lambda: path)())
@@ -317,7 +321,7 @@ class Watch:
         for name in "exists", "isdir", "isfile", "islink", "lexists":
             function = getattr(system.path, name)
             if getattr(function, "__globals__", {}).get("os") is system and function.__closure__ is None:
-                # A copy that asks by the functions of posix, which nobody hears.
+                # A copy that uses the functions of posix, which are not replaced.
                 function = type(function)(function.__code__, {**function.__globals__, "os": posix}, name)
             setattr(system.path, name, Heard(function, note(self.presence), quiet=True))
         for name in "access", "lstat", "stat":
@@ -340,14 +344,14 @@ class Watch:
         self.asks_terminal |= self.listens
 
     def keeps_host(self) -> bool:
-        """Tell whether something holds a name of the machine, beside what renew_platform() of resume.py renews."""
+        """Tell whether an object refers to a host name, except the cache that renew_platform() empties."""
         known = getattr(sys.modules.get("platform"), "_uname_cache", None)
         own = {id(thing) for thing in (known, self.hosts, *self.hosts)}
-        # Nothing of ours holds them meanwhile: a variable of a frame (before 3.11) or generator would be found.
+        # No variable may refer to them here, because frames (before 3.11) and generators would be found.
         return not own.issuperset(id(thing) for thing in gc.get_referrers(*self.hosts) if not self.is_hosts(thing))
 
     def is_hosts(self, thing: object) -> bool:
-        """Tell the arguments of a call, which are a tuple that is found, too (3.13)."""
+        """Tell whether this is the tuple of arguments of the call, which is found, too (3.13)."""
         return type(thing) is tuple and len(thing) == len(self.hosts) and all(map(id_equal, thing, self.hosts))
 
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
@@ -371,27 +375,30 @@ class Watch:
             self.add(self.made, arguments[MADE[event]])
 
     def add_database(self, name: object) -> None:
-        """SQLite opens its files itself, and what is new may be in the log beside one. The name may be a URI."""
+        """Add the files of a database, which SQLite opens itself. Recent changes may be in its log.
+
+        The name may be a URI.
+        """
         name = name.__fspath__() if hasattr(name, "__fspath__") else name
         if isinstance(name, bytes):
             name = name.decode(sys.getfilesystemencoding(), "surrogateescape")
         path = name if isinstance(name, str) else ""
         if path.startswith("file:"):
             path = path[5:].partition("#")[0].partition("?")[0]
-            if path.startswith("//"):  # and the name of this machine, or none
+            if path.startswith("//"):  # followed by this host's name or none
                 path = "/" + path[2:].partition("/")[2]
         if path not in ("", ":memory:"):
             self.files.update((path, f"{path}-wal"))
 
     def hear_ssl(self) -> None:
-        """Have contexts say which certificates and keys they load: OpenSSL opens these files itself.
+        """Note the certificates and keys that contexts load, because OpenSSL opens these files itself.
 
-        The import is under way, so that ssl will find this kind of context and make its own of it.
+        The import of ssl has begun, so ssl finds this class of context and derives its own from it.
         """
         self.hears_ssl = True
         try:
             ssl = __import__("_ssl")
-        except ImportError:  # as the one who asks for it will find
+        except ImportError:  # the import under way fails in the same way
             return
         files = {"load_verify_locations": ("cafile",), "load_cert_chain": ("certfile", "keyfile")}
         context = ssl._SSLContext
@@ -399,7 +406,7 @@ class Watch:
         vars(ssl)["_SSLContext"] = type(context.__name__, (context,), methods)
 
     def heard(self, method, names):  # type: ignore[no-untyped-def]
-        """The method, whose first arguments are files of these names."""
+        """Return the method as one that notes its first arguments, which are files of these names."""
 
         def load(context, *given, **named):  # type: ignore[no-untyped-def]
             for path in (*given[: len(names)], *map(named.get, names)):
@@ -420,7 +427,7 @@ class Watch:
 
 
 def look_at_interpreter() -> "dict[str, object]":
-    """What a program finds as CPython has left it; of the process beside its memory the runtime sees to that."""
+    """Return settings that a program expects as CPython sets them. The runtime verifies the state outside of memory."""
     return {
         "the switch of the collector (gc.disable)": gc.isenabled(),
         "the trace function (sys.settrace)": sys.gettrace(),
@@ -436,7 +443,7 @@ def check_interpreter(before: "dict[str, object]") -> None:
 
 
 def changed_at(path: str) -> int:
-    """When a file was changed or made, by the clock of file systems; 0 if there is none, or if it is no file."""
+    """Return the change time of a file, directory or link; 0 for other types, or if there is none."""
     try:
         status = posix.lstat(path)
     except (OSError, ValueError):
@@ -446,7 +453,7 @@ def changed_at(path: str) -> int:
 
 
 def kind_of(path: str) -> str:
-    """Directory, file (whatever else there is), or absent: the letter of the record."""
+    """Return the letter of the record: for a directory, a file (of any other type), or an absent path."""
     try:
         return "d" if posix.stat(path).st_mode & 0o170000 == 0o040000 else "f"
     except (OSError, ValueError):
@@ -454,7 +461,7 @@ def kind_of(path: str) -> str:
 
 
 def closed_by(path: str) -> "str | None":
-    """The directory that does not let this process look at the path; None: nothing keeps it from that."""
+    """Return the directory that forbids this process to look at the path, or None."""
     closed = None
     while path != "/":
         try:
@@ -469,12 +476,12 @@ def closed_by(path: str) -> "str | None":
 
 
 def is_directory(path: str) -> bool:
-    """As os.path.isdir(), for the imports need not have imported os."""
+    """Do the same as os.path.isdir(), because os may not be imported."""
     return kind_of(path) == "d"
 
 
 def python_threads() -> str:
-    """Name the threads that the imports have started, and what runs in them."""
+    """Return the names of the threads that the imports have started, and of the functions that they run."""
     threading = sys.modules.get("threading")
     others = [t for t in threading.enumerate() if t is not threading.main_thread()] if threading else []
     names = []
@@ -486,7 +493,7 @@ def python_threads() -> str:
 
 
 def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
-    """Raise Failed if a thread runs that would be missing: of Python, or one that cannot come along in a fork."""
+    """Raise Failed if a thread would be missing: a thread of Python, or one that cannot come along in a fork."""
     if sys.modules["_thread"]._count():
         raise Failed(f"the imports start a thread{python_threads()}, which would be missing")
     found = agent.rest_threads()
@@ -499,7 +506,7 @@ def check_threads(agent) -> None:  # type: ignore[no-untyped-def]
 
 
 def ask_trace(report: int) -> Trace:
-    """Have the runtime stop the trace, and say what it has seen: the size of its records, and these."""
+    """Let the runtime stop the trace, and receive its notes: the size of the records, and the records."""
     send(report, put("q"))
     data = b""
     while len(data) < 8 or len(data) < 8 + int(data[:8], 16):
@@ -508,7 +515,7 @@ def ask_trace(report: int) -> Trace:
 
 
 def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped-def]
-    """Raise Failed if the imports have done what a snapshot cannot hold or repeat."""
+    """Raise Failed if the imports have done anything that a snapshot cannot contain or repeat."""
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
             stream.flush()
@@ -527,7 +534,7 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
     import signal
 
     for path in watch.made | watch.files_written():
-        # In /dev/shm matplotlib has its cache, if told so, and does without when it is gone.
+        # ELSEWHERE has /dev/shm: see matplotlib in packages.py.
         if not path.startswith(ELSEWHERE) and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
@@ -537,10 +544,10 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
 
 
 def has_secrets() -> bool:
-    """Tell whether there is what OpenSSL has drawn random numbers for: a connection, a server's keys of tickets.
+    """Tell whether OpenSSL has drawn random numbers for secrets: for a connection, or a server's keys for tickets.
 
-    A context for clients alone, as ssl.create_default_context() makes it since 3.10, has such keys and no use for them.
-    Before, the collector does not know connections, so none may be there to make one.
+    A context for clients alone, as ssl.create_default_context() makes it since 3.10, has such keys but does not use
+    them. Before 3.10 the collector does not find connections, so no context may exist that could make one.
     """
     ssl = sys.modules.get("_ssl")
     if ssl is None:
@@ -557,7 +564,7 @@ def has_secrets() -> bool:
 
 
 def places(watch: Watch) -> set[str]:
-    """Where the imports made files that are gone: who finds a place for temporary ones there remembers it."""
+    """Return directories where the imports made files that are gone. A module may remember one for temporary files."""
     import os
 
     paths = {path for path in watch.made | watch.written if "__pycache__" not in path}
@@ -566,14 +573,14 @@ def places(watch: Watch) -> set[str]:
 
 
 def add_openssl(watch: Watch) -> None:
-    """Add what OpenSSL reads when it begins, by itself: its configuration, and the certificates that it trusts."""
+    """Add the files that OpenSSL itself reads at its start: its configuration, and the certificates that it trusts."""
     import os.path
 
     if not {"_ssl", "_hashlib"}.intersection(sys.modules):
         return
     try:
         paths = __import__("_ssl").get_default_verify_paths()
-    except Exception:  # without _ssl nobody tells where they are
+    except Exception:  # without _ssl their place is unknown
         return
     watch.files.add(os.environ.get(paths[0]) or paths[1])
     found: set[str] = set()
@@ -596,18 +603,18 @@ def add_openssl(watch: Watch) -> None:
 
 
 def look_around(watch: Watch) -> None:
-    """Add what was looked at before there was an audit hook, and what imports look for."""
+    """Add files that were looked at before there was an audit hook, and files that the import system looks for."""
     import os.path
 
     for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})  # getattr() for others would wake lazy modules up
+        names = getattr(module, "__dict__", {})  # other attributes would load lazy modules
         for attribute in "__file__", "__cached__":
             path = names.get(attribute)
             if isinstance(path, str) and os.path.exists(path):
                 watch.files.add(path)
         try:
             watch.directories.update(filter(lambda p: isinstance(p, str), names.get("__path__", ())))
-        except Exception:  # whatever a module calls its path
+        except Exception:  # __path__ may be any object
             pass
     for entry in sys.path:
         watch.directories.add(entry)
@@ -620,7 +627,7 @@ def look_around(watch: Watch) -> None:
 
 
 def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
-    """os.path.realpath(), with what is known of the folders of others; adds the links that lead there."""
+    """Return os.path.realpath(path). `folders` caches resolved directories; `links` gets the links on the way."""
     import os.path
 
     folder, name = os.path.split(path)
@@ -642,9 +649,10 @@ def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
 
 
 def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[bytes]:
-    """Which of the paths are files, directories, or absent; and links, for they may lead elsewhere the next time.
+    """Return records: which paths are files, directories or absent, and which are links.
 
-    So they are of libraries, of which the snapshot knows the files.
+    A link may lead elsewhere the next time. Libraries count only for their links, because the snapshot has records of
+    their files.
     """
     import os.path
 
@@ -656,7 +664,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     mapped = {
         real_path(os.path.join(here, library), folders, links)
         for library in (*libraries, sys.executable)
-        if "/" in library  # the kernel's, and the program itself, have no path
+        if "/" in library  # the vdso and the program itself have no path
     }
     asked = {real_path(os.path.join(here, path), folders, links) for path in watch.status | trace.status | watch.files}
     opened = {real_path(os.path.join(here, path), folders, links) for path in trace.files}
@@ -666,18 +674,18 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
         for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
             kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]
     for path in [path for path, kind in kinds.items() if kind == "a"]:
-        # The runtime sees what is behind, a program of a container of this kind does not.
+        # The runtime sees files behind this directory, but a program in such a container does not.
         if closed := closed_by(path):
             del kinds[path]
             kinds[closed] = "d"
-    # A file that is made there changes the directory that is listed.
+    # A listed directory covers absent files in it, because creating one changes the directory.
     listed = {path for path, kind in kinds.items() if kind == "d"}
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
     check_devices(kinds, watch.began)
     if kinds.get("/dev") == "d":
         trace.values.add("/dev")
-    # What a link has led to, of which the trace does not know that it is the kernel's.
+    # Add targets of links, because the trace does not know that these are files of the kernel.
     watch.files |= {path for path in paths if f"{path}/".startswith(("/proc/", "/sys/"))}
     trace.kernel |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
     records = {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
@@ -685,7 +693,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
 
 
 def check_devices(kinds: "dict[str, str]", began: int) -> None:
-    """Raise Failed for a device, or a file in /dev/shm from before the imports, that not every container has."""
+    """Raise Failed for devices that not every container has, and for files in /dev/shm from before the imports."""
     for path, kind in kinds.items():
         name = path.split("/")[2] if path.startswith("/dev/") else ""
         own = name in STANDARD_DEVICES and not (path.startswith("/dev/shm/") and changed_at(path) < began)
@@ -694,14 +702,15 @@ def check_devices(kinds: "dict[str, str]", began: int) -> None:
 
 
 def top_level() -> set[str]:
-    """The names of the modules that are loaded, without those in packages."""
+    """Return the names of loaded modules and packages, without modules in packages."""
     return {name.partition(".")[0] for name in sys.modules}
 
 
 def customize_again() -> None:
-    """Do once more what the start has done before there was a watch: .pth files, sitecustomize, usercustomize.
+    """Repeat the part of the start that ran before there was a watch: .pth files, sitecustomize, usercustomize.
 
-    And what they import, beside the standard library, for it looks at variables and files as well.
+    Import again also the modules that they import, except the standard library, because these look at variables and
+    files, too.
     """
     site = sys.modules.get("site")
     if site is None:  # -S
@@ -726,7 +735,7 @@ def customize_again() -> None:
 
 def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-untyped-def]
     try:
-        for _, generator, _ in random_states(gc):  # of the start: what .pth files have seeded they will seed again
+        for _, generator, _ in random_states(gc):  # of the start; .pth files seed them again
             generator.seed()
         bare = top_level()
         interpreter = look_at_interpreter()
@@ -748,7 +757,8 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
         out |= {put("m", name) for name in (watch.names | top_level()) - bare}
         out |= {put("t")} if watch.asks_terminal else set()
         out |= {put("w", place) for place in places(watch)}
-        # The interpreter asks for some: where the agent was not preloaded (AT_SECURE, ld.so(8)), nothing tells which.
+        # The interpreter always asks for some variables. If none was noted, the agent was not preloaded (AT_SECURE, in
+        # ld.so(8)), and the names are unknown.
         unheard = bool(trace.files) and not trace.variables
         variables = Variables.looked_at | trace.variables, Variables.all_looked_at or unheard
         look_around(watch)
@@ -760,7 +770,7 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
 
 
 def variable_records(watch: Watch, trace: Trace, looked_at: set[bytes], at_all: bool) -> set[bytes]:
-    """Return the variables that the imports may have read (all, where it cannot be seen which), and kernel files."""
+    """Return records of variables that the imports may have read, or of all if that is unknown, and of kernel files."""
     reads_environment, reason = trace.check(watch.files)
     if reason is not None:
         raise Failed(f"the imports {reason}")
@@ -771,5 +781,5 @@ def variable_records(watch: Watch, trace: Trace, looked_at: set[bytes], at_all: 
     if at_all or reads_environment or trace.starts_process:
         out.add(put("E"))
     if reads_environment or trace.starts_process:
-        out.add(put("e", "HOSTNAME"))  # manifest_build.c: else it is left out, as each container has its own
+        out.add(put("e", "HOSTNAME"))  # manifest/build.c omits it otherwise, because it differs in each container
     return out

@@ -1,9 +1,9 @@
-"""What an interpreter has to forget of the template it was started in, when it wakes up in a container.
+"""Remove the traces of the builder from an interpreter that wakes up in a container, and shorten its end.
 
-The agent compiles this text in the template and calls resume() once in every process that is restored, after the
-hooks that run in the child of a fork and before the user's program. Only what every interpreter has loaded is
-imported: anything else would be found in sys.modules later. An exception makes the agent start the interpreter anew.
-In a fork that goes on in a container of its own only renew() is called.
+The agent compiles this text in the builder and calls resume() once in every restored process. By then the hooks for the
+child of a fork have run, and the user's program has not begun. This text imports only modules that every interpreter
+has loaded, because others would remain in sys.modules. After an exception the agent starts the interpreter anew.
+In a fork that continues in a container of its own, the agent calls only renew().
 """
 
 import posix
@@ -33,7 +33,7 @@ COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 
 def resume(
-    template: "tuple[dict[bytes, bytes | None], list[Any]]",
+    builder: "tuple[dict[bytes, bytes | None], list[Any]]",
     orig_argv: list[str],
     variables: list[bytes],
     streams: list[int],
@@ -41,16 +41,17 @@ def resume(
     index: int,
     entropy: bytes,
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
-    """Put environment, streams and everything that must not be the same in two processes right.
+    """Set the environment, the streams, and all state that must differ between processes.
 
-    Arguments: variables that the imports have set, or deleted (None), and generators that they have made
-    without a seed; the whole command line; the environment as NAME=VALUE; the standard descriptors that are not what
-    the streams were made for; the kind of program, and where in the command line it is named; fresh random bytes.
-    Returns what the interpreter's configuration is to say: text of -c, module of -m, file, sys.argv, sys.orig_argv.
+    `builder`: variables that the imports have set, or deleted (None), and generators that they have made without a
+    seed. `orig_argv`: the whole command line. `variables`: the environment as NAME=VALUE. `streams`: the standard
+    descriptors that differ from those that the streams were made for. `program`, `index`: the kind of program, and
+    where the command line names it. `entropy`: fresh random bytes.
+    Returns values for the interpreter's configuration: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
-    # First: a cold start is to find the environment as it was.
+    # This comes first, because it may lead to a cold start, which needs the environment unchanged.
     line = command_line(orig_argv, program, index)
-    imported, generators = template
+    imported, generators = builder
     restore_hooks()
     COLLECTED.append([])
     set_environment(variables, imported)
@@ -67,7 +68,7 @@ def resume(
 
 
 def renew(entropy: bytes) -> None:
-    """Make anew what must not be the same in two processes; of a fork as well, which goes on with all the rest."""
+    """Renew the state that must differ between processes. Forks of a program need this, too."""
     for module, make_anew in RENEWALS.items():
         if module in sys.modules:
             make_anew(sys.modules[module], entropy)
@@ -80,20 +81,20 @@ def prepare_packages() -> None:
             prepare(sys.modules[module])
 
 
-# Streams that only give memory back when they end, and those that do nothing more once they are closed. Of these types
-# alone: a subclass may do anything, and so may what an instance of the first is given as its close().
+# Streams that only free memory at their end, and streams that do nothing more once they are closed. This is true of
+# these types alone: a subclass may do anything, and so may a close() that an instance of the first was given.
 IN_MEMORY = _io.BytesIO, _io.StringIO
 ON_FILES = _io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper
 PLAIN = (_ for _ in ()).gi_code
 GENERATOR = type(_ for _ in ())
-SEND = 123  # of CPython 3.11: how a generator waits for another
+SEND = 123  # the instruction of CPython 3.11 by which a generator waits for another
 
 
 def handlers_of(code: "Any") -> "set[bytes]":
-    """The first instructions of the handlers of exceptions: Objects/exception_handling_notes.txt, from 3.11 on.
+    """Return the first instruction of each exception handler, from 3.11 on.
 
-    A table of numbers, four for each range of instructions, of which the third is the handler; six bits a byte, the
-    highest first.
+    CPython's Objects/exception_handling_notes.txt describes the table. It has four numbers for each range of
+    instructions, of which the third is the handler. A byte has six bits of a number, the highest first.
     """
     numbers, number = [], 0
     for byte in code.co_exceptiontable:
@@ -107,7 +108,7 @@ def handlers_of(code: "Any") -> "set[bytes]":
 def has_handlers(code: "Any") -> bool:
     """Tell whether a generator can notice that it is closed: by try, with or yield from.
 
-    From 3.12 on every generator has a handler, for StopIteration, and a range that leads there for each of its parts.
+    From 3.12 on every generator has a handler for StopIteration, and the ranges of all its parts lead there.
     """
     if sys.version_info < (3, 11):
         return True
@@ -117,14 +118,14 @@ def has_handlers(code: "Any") -> bool:
 
 
 def may_act(thing: "Any") -> bool:
-    """Tell whether the finalizer of something that has one may do more than give memory back."""
+    """Tell whether the finalizer of this object may do more than free memory."""
     kind = type(thing)
     if kind in IN_MEMORY:
         return "close" in vars(thing)
     if kind in ON_FILES:
         try:
             return not thing.closed
-        except Exception:  # whatever is asked beneath; ValueError of half a stream, detached or never begun
+        except Exception:  # of any stream beneath, or ValueError of a stream that is detached or was never set up
             return True
     if kind is GENERATOR:
         return has_handlers(thing.gi_code)
@@ -138,7 +139,7 @@ def has_finalizer(kind: type) -> bool:
 
 
 def with_finalizers(gc: "Any") -> "list[Any]":
-    """Return what is alive and has a finalizer, or something like it, beside the standard streams."""
+    """Return living objects, except the standard streams, that have a finalizer or that a module counts."""
     own = set()
     for stream in sys.__stdin__, sys.__stdout__, sys.__stderr__:
         try:
@@ -151,24 +152,25 @@ def with_finalizers(gc: "Any") -> "list[Any]":
 
 
 def harmless(gc: "Any") -> "list[Any] | None":
-    """In the template: return what has a finalizer that does nothing yet, or None when some finalizer may act."""
+    """In the builder, return objects whose finalizers do nothing yet, or None if some finalizer may act."""
     things = with_finalizers(gc)
     if any(map(may_act, things)):
         return None
     return [thing for thing in things if type(thing) is not GENERATOR]
 
 
-# A list made when the template's things were frozen already: the collector lists it until the program freezes its own.
+# resume() appends a list after the builder's objects were frozen. The collector finds it until the program calls
+# gc.freeze().
 COLLECTED: "list[list[object]]" = []
 
 
 def has_frozen(gc: "Any") -> bool:
-    """Tell whether the program has called gc.freeze(): gc.get_freeze_count() would read all of the snapshot."""
+    """Tell whether the program has called gc.freeze(), without gc.get_freeze_count(), which reads all pages."""
     return not any(thing is COLLECTED[0] for thing in gc.get_objects())
 
 
 def give_up(*_: object) -> bool:
-    """All goes, in an order that depends on what the collector can see."""
+    """Let all modules go as in a cold start: the order depends on the objects that the collector can see."""
     import gc
 
     gc.unfreeze()
@@ -176,17 +178,17 @@ def give_up(*_: object) -> bool:
 
 
 def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") -> bool:
-    """Spare the end of the process what the snapshot holds, whose pages it would touch one by one.
+    """Keep the preloaded modules alive at the end, because freeing them would touch the snapshot's pages one by one.
 
-    Called after all other exit handlers. What the program has made goes as ever; but where something alive does more
-    at its end than to give memory back (an open file, a __del__), it could hang on one of these modules: then all go.
-    `idle`: what harmless() has returned of the imports. Returns whether all go.
+    The agent calls this after all other exit handlers. Objects of the program go as usual. But a living object may act
+    at its end (an open file, a __del__), and may need one of these modules for that. Then all modules go.
+    `idle`: the result of harmless() after the imports. Returns whether all go.
     """
     import gc
 
     try:
         acts = idle is None or has_frozen(gc) or any(map(may_act, [*idle, *with_finalizers(gc)]))
-    except MemoryError:  # for a list of all there is
+    except MemoryError:  # the list of all objects is too long
         acts = True
     if acts:
         return give_up()
@@ -197,7 +199,7 @@ def leave(kept: "dict[str, Any]", _finders: object, idle: "list[Any] | None") ->
 
 
 def is_flushed() -> bool:
-    """Flush the standard streams, as CPython does next. Returns False where one is not the usual, or it fails."""
+    """Flush the standard streams, as CPython does next. Returns False if one was replaced, or if that fails."""
     try:
         for stream in sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__:
             if stream is None:
@@ -206,13 +208,13 @@ def is_flushed() -> bool:
                 return False
             if not stream.closed:
                 stream.flush()
-    except Exception:  # CPython will find and say it again
+    except Exception:  # CPython meets the same error and reports it
         return False
     return True
 
 
 def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]") -> None:
-    """Fill os.environ, in the order of the process; then do what the imports did to theirs."""
+    """Fill os.environ, in the order of the process's variables. Then repeat the changes of the imports."""
     environ = posix.environ  # os.environ keeps its variables there
     environ.clear()
     for variable in variables:
@@ -228,19 +230,20 @@ def set_environment(variables: list[bytes], imported: "dict[bytes, bytes | None]
 
 
 def usual_line_buffering(fd: int, stream: "Any") -> bool:
-    """Tell what CPython chooses for a stream that is no terminal."""
+    """Return the line buffering that CPython chooses for a stream that is no terminal."""
     return fd == 2 and not stream.write_through
 
 
-# What an import has chosen otherwise, by descriptor (TextIOWrapper.reconfigure).
+# Other choices of an import, by descriptor (TextIOWrapper.reconfigure).
 LINE_BUFFERING: "dict[int, bool]" = {}
 
 
 def prepare_streams(note: "Any") -> None:
-    """In the template: make the streams what those of most containers are, /dev/null and pipes.
+    """In the builder, set up the streams as in most containers, for /dev/null and pipes.
 
-    Where they are, which `note`, the agent's function, lets it find out, there is nothing left to do in the container.
-    Descriptor 0 is needed again, for the report; 1 is /dev/null, which a label may not let the template open.
+    `note`, the agent's function, remembers these descriptors. Where a container has the same, the streams can stay.
+    Descriptor 0 is needed again for the report. Descriptor 1 is duplicated because it is /dev/null already, which a
+    label may forbid the builder to open.
     """
     for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         if stream.line_buffering != usual_line_buffering(fd, stream):
@@ -258,10 +261,10 @@ def prepare_streams(note: "Any") -> None:
 
 
 def open_again(fd: int) -> None:
-    """Make a standard stream what create_stdio() of CPython's pylifecycle.c makes of the descriptor.
+    """Set up a standard stream for its descriptor, as create_stdio() in CPython's pylifecycle.c.
 
-    The objects stay the same, for modules may hold them. Encoding, errors and -u are part of what the snapshot was
-    chosen by.
+    The objects stay the same, because modules may refer to them. Encoding, errors and -u are part of the snapshot's
+    key, so they are right already.
     """
     name = ("stdin", "stdout", "stderr")[fd]
     stream = getattr(sys, f"__{name}__")
@@ -283,7 +286,7 @@ def open_again(fd: int) -> None:
 
 
 def buffer_size(block: int) -> int:
-    """Return the size that open() gives to the buffer of a file with such blocks, in bytes."""
+    """Return the buffer size that open() chooses for a file with blocks of this size, in bytes."""
     if block <= 1:
         block = _io.DEFAULT_BUFFER_SIZE
     if sys.version_info >= (3, 14):
@@ -294,7 +297,7 @@ def buffer_size(block: int) -> int:
 def command_line(
     orig_argv: list[str], program: int, index: int
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
-    """Read the command line as CPython's initconfig.c does."""
+    """Interpret the command line as CPython's initconfig.c does."""
     command = module = filename = None
     argv = orig_argv[index:] or [""]
     if program == COMMAND:
@@ -306,7 +309,7 @@ def command_line(
         argv[0] = "-m"
     elif program == FILE:
         filename = absolute(argv[0])
-    # The lists stay the same, for modules may hold them.
+    # The lists stay the same, because modules may refer to them.
     sys.argv[:] = argv
     if sys.version_info >= (3, 10):
         sys.orig_argv[:] = orig_argv
@@ -314,7 +317,7 @@ def command_line(
 
 
 def absolute(path: str) -> str:
-    """As _Py_abspath() of CPython's fileutils.c, which came to know the working directory itself on its way to 3.11."""
+    """Return an absolute path as _Py_abspath() in CPython's fileutils.c, which handles "" and "." since 3.11."""
     if path in ("", "."):
         if sys.version_info < (3, 11):
             raise NotImplementedError(path)
@@ -323,9 +326,10 @@ def absolute(path: str) -> str:
 
 
 def check_unloaded(module: str) -> None:
-    """Raise an exception where runpy would warn that a submodule which it is to run is loaded already.
+    """Raise an exception if runpy would warn that the submodule of -m is loaded already.
 
-    Cold, that tells whether its package has loaded it; here the preloading may have, and then nobody is to be warned.
+    In a cold start the warning means that the package of the submodule has loaded it. Here the preloading may have
+    loaded it, and then the program must not see a warning.
     """
     for name in module, f"{module}.__main__":
         if "." in name and name in sys.modules and not hasattr(sys.modules[name], "__path__"):
