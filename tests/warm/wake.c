@@ -58,7 +58,7 @@ static const char *agent_path(struct arena *a)
     return arena_printf(a, "/proc/%d/fd/%d", (int)getpid(), fd);
 }
 
-static _Noreturn void execute_template(char **argv, int report)
+static _Noreturn void execute_interpreter(char **argv, int report)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -132,7 +132,7 @@ static pid_t read_report(int fd)
 
 /* Start the interpreter with the order (runtime/warm/agent/bootstrap.py) and wait for its report. *parent
  * is the first process. */
-static pid_t run_template(char **template, const char *order, pid_t *parent)
+static pid_t run_interpreter(char **command, const char *order, pid_t *parent)
 {
     int sockets[2], on = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
@@ -144,7 +144,7 @@ static pid_t run_template(char **template, const char *order, pid_t *parent)
     close(sockets[1]);
     *parent = fork();
     if (*parent == 0)
-        execute_template(template, theirs);
+        execute_interpreter(command, theirs);
     close(theirs);
     if (write(ours, order, strlen(order)) != (ssize_t)strlen(order))
         die("let the imports begin");
@@ -304,25 +304,25 @@ int main(int argc, char **argv)
         return 125;
     }
 
-    char **template = ARENA_ARRAY(&a, (size_t)argc + 8, char *);
+    char **command = ARENA_ARRAY(&a, (size_t)argc + 8, char *);
     size_t n = 0;
-    template[n++] = python[0];
+    command[n++] = python[0];
     for (size_t i = 0; i < line.option_count; i++)
-        template[n++] = (char *)line.options[i];
-    template[n++] = "-c";
-    template[n++] = (char *)agent_bootstrap;
-    template[n++] = (char *)agent_path(&a);
-    template[n++] = "0";
+        command[n++] = (char *)line.options[i];
+    command[n++] = "-c";
+    command[n++] = (char *)agent_bootstrap;
+    command[n++] = (char *)agent_path(&a);
+    command[n++] = "0";
     for (size_t i = 0; i < modules; i++)
-        template[n++] = argv[1 + i] + 9;
+        command[n++] = argv[1 + i] + 9;
 
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         die("prepare");
     pid_t parent;
-    run_template(template, "s\n", &parent);
+    run_interpreter(command, "s\n", &parent);
     end_process(parent);
     char *order = arena_printf(&a, "t%s\n", digests);
-    pid_t pid = run_template(template, order, &parent);
+    pid_t pid = run_interpreter(command, order, &parent);
     end_process(parent);
     wake(pid, python, &line);
     pass_on(follow(pid));

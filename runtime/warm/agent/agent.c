@@ -293,7 +293,7 @@ static int configure(PyObject *line)
 }
 
 /* Give this process the state that a cold start has right before the interpreter runs the program. */
-static int resume(const struct warm_params *params, char **argv, char **envp, PyObject *template)
+static int resume(const struct warm_params *params, char **argv, char **envp, PyObject *builder)
 {
     PyObject *arguments = make_list(argv, params->argc, true);
     PyObject *variables = make_list(envp, params->envc, false);
@@ -302,7 +302,7 @@ static int resume(const struct warm_params *params, char **argv, char **envp, Py
     if (arguments == NULL || variables == NULL || changed == NULL || entropy == NULL)
         return -1;
     PyObject *all =
-        Py_BuildValue("(ONNNkkN)", template, arguments, variables, changed, (unsigned long)params->program,
+        Py_BuildValue("(ONNNkkN)", builder, arguments, variables, changed, (unsigned long)params->program,
                       (unsigned long)params->program_index, entropy);
     PyObject *line = all != NULL ? PyObject_CallObject(agent.resume, all) : NULL;
     if (line == NULL || configure(line) < 0)

@@ -276,20 +276,20 @@ static bool is_stranger(const struct thread *t)
 
 /* Return the reason why the threads in the handler cannot be copied, and one such thread. NULL: they can, or
  * none of them is a stranger. */
-static const char *judge(long process, const struct thread **whose, bool *strangers)
+static const char *judge(long process, const struct thread **culprit, bool *strangers)
 {
     enum state worst = RESTS;
     for (uint32_t i = 0; i < round.noted; i++) {
         *strangers |= is_stranger(&held[i]);
         if (held[i].state != RESTS) {
             worst = held[i].state;
-            *whose = &held[i];
+            *culprit = &held[i];
         }
     }
     if (!*strangers)
         return NULL;
     if (PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != NULL) {
-        *whose = NULL;
+        *culprit = NULL;
         return "the imports start a thread of Python, which would be missing";
     }
     if (worst == RESTS && count_threads(process) > round.asked)
@@ -299,15 +299,15 @@ static const char *judge(long process, const struct thread **whose, bool *strang
 
 /* Make all other threads stay, if one of them is a stranger and all rest. Returns NULL or a reason, as
  * judge(). */
-static const char *hold(const struct thread **whose, bool *strangers)
+static const char *hold(const struct thread **culprit, bool *strangers)
 {
     const long process = system_call(__NR_getpid, 0, 0, 0, 0);
     for (int i = 0;; i++) {
-        *whose = NULL;
+        *culprit = NULL;
         *strangers = false;
         const char *reason = stop(process);
         if (reason == NULL)
-            reason = judge(process, whose, strangers);
+            reason = judge(process, culprit, strangers);
         if (reason == NULL && *strangers)
             return NULL;
         release();
@@ -321,12 +321,12 @@ PyObject *rest_threads(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    const struct thread *whose;
+    const struct thread *culprit;
     bool strangers;
-    const char *reason = hold(&whose, &strangers);
+    const char *reason = hold(&culprit, &strangers);
     if (reason != NULL)
-        return Py_BuildValue("zzs", whose != NULL ? whose->name : NULL,
-                             whose != NULL ? library_of_thread(whose->robust_list) : NULL, reason);
+        return Py_BuildValue("zzs", culprit != NULL ? culprit->name : NULL,
+                             culprit != NULL ? library_of_thread(culprit->robust_list) : NULL, reason);
     if (strangers)
         release();
     Py_IncRef(&_Py_NoneStruct);
@@ -347,9 +347,9 @@ static void sort_by_number(void)
 
 int threads_fork(void)
 {
-    const struct thread *whose;
+    const struct thread *culprit;
     bool strangers;
-    if (hold(&whose, &strangers) != NULL)
+    if (hold(&culprit, &strangers) != NULL)
         return -EBUSY;
     int pid;
     if (!strangers) {
