@@ -198,7 +198,7 @@ if names != ["lo"]: os._exit(8)'
     program auto 'print("ran")'
     expect 0 runtime --debug run --bundle bundle box
     output_is ran
-    stderr_has "the imports reach for the network" # and have seen only "lo" there
+    stderr_has "the imports use the network" # and have seen only "lo" there
     [[ ! -e modules/written && ! -e root/written ]]
 }
 

@@ -213,14 +213,14 @@ ${modules[$name]}"
         "import os; name = os.uname().nodename" "import platform; name = platform.node()"; do
         module asks.py <<<"$line"
         preload asks
-        is_cold_because "the imports ask for the name of the machine, which each container has its own of"
+        is_cold_because "the imports ask for the host name, which differs between containers"
     done
     for line in "socket.socket().connect(('127.0.0.1', 9))" "socket.getaddrinfo('localhost', 80)"; do
         module asks.py <<<"import contextlib, socket
 with contextlib.suppress(OSError):
     $line"
         preload asks
-        is_cold_because "the imports reach for the network, which is not there when a snapshot is made"
+        is_cold_because "the imports use the network, which is not available while a snapshot is made"
     done
     module asks.py <<<'import os, platform, sysconfig
 system, architecture, place = platform.platform(), os.uname().machine, sysconfig.get_platform()'

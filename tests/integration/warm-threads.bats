@@ -141,5 +141,5 @@ a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.
 @test "a filter that hides threads: cold, with the reason" {
     preload json
     configure 'seccomp("ALLOW", rule("ERRNO", "tgkill"))'
-    is_cold_because "threads cannot be seen, for tgkill(2) is refused"
+    is_cold_because "threads cannot be found, because tgkill(2) is refused"
 }

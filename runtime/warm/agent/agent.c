@@ -91,7 +91,7 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
         if (layouts[i].minor == minor)
             layout = &layouts[i];
     if (layout == NULL)
-        return fail("this version of Python is not known");
+        return fail("this version of Python is not supported");
     char *start = (char *)(uintptr_t)_Py_GetConfig();
     config.interpreter = start;
     config.argv = (PyWideStringList *)(start + layout->argv);
@@ -101,7 +101,7 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     config.filename = config.command + 2;
     if (!list_is(config.argv, argv) || (config.orig_argv != NULL && !list_is(config.orig_argv, orig_argv)) ||
         *config.command == NULL || *config.module != NULL || *config.filename != NULL)
-        return fail("this build of Python keeps its configuration in a different way");
+        return fail("this build of Python has another layout of its configuration");
     return 0;
 }
 
@@ -214,7 +214,7 @@ static const struct warm_params *park(PyObject *settled)
     if (pid > 0 && agent.report <= 9 && threads_fork() == 0)
         rehearse(settled);
     if (pid < 0)
-        refuse("xa thread that the imports have started does not come to rest");
+        refuse("xa thread that the imports have started cannot come along in a fork");
     system_call(__NR_close, agent.report, 0, 0, 0);
     long child = -EINTR;
     while (pid > 0 && child == -EINTR)

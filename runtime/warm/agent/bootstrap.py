@@ -251,7 +251,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         if not sys.executable:
             raise Failed("the interpreter does not know its own path")
         if "t" in sys.abiflags:
-            raise Failed("a free-threaded Python is not known")
+            raise Failed("free-threaded Python is not supported")
         if sys.version_info < (3, 10) and (sys.flags.dev_mode or b"debug" in posix.environ.get(b"PYTHONMALLOC", b"")):
             raise Failed("Python 3.9 with its debug allocator aborts at the end of forked processes")
         agent = load_agent(path)

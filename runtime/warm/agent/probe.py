@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from packages import end_threads, may_read, random_states
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
-ASK_NAME = "ask for the name of the machine, which each container has its own of"
-ASK_NETWORK = "reach for the network, which is not there when a snapshot is made"
+ASK_NAME = "ask for the host name, which differs between containers"
+ASK_NETWORK = "use the network, which is not available while a snapshot is made"
 REFUSED = {  # audit events, and what the imports do then
     "socket.gethostname": ASK_NAME,
     **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), ASK_NETWORK),

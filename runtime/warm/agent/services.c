@@ -44,8 +44,7 @@ PyObject *first_environment(PyObject *self, PyObject *args)
     if (start != NULL)
         start += text_length(start) + 1;
     if (start == NULL || end == NULL || start > end)
-        return PyErr_SetString(PyExc_RuntimeError, "the process was started in a way that is not known"),
-               NULL;
+        return PyErr_SetString(PyExc_RuntimeError, "the environment of the process cannot be found"), NULL;
     return PyBytes_FromStringAndSize(start, end - start);
 }
 

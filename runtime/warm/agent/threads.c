@@ -55,10 +55,10 @@ static const char *const reasons[] = {
     [RUNS] = "does not come to rest",
     [OWN_STACK] = "has a stack of its own for signals", /* as threads of Go, which store each other's ids */
     [OWN_PRIORITY] = "has a priority of its own",
-    [UNKNOWN] = "is not one of glibc, or a system call about it is refused",
+    [UNKNOWN] = "is not a thread of glibc, or a system call about it is refused",
 };
 
-static const char SILENT[] = "threads cannot be stopped, for one does not answer a signal";
+static const char SILENT[] = "threads cannot be stopped, because one does not answer a signal";
 
 static struct thread {
     const struct ucontext *context;
@@ -225,7 +225,7 @@ static const char *stop(long process)
     while ((number = next_thread(process, number)) > 0 && count++ < THREADS_MAX)
         round.asked += system_call(__NR_tgkill, process, number, HOLD_SIGNAL, 0) == 0;
     if (number < 0)
-        return "threads cannot be seen, for tgkill(2) is refused";
+        return "threads cannot be found, because tgkill(2) is refused";
     const struct __kernel_timespec time = {0, MILLISECOND};
     for (int i = 0; (noted = __atomic_load_n(&round.noted, __ATOMIC_ACQUIRE)) < round.asked; i++) {
         if (i == PATIENCE) {
