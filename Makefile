@@ -44,7 +44,7 @@ SOURCES    := $(sort $(filter-out $(AGENT)/% $(if $(WARM),runtime/warm/unavailab
               $(wildcard runtime/*.c runtime/*/*.c runtime/*/*/*.c runtime/*/*/*/*.c))) $(if $(SANITIZED),tests/sanitize/options.c)
 EMBEDDED   := $(if $(WARM),$(BUILD)/$(AGENT)/embed.o)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
-WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump image join observe restore writes)
+WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump join observe restore snapshot writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
 # The targets of tests/fuzz, run on their seeds; and their sources.

@@ -250,7 +250,7 @@ static int print_snapshot(struct arena *a, const struct store *store, const stru
     json_out_pair_string(out, "builder", facts.builder);
     json_out_pair_string(out, "python", facts.python);
     json_out_pair_u64(out, "files", facts.file_count);
-    json_out_pair_u64(out, "prefetchedPages", image_write_pages(&slot->mapped));
+    json_out_pair_u64(out, "prefetchedPages", snapshot_write_pages(&slot->mapped));
     json_out_key(out, "modules");
     json_out_array_open(out);
     for (size_t i = 0; i < facts.module_count; i++)

@@ -66,7 +66,7 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     *prewarm = (struct prewarm){
         .launch = {.child = launch_execve.child, .parent = &cold_parent, .state = prewarm, .kept = {-1, -1}},
         .start = start,
-        .slot = {.image = -1, .lock = -1, .out = -1},
+        .slot = {.file = -1, .lock = -1, .out = -1},
         .agent = -1,
     };
     int root_of_host = prewarm_root_of_host(err);
@@ -113,7 +113,7 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
 /* The store has a snapshot: may the container have it? */
 static const char *refusal(struct arena *a, const struct prewarm *prewarm)
 {
-    return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->slot.image);
+    return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->slot.file);
 }
 
 /* The answer of the store without taking anything from it, and what the child would find. */
@@ -156,9 +156,9 @@ static int prepare_session(struct arena *a, const char *session, struct prewarm 
     prewarm->decision.mode = WARM_REQUIRE;
     prewarm->session = true;
     prewarm->slot.answer = STORE_READY;
-    prewarm->slot.image = session_open(session, &prewarm->slot.mapped, err);
-    if (prewarm->slot.image < 0)
-        return prewarm->slot.image;
+    prewarm->slot.file = session_open(session, &prewarm->slot.mapped, err);
+    if (prewarm->slot.file < 0)
+        return prewarm->slot.file;
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
         return error_text(err, -EACCES, "cannot continue from '%s': %s", session, reason);

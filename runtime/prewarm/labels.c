@@ -55,7 +55,7 @@ static const char *label_of(struct arena *a, const struct start *start, const ch
     return fd >= 0 ? selinux_file_label(a, fd) : NULL;
 }
 
-const char *labels_refusal(struct arena *a, const struct start *start, const char *program, int image)
+const char *labels_refusal(struct arena *a, const struct start *start, const char *program, int file)
 {
     const char *label = start->process->selinux.label;
     if (label == NULL)
@@ -63,7 +63,7 @@ const char *labels_refusal(struct arena *a, const struct start *start, const cha
     const char *target = label_of(a, start, program);
     if (target == NULL || !selinux_allows(label, target, "file", "entrypoint read map execute"))
         return "the SELinux policy does not let the label begin with this program";
-    target = selinux_file_label(a, image);
+    target = selinux_file_label(a, file);
     /* To change the protection of memory that is mapped from a file takes the right to read it. */
     if (target == NULL || !selinux_allows(label, target, "file", "read"))
         return "the SELinux policy does not let the label read memory of a snapshot (see "

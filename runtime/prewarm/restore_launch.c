@@ -47,8 +47,8 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
     if (caps_after_exec(&plan->caps, plan->credentials.uid == 0, plan->credentials.no_new_privs, caps) < 0)
         return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
     const struct restore_request request = {
-        .image = &prewarm->slot.mapped,
-        .file = prewarm->slot.image,
+        .snapshot = &prewarm->slot.mapped,
+        .file = prewarm->slot.file,
         .root = root,
         .agent = prewarm->agent,
         .prefetch = prewarm->decision.config.prefetch,
@@ -74,7 +74,7 @@ static void overlap(const struct launch *launch, bool own_pages)
 {
     struct prewarm *prewarm = launch->state;
     if (prewarm->overlapped)
-        prewarm->restore = restore_begin(&prewarm->slot.mapped, prewarm->slot.image,
+        prewarm->restore = restore_begin(&prewarm->slot.mapped, prewarm->slot.file,
                                          own_pages && prewarm->decision.config.prefetch);
 }
 
@@ -356,7 +356,7 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
                                       .state = prewarm,
                                       .in_place = true,
                                       .fallback = prewarm->decision.mode != WARM_REQUIRE,
-                                      .kept = {prewarm->slot.image, prewarm->agent}};
+                                      .kept = {prewarm->slot.file, prewarm->agent}};
     prewarm->start->process->launch = &prewarm->launch;
     return 0;
 }

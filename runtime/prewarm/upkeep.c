@@ -41,8 +41,8 @@ static int remove_one(const struct store *store, const char *key, struct error *
     char name[KEY_NAME_SIZE];
     enum store_file file;
     struct stat st;
-    if (!store_file_parse(key, name, &file) || file != STORE_IMAGE ||
-        !store_file_stat(store, key, STORE_IMAGE, &st))
+    if (!store_file_parse(key, name, &file) || file != STORE_SNAPSHOT ||
+        !store_file_stat(store, key, STORE_SNAPSHOT, &st))
         return error_text(err, -ENOENT, "there is no snapshot '%s'", key);
     return store_remove(store, key, err);
 }

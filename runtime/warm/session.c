@@ -63,7 +63,7 @@ int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err
     return ret;
 }
 
-int session_open(const char *path, struct image *out, struct error *err)
+int session_open(const char *path, struct snapshot *out, struct error *err)
 {
     struct stat st;
     cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -72,11 +72,11 @@ int session_open(const char *path, struct image *out, struct error *err)
     int ret = check_file(fd, path, &st, err);
     if (ret < 0)
         return ret;
-    ret = image_open(fd, out, err);
+    ret = snapshot_open(fd, out, err);
     if (ret < 0)
         return error_wrap(err, "snapshot '%s'", path);
     if (out->meta_size != sizeof(meta) || memcmp(out->meta, meta, sizeof(meta)) != 0) {
-        image_close(out);
+        snapshot_close(out);
         return error_text(err, -EINVAL, "snapshot '%s': it is not one of a session", path);
     }
     return fd_steal(&fd);

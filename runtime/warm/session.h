@@ -21,8 +21,8 @@ int session_create(const char *path, struct error *err);
  * the file: -ENOTSUP and -EFBIG name what cannot be saved (warm/dump/dump.h). */
 int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err);
 
-/* Open a snapshot that session_save has made, and only such a one; *out is to be closed by image_close.
+/* Open a snapshot that session_save has made, and only such a one; *out is to be closed by snapshot_close.
  * Descriptor or negative errno: -EPERM if others may open it, -EINVAL for anything else. */
-int session_open(const char *path, struct image *out, struct error *err);
+int session_open(const char *path, struct snapshot *out, struct error *err);
 
 #endif

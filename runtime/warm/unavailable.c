@@ -26,9 +26,9 @@ int warm_dump(const struct dump_request *request, struct error *err)
     return error_text(err, -ENOTSUP, "%s", reason);
 }
 
-struct restore *restore_begin(const struct image *image, int file, bool copy)
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)
 {
-    (void)image;
+    (void)snapshot;
     (void)file;
     (void)copy;
     return NULL;

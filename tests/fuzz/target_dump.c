@@ -25,10 +25,10 @@ static void check_areas(const struct dump_areas *areas)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < areas->area_count; i++) {
-        const struct image_area *a = &areas->areas[i];
+        const struct snapshot_area *a = &areas->areas[i];
         fuzz_require(last <= a->start && a->start < a->end && (a->start | a->end) % page_size() == 0);
-        fuzz_require((a->flags & ~(uint32_t)IMAGE_AREA_FLAGS) == 0);
-        fuzz_require((a->flags & IMAGE_AREA_FILE) == 0 || a->file == IMAGE_FILE_AGENT ||
+        fuzz_require((a->flags & ~(uint32_t)SNAPSHOT_AREA_FLAGS) == 0);
+        fuzz_require((a->flags & SNAPSHOT_AREA_FILE) == 0 || a->file == SNAPSHOT_FILE_AGENT ||
                      a->file < areas->path_count);
         last = a->end;
     }
@@ -36,14 +36,14 @@ static void check_areas(const struct dump_areas *areas)
 
 static void check_runs(const struct dump_areas *areas)
 {
-    struct image image = {.areas = areas->areas, .area_count = areas->area_count};
+    struct snapshot snapshot = {.areas = areas->areas, .area_count = areas->area_count};
     uint64_t last = 0;
     for (size_t i = 0; i < areas->run_count; i++) {
-        const struct image_run *r = &areas->runs[i];
+        const struct snapshot_run *r = &areas->runs[i];
         fuzz_require(last <= r->address && r->pages > 0 && r->address % page_size() == 0);
-        const struct image_area *a = image_area_at(&image, r->address, r->pages * page_size());
+        const struct snapshot_area *a = snapshot_area_at(&snapshot, r->address, r->pages * page_size());
         fuzz_require(a != NULL &&
-                     (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY | IMAGE_AREA_GUARD)) == 0);
+                     (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY | SNAPSHOT_AREA_GUARD)) == 0);
         last = r->address + r->pages * page_size();
     }
 }
@@ -58,7 +58,7 @@ void fuzz_smaps(const uint8_t *data, size_t size)
     fuzz_check_error(ret, &error);
     if (ret == 0) {
         check_areas(&areas);
-        fuzz_require(areas.special_count <= IMAGE_MAX_SPECIAL);
+        fuzz_require(areas.special_count <= SNAPSHOT_MAX_SPECIAL);
         dump_areas_join(&areas, page_size(), 0);
         check_areas(&areas);
     }
@@ -81,27 +81,27 @@ static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_ar
 {
     static const uint32_t kinds[] = {0,
                                      0,
-                                     IMAGE_AREA_FILE,
-                                     IMAGE_AREA_FILE | IMAGE_AREA_SHARED,
-                                     IMAGE_AREA_WIPEONFORK,
-                                     IMAGE_AREA_DROPPABLE,
-                                     IMAGE_AREA_NOHUGEPAGE,
-                                     IMAGE_AREA_STACK};
+                                     SNAPSHOT_AREA_FILE,
+                                     SNAPSHOT_AREA_FILE | SNAPSHOT_AREA_SHARED,
+                                     SNAPSHOT_AREA_WIPEONFORK,
+                                     SNAPSHOT_AREA_DROPPABLE,
+                                     SNAPSHOT_AREA_NOHUGEPAGE,
+                                     SNAPSHOT_AREA_STACK};
     uint64_t at = FIRST_PAGE, page = page_size();
     size_t count = fuzz_take(input, 1) % MAX_AREAS;
     bool stack = false;
-    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, MAX_AREAS + 2, struct image_area),
+    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, MAX_AREAS + 2, struct snapshot_area),
                                .paths = ARENA_ARRAY(a, 2, const char *),
                                .path_count = 2};
     for (size_t i = 0; i < count; i++) {
         uint64_t start = at + fuzz_take(input, 1) % 32, pages = fuzz_take(input, 1) % 64 + 1;
         uint32_t what = (uint32_t)fuzz_take(input, 1), kind = kinds[what & 7];
-        struct image_area area = {.start = start * page, .end = (start + pages) * page, .flags = kind};
+        struct snapshot_area area = {.start = start * page, .end = (start + pages) * page, .flags = kind};
         area.prot = (what >> 3) & (PROT_READ | PROT_WRITE | PROT_EXEC);
         at = start + pages;
-        if ((kind & IMAGE_AREA_SHARED) != 0)
+        if ((kind & SNAPSHOT_AREA_SHARED) != 0)
             area.prot &= ~(uint32_t)PROT_WRITE;
-        if ((kind & IMAGE_AREA_FILE) != 0) {
+        if ((kind & SNAPSHOT_AREA_FILE) != 0) {
             area.file = (what >> 6) & 1;
             area.offset = fuzz_take(input, 1) * page;
             if ((area.prot & PROT_EXEC) != 0)
@@ -109,9 +109,9 @@ static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_ar
         } else if ((what & 0xc0) == 0xc0 && (area.prot & PROT_EXEC) == 0) {
             area.file = DUMP_BY_CONTENT;
         }
-        if ((kind & IMAGE_AREA_STACK) != 0 && stack)
+        if ((kind & SNAPSHOT_AREA_STACK) != 0 && stack)
             area.flags = 0;
-        stack |= (kind & IMAGE_AREA_STACK) != 0;
+        stack |= (kind & SNAPSHOT_AREA_STACK) != 0;
         out->areas[out->area_count++] = area;
     }
 }
@@ -138,28 +138,29 @@ static void take_pages(struct fuzz_input *input, const struct dump_areas *areas,
 }
 
 /* The result is the memory of a snapshot that can be opened. Registers must point into code and data. */
-static void check_image(const struct dump_areas *found, const struct image_parts *written, struct arena *a)
+static void check_snapshot(const struct dump_areas *found, const struct snapshot_parts *written,
+                           struct arena *a)
 {
     static int file = -1;
     const uint64_t page = page_size(), code = MAX_PAGES * page, data = code + 2 * page,
                    vdso = data + 2 * page;
     size_t count = found->area_count;
     struct error error = {0};
-    struct image image;
-    struct image_file files[] = {{.path = 0}, {.path = 0}};
-    struct image_parts parts = *written;
+    struct snapshot snapshot;
+    struct snapshot_file files[] = {{.path = 0}, {.path = 0}};
+    struct snapshot_parts parts = *written;
     if (file < 0)
         file = memfd_create("snapshot", MFD_CLOEXEC);
-    parts.areas = ARENA_ARRAY(a, count + 2, struct image_area);
+    parts.areas = ARENA_ARRAY(a, count + 2, struct snapshot_area);
     if (count > 0)
         memcpy(parts.areas, found->areas, count * sizeof(*parts.areas));
-    parts.areas[count++] = (struct image_area){.start = code,
-                                               .end = code + page,
-                                               .prot = PROT_READ | PROT_EXEC,
-                                               .flags = IMAGE_AREA_FILE,
-                                               .file = IMAGE_FILE_AGENT};
+    parts.areas[count++] = (struct snapshot_area){.start = code,
+                                                  .end = code + page,
+                                                  .prot = PROT_READ | PROT_EXEC,
+                                                  .flags = SNAPSHOT_AREA_FILE,
+                                                  .file = SNAPSHOT_FILE_AGENT};
     parts.areas[count++] =
-        (struct image_area){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
+        (struct snapshot_area){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
     parts.area_count = count;
     parts.runs = found->runs;
     parts.run_count = found->run_count;
@@ -169,23 +170,23 @@ static void check_image(const struct dump_areas *found, const struct image_parts
     parts.strings_size = sizeof("/lib/a");
     parts.meta = "";
     parts.meta_size = 1;
-    struct image_header *h = &parts.header;
+    struct snapshot_header *h = &parts.header;
     h->special_count = 1;
-    h->special[0] = (struct image_special){vdso, vdso + page, "[vdso]"};
+    h->special[0] = (struct snapshot_special){vdso, vdso + page, "[vdso]"};
     h->thread.rip = code;
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = data;
-    h->memory = (struct image_memory){.start_code = code,
-                                      .end_code = code + 1,
-                                      .start_data = data,
-                                      .end_data = data,
-                                      .start_brk = data,
-                                      .brk = data,
-                                      .start_stack = data};
+    h->memory = (struct snapshot_memory){.start_code = code,
+                                         .end_code = code + 1,
+                                         .start_data = data,
+                                         .end_data = data,
+                                         .start_brk = data,
+                                         .brk = data,
+                                         .start_stack = data};
     if (file < 0 || ftruncate(file, 0) < 0)
         abort();
-    fuzz_require(image_write(file, &parts, &error) == 0);
-    fuzz_require(image_open(file, &image, &error) == 0);
-    image_close(&image);
+    fuzz_require(snapshot_write(file, &parts, &error) == 0);
+    fuzz_require(snapshot_open(file, &snapshot, &error) == 0);
+    snapshot_close(&snapshot);
 }
 
 /* The page table's entries, and the extents made of them, are ordered and belong to a VMA. */
@@ -215,13 +216,13 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
         dump_areas_join(&areas, page_size(), areas.area_count > 0 ? areas.areas[0].end : 0);
         check_areas(&areas);
         check_runs(&areas);
-        struct image_parts parts = {.areas = areas.areas, .area_count = areas.area_count};
-        struct image image = {.areas = areas.areas, .area_count = areas.area_count};
+        struct snapshot_parts parts = {.areas = areas.areas, .area_count = areas.area_count};
+        struct snapshot snapshot = {.areas = areas.areas, .area_count = areas.area_count};
         dump_writes_scan(pagemap, &arena, &parts);
         for (size_t i = 0; i < parts.write_count; i++)
-            fuzz_require(
-                image_area_at(&image, parts.writes[i].address, parts.writes[i].pages * page_size()) != NULL);
-        check_image(&areas, &parts, &arena);
+            fuzz_require(snapshot_area_at(&snapshot, parts.writes[i].address,
+                                          parts.writes[i].pages * page_size()) != NULL);
+        check_snapshot(&areas, &parts, &arena);
     }
     arena_free(&arena);
 }
@@ -230,8 +231,8 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
 void fuzz_proc_dump(const uint8_t *data, size_t size)
 {
     struct dump_descriptor descriptor;
-    struct image_memory memory = {0};
-    struct image_special special[IMAGE_MAX_SPECIAL];
+    struct snapshot_memory memory = {0};
+    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
     unsigned long threads;
     bool pending;
     char *text = fuzz_text(data, size);
@@ -239,8 +240,8 @@ void fuzz_proc_dump(const uint8_t *data, size_t size)
     (void)dump_text_layout(text, &memory);
     (void)dump_text_own_pid(text);
     (void)dump_text_threads(text, &threads, &pending);
-    size_t count = dump_text_special(text, special, IMAGE_MAX_SPECIAL);
-    fuzz_require(count <= IMAGE_MAX_SPECIAL);
+    size_t count = dump_text_special(text, special, SNAPSHOT_MAX_SPECIAL);
+    fuzz_require(count <= SNAPSHOT_MAX_SPECIAL);
     for (size_t i = 0; i < count; i++)
         fuzz_require(special[i].name[0] == '[' &&
                      memchr(special[i].name, '\0', sizeof(special[i].name)) != NULL);

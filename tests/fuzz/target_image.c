@@ -25,53 +25,53 @@ static int make_base(const void *meta, size_t meta_size)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint32_t both = PROT_READ | PROT_WRITE;
-    struct image_area areas[] = {
+    struct snapshot_area areas[] = {
         {.start = CODE,
          .end = CODE + 4 * page,
          .prot = PROT_READ | PROT_EXEC,
-         .flags = IMAGE_AREA_FILE,
-         .file = IMAGE_FILE_AGENT},
+         .flags = SNAPSHOT_AREA_FILE,
+         .file = SNAPSHOT_FILE_AGENT},
         {.start = DATA, .end = DATA + 4 * page, .prot = both},
         {.start = HEAP, .end = HEAP + 16 * page, .prot = both},
-        {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = IMAGE_AREA_STACK},
+        {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_AREA_STACK},
     };
-    struct image_run runs[] = {{.address = HEAP + page, .pages = 2},
-                               {.address = STACK + 7 * page, .pages = 1}};
-    struct image_write writes[] = {{.address = HEAP, .pages = 3}};
-    struct image_file files[] = {{.path = 0}};
-    struct image_parts parts = {.areas = areas,
-                                .runs = runs,
-                                .files = files,
-                                .writes = writes,
-                                .strings = "/etc/none",
-                                .meta = meta,
-                                .area_count = 4,
-                                .run_count = 2,
-                                .write_count = 1,
-                                .strings_size = sizeof("/etc/none"),
-                                .meta_size = meta_size};
-    struct image_header *h = &parts.header;
-    image_host_now(&h->host);
+    struct snapshot_run runs[] = {{.address = HEAP + page, .pages = 2},
+                                  {.address = STACK + 7 * page, .pages = 1}};
+    struct snapshot_write writes[] = {{.address = HEAP, .pages = 3}};
+    struct snapshot_file files[] = {{.path = 0}};
+    struct snapshot_parts parts = {.areas = areas,
+                                   .runs = runs,
+                                   .files = files,
+                                   .writes = writes,
+                                   .strings = "/etc/none",
+                                   .meta = meta,
+                                   .area_count = 4,
+                                   .run_count = 2,
+                                   .write_count = 1,
+                                   .strings_size = sizeof("/etc/none"),
+                                   .meta_size = meta_size};
+    struct snapshot_header *h = &parts.header;
+    snapshot_host_now(&h->host);
     h->descriptor_count = 1;
-    h->descriptors[0] = (struct image_descriptor){.fd = 3, .file = IMAGE_FILE_URANDOM};
+    h->descriptors[0] = (struct snapshot_descriptor){.fd = 3, .file = SNAPSHOT_FILE_URANDOM};
     h->special_count = 2;
-    h->special[0] = (struct image_special){VVAR, VDSO, "[vvar]"};
-    h->special[1] = (struct image_special){VDSO, VDSO + 2 * page, "[vdso]"};
+    h->special[0] = (struct snapshot_special){VVAR, VDSO, "[vvar]"};
+    h->special[1] = (struct snapshot_special){VDSO, VDSO + 2 * page, "[vdso]"};
     h->thread.rip = CODE + 10;
     h->thread.rsp = STACK + 7 * page + 64;
     h->thread.fs_base = HEAP + page;
     h->thread.tid_address = HEAP + page + 720;
-    h->memory = (struct image_memory){.start_code = CODE,
-                                      .end_code = CODE + 4 * page,
-                                      .start_data = DATA,
-                                      .end_data = DATA + page,
-                                      .start_brk = HEAP,
-                                      .brk = HEAP + 16 * page,
-                                      .start_stack = STACK + 7 * page,
-                                      .auxv_count = 2};
+    h->memory = (struct snapshot_memory){.start_code = CODE,
+                                         .end_code = CODE + 4 * page,
+                                         .start_data = DATA,
+                                         .end_data = DATA + page,
+                                         .start_brk = HEAP,
+                                         .brk = HEAP + 16 * page,
+                                         .start_stack = STACK + 7 * page,
+                                         .auxv_count = 2};
     struct error error = {0};
     int fd = memfd_create("snapshot", MFD_CLOEXEC);
-    if (fd < 0 || image_write(fd, &parts, &error) < 0)
+    if (fd < 0 || snapshot_write(fd, &parts, &error) < 0)
         abort();
     return fd;
 }
@@ -111,14 +111,14 @@ static char *take_file(const uint8_t *bytes, size_t bytes_size, bool session, si
             memcpy(data + place, &value, width < *size - place ? width : *size - place);
         }
     }
-    struct image_header header;
+    struct snapshot_header header;
     if (*size >= sizeof(header)) {
         memcpy(&header, data, sizeof(header));
-        header.magic = IMAGE_MAGIC;
-        header.format = IMAGE_VERSION;
+        header.magic = SNAPSHOT_MAGIC;
+        header.format = SNAPSHOT_VERSION;
         if (header.tables_size >= sizeof(header) && header.tables_size <= *size) {
             memcpy(data, &header, sizeof(header));
-            header.checksum = image_checksum(data, header.tables_size);
+            header.checksum = snapshot_checksum(data, header.tables_size);
         }
         memcpy(data, &header, sizeof(header));
     }
@@ -137,23 +137,23 @@ static int put_file(const char *data, size_t size)
 }
 
 /* Everything that a snapshot names is readable in it. */
-static void use(const struct image *image)
+static void use(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < image->run_count; i++) {
-        const struct image_run *r = &image->runs[i];
-        fuzz_require(image_area_at(image, r->address, r->pages) != NULL);
-        fuzz_require(r->offset >= image->map_size && r->offset < image->header->size);
+    for (size_t i = 0; i < snapshot->run_count; i++) {
+        const struct snapshot_run *r = &snapshot->runs[i];
+        fuzz_require(snapshot_area_at(snapshot, r->address, r->pages) != NULL);
+        fuzz_require(r->offset >= snapshot->map_size && r->offset < snapshot->header->size);
     }
-    for (size_t i = 0; i < image->file_count; i++)
-        fuzz_require(strlen(image_path(image, &image->files[i])) > 0);
-    for (size_t i = 0; i < image->area_count; i++)
-        fuzz_require(image->areas[i].start < image->areas[i].end);
-    (void)image_write_pages(image);
-    (void)image_host_difference(&image->header->host, &image->header->host);
+    for (size_t i = 0; i < snapshot->file_count; i++)
+        fuzz_require(strlen(snapshot_path(snapshot, &snapshot->files[i])) > 0);
+    for (size_t i = 0; i < snapshot->area_count; i++)
+        fuzz_require(snapshot->areas[i].start < snapshot->areas[i].end);
+    (void)snapshot_write_pages(snapshot);
+    (void)snapshot_host_difference(&snapshot->header->host, &snapshot->header->host);
 }
 
 /* A complete restore except the jump. */
-static void plan(const struct image *image, int file)
+static void plan(const struct snapshot *snapshot, int file)
 {
     static int root = -1;
     struct error error = {0};
@@ -162,7 +162,7 @@ static void plan(const struct image *image, int file)
     char *envp[] = {(char[]){"FOO=1"}, NULL};
     if (root < 0)
         root = fuzz_directory();
-    struct restore_request request = {.image = image,
+    struct restore_request request = {.snapshot = snapshot,
                                       .file = file,
                                       .root = root,
                                       .agent = file,
@@ -178,20 +178,20 @@ static void plan(const struct image *image, int file)
 void fuzz_image(const uint8_t *bytes, size_t bytes_size)
 {
     struct error error = {0};
-    struct image image;
+    struct snapshot snapshot;
     struct arena arena = {0};
     struct manifest *manifest;
     size_t size;
     char *data = take_file(bytes, bytes_size, false, &size);
     int fd = put_file(data, size);
-    int ret = image_open(fd, &image, &error);
+    int ret = snapshot_open(fd, &snapshot, &error);
     fuzz_check_error(ret, &error);
     if (ret == 0) {
-        use(&image);
-        (void)manifest_open(&arena, image.meta, image.meta_size, &manifest, &error);
+        use(&snapshot);
+        (void)manifest_open(&arena, snapshot.meta, snapshot.meta_size, &manifest, &error);
         if (restore_unavailable() == NULL)
-            plan(&image, fd);
-        image_close(&image);
+            plan(&snapshot, fd);
+        snapshot_close(&snapshot);
     }
     free(data);
     arena_free(&arena);
@@ -200,18 +200,18 @@ void fuzz_image(const uint8_t *bytes, size_t bytes_size)
 void fuzz_session(const uint8_t *bytes, size_t bytes_size)
 {
     struct error error = {0};
-    struct image image = {0};
+    struct snapshot snapshot = {0};
     char path[64];
     size_t size;
     char *data = take_file(bytes, bytes_size, true, &size);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", put_file(data, size));
-    cleanup_fd int fd = session_open(path, &image, &error);
+    cleanup_fd int fd = session_open(path, &snapshot, &error);
     fuzz_check_error(fd, &error);
     if (fd >= 0) {
-        use(&image);
-        fuzz_require(image.meta_size == sizeof(session_meta) &&
-                     memcmp(image.meta, session_meta, sizeof(session_meta)) == 0);
-        image_close(&image);
+        use(&snapshot);
+        fuzz_require(snapshot.meta_size == sizeof(session_meta) &&
+                     memcmp(snapshot.meta, session_meta, sizeof(session_meta)) == 0);
+        snapshot_close(&snapshot);
     }
     free(data);
 }

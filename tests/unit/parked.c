@@ -418,9 +418,9 @@ int parked_dump_with(const char *state, struct dump_request request, struct erro
     return ret;
 }
 
-int parked_dump(const char *state, int image, struct error *err)
+int parked_dump(const char *state, int snapshot, struct error *err)
 {
-    return parked_dump_with(state, (struct dump_request){.out = image}, err);
+    return parked_dump_with(state, (struct dump_request){.out = snapshot}, err);
 }
 
 bool parked_is_wanted(int argc, char **argv, int *exit_code)

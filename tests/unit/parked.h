@@ -30,7 +30,7 @@ bool parked_has_sequences(void);
 
 /* Save a process in the state of that name to `image`, or with a request in which pid, root, agent and
  * meta are set. Errors are those of warm_dump. */
-int parked_dump(const char *state, int image, struct error *err);
+int parked_dump(const char *state, int snapshot, struct error *err);
 int parked_dump_with(const char *state, struct dump_request request, struct error *err);
 
 /* Return the file that stands for the agent's. The caller closes it. */

@@ -20,8 +20,8 @@ static int try_to_dump(const struct parked_state *state, struct error *err)
 {
     int ret = 0;
     for (int tries = parked_is_sequence(state) ? MOST_TRIES : 1; ret == 0 && tries > 0; tries--) {
-        cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
-        ret = parked_dump(state->name, image, err);
+        cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
+        ret = parked_dump(state->name, snapshot, err);
     }
     return ret;
 }
@@ -48,7 +48,7 @@ static void test_refusals(void)
 
 static void test_demands(void)
 {
-    cleanup_fd int refused = memfd_create("image", MFD_CLOEXEC);
+    cleanup_fd int refused = memfd_create("snapshot", MFD_CLOEXEC);
     struct error err = {0};
     struct dump_request small = {.out = refused, .limit = 8192};
     is_int(parked_dump_with("nothing", small, &err), -EFBIG,

@@ -14,7 +14,7 @@
 #define READ  PROT_READ
 #define CODE  (PROT_READ | PROT_EXEC)
 #define WRITE (PROT_READ | PROT_WRITE)
-#define FILE_ IMAGE_AREA_FILE
+#define FILE_ SNAPSHOT_AREA_FILE
 
 /* Addresses, offsets and sizes in pages. */
 struct area {
@@ -93,9 +93,9 @@ static const struct {
      .after = {{180, 200, WRITE}},
      .content_after = {{182, 7}, {194, 4}}},
     {.name = "the same for a stack, which is copied",
-     .before = {{10, 40, WRITE, IMAGE_AREA_STACK}},
+     .before = {{10, 40, WRITE, SNAPSHOT_AREA_STACK}},
      .content = {{12, 2}, {18, 1}, {24, 1}},
-     .after = {{10, 40, WRITE, IMAGE_AREA_STACK}},
+     .after = {{10, 40, WRITE, SNAPSHOT_AREA_STACK}},
      .content_after = {{12, 7}, {24, 1}}},
     {.name = "the same for a file, whose clean pages other processes share",
      .before = {{10, 40, WRITE, FILE_, 5, 3}},
@@ -113,32 +113,32 @@ static const struct {
      .after = {{10, 12, READ}, {12, 14, WRITE}},
      .content_after = {{10, 2}, {12, 2}}},
     {.name = "a stack is separate",
-     .before = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_STACK}},
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_STACK}},
      .content = {{10, 2}, {12, 2}},
-     .after = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_STACK}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_STACK}},
      .content_after = {{10, 2}, {12, 2}}},
     {.name = "memory with other properties is separate",
-     .before = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_DONTFORK}},
-     .after = {{10, 12, WRITE}, {12, 14, WRITE, IMAGE_AREA_DONTFORK}}},
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_DONTFORK}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_DONTFORK}}},
 };
 
-static struct image_area area_of(const struct area *a)
+static struct snapshot_area area_of(const struct area *a)
 {
-    return (struct image_area){.start = a->start * PAGE,
-                               .end = a->end * PAGE,
-                               .prot = a->prot,
-                               .flags = a->flags,
-                               .offset = a->offset * PAGE,
-                               .file = a->file};
+    return (struct snapshot_area){.start = a->start * PAGE,
+                                  .end = a->end * PAGE,
+                                  .prot = a->prot,
+                                  .flags = a->flags,
+                                  .offset = a->offset * PAGE,
+                                  .file = a->file};
 }
 
-static size_t fill(const struct area *from, const struct run *content, struct image_area *areas,
-                   struct image_run *runs, size_t *run_count)
+static size_t fill(const struct area *from, const struct run *content, struct snapshot_area *areas,
+                   struct snapshot_run *runs, size_t *run_count)
 {
     size_t count = 0;
     for (*run_count = 0; *run_count < MAX && content[*run_count].pages > 0; ++*run_count)
-        runs[*run_count] = (struct image_run){.address = content[*run_count].address * PAGE,
-                                              .pages = content[*run_count].pages};
+        runs[*run_count] = (struct snapshot_run){.address = content[*run_count].address * PAGE,
+                                                 .pages = content[*run_count].pages};
     for (; count < MAX && from[count].end > 0; count++)
         areas[count] = area_of(&from[count]);
     return count;
@@ -147,8 +147,8 @@ static size_t fill(const struct area *from, const struct run *content, struct im
 int main(void)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct image_area areas[MAX], expected[MAX];
-        struct image_run runs[MAX], expected_runs[MAX];
+        struct snapshot_area areas[MAX], expected[MAX];
+        struct snapshot_run runs[MAX], expected_runs[MAX];
         struct dump_areas got = {.areas = areas, .runs = runs};
         size_t run_count;
         got.area_count = fill(cases[i].before, cases[i].content, areas, runs, &got.run_count);

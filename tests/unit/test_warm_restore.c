@@ -38,16 +38,16 @@ static bool beside, begins;
 static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
 {
     static char *arguments[4], *environment[] = {"NAME=value", NULL};
-    static struct image image;
+    static struct snapshot snapshot;
     struct error err = {0};
-    image_close(&image);
-    if (image_open(file, &image, &err) < 0)
+    snapshot_close(&snapshot);
+    if (snapshot_open(file, &snapshot, &err) < 0)
         bail_out("open a snapshot: %s", err.text);
     arguments[0] = "python3";
     arguments[1] = argument;
     arguments[2] = "two words";
     return (struct restore_request){
-        .image = &image,
+        .snapshot = &snapshot,
         .file = file,
         .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
         .agent = parked_open_self(),
@@ -63,7 +63,7 @@ static struct restore_request make_request(int file, char *argument, const struc
 }
 
 /* Create a child that restores the snapshot's process. It calls `confine` before. */
-static struct restored start_restored(int image, char *argument, int (*confine)(void),
+static struct restored start_restored(int snapshot, char *argument, int (*confine)(void),
                                       const struct restore_finish *finish)
 {
     int output[2], errors[2];
@@ -72,8 +72,8 @@ static struct restored start_restored(int image, char *argument, int (*confine)(
     pid_t pid = fork();
     if (pid == 0) {
         struct error err = {0};
-        struct restore_request request = make_request(image, argument, finish);
-        struct restore *restore = begins ? restore_begin(request.image, image, true) : NULL;
+        struct restore_request request = make_request(snapshot, argument, finish);
+        struct restore *restore = begins ? restore_begin(request.snapshot, snapshot, true) : NULL;
         dup2(output[1], 1);
         if ((confine != NULL && confine() < 0) || restore_prepare(&request, &restore, &err) < 0) {
             dprintf(1, "bad prepare: %s\n", err.text);
@@ -137,7 +137,7 @@ static int become_first(void)
 #define ALLOW(call)                                                                                          \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-static void test_filter(int image)
+static void test_filter(int snapshot)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -149,10 +149,10 @@ static void test_filter(int image)
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
     const struct restore_finish finish = {.filter = &program, .close_from = 3};
-    finish_restored(start_restored(image, "filtered", become_nobody, &finish), "with a filter");
+    finish_restored(start_restored(snapshot, "filtered", become_nobody, &finish), "with a filter");
 
     filter[0].code = 0xffff;
-    struct restored r = start_restored(image, "filtered", become_nobody, &finish);
+    struct restored r = start_restored(snapshot, "filtered", become_nobody, &finish);
     struct {
         int message, code;
         char text[120];
@@ -168,28 +168,28 @@ static void test_filter(int image)
     close(r.errors);
 }
 
-static void test_finish(int image)
+static void test_finish(int snapshot)
 {
     const struct __user_cap_data_struct none[2] = {0};
     const struct restore_finish finish = {.caps = none, .close_from = 3};
-    finish_restored(start_restored(image, "powerless", NULL, &finish), "without capabilities");
+    finish_restored(start_restored(snapshot, "powerless", NULL, &finish), "without capabilities");
 }
 
 /* A label is written once and its file closed, independent of the snapshot's descriptor numbers. */
 static void test_descriptor(void)
 {
-    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
     struct error err = {0};
     char name[64], text[64] = "";
     int label[2];
     parked_file_name(name, getpid());
     unlink(name);
-    is_int(parked_dump("an open file that is mapped", image, &err), 0,
+    is_int(parked_dump("an open file that is mapped", snapshot, &err), 0,
            "a process with an open file is saved: %s", err.text);
     if (pipe2(label, O_CLOEXEC) < 0)
         bail_out("pipe: %s", strerror(errno));
     const struct restore_finish finish = {.labels = {{label[1], "a label"}}, .close_from = 3};
-    finish_restored(start_restored(image, "descriptor", NULL, &finish), "with an open file");
+    finish_restored(start_restored(snapshot, "descriptor", NULL, &finish), "with an open file");
     close(label[1]);
     ssize_t n = read(label[0], text, sizeof(text) - 1);
     is_str(text, "a label", "a label is written");
@@ -201,19 +201,19 @@ static void test_descriptor(void)
 /* For a builder's snapshot, unless the file may have been another one when it was read. */
 static void test_open_file(void)
 {
-    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
     struct error err = {0};
     char name[64];
     parked_file_name(name, getpid());
     unlink(name);
-    is_int(parked_dump_with("an open file", (struct dump_request){.out = image, .began = 1}, &err), -ENOTSUP,
-           "not saved: a builder with an open file that has changed since it began");
+    is_int(parked_dump_with("an open file", (struct dump_request){.out = snapshot, .began = 1}, &err),
+           -ENOTSUP, "not saved: a builder with an open file that has changed since it began");
     unlink(name);
-    is_int(parked_dump_with("an open file", (struct dump_request){.out = image, .began = INT64_MAX}, &err), 0,
-           "a builder with an open file is saved: %s", err.text);
-    finish_restored(start_restored(image, "descriptor", NULL, &plain), "with an open file of a builder");
+    is_int(parked_dump_with("an open file", (struct dump_request){.out = snapshot, .began = INT64_MAX}, &err),
+           0, "a builder with an open file is saved: %s", err.text);
+    finish_restored(start_restored(snapshot, "descriptor", NULL, &plain), "with an open file of a builder");
     struct restore *restore = NULL;
-    struct restore_request request = make_request(image, "-c", &plain);
+    struct restore_request request = make_request(snapshot, "-c", &plain);
     ok(truncate(name, 1) == 0, "the file is changed");
     is_int(restore_prepare(&request, &restore, &err), -ESTALE, "the snapshot is stale then");
     ok(strstr(err.text, name) != NULL, "the file is named");
@@ -225,14 +225,14 @@ static void test_open_file(void)
 /* If restore_prepare fails, nothing of its work remains in this process. */
 static void test_stale(void)
 {
-    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
+    cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
     struct error err = {0};
     char name[64];
     parked_file_name(name, getpid());
     unlink(name);
-    is_int(parked_dump("a file", image, &err), 0, "a process with a mapped file is saved");
+    is_int(parked_dump("a file", snapshot, &err), 0, "a process with a mapped file is saved");
     struct restore *restore = NULL;
-    struct restore_request request = make_request(image, "-c", &plain);
+    struct restore_request request = make_request(snapshot, "-c", &plain);
     cleanup_fd int file = open(name, O_WRONLY | O_CLOEXEC);
     ok(write(file, "x", 1) == 1, "the file is changed");
     is_int(restore_prepare(&request, &restore, &err), -ESTALE, "the snapshot is stale then");
@@ -264,12 +264,12 @@ static size_t count_mappings(void)
 /* Return an address at which the snapshot has a VMA, and this process none. */
 static void *find_address(int file)
 {
-    struct image image;
+    struct snapshot snapshot;
     struct error err = {0};
-    if (image_open(file, &image, &err) < 0)
+    if (snapshot_open(file, &snapshot, &err) < 0)
         bail_out("open a snapshot: %s", err.text);
-    void *address = (void *)image.areas[image.area_count / 2].start;
-    image_close(&image);
+    void *address = (void *)snapshot.areas[snapshot.area_count / 2].start;
+    snapshot_close(&snapshot);
     return address;
 }
 
@@ -290,11 +290,11 @@ static void give_up(struct restore **restore)
 
 /* A preparation beside the process can be undone, and VMAs in its way remain. Then the exchange happens
  * later. */
-static void test_beside(int image)
+static void test_beside(int snapshot)
 {
     struct restore *restore = NULL;
     struct error err = {0};
-    struct restore_request request = make_request(image, "-c", &plain);
+    struct restore_request request = make_request(snapshot, "-c", &plain);
     /* With the first random number, glibc since 2.41 maps the pages of the vDSO's getrandom permanently. */
     unsigned char number;
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
@@ -312,7 +312,7 @@ static void test_beside(int image)
     is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int *taken = take_address(find_address(image));
+    int *taken = take_address(find_address(snapshot));
     *taken = 4711;
     before = count_mappings();
     is_int(restore_prepare(&request, &restore, &err), 0, "prepared with a VMA in the way");
@@ -320,7 +320,7 @@ static void test_beside(int image)
     is_int(*taken, 4711, "the VMA in the way is unchanged");
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "nothing of the attempt remains");
-    finish_restored(start_restored(image, "-c", NULL, &plain), "with a VMA in the way");
+    finish_restored(start_restored(snapshot, "-c", NULL, &plain), "with a VMA in the way");
     munmap(taken, page);
     close(request.root);
     close(request.agent);
@@ -337,14 +337,14 @@ static bool is_private(uint64_t address)
 }
 
 /* Return a page of memory that the snapshot contains. */
-static struct image_write writable_page(const struct image *image)
+static struct snapshot_write writable_page(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < image->run_count; i++) {
-        const struct image_area *a = image_area_at(image, image->runs[i].address, 1);
+    for (size_t i = 0; i < snapshot->run_count; i++) {
+        const struct snapshot_area *a = snapshot_area_at(snapshot, snapshot->runs[i].address, 1);
         if (a->flags == 0 && a->prot == (PROT_READ | PROT_WRITE))
-            return (struct image_write){.address = image->runs[i].address, .pages = 1};
+            return (struct snapshot_write){.address = snapshot->runs[i].address, .pages = 1};
     }
-    return (struct image_write){0};
+    return (struct snapshot_write){0};
 }
 
 /* The write set is copied once, at any time that the caller chooses. */
@@ -359,15 +359,15 @@ static void test_copied(int file)
         return;
     }
     struct restore_request request = make_request(file, "-c", &plain);
-    struct image image = *request.image;
-    struct image_write page = writable_page(&image);
-    image.writes = &page;
-    image.write_count = 1;
-    request.image = &image;
+    struct snapshot snapshot = *request.snapshot;
+    struct snapshot_write page = writable_page(&snapshot);
+    snapshot.writes = &page;
+    snapshot.write_count = 1;
+    request.snapshot = &snapshot;
     for (int i = 0; i < 4; i++) {
         bool early = (i & 1) != 0, at_all = (i & 2) != 0;
         request.prefetch = at_all;
-        struct restore *restore = restore_begin(&image, file, early);
+        struct restore *restore = restore_begin(&snapshot, file, early);
         ok(restore != NULL && is_private(page.address) == early, "begun: the page is %s",
            early ? "copied" : "shared");
         is_int(restore_prepare(&request, &restore, &err), 0, "prepared");
@@ -385,32 +385,32 @@ static void test_begun(int file)
     struct error err = {0};
     struct restore_request request = make_request(file, "-c", &plain);
     const size_t before = count_mappings(), page = (size_t)sysconf(_SC_PAGESIZE);
-    struct restore *restore = restore_begin(request.image, file, true);
+    struct restore *restore = restore_begin(request.snapshot, file, true);
     ok(restore != NULL && count_mappings() > before, "a part of a snapshot is mapped");
     ok(!restore_is_mapped(restore), "not all of it");
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
-    restore = restore_begin(request.image, file, true);
+    restore = restore_begin(request.snapshot, file, true);
     is_int(restore_prepare(&request, &restore, &err), 0, "a begun restore is prepared");
     ok(restore_is_mapped(restore), "… and mapped");
     give_up(&restore);
     is_int((int)count_mappings(), (int)before, "abandoned, nothing of it remains");
 
-    struct image_header header = *request.image->header;
-    struct image image = *request.image;
-    image.header = &header;
+    struct snapshot_header header = *request.snapshot->header;
+    struct snapshot snapshot = *request.snapshot;
+    snapshot.header = &header;
     header.host.processor ^= 1;
-    ok(restore_begin(&image, file, true) == NULL, "nothing is begun on another CPU");
+    ok(restore_begin(&snapshot, file, true) == NULL, "nothing is begun on another CPU");
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;
-    elsewhere.image = &image;
+    elsewhere.snapshot = &snapshot;
     is_int(restore_prepare(&elsewhere, &restore, &err), -ENOTSUP, "nothing is prepared");
     is_str(err.text, "the snapshot was made on another CPU", "the reason is given");
 
     struct rlimit limit;
     getrlimit(RLIMIT_DATA, &limit);
-    restore = restore_begin(request.image, file, true);
+    restore = restore_begin(request.snapshot, file, true);
     setrlimit(RLIMIT_DATA, &(struct rlimit){1 << 20, limit.rlim_max});
     is_int(restore_prepare(&request, &restore, &err), -ENOMEM, "a begun restore cannot be prepared");
     ok(restore == NULL, "it is abandoned");
@@ -419,13 +419,13 @@ static void test_begun(int file)
 
     /* Once with a VMA of a file in the way that does not belong to the beginning, and once with each that
      * may. */
-    for (size_t i = 0; i < request.image->area_count; i++) {
-        const struct image_area *a = &request.image->areas[i];
-        if ((a->flags & IMAGE_AREA_STACK) != 0)
+    for (size_t i = 0; i < request.snapshot->area_count; i++) {
+        const struct snapshot_area *a = &request.snapshot->areas[i];
+        if ((a->flags & SNAPSHOT_AREA_STACK) != 0)
             continue;
         void *taken = take_address((void *)a->start);
         bool same = count_mappings() == before + 1;
-        bool begun = (restore = restore_begin(request.image, file, true)) != NULL;
+        bool begun = (restore = restore_begin(request.snapshot, file, true)) != NULL;
         bool prepared = restore_prepare(&request, &restore, &err) == 0;
         ok(prepared && !restore_is_mapped(restore), "something at %#lx: mapped later%s",
            (unsigned long)a->start, begun ? ", though begun" : "");
@@ -437,9 +437,9 @@ static void test_begun(int file)
     close(request.agent);
 }
 
-static void test_limits(int image)
+static void test_limits(int snapshot)
 {
-    struct restore_request request = make_request(image, "-c", &plain);
+    struct restore_request request = make_request(snapshot, "-c", &plain);
     struct restore *restore = NULL;
     struct error err = {0};
     struct rlimit before;
@@ -452,23 +452,23 @@ static void test_limits(int image)
     close(request.agent);
 }
 
-static void test_restore(int image)
+static void test_restore(int snapshot)
 {
-    finish_restored(start_restored(image, "-c", NULL, &plain), "restored");
-    struct restored one = start_restored(image, "-c", NULL, &plain);
-    struct restored two = start_restored(image, "-c", NULL, &plain);
+    finish_restored(start_restored(snapshot, "-c", NULL, &plain), "restored");
+    struct restored one = start_restored(snapshot, "-c", NULL, &plain);
+    struct restored two = start_restored(snapshot, "-c", NULL, &plain);
     finish_restored(one, "one of two");
     finish_restored(two, "the other");
     if (geteuid() == 0)
-        finish_restored(start_restored(image, "-c", become_nobody, &plain), "as an unprivileged user");
+        finish_restored(start_restored(snapshot, "-c", become_nobody, &plain), "as an unprivileged user");
     else
         skip("another user: needs root");
-    finish_restored(start_restored(image, "-c", become_first, &plain), "in a user namespace");
-    test_filter(image);
-    test_finish(image);
+    finish_restored(start_restored(snapshot, "-c", become_first, &plain), "in a user namespace");
+    test_filter(snapshot);
+    test_finish(snapshot);
     test_descriptor();
     test_open_file();
-    test_limits(image);
+    test_limits(snapshot);
 }
 
 int main(int argc, char **argv)
@@ -481,17 +481,17 @@ int main(int argc, char **argv)
     return done_testing();
 #endif
     struct error err = {0};
-    cleanup_fd int image = memfd_create("image", MFD_CLOEXEC);
-    if (is_int(parked_dump("nothing", image, &err), 0, "a process is saved")) {
-        test_restore(image);
+    cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
+    if (is_int(parked_dump("nothing", snapshot, &err), 0, "a process is saved")) {
+        test_restore(snapshot);
         beside = true;
-        test_restore(image);
+        test_restore(snapshot);
         begins = true;
-        test_restore(image);
+        test_restore(snapshot);
         begins = false;
-        test_beside(image);
-        test_copied(image);
-        test_begun(image);
+        test_beside(snapshot);
+        test_copied(snapshot);
+        test_begun(snapshot);
     } else {
         diag("%s", err.text);
     }

@@ -87,7 +87,7 @@ static int answer(const struct warm_key *key)
 }
 
 /* Write the smallest valid snapshot, with this many pages of content. */
-static int write_image(int fd, const struct warm_key *key, size_t pages, struct error *err)
+static int write_snapshot(int fd, const struct warm_key *key, size_t pages, struct error *err)
 {
     static const char report[] = "v3.11.2\0r";
     static char *const envp[] = {NULL};
@@ -99,19 +99,20 @@ static int write_image(int fd, const struct warm_key *key, size_t pages, struct 
                                      .look = &look,
                                      .builder = "test",
                                      .began = INT64_MAX};
-    struct image_area areas[] = {
+    struct snapshot_area areas[] = {
         {.start = 0x10000, .end = 0x11000, .prot = PROT_READ | PROT_EXEC},
         {.start = 0x20000, .end = 0x20000 + pages * PAGE, .prot = PROT_READ | PROT_WRITE},
     };
-    struct image_run run = {.address = 0x20000, .pages = pages};
-    struct image_parts parts = {
+    struct snapshot_run run = {.address = 0x20000, .pages = pages};
+    struct snapshot_parts parts = {
         .areas = areas, .area_count = 2, .runs = &run, .run_count = 1, .strings = "", .strings_size = 1};
-    struct image_header *h = &parts.header;
+    struct snapshot_header *h = &parts.header;
     h->thread.rip = 0x10000;
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = 0x20000;
-    h->memory = (struct image_memory){0x10000, 0x11000, 0x20000, 0x21000, 0x30000, 0x30000, 0x20000, 0, {0}};
+    h->memory =
+        (struct snapshot_memory){0x10000, 0x11000, 0x20000, 0x21000, 0x30000, 0x30000, 0x20000, 0, {0}};
     h->special_count = 1;
-    h->special[0] = (struct image_special){0x7fff0000, 0x7fff1000, "[vdso]"};
+    h->special[0] = (struct snapshot_special){0x7fff0000, 0x7fff1000, "[vdso]"};
     void *meta;
     size_t size;
     int ret = manifest_build(&arena, &source, &meta, &size, err);
@@ -119,7 +120,7 @@ static int write_image(int fd, const struct warm_key *key, size_t pages, struct 
         return ret;
     parts.meta = meta;
     parts.meta_size = size;
-    ret = image_write(fd, &parts, err);
+    ret = snapshot_write(fd, &parts, err);
     char content[PAGE];
     memset(content, 'x', sizeof(content));
     for (size_t i = 0; ret == 0 && i < pages; i++)
@@ -131,7 +132,7 @@ static int write_image(int fd, const struct warm_key *key, size_t pages, struct 
 static int commit(const struct warm_key *key, struct store_slot *slot, size_t pages)
 {
     struct error err = {0};
-    int ret = write_image(slot->out, key, pages, &err);
+    int ret = write_snapshot(slot->out, key, pages, &err);
     if (ret == 0)
         ret = store_commit(&store, &config, slot, &err);
     if (ret < 0)
@@ -385,7 +386,7 @@ static void test_killed_builder(void)
     pid_t pid = fork();
     if (pid == 0) {
         struct error err;
-        if (ask(&key, &slot) == STORE_BUILD && write_image(slot.out, &key, 3, &err) == 0)
+        if (ask(&key, &slot) == STORE_BUILD && write_snapshot(slot.out, &key, 3, &err) == 0)
             (void)!write(ready[1], "", 1);
         pause();
         _exit(0);
@@ -422,7 +423,7 @@ static void test_full_disk(void)
     struct store_slot slot;
     build(&small, 1);
     is_int(ask(&large, &slot), STORE_BUILD, "build it");
-    is_int(write_image(slot.out, &large, 100, &err), -ENOSPC, "no space for it");
+    is_int(write_snapshot(slot.out, &large, 100, &err), -ENOSPC, "no space for it");
     store_fail(&store, &slot, err.text);
     ok(!there(&large, "") && !there(&large, ".new"), "no part of it remains");
     is_int(ask(&large, &slot), STORE_COLD, "the next one starts cold");
@@ -435,7 +436,7 @@ static void test_full_disk(void)
 
     /* Without space for the checksum, the snapshot does not get its name. */
     is_int(ask(&exact, &slot), STORE_BUILD, "build it");
-    is_int(write_image(slot.out, &exact, 1, &err), 0, "written");
+    is_int(write_snapshot(slot.out, &exact, 1, &err), 0, "written");
     cleanup_fd int filler = openat(store.dir, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     char block[PAGE] = {1};
     while (write(filler, block, sizeof(block)) > 0)

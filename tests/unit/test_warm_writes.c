@@ -57,15 +57,16 @@ static void end_writer(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-static struct image_parts parts_of(struct image_area *area)
+static struct snapshot_parts parts_of(struct snapshot_area *area)
 {
-    return (struct image_parts){.areas = area, .area_count = 1};
+    return (struct snapshot_parts){.areas = area, .area_count = 1};
 }
 
-static struct image_area area_of(const char *memory, size_t pages)
+static struct snapshot_area area_of(const char *memory, size_t pages)
 {
     uint64_t start = (uintptr_t)memory;
-    return (struct image_area){.start = start, .end = start + pages * page, .prot = PROT_READ | PROT_WRITE};
+    return (struct snapshot_area){
+        .start = start, .end = start + pages * page, .prot = PROT_READ | PROT_WRITE};
 }
 
 static void test_written_pages(void)
@@ -74,8 +75,8 @@ static void test_written_pages(void)
     char *memory = make_memory(PAGES);
     uint64_t start = (uintptr_t)memory;
     pid_t pid = start_writer(memory, written, 3);
-    struct image_area area = area_of(memory, PAGES);
-    struct image_parts parts = parts_of(&area);
+    struct snapshot_area area = area_of(memory, PAGES);
+    struct snapshot_parts parts = parts_of(&area);
     dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 2, "two extents were written to");
     if (parts.write_count == 2) {
@@ -97,8 +98,8 @@ static void test_written_pages(void)
         const char *name;
     } others[] = {
         {PROT_READ, 0, "memory that is not writable"},
-        {PROT_READ | PROT_WRITE, IMAGE_AREA_STACK, "a stack"},
-        {PROT_READ | PROT_WRITE, IMAGE_AREA_WIPEONFORK, "memory that returns empty"},
+        {PROT_READ | PROT_WRITE, SNAPSHOT_AREA_STACK, "a stack"},
+        {PROT_READ | PROT_WRITE, SNAPSHOT_AREA_WIPEONFORK, "memory that returns empty"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         area.prot = others[i].prot;
@@ -124,8 +125,8 @@ static void test_too_many(void)
     for (size_t i = 0; i < MANY; i++)
         all[i] = i;
     pid_t pid = start_writer(memory, all, MANY);
-    struct image_area area = area_of(memory, MANY);
-    struct image_parts parts = parts_of(&area);
+    struct snapshot_area area = area_of(memory, MANY);
+    struct snapshot_parts parts = parts_of(&area);
     dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "a process that writes to every page is not trusted");
     end_writer(pid);

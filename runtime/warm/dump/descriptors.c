@@ -62,7 +62,7 @@ static bool parent_may_have_lock(const struct tracee *t, struct arena *a, const 
 }
 
 static bool read_info(const struct tracee *t, struct arena *a, const char *number,
-                      struct image_descriptor *out, struct details *details)
+                      struct snapshot_descriptor *out, struct details *details)
 {
     char *text;
     struct dump_descriptor found;
@@ -81,7 +81,7 @@ static bool are_apart(const struct tracee *t, uint32_t one, uint32_t other)
     return syscall(SYS_kcmp, t->pid, t->pid, KCMP_FILE, (unsigned long)one, (unsigned long)other) > 0;
 }
 
-static const struct image_descriptor *descriptor_of(const struct image_header *h, uint32_t file)
+static const struct snapshot_descriptor *descriptor_of(const struct snapshot_header *h, uint32_t file)
 {
     for (size_t i = 0; i < h->descriptor_count; i++)
         if (h->descriptors[i].file == file)
@@ -91,12 +91,12 @@ static const struct image_descriptor *descriptor_of(const struct image_header *h
 
 /* The file's index in the table, where no other descriptor has it: the restore opens each once. The table's
  * length if there is none; false for a descriptor that cannot be told from one that is saved. */
-static bool find_file(const struct tracee *t, const struct image_parts *parts, const char *path,
-                      const struct file_identity *identity, struct image_descriptor *d)
+static bool find_file(const struct tracee *t, const struct snapshot_parts *parts, const char *path,
+                      const struct file_identity *identity, struct snapshot_descriptor *d)
 {
     d->file = (uint32_t)parts->file_count;
     for (uint32_t i = 0; i < parts->file_count; i++) {
-        const struct image_descriptor *other = descriptor_of(&parts->header, i);
+        const struct snapshot_descriptor *other = descriptor_of(&parts->header, i);
         if (!str_eq(parts->strings + parts->files[i].path, path) ||
             !identity_equal(&parts->files[i].identity, identity))
             continue;
@@ -110,16 +110,16 @@ static bool find_file(const struct tracee *t, const struct image_parts *parts, c
 
 /* What can be opened again: the index of a file, which may be put into the table, or /dev/urandom. */
 static bool file_of(const struct tracee *t, const struct dump_request *request, struct arena *a,
-                    const char *number, const struct details *details, struct image_parts *parts,
-                    struct image_descriptor *d)
+                    const char *number, const struct details *details, struct snapshot_parts *parts,
+                    struct snapshot_descriptor *d)
 {
     struct stat st;
     struct file_identity identity;
     cleanup_fd int fd = openat(t->proc, arena_printf(a, "fd/%s", number), O_PATH | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || identity_of(fd, &identity) < 0)
         return false;
-    d->file = IMAGE_FILE_URANDOM;
-    if (S_ISCHR(st.st_mode) && st.st_rdev == IMAGE_URANDOM_DEVICE)
+    d->file = SNAPSHOT_FILE_URANDOM;
+    if (S_ISCHR(st.st_mode) && st.st_rdev == SNAPSHOT_URANDOM_DEVICE)
         return true;
     if (!find_file(t, parts, details->path, &identity, d))
         return false;
@@ -129,15 +129,15 @@ static bool file_of(const struct tracee *t, const struct dump_request *request, 
 }
 
 static int take(struct tracee *t, const struct dump_request *request, struct arena *a, int listed,
-                const char *number, struct image_parts *parts, struct error *err)
+                const char *number, struct snapshot_parts *parts, struct error *err)
 {
     char target[PATH_MAX];
     struct details details = {.path = target};
-    struct image_header *h = &parts->header;
-    struct image_descriptor descriptor = {.fd = (uint32_t)strtoul(number, NULL, 10)};
+    struct snapshot_header *h = &parts->header;
+    struct snapshot_descriptor descriptor = {.fd = (uint32_t)strtoul(number, NULL, 10)};
     ssize_t n = readlinkat(listed, number, target, sizeof(target) - 1);
     target[n > 0 ? n : 0] = '\0';
-    if (h->descriptor_count == IMAGE_MAX_DESCRIPTORS || descriptor.fd > IMAGE_HIGHEST_DESCRIPTOR ||
+    if (h->descriptor_count == SNAPSHOT_MAX_DESCRIPTORS || descriptor.fd > SNAPSHOT_HIGHEST_DESCRIPTOR ||
         !read_info(t, a, number, &descriptor, &details) ||
         !file_of(t, request, a, number, &details, parts, &descriptor))
         return error_text(err, -ENOTSUP, "descriptor %s is open (%s)", number, target);
@@ -146,7 +146,7 @@ static int take(struct tracee *t, const struct dump_request *request, struct are
 }
 
 int dump_descriptors(struct tracee *t, const struct dump_request *request, struct arena *a,
-                     struct image_parts *parts, struct error *err)
+                     struct snapshot_parts *parts, struct error *err)
 {
     cleanup_fd int fd = openat(t->proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;

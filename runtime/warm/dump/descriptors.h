@@ -5,7 +5,7 @@
 struct arena;
 struct dump_request;
 struct error;
-struct image_parts;
+struct snapshot_parts;
 struct tracee;
 
 /* Put those that can be opened again into the header, open for reading: of /dev/urandom, which a Python that
@@ -15,6 +15,6 @@ struct tracee;
  * only where the image says all that there is to it: no other flags, no lock, no position that two
  * descriptors share. Any other but 0, 1 and 2 is -ENOTSUP, by number and name. */
 int dump_descriptors(struct tracee *t, const struct dump_request *request, struct arena *a,
-                     struct image_parts *parts, struct error *err);
+                     struct snapshot_parts *parts, struct error *err);
 
 #endif

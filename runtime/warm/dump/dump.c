@@ -35,9 +35,9 @@
 static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
 {
     for (size_t i = 0; i < areas->area_count; i++) {
-        const struct image_area *a = &areas->areas[i];
+        const struct snapshot_area *a = &areas->areas[i];
         if (a->start <= address && address < a->end)
-            return (a->flags & IMAGE_AREA_FILE) != 0 && a->file == IMAGE_FILE_AGENT &&
+            return (a->flags & SNAPSHOT_AREA_FILE) != 0 && a->file == SNAPSHOT_FILE_AGENT &&
                    (a->prot & PROT_EXEC) != 0;
     }
     return false;
@@ -101,7 +101,7 @@ static int write_run(const struct tracee *t, uint64_t address, uint64_t size, st
     return ret;
 }
 
-static int write_pages(const struct tracee *t, const struct image_parts *parts, int fd, struct error *err)
+static int write_pages(const struct tracee *t, const struct snapshot_parts *parts, int fd, struct error *err)
 {
     cleanup_free char *piece = malloc(COPY_SIZE);
     if (piece == NULL)
@@ -109,7 +109,7 @@ static int write_pages(const struct tracee *t, const struct image_parts *parts, 
     struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < parts->run_count; i++) {
-        const struct image_run *r = &parts->runs[i];
+        const struct snapshot_run *r = &parts->runs[i];
         ret = r->offset == out.offset + out.filled
                   ? write_run(t, r->address, r->pages * parts->header.page_size, &out, err)
                   : error_set(err, -EINVAL, "place of pages in the snapshot");
@@ -119,7 +119,7 @@ static int write_pages(const struct tracee *t, const struct image_parts *parts, 
 
 /* What the process is, besides its pages. */
 static int look(struct tracee *t, const struct dump_request *request, struct arena *a,
-                struct dump_areas *areas, struct image_parts *parts, struct error *err)
+                struct dump_areas *areas, struct snapshot_parts *parts, struct error *err)
 {
     int ret = stop_parked(t, request, a, areas, err);
     if (ret == 0)
@@ -140,7 +140,7 @@ static int look(struct tracee *t, const struct dump_request *request, struct are
 static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
 {
     struct dump_areas areas = {0};
-    struct image_parts *parts = ARENA_NEW(a, struct image_parts);
+    struct snapshot_parts *parts = ARENA_NEW(a, struct snapshot_parts);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
     if (ret == 0)
@@ -150,7 +150,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     if (ret < 0)
         return ret;
     dump_areas_join(&areas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
-    image_host_now(&parts->header.host);
+    snapshot_host_now(&parts->header.host);
     memcpy(parts->header.special, areas.special, sizeof(areas.special));
     parts->header.special_count = areas.special_count;
     parts->areas = areas.areas;
@@ -162,7 +162,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     parts->meta_size = request->meta_size;
     ret = dump_guard_size(parts, page, request->limit, err);
     if (ret == 0)
-        ret = image_write(request->out, parts, err);
+        ret = snapshot_write(request->out, parts, err);
     if (ret == 0)
         ret = write_pages(t, parts, request->out, err);
     if (ret == 0)
@@ -172,12 +172,12 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
 
 /* What the restore will ask of the image is asked here, so that a process that cannot be restored is found
  * while its template is there. */
-static int check_image(int fd, struct error *err)
+static int check_snapshot(int fd, struct error *err)
 {
-    struct image image;
-    int ret = image_open(fd, &image, err);
+    struct snapshot snapshot;
+    int ret = snapshot_open(fd, &snapshot, err);
     if (ret == 0)
-        image_close(&image);
+        snapshot_close(&snapshot);
     return ret;
 }
 
@@ -188,7 +188,7 @@ int warm_dump(const struct dump_request *request, struct error *err)
     int ret = dump(&tracee, request, &arena, err);
     tracee_release(&tracee);
     if (ret == 0)
-        ret = check_image(request->out, err);
+        ret = check_snapshot(request->out, err);
     arena_free(&arena);
     return ret < 0 ? error_wrap(err, "snapshot of process %d", (int)request->pid) : 0;
 }

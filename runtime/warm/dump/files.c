@@ -15,12 +15,13 @@
 #include "warm/file_identity.h"
 #include "warm/snapshot/snapshot.h"
 
-static uint32_t put_file(struct image_parts *parts, char *strings, const char *path,
+static uint32_t put_file(struct snapshot_parts *parts, char *strings, const char *path,
                          const struct file_identity *identity)
 {
     size_t size = strlen(path) + 1;
     memcpy(strings + parts->strings_size, path, size);
-    parts->files[parts->file_count] = (struct image_file){.path = parts->strings_size, .identity = *identity};
+    parts->files[parts->file_count] =
+        (struct snapshot_file){.path = parts->strings_size, .identity = *identity};
     parts->strings_size += size;
     return (uint32_t)parts->file_count++;
 }
@@ -44,8 +45,8 @@ static int take_content(struct dump_areas *areas, size_t path, struct error *err
 {
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < areas->area_count; i++) {
-        struct image_area *a = &areas->areas[i];
-        if ((a->flags & IMAGE_AREA_FILE) != 0 && a->file == path)
+        struct snapshot_area *a = &areas->areas[i];
+        if ((a->flags & SNAPSHOT_AREA_FILE) != 0 && a->file == path)
             ret = dump_areas_take_content(a, areas->paths[path], err);
     }
     return ret;
@@ -64,7 +65,7 @@ static const size_t *sort(struct arena *a, const struct dump_areas *areas)
     return order;
 }
 
-int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image_parts *parts,
+int dump_files(int root, struct dump_areas *areas, struct arena *a, struct snapshot_parts *parts,
                struct error *err)
 {
     size_t room = 1;
@@ -72,7 +73,7 @@ int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image
         room += strlen(areas->paths[i]) + 1;
     char *strings = arena_alloc(a, room);
     uint32_t *places = ARENA_ARRAY(a, areas->path_count + 1, uint32_t);
-    parts->files = ARENA_ARRAY(a, areas->path_count + 1, struct image_file);
+    parts->files = ARENA_ARRAY(a, areas->path_count + 1, struct snapshot_file);
     strings[0] = '\0';
     parts->strings = strings;
     parts->strings_size = 1; /* never empty */
@@ -90,15 +91,15 @@ int dump_files(int root, struct dump_areas *areas, struct arena *a, struct image
             return ret;
     }
     for (size_t i = 0; i < areas->area_count; i++) {
-        struct image_area *area = &areas->areas[i];
-        if ((area->flags & IMAGE_AREA_FILE) != 0 && area->file != IMAGE_FILE_AGENT)
+        struct snapshot_area *area = &areas->areas[i];
+        if ((area->flags & SNAPSHOT_AREA_FILE) != 0 && area->file != SNAPSHOT_FILE_AGENT)
             area->file = places[area->file];
     }
     return 0;
 }
 
 bool dump_files_add(int root, const char *path, const struct file_identity *identity, struct arena *a,
-                    struct image_parts *parts, uint32_t *file)
+                    struct snapshot_parts *parts, uint32_t *file)
 {
     struct file_identity found;
     cleanup_fd int fd = path_open_in_root_nosymlink(root, path, O_PATH, 0);
@@ -106,7 +107,7 @@ bool dump_files_add(int root, const char *path, const struct file_identity *iden
         !identity_equal(&found, identity))
         return false;
     char *strings = arena_alloc(a, parts->strings_size + strlen(path) + 1);
-    struct image_file *files = ARENA_ARRAY(a, parts->file_count + 1, struct image_file);
+    struct snapshot_file *files = ARENA_ARRAY(a, parts->file_count + 1, struct snapshot_file);
     memcpy(strings, parts->strings, parts->strings_size);
     memcpy(files, parts->files, parts->file_count * sizeof(*files));
     parts->strings = strings;

@@ -25,7 +25,7 @@
 /* struct rseq: the pointer to the description of the sequence. */
 #define RSEQ_CS_OFFSET 8
 
-static uint64_t vdso_of(const struct image_special *special, size_t count)
+static uint64_t vdso_of(const struct snapshot_special *special, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(special[i].name, "[vdso]") == 0)
@@ -34,7 +34,7 @@ static uint64_t vdso_of(const struct image_special *special, size_t count)
 }
 
 /* The kernel's areas of this process. */
-static int own_special(struct arena *a, struct image_special out[IMAGE_MAX_SPECIAL], size_t *count,
+static int own_special(struct arena *a, struct snapshot_special out[SNAPSHOT_MAX_SPECIAL], size_t *count,
                        struct error *err)
 {
     char *text;
@@ -44,13 +44,13 @@ static int own_special(struct arena *a, struct image_special out[IMAGE_MAX_SPECI
     int ret = io_read_fd(a, fd, MAX_MAPS, &text, NULL);
     if (ret < 0)
         return error_set(err, ret, "read '/proc/self/maps'");
-    *count = dump_text_special(text, out, IMAGE_MAX_SPECIAL);
+    *count = dump_text_special(text, out, SNAPSHOT_MAX_SPECIAL);
     return 0;
 }
 
 int dump_guard_layout(const struct dump_areas *areas, struct arena *a, struct error *err)
 {
-    struct image_special own[IMAGE_MAX_SPECIAL];
+    struct snapshot_special own[SNAPSHOT_MAX_SPECIAL];
     size_t count = 0;
     int ret = own_special(a, own, &count, err);
     if (ret < 0)
@@ -68,8 +68,8 @@ int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, con
                      struct error *err)
 {
     for (size_t i = 0; i < areas->area_count; i++) {
-        const struct image_area *area = &areas->areas[i];
-        if ((area->flags & IMAGE_AREA_FILE) == 0 || area->file != IMAGE_FILE_AGENT ||
+        const struct snapshot_area *area = &areas->areas[i];
+        if ((area->flags & SNAPSHOT_AREA_FILE) == 0 || area->file != SNAPSHOT_FILE_AGENT ||
             (area->prot & PROT_EXEC) == 0)
             continue;
         uint64_t length = area->end - area->start, rest = area->offset < size ? size - area->offset : 0;
@@ -87,7 +87,7 @@ int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, con
     return 0;
 }
 
-int dump_guard_size(const struct image_parts *parts, uint64_t page, uint64_t limit, struct error *err)
+int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t limit, struct error *err)
 {
     uint64_t pages = 0;
     for (size_t i = 0; i < parts->run_count; i++)
@@ -98,21 +98,21 @@ int dump_guard_size(const struct image_parts *parts, uint64_t page, uint64_t lim
                       (unsigned long)(pages * page >> 20), (unsigned long)(limit >> 20));
 }
 
-int dump_guard_rseq(int image, const struct image_parts *parts, uint64_t page, struct error *err)
+int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page, struct error *err)
 {
-    const struct image_thread *thread = &parts->header.thread;
+    const struct snapshot_thread *thread = &parts->header.thread;
     uint64_t place = thread->rseq + RSEQ_CS_OFFSET, sequence = 0;
     if (thread->rseq == 0)
         return 0;
     for (size_t i = 0; i < parts->area_count; i++)
         if (parts->areas[i].start <= place && place < parts->areas[i].end &&
-            (parts->areas[i].flags & IMAGE_AREA_FILE) != 0)
+            (parts->areas[i].flags & SNAPSHOT_AREA_FILE) != 0)
             return error_text(err, -ENOTSUP, "its restartable sequences are in a file");
     for (size_t i = 0; i < parts->run_count; i++) {
-        const struct image_run *r = &parts->runs[i];
+        const struct snapshot_run *r = &parts->runs[i];
         if (place < r->address || place >= r->address + r->pages * page)
             continue;
-        ssize_t n = pread(image, &sequence, sizeof(sequence), (off_t)(r->offset + (place - r->address)));
+        ssize_t n = pread(file, &sequence, sizeof(sequence), (off_t)(r->offset + (place - r->address)));
         if (n != (ssize_t)sizeof(sequence))
             return error_set(err, n < 0 ? -errno : -EIO, "read the snapshot");
     }

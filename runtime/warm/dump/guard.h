@@ -10,7 +10,7 @@
 struct arena;
 struct dump_areas;
 struct error;
-struct image_parts;
+struct snapshot_parts;
 struct tracee;
 
 /* The kernel's areas have to lie to each other as they do in this process: a restore moves its own to where
@@ -22,11 +22,11 @@ int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, con
                      struct error *err);
 
 /* All pages together are `limit` bytes at most; 0: no limit. -EFBIG if not. */
-int dump_guard_size(const struct image_parts *parts, uint64_t page, uint64_t limit, struct error *err);
+int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t limit, struct error *err);
 
 /* No restartable sequence is under way (rseq(2)): the kernel would leave the restorer for the address that it
- * names. Looks at the pages that were written to `image`, for the process may share its memory with one that
+ * names. Looks at the pages that were written to `file`, for the process may share its memory with one that
  * runs. -ENOTSUP if there is one. */
-int dump_guard_rseq(int image, const struct image_parts *parts, uint64_t page, struct error *err);
+int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page, struct error *err);
 
 #endif

@@ -10,18 +10,18 @@
 
 #define CODE (PROT_READ | PROT_EXEC)
 
-static bool is_file(const struct image_area *a)
+static bool is_file(const struct snapshot_area *a)
 {
-    return (a->flags & IMAGE_AREA_FILE) != 0;
+    return (a->flags & SNAPSHOT_AREA_FILE) != 0;
 }
 
-static uint64_t run_end(const struct image_run *r, uint64_t page)
+static uint64_t run_end(const struct snapshot_run *r, uint64_t page)
 {
     return r->address + r->pages * page;
 }
 
 /* The number of runs from `first` on that are in the area: runs have the order of the areas. */
-static size_t count_runs(const struct dump_areas *areas, size_t first, const struct image_area *a)
+static size_t count_runs(const struct dump_areas *areas, size_t first, const struct snapshot_area *a)
 {
     size_t n = 0;
     while (first + n < areas->run_count && areas->runs[first + n].address < a->end)
@@ -29,21 +29,21 @@ static size_t count_runs(const struct dump_areas *areas, size_t first, const str
     return n;
 }
 
-static bool goes_on(const struct image_area *a, const struct image_area *b)
+static bool goes_on(const struct snapshot_area *a, const struct snapshot_area *b)
 {
     return a->offset + (a->end - a->start) == b->offset && a->file == b->file;
 }
 
-static bool may_be_code(const struct image_area *a, const struct image_area *b)
+static bool may_be_code(const struct snapshot_area *a, const struct snapshot_area *b)
 {
     return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
 }
 
 /* `content`: one of them has runs. Code of a file has none. Areas that permit the same may
  * be apart by the kernel's bookkeeping only. */
-static bool joins(const struct image_area *a, const struct image_area *b, bool content)
+static bool joins(const struct snapshot_area *a, const struct snapshot_area *b, bool content)
 {
-    if (a->end != b->start || a->flags != b->flags || (a->flags & IMAGE_AREA_STACK) != 0)
+    if (a->end != b->start || a->flags != b->flags || (a->flags & SNAPSHOT_AREA_STACK) != 0)
         return false;
     if (!is_file(a))
         return a->prot == b->prot;
@@ -55,7 +55,7 @@ static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size
                       uint64_t page)
 {
     for (size_t i = first; i < first + count; i++) {
-        struct image_run *last = *kept > 0 ? &areas->runs[*kept - 1] : NULL;
+        struct snapshot_run *last = *kept > 0 ? &areas->runs[*kept - 1] : NULL;
         if (joined && last != NULL && run_end(last, page) == areas->runs[i].address)
             last->pages += areas->runs[i].pages;
         else
@@ -71,19 +71,19 @@ struct filling {
     uint64_t between, edge; /* runs; the first or last of them and the area's end */
 };
 
-static struct filling filling_of(const struct image_area *a, uint64_t heap_end)
+static struct filling filling_of(const struct snapshot_area *a, uint64_t heap_end)
 {
-    bool zeros = !is_file(a) && !image_area_is_copied(a) && a->end != heap_end;
+    bool zeros = !is_file(a) && !snapshot_area_is_copied(a) && a->end != heap_end;
     return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
 }
 
 /* Make runs of one area longer, or one of several; returns how many are left. */
-static size_t fill_area(const struct image_area *a, struct image_run *runs, size_t count, uint64_t page,
+static size_t fill_area(const struct snapshot_area *a, struct snapshot_run *runs, size_t count, uint64_t page,
                         struct filling few)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        struct image_run *last = kept > 0 ? &runs[kept - 1] : NULL;
+        struct snapshot_run *last = kept > 0 ? &runs[kept - 1] : NULL;
         if (last != NULL && runs[i].address - run_end(last, page) <= few.between * page)
             last->pages = (run_end(&runs[i], page) - last->address) / page;
         else
@@ -102,7 +102,7 @@ static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end
 {
     size_t kept = 0, first = 0;
     for (size_t i = 0; areas->run_count > 0 && i < areas->area_count; i++) {
-        const struct image_area *a = &areas->areas[i];
+        const struct snapshot_area *a = &areas->areas[i];
         size_t count = count_runs(areas, first, a);
         size_t left = fill_area(a, &areas->runs[first], count, page, filling_of(a, heap_end));
         memmove(&areas->runs[kept], &areas->runs[first], left * sizeof(*areas->runs));
@@ -118,14 +118,14 @@ void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
     bool last_has_runs = false;
     fill_gaps(areas, page, heap_end);
     for (size_t i = 0; i < areas->area_count; i++) {
-        struct image_area a = areas->areas[i];
+        struct snapshot_area a = areas->areas[i];
         size_t count = count_runs(areas, first, &a);
-        if (is_file(&a) && count == 1 && image_run_covers(&areas->runs[first], &a, page)) {
-            a.flags &= ~(uint32_t)IMAGE_AREA_FILE;
+        if (is_file(&a) && count == 1 && snapshot_run_covers(&areas->runs[first], &a, page)) {
+            a.flags &= ~(uint32_t)SNAPSHOT_AREA_FILE;
             a.file = 0;
             a.offset = 0;
         }
-        struct image_area *last = kept_areas > 0 ? &areas->areas[kept_areas - 1] : NULL;
+        struct snapshot_area *last = kept_areas > 0 ? &areas->areas[kept_areas - 1] : NULL;
         bool joined = last != NULL && joins(last, &a, count > 0 || last_has_runs);
         if (joined) {
             last->end = a.end;

@@ -27,7 +27,7 @@
 
 /* Pieces of areas, one behind the other. */
 struct pieces {
-    struct image_run *items;
+    struct snapshot_run *items;
     size_t count, room;
 };
 
@@ -47,10 +47,10 @@ static bool is_zero(const char *data, size_t size)
     return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
 }
 
-static void add_page(struct scan *s, struct pieces *to, const struct image_area *a, uint64_t address)
+static void add_page(struct scan *s, struct pieces *to, const struct snapshot_area *a, uint64_t address)
 {
     if (to->count > 0) {
-        struct image_run *last = &to->items[to->count - 1];
+        struct snapshot_run *last = &to->items[to->count - 1];
         if (last->address >= a->start && last->address + last->pages * s->page == address) {
             last->pages++;
             return;
@@ -58,30 +58,30 @@ static void add_page(struct scan *s, struct pieces *to, const struct image_area 
     }
     if (to->count == to->room) {
         to->room = to->room * 2 + 256;
-        struct image_run *grown = ARENA_ARRAY(s->arena, to->room, struct image_run);
+        struct snapshot_run *grown = ARENA_ARRAY(s->arena, to->room, struct snapshot_run);
         if (to->count > 0)
             memcpy(grown, to->items, to->count * sizeof(*grown));
         to->items = grown;
     }
-    to->items[to->count++] = (struct image_run){.address = address, .pages = 1};
+    to->items[to->count++] = (struct snapshot_run){.address = address, .pages = 1};
 }
 
 /* A process has it for itself, and it is to come back. */
-static bool is_own(const struct image_area *a, uint64_t entry)
+static bool is_own(const struct snapshot_area *a, uint64_t entry)
 {
-    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) != 0)
+    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY)) != 0)
         return false;
-    if ((a->flags & IMAGE_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
+    if ((a->flags & SNAPSHOT_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
         return true;
     return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
 }
 
 /* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored;
  * they are there because somebody read them, or cleared them before use. */
-static int add_pages(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
+static int add_pages(struct scan *s, const struct snapshot_area *a, uint64_t address, size_t count)
 {
-    bool anonymous = (a->flags & IMAGE_AREA_FILE) == 0;
-    if ((a->prot & PROT_EXEC) != 0 && !image_area_is_copied(a))
+    bool anonymous = (a->flags & SNAPSHOT_AREA_FILE) == 0;
+    if ((a->prot & PROT_EXEC) != 0 && !snapshot_area_is_copied(a))
         return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
     if (anonymous) {
         int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);
@@ -94,7 +94,7 @@ static int add_pages(struct scan *s, const struct image_area *a, uint64_t addres
     return 0;
 }
 
-static int scan_block(struct scan *s, const struct image_area *a, uint64_t address, size_t count)
+static int scan_block(struct scan *s, const struct snapshot_area *a, uint64_t address, size_t count)
 {
     uint64_t entries[BLOCK];
     size_t size = count * sizeof(*entries);
@@ -117,7 +117,7 @@ static int scan_block(struct scan *s, const struct image_area *a, uint64_t addre
 static int scan_areas(struct scan *s)
 {
     for (size_t i = 0; i < s->out->area_count; i++) {
-        const struct image_area *a = &s->out->areas[i];
+        const struct snapshot_area *a = &s->out->areas[i];
         for (uint64_t at = a->start; at < a->end;) {
             uint64_t pages = (a->end - at) / s->page;
             size_t count = pages < BLOCK ? (size_t)pages : BLOCK;
@@ -131,12 +131,12 @@ static int scan_areas(struct scan *s)
 }
 
 /* The area from `start` on, up to `end`. */
-static struct image_area part_of(const struct image_area *a, uint64_t start, uint64_t end)
+static struct snapshot_area part_of(const struct snapshot_area *a, uint64_t start, uint64_t end)
 {
-    struct image_area part = *a;
+    struct snapshot_area part = *a;
     part.start = start;
     part.end = end;
-    if ((a->flags & IMAGE_AREA_FILE) != 0)
+    if ((a->flags & SNAPSHOT_AREA_FILE) != 0)
         part.offset += start - a->start;
     return part;
 }
@@ -147,22 +147,22 @@ static int set_guards_apart(struct scan *s)
     struct dump_areas *out = s->out;
     if (s->guards.count == 0)
         return 0;
-    const struct image_run *guard = s->guards.items, *last = guard + s->guards.count;
-    struct image_area *areas =
-        ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct image_area);
+    const struct snapshot_run *guard = s->guards.items, *last = guard + s->guards.count;
+    struct snapshot_area *areas =
+        ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct snapshot_area);
     size_t count = 0;
     for (size_t i = 0; i < out->area_count; i++) {
-        const struct image_area *a = &out->areas[i];
+        const struct snapshot_area *a = &out->areas[i];
         uint64_t at = a->start;
         for (; guard < last && guard->address < a->end; guard++) {
-            if ((a->flags & (IMAGE_AREA_STACK | IMAGE_AREA_DROPPABLE)) != 0)
+            if ((a->flags & (SNAPSHOT_AREA_STACK | SNAPSHOT_AREA_DROPPABLE)) != 0)
                 return error_text(s->err, -ENOTSUP, "memory at %#lx-%#lx has guard pages",
                                   (unsigned long)a->start, (unsigned long)a->end);
             if (at < guard->address)
                 areas[count++] = part_of(a, at, guard->address);
             at = guard->address + guard->pages * s->page;
             areas[count] = part_of(a, guard->address, at);
-            areas[count++].flags |= IMAGE_AREA_GUARD;
+            areas[count++].flags |= SNAPSHOT_AREA_GUARD;
         }
         if (at < a->end)
             areas[count++] = part_of(a, at, a->end);

@@ -52,11 +52,11 @@ static int ask(struct tracee *t, long number, const uint64_t arguments[6], void 
     return ret;
 }
 
-static int read_signals(struct tracee *t, struct image_header *out, struct error *err)
+static int read_signals(struct tracee *t, struct snapshot_header *out, struct error *err)
 {
-    for (int i = 0; i < IMAGE_SIGNALS; i++) {
+    for (int i = 0; i < SNAPSHOT_SIGNALS; i++) {
         uint64_t arguments[6] = {(uint64_t)i + 1, 0, tracee_scratch(t), sizeof(uint64_t)};
-        int ret = ask(t, SYS_rt_sigaction, arguments, &out->signals[i], sizeof(struct image_signal), err);
+        int ret = ask(t, SYS_rt_sigaction, arguments, &out->signals[i], sizeof(struct snapshot_signal), err);
         if (ret < 0)
             return ret;
     }
@@ -69,7 +69,7 @@ static int read_signals(struct tracee *t, struct image_header *out, struct error
     return ret;
 }
 
-static int read_registers(const struct tracee *t, struct image_thread *out, struct error *err)
+static int read_registers(const struct tracee *t, struct snapshot_thread *out, struct error *err)
 {
     const struct user_regs_struct *r = &t->parked;
     out->rip = r->rip;
@@ -115,7 +115,7 @@ static int own_pid(const struct tracee *t, struct arena *a, int *pid, struct err
 /* The C library keeps the thread's number where the kernel clears it at the end of the thread (glibc:
  * pthread.tid; clone(2), CLONE_CHILD_CLEARTID). A restored thread has another number, so the word has to be
  * this one. */
-static int read_tid(struct tracee *t, struct arena *a, struct image_thread *out, struct error *err)
+static int read_tid(struct tracee *t, struct arena *a, struct snapshot_thread *out, struct error *err)
 {
     uint64_t arguments[6] = {PR_GET_TID_ADDRESS, tracee_scratch(t)};
     int ret = ask(t, SYS_prctl, arguments, &out->tid_address, sizeof(out->tid_address), err);
@@ -129,7 +129,7 @@ static int read_tid(struct tracee *t, struct arena *a, struct image_thread *out,
     return ret;
 }
 
-static int read_robust_list(struct tracee *t, struct image_thread *out, struct error *err)
+static int read_robust_list(struct tracee *t, struct snapshot_thread *out, struct error *err)
 {
     struct robust_list_head *address = NULL, head;
     size_t size = 0;
@@ -145,7 +145,7 @@ static int read_robust_list(struct tracee *t, struct image_thread *out, struct e
     return ret;
 }
 
-static int read_stat(struct tracee *t, struct arena *a, struct image_memory *out, struct error *err)
+static int read_stat(struct tracee *t, struct arena *a, struct snapshot_memory *out, struct error *err)
 {
     char *stat;
     int ret = tracee_file(t, a, "stat", &stat, NULL, err);
@@ -154,7 +154,7 @@ static int read_stat(struct tracee *t, struct arena *a, struct image_memory *out
     return dump_text_layout(stat, out) ? 0 : error_text(err, -EINVAL, "read '/proc/%d/stat'", (int)t->pid);
 }
 
-static int read_memory(struct tracee *t, struct arena *a, struct image_memory *out, struct error *err)
+static int read_memory(struct tracee *t, struct arena *a, struct snapshot_memory *out, struct error *err)
 {
     int ret = read_stat(t, a, out, err);
     if (ret != 0)
@@ -174,7 +174,7 @@ static int read_memory(struct tracee *t, struct arena *a, struct image_memory *o
     return ret;
 }
 
-int dump_state_read(struct tracee *t, struct arena *a, struct image_header *out, struct error *err)
+int dump_state_read(struct tracee *t, struct arena *a, struct snapshot_header *out, struct error *err)
 {
     int ret = read_registers(t, &out->thread, err);
     if (ret == 0)

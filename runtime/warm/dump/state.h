@@ -4,7 +4,7 @@
 
 struct arena;
 struct error;
-struct image_header;
+struct snapshot_header;
 struct tracee;
 
 /* Refuse with -ENOTSUP, by name, what cannot be made again: a second thread, a child, a pending
@@ -12,6 +12,6 @@ struct tracee;
 int dump_state_check(struct tracee *t, struct arena *a, struct error *err);
 
 /* Fill in thread, memory and signals of the header. */
-int dump_state_read(struct tracee *t, struct arena *a, struct image_header *out, struct error *err);
+int dump_state_read(struct tracee *t, struct arena *a, struct snapshot_header *out, struct error *err);
 
 #endif

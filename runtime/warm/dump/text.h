@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct image_memory;
-struct image_special;
+struct snapshot_memory;
+struct snapshot_special;
 
 /* What fdinfo says of a descriptor. */
 struct dump_descriptor {
@@ -22,7 +22,7 @@ bool dump_text_descriptor(const char *text, struct dump_descriptor *out);
 
 /* Parse /proc/PID/stat for the addresses of the program; brk and auxv stay as they are. False if a field is
  * missing. */
-bool dump_text_layout(const char *text, struct image_memory *out);
+bool dump_text_layout(const char *text, struct snapshot_memory *out);
 
 /* The pid of a process in the last of its namespaces, by /proc/PID/status. 0 if it is missing. */
 int dump_text_own_pid(const char *text);
@@ -33,6 +33,6 @@ bool dump_text_threads(const char *text, unsigned long *threads, bool *pending);
 
 /* The kernel's areas by /proc/PID/maps, whose text is changed: the first `room` of them. Return their number.
  */
-size_t dump_text_special(char *text, struct image_special *out, size_t room);
+size_t dump_text_special(char *text, struct snapshot_special *out, size_t room);
 
 #endif

@@ -21,15 +21,15 @@ static const struct {
     uint32_t flag;
     const char *refused;
 } vm_flags[] = {
-    {"gd", IMAGE_AREA_STACK, NULL},
-    {"nr", IMAGE_AREA_NORESERVE, NULL},
-    {"dp", IMAGE_AREA_DROPPABLE, NULL},
-    {"wf", IMAGE_AREA_WIPEONFORK, NULL},
-    {"dc", IMAGE_AREA_DONTFORK, NULL},
-    {"dd", IMAGE_AREA_DONTDUMP, NULL},
-    {"hg", IMAGE_AREA_HUGEPAGE, NULL},
-    {"nh", IMAGE_AREA_NOHUGEPAGE, NULL},
-    {"mg", IMAGE_AREA_MERGEABLE, NULL},
+    {"gd", SNAPSHOT_AREA_STACK, NULL},
+    {"nr", SNAPSHOT_AREA_NORESERVE, NULL},
+    {"dp", SNAPSHOT_AREA_DROPPABLE, NULL},
+    {"wf", SNAPSHOT_AREA_WIPEONFORK, NULL},
+    {"dc", SNAPSHOT_AREA_DONTFORK, NULL},
+    {"dd", SNAPSHOT_AREA_DONTDUMP, NULL},
+    {"hg", SNAPSHOT_AREA_HUGEPAGE, NULL},
+    {"nh", SNAPSHOT_AREA_NOHUGEPAGE, NULL},
+    {"mg", SNAPSHOT_AREA_MERGEABLE, NULL},
     {"lo", 0, "is locked in memory"},
     {"ht", 0, "is of huge pages"},
     {"io", 0, "is of a device"},
@@ -49,7 +49,7 @@ struct reader {
     struct dump_areas *out;
     struct error *err;
     /* The area whose lines are being read. */
-    struct image_area area;
+    struct snapshot_area area;
     const char *name;
     char perms[5];
     bool is_special;
@@ -74,7 +74,7 @@ static int read_head(struct reader *r, char *line)
         return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->pid, line);
     r->name = line + name;
     r->last = end;
-    r->area = (struct image_area){.start = start, .end = end, .offset = offset};
+    r->area = (struct snapshot_area){.start = start, .end = end, .offset = offset};
     r->area.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
                    (r->perms[2] == 'x' ? PROT_EXEC : 0);
     r->is_special = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
@@ -103,10 +103,10 @@ static int read_flags(struct reader *r, const char *list)
 static int add_special(struct reader *r)
 {
     struct dump_areas *out = r->out;
-    if (out->special_count == IMAGE_MAX_SPECIAL)
+    if (out->special_count == SNAPSHOT_MAX_SPECIAL)
         return refuse(r, "is one too many of the kernel's");
-    struct image_special *s = &out->special[out->special_count++];
-    *s = (struct image_special){.start = r->area.start, .end = r->area.end};
+    struct snapshot_special *s = &out->special[out->special_count++];
+    *s = (struct snapshot_special){.start = r->area.start, .end = r->area.end};
     snprintf(s->name, sizeof(s->name), "%s", r->name);
     return 0;
 }
@@ -115,7 +115,7 @@ static uint32_t find_path(struct reader *r)
 {
     struct dump_areas *out = r->out;
     if (strcmp(r->name, r->agent_path) == 0)
-        return IMAGE_FILE_AGENT;
+        return SNAPSHOT_FILE_AGENT;
     /* Areas of one file follow each other. */
     for (size_t i = out->path_count; i-- > 0;)
         if (strcmp(out->paths[i], r->name) == 0)
@@ -135,14 +135,14 @@ static bool is_deleted(const char *name)
 /* Reserved by some for what they will never use; to look through all of it would take minutes. */
 #define MOST_MEMORY (1ULL << 38)
 
-int dump_areas_take_content(struct image_area *a, const char *name, struct error *err)
+int dump_areas_take_content(struct snapshot_area *a, const char *name, struct error *err)
 {
-    if ((a->flags & IMAGE_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
+    if ((a->flags & SNAPSHOT_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
         return error_text(err, -ENOTSUP,
                           "memory at %#lx-%#lx (%s) is %s of a file that the container does not have",
                           (unsigned long)a->start, (unsigned long)a->end, name,
                           (a->prot & PROT_EXEC) != 0 ? "code" : "a shared part");
-    a->flags &= ~(uint32_t)IMAGE_AREA_FILE;
+    a->flags &= ~(uint32_t)SNAPSHOT_AREA_FILE;
     a->file = DUMP_BY_CONTENT;
     a->offset = 0;
     return 0;
@@ -150,7 +150,7 @@ int dump_areas_take_content(struct image_area *a, const char *name, struct error
 
 static int classify(struct reader *r)
 {
-    struct image_area *a = &r->area;
+    struct snapshot_area *a = &r->area;
     bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
     r->total += a->end - a->start;
     if (r->total > MOST_MEMORY)
@@ -158,16 +158,16 @@ static int classify(struct reader *r)
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
     if (!agent && is_deleted(r->name)) {
-        a->flags |= shared ? IMAGE_AREA_SHARED : 0;
+        a->flags |= shared ? SNAPSHOT_AREA_SHARED : 0;
         return dump_areas_take_content(a, r->name, r->err);
     }
     if (strpbrk(r->name, "\\\n") != NULL)
         return refuse(r, "is of a file with a strange name");
     if (r->name[0] == '/') {
-        a->flags |= IMAGE_AREA_FILE | (shared ? IMAGE_AREA_SHARED : 0);
+        a->flags |= SNAPSHOT_AREA_FILE | (shared ? SNAPSHOT_AREA_SHARED : 0);
         if ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0)
             return refuse(r, "is of a file, writable and executable");
-        if ((a->flags & (IMAGE_AREA_EMPTY | IMAGE_AREA_STACK)) != 0)
+        if ((a->flags & (SNAPSHOT_AREA_EMPTY | SNAPSHOT_AREA_STACK)) != 0)
             return refuse(r, "is of a file, and wiped on fork or a stack");
         a->file = find_path(r);
         return 0;
@@ -175,7 +175,7 @@ static int classify(struct reader *r)
     a->offset = 0;
     if (shared)
         return refuse(r, "is shared");
-    if ((a->prot & PROT_EXEC) != 0 && a->end - a->start > IMAGE_COPY_MAX)
+    if ((a->prot & PROT_EXEC) != 0 && a->end - a->start > SNAPSHOT_COPY_MAX)
         return refuse(r, "is executable and too large to be copied");
     static const char *const known[] = {"", "[heap]", "[stack]"};
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
@@ -211,7 +211,7 @@ int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_p
 {
     int ret = 0;
     size_t count = count_areas(text);
-    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, count, struct image_area),
+    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, count, struct snapshot_area),
                                .paths = ARENA_ARRAY(a, count, const char *)};
     struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
     r.page = (uint64_t)sysconf(_SC_PAGESIZE);

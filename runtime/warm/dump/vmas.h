@@ -18,15 +18,15 @@ struct tracee;
 #define DUMP_BY_CONTENT 0xfffffffeU
 
 struct dump_areas {
-    struct image_area *areas;
-    struct image_special special[IMAGE_MAX_SPECIAL];
-    const char **paths; /* of the mapped files, each once; image_area.file is the index */
-    struct image_run *runs;
+    struct snapshot_area *areas;
+    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
+    const char **paths; /* of the mapped files, each once; snapshot_area.file is the index */
+    struct snapshot_run *runs;
     size_t area_count, special_count, path_count, run_count;
 };
 
 /* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get
- * IMAGE_FILE_AGENT. */
+ * SNAPSHOT_FILE_AGENT. */
 int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
                     struct error *err);
 
@@ -37,7 +37,7 @@ int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_p
 /* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
  * shared.
  */
-int dump_areas_take_content(struct image_area *area, const char *name, struct error *err);
+int dump_areas_take_content(struct snapshot_area *area, const char *name, struct error *err);
 
 /* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
  * untouched nor those of a file (pagemap). Fills in `runs`. Guard pages (MADV_GUARD_INSTALL) become areas of

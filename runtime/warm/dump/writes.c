@@ -27,31 +27,31 @@
 
 struct writes {
     struct arena *arena;
-    struct image_write *items;
+    struct snapshot_write *items;
     size_t count, room, pages;
     uint64_t page;
     int pagemap;
 };
 
-static void add_page(struct writes *w, const struct image_area *a, uint64_t address)
+static void add_page(struct writes *w, const struct snapshot_area *a, uint64_t address)
 {
-    struct image_write *last = w->count > 0 ? &w->items[w->count - 1] : NULL;
+    struct snapshot_write *last = w->count > 0 ? &w->items[w->count - 1] : NULL;
     w->pages++;
     if (last != NULL && last->address >= a->start && last->address + last->pages * w->page == address) {
         last->pages++;
         return;
     }
     if (w->count == w->room) {
-        struct image_write *larger = ARENA_ARRAY(w->arena, 2 * w->room + 256, struct image_write);
+        struct snapshot_write *larger = ARENA_ARRAY(w->arena, 2 * w->room + 256, struct snapshot_write);
         if (w->count > 0)
             memcpy(larger, w->items, w->count * sizeof(*larger));
         w->items = larger;
         w->room = 2 * w->room + 256;
     }
-    w->items[w->count++] = (struct image_write){.address = address, .pages = 1};
+    w->items[w->count++] = (struct snapshot_write){.address = address, .pages = 1};
 }
 
-static bool scan_area(struct writes *w, const struct image_area *a)
+static bool scan_area(struct writes *w, const struct snapshot_area *a)
 {
     uint64_t entries[BLOCK];
     for (uint64_t at = a->start; at < a->end;) {
@@ -69,13 +69,13 @@ static bool scan_area(struct writes *w, const struct image_area *a)
 }
 
 /* What is copied is there already, and what is not part of an image is not there to be copied. */
-static bool is_written_to(const struct image_area *a)
+static bool is_written_to(const struct snapshot_area *a)
 {
-    return (a->prot & PROT_WRITE) != 0 && (a->flags & (IMAGE_AREA_SHARED | IMAGE_AREA_EMPTY)) == 0 &&
-           !image_area_is_copied(a);
+    return (a->prot & PROT_WRITE) != 0 && (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY)) == 0 &&
+           !snapshot_area_is_copied(a);
 }
 
-void dump_writes_scan(int pagemap, struct arena *a, struct image_parts *parts)
+void dump_writes_scan(int pagemap, struct arena *a, struct snapshot_parts *parts)
 {
     struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE), .pagemap = pagemap};
     bool complete = true;
@@ -88,7 +88,7 @@ void dump_writes_scan(int pagemap, struct arena *a, struct image_parts *parts)
     parts->write_count = w.count;
 }
 
-void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct image_parts *parts)
+void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct snapshot_parts *parts)
 {
     if (pid <= 0)
         return;

@@ -18,7 +18,7 @@
 
 void restore_plan_frame(struct restore_plan *plan)
 {
-    const struct image_thread *t = &plan->image->header->thread;
+    const struct snapshot_thread *t = &plan->snapshot->header->thread;
     ucontext_t *context = restore_plan_alloc(plan, sizeof(*context));
     /* Without the mark of an extended state the kernel takes these 512 bytes and sets the rest to its initial
      * values (fpu__restore_sig): of the registers for vectors none is kept by a call. */

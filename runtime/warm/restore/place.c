@@ -28,12 +28,12 @@
 #define STACK_MOST (8ULL << 30)
 
 /* The end of what the snapshot has below `address`, or the lowest address. */
-static uint64_t end_below(const struct image *image, uint64_t address)
+static uint64_t end_below(const struct snapshot *snapshot, uint64_t address)
 {
-    uint64_t end = IMAGE_LOWEST;
-    for (size_t i = 0; i < image->area_count && image->areas[i].end <= address; i++)
-        end = image->areas[i].end;
-    const struct image_header *h = image->header;
+    uint64_t end = SNAPSHOT_LOWEST;
+    for (size_t i = 0; i < snapshot->area_count && snapshot->areas[i].end <= address; i++)
+        end = snapshot->areas[i].end;
+    const struct snapshot_header *h = snapshot->header;
     for (size_t i = 0; i < h->special_count && h->special[i].end <= address; i++)
         if (h->special[i].end > end)
             end = h->special[i].end;
@@ -42,13 +42,13 @@ static uint64_t end_below(const struct image *image, uint64_t address)
 
 /* The middle of the largest gap between the snapshot's areas: far from its heap, which grows upwards, and
  * from where the kernel places mappings. */
-static uint64_t find_gap(const struct image *image, uint64_t *size)
+static uint64_t find_gap(const struct snapshot *snapshot, uint64_t *size)
 {
     uint64_t middle = 0;
     *size = 0;
-    for (size_t i = 0; i <= image->area_count; i++) {
-        uint64_t end = i < image->area_count ? image->areas[i].start : IMAGE_HIGHEST;
-        uint64_t start = end_below(image, end);
+    for (size_t i = 0; i <= snapshot->area_count; i++) {
+        uint64_t end = i < snapshot->area_count ? snapshot->areas[i].start : SNAPSHOT_HIGHEST;
+        uint64_t start = end_below(snapshot, end);
         if (end - start > *size) {
             *size = end - start;
             middle = start + *size / 2;
@@ -97,11 +97,11 @@ static void set_addresses(struct restore_place *place, uint64_t start)
     place->parking = place->strings + place->strings_size;
 }
 
-int restore_place_make(const struct image *image, struct restore_place *place, struct error *err)
+int restore_place_make(const struct snapshot *snapshot, struct restore_place *place, struct error *err)
 {
-    uint64_t page = image->header->page_size;
+    uint64_t page = snapshot->header->page_size;
     place->code_size = (restorer_size() + page - 1) & ~(page - 1);
-    uint64_t gap, size = total(place), address = find_gap(image, &gap);
+    uint64_t gap, size = total(place), address = find_gap(snapshot, &gap);
     if (gap / 2 < size + (TRIES + 1) * STEP)
         return error_text(err, -ENOTSUP, "the snapshot leaves no room for what restores it");
     int ret = reserve(address, size);
@@ -126,13 +126,13 @@ void restore_place_unmake(const struct restore_place *place)
     munmap((void *)place->code, total(place));
 }
 
-uint64_t restore_place_stack(const struct image *image, const struct image_area *stack)
+uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_area *stack)
 {
     struct rlimit limit;
-    uint64_t page = image->header->page_size, size = STACK_MOST;
+    uint64_t page = snapshot->header->page_size, size = STACK_MOST;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < size)
         size = limit.rlim_cur & ~(page - 1);
-    uint64_t lowest = end_below(image, stack->start) + STACK_GUARD;
+    uint64_t lowest = end_below(snapshot, stack->start) + STACK_GUARD;
     uint64_t start = size < stack->end ? stack->end - size : 0;
     if (start < lowest)
         start = lowest;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 struct error;
-struct image;
-struct image_area;
+struct snapshot;
+struct snapshot_area;
 
 /* Parts that follow each other, whole pages:
  *
@@ -24,10 +24,10 @@ struct restore_place {
 
 /* Fill in the addresses for the given sizes and map the parts: the restorer's code, memory for data and
  * strings, nothing for the parking. 0 or negative errno. */
-int restore_place_make(const struct image *image, struct restore_place *place, struct error *err);
+int restore_place_make(const struct snapshot *snapshot, struct restore_place *place, struct error *err);
 void restore_place_unmake(const struct restore_place *place);
 
 /* Where the snapshot's stack may begin, so that it can be as large as RLIMIT_STACK allows. */
-uint64_t restore_place_stack(const struct image *image, const struct image_area *stack);
+uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_area *stack);
 
 #endif

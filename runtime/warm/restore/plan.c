@@ -33,21 +33,21 @@ static const char *const texts[REPORT_COUNT] = {
 
 /* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
  * each descriptor, and those that are written out, of which there are some twenty. */
-#define STEPS_FIXED (2 * IMAGE_MAX_SPECIAL + IMAGE_SIGNALS + 3 * IMAGE_MAX_DESCRIPTORS + 64)
+#define STEPS_FIXED (2 * SNAPSHOT_MAX_SPECIAL + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
 /* For an area: the mapping, its advices, its protection. */
 #define STEPS_AREA 9
 
 #define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
 
-size_t restore_plan_map_steps(const struct image *image)
+size_t restore_plan_map_steps(const struct snapshot *snapshot)
 {
-    return image->area_count * STEPS_AREA + image->run_count + image->write_count / IOV_MAX + 2;
+    return snapshot->area_count * STEPS_AREA + snapshot->run_count + snapshot->write_count / IOV_MAX + 2;
 }
 
 /* They may all be among them, or instead of them a step for each gap between areas. */
-static size_t most_steps(const struct image *image, const struct restore_request *request)
+static size_t most_steps(const struct snapshot *snapshot, const struct restore_request *request)
 {
-    return STEPS_FIXED + restore_plan_map_steps(image) + request->finish.close_from;
+    return STEPS_FIXED + restore_plan_map_steps(snapshot) + request->finish.close_from;
 }
 
 static size_t count(char *const *list)
@@ -66,11 +66,11 @@ static size_t labels_size(const struct restore_finish *finish)
     return size;
 }
 
-size_t restore_plan_size(const struct image *image, const struct restore_request *request)
+size_t restore_plan_size(const struct snapshot *snapshot, const struct restore_request *request)
 {
     const struct sock_fprog *filter = request->finish.filter;
-    return (most_steps(image, request) + restore_plan_map_steps(image)) * sizeof(struct restorer_step) +
-           REPORT_COUNT * sizeof(struct restorer_report) + image->write_count * sizeof(struct iovec) +
+    return (most_steps(snapshot, request) + restore_plan_map_steps(snapshot)) * sizeof(struct restorer_step) +
+           REPORT_COUNT * sizeof(struct restorer_report) + snapshot->write_count * sizeof(struct iovec) +
            (filter != NULL ? filter->len : 0) * sizeof(struct sock_filter) + labels_size(&request->finish) +
            (count(request->argv) + count(request->envp) + 2) * sizeof(uint64_t) + OTHER_SIZE;
 }
@@ -101,7 +101,7 @@ void restore_plan_begin(struct restore_plan *plan, int message)
         int n = snprintf(report->text, sizeof(report->text), "warm start: %s: error 000", texts[i]);
         report->text_size = (uint32_t)n + 1;
     }
-    size_t rest = most_steps(plan->image, plan->request), map = restore_plan_map_steps(plan->image);
+    size_t rest = most_steps(plan->snapshot, plan->request), map = restore_plan_map_steps(plan->snapshot);
     plan->rest.steps = restore_plan_alloc(plan, rest * sizeof(*plan->rest.steps));
     plan->map.steps = restore_plan_alloc(plan, map * sizeof(*plan->map.steps));
     plan->work = work;

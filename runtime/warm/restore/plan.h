@@ -41,7 +41,7 @@ struct restore_list {
 };
 
 struct restore_plan {
-    const struct image *image;
+    const struct snapshot *snapshot;
     const struct restore_request *request;
     const struct restore_place *place;
     const int *files;                           /* descriptors, in the order of the image's table */
@@ -62,7 +62,7 @@ struct restore_plan {
 };
 
 /* Bytes of the place's data that the plan needs at most, without the stack of the restorer. */
-size_t restore_plan_size(const struct image *image, const struct restore_request *request);
+size_t restore_plan_size(const struct snapshot *snapshot, const struct restore_request *request);
 
 /* Begin the lists, in the place's data; image, request and place are set. The first word of a report is
  * `message`. */
@@ -79,7 +79,7 @@ void restore_list_add(struct restore_list *list, enum restore_report report, uin
     restore_list_add(list, report, flags, number, (const uint64_t[6]){__VA_ARGS__})
 
 /* How many steps map the snapshot, at most. */
-size_t restore_plan_map_steps(const struct image *image);
+size_t restore_plan_map_steps(const struct snapshot *snapshot);
 
 /* What maps the snapshot (restore_memory.c): a list of steps for the restorer.
  *

@@ -42,8 +42,8 @@ void restore_plan_leave(struct restore_plan *plan)
 
 static void set_signals(struct restore_plan *plan)
 {
-    const struct image_signal *signals = plan->image->header->signals;
-    for (int i = 0; i < IMAGE_SIGNALS; i++)
+    const struct snapshot_signal *signals = plan->snapshot->header->signals;
+    for (int i = 0; i < SNAPSHOT_SIGNALS; i++)
         if (i + 1 != SIGKILL && i + 1 != SIGSTOP)
             restore_step(&plan->rest, REPORT_SIGNALS, 0, SYS_rt_sigaction, (uint64_t)i + 1,
                          pointer(restore_plan_copy(plan, &signals[i], sizeof(signals[i]))), 0,
@@ -52,7 +52,7 @@ static void set_signals(struct restore_plan *plan)
 
 static void set_thread(struct restore_plan *plan)
 {
-    const struct image_thread *t = &plan->image->header->thread;
+    const struct snapshot_thread *t = &plan->snapshot->header->thread;
     restore_step(&plan->rest, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_FS, t->fs_base);
     restore_step(&plan->rest, REPORT_THREAD, 0, SYS_arch_prctl, ARCH_SET_GS, t->gs_base);
     /* The C library's copy of the number becomes the new one. */
@@ -66,7 +66,7 @@ static void set_thread(struct restore_plan *plan)
 /* The auxiliary vector with this process' identity. */
 static const uint64_t *make_auxv(struct restore_plan *plan)
 {
-    const struct image_memory *m = &plan->image->header->memory;
+    const struct snapshot_memory *m = &plan->snapshot->header->memory;
     const struct {
         uint64_t type, value;
     } own[] = {
@@ -82,7 +82,7 @@ static const uint64_t *make_auxv(struct restore_plan *plan)
 
 static void set_layout(struct restore_plan *plan)
 {
-    const struct image_memory *m = &plan->image->header->memory;
+    const struct snapshot_memory *m = &plan->snapshot->header->memory;
     const struct prctl_mm_map map = {
         .start_code = m->start_code,
         .end_code = m->end_code,
@@ -116,10 +116,10 @@ void restore_plan_process(struct restore_plan *plan)
 
 static void open_descriptors(struct restore_plan *plan)
 {
-    const struct image_header *h = plan->image->header;
+    const struct snapshot_header *h = plan->snapshot->header;
     for (size_t i = 0; i < h->descriptor_count; i++) {
-        const struct image_descriptor *d = &h->descriptors[i];
-        int file = d->file == IMAGE_FILE_URANDOM ? plan->urandom : plan->files[d->file];
+        const struct snapshot_descriptor *d = &h->descriptors[i];
+        int file = d->file == SNAPSHOT_FILE_URANDOM ? plan->urandom : plan->files[d->file];
         restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)file, d->fd,
                      d->close_on_exec != 0 ? O_CLOEXEC : 0);
         /* It was opened without waiting, for it could have been anything. */
@@ -129,7 +129,7 @@ static void open_descriptors(struct restore_plan *plan)
 }
 
 /* What is not closed with all the others: the report, the labels, the snapshot's own. */
-#define KEPT_MAX (3 + IMAGE_MAX_DESCRIPTORS)
+#define KEPT_MAX (3 + SNAPSHOT_MAX_DESCRIPTORS)
 
 /* The lowest of them from `first` on, ~0U for none. */
 static unsigned next_kept(const int *kept, size_t count, unsigned first)
@@ -201,8 +201,8 @@ void restore_plan_finish(struct restore_plan *plan, int report_fd)
         if (finish->labels[i].text != NULL)
             kept[count++] = finish->labels[i].fd;
     open_descriptors(plan);
-    for (size_t i = 0; i < plan->image->header->descriptor_count; i++)
-        kept[count++] = (int)plan->image->header->descriptors[i].fd;
+    for (size_t i = 0; i < plan->snapshot->header->descriptor_count; i++)
+        kept[count++] = (int)plan->snapshot->header->descriptors[i].fd;
     close_descriptors(plan, kept, count);
     if (finish->filter != NULL && finish->filter_by_privilege)
         load_filter(plan, finish);

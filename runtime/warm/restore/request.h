@@ -9,7 +9,7 @@
 
 #include "warm/params.h"
 
-struct image;
+struct snapshot;
 
 /* What remains to be done after the memory was exchanged, by the restorer itself, so that the container's
  * filter need not allow what the restorer does. What comes after the filter is one close(2), if there is a
@@ -32,8 +32,8 @@ struct restore_finish {
 };
 
 struct restore_request {
-    const struct image *image; /* the snapshot, which image_open has checked */
-    int file;                  /* its file, open for reading */
+    const struct snapshot *snapshot; /* the snapshot, which snapshot_open has checked */
+    int file;                        /* its file, open for reading */
     int root;  /* the container's root: its files are opened beneath it and compared with the image */
     int agent; /* the agent, in a sealed memfd (warm/agent/agent.h) */
     const char *comm;

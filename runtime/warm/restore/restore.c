@@ -48,11 +48,11 @@ const char *restore_unavailable(void)
     return NULL;
 }
 
-static int check_host(const struct image *image, struct error *err)
+static int check_host(const struct snapshot *snapshot, struct error *err)
 {
-    struct image_host here;
-    image_host_now(&here);
-    const char *difference = image_host_difference(&image->header->host, &here);
+    struct snapshot_host here;
+    snapshot_host_now(&here);
+    const char *difference = snapshot_host_difference(&snapshot->header->host, &here);
     if (difference != NULL)
         return error_text(err, -ENOTSUP, "the snapshot was made %s", difference);
     return 0;
@@ -60,12 +60,12 @@ static int check_host(const struct image *image, struct error *err)
 
 /* A descriptor that is needed to the end must not have a number that the snapshot has: `fd` itself, or a
  * copy. Negative errno. */
-static int aside(const struct image *image, int fd)
+static int aside(const struct snapshot *snapshot, int fd)
 {
     int limit = 0;
-    for (size_t i = 0; i < image->header->descriptor_count; i++)
-        if ((int)image->header->descriptors[i].fd >= limit)
-            limit = (int)image->header->descriptors[i].fd + 1;
+    for (size_t i = 0; i < snapshot->header->descriptor_count; i++)
+        if ((int)snapshot->header->descriptors[i].fd >= limit)
+            limit = (int)snapshot->header->descriptors[i].fd + 1;
     if (fd < 0 || fd >= limit)
         return fd;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, limit);
@@ -113,22 +113,22 @@ static int compare_file(int fd, const char *path, const struct file_identity *ex
 /* The files that the snapshot has mapped or open. */
 static int open_files(struct restore *restore, struct error *err)
 {
-    const struct image *image = restore->request.image;
-    restore->files = calloc(image->file_count + 1, sizeof(*restore->files));
+    const struct snapshot *snapshot = restore->request.snapshot;
+    restore->files = calloc(snapshot->file_count + 1, sizeof(*restore->files));
     if (restore->files == NULL)
         return error_set(err, -ENOMEM, "open the snapshot's files");
     struct folder last = {NULL, 0, -1};
     int ret = 0;
-    for (size_t i = 0; ret == 0 && i < image->file_count; i++) {
-        const char *path = image_path(image, &image->files[i]);
+    for (size_t i = 0; ret == 0 && i < snapshot->file_count; i++) {
+        const char *path = snapshot_path(snapshot, &snapshot->files[i]);
         cleanup_fd int fd = open_file(restore->request.root, path, &last);
         if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
             ret = error_text(err, -ESTALE, "file '%s' of the snapshot is gone", path);
         else if (fd < 0)
             ret = error_set(err, fd, "open file '%s' of the snapshot", path);
         else
-            ret = compare_file(fd, path, &image->files[i].identity, err);
-        int kept = ret == 0 ? aside(image, fd) : -1;
+            ret = compare_file(fd, path, &snapshot->files[i].identity, err);
+        int kept = ret == 0 ? aside(snapshot, fd) : -1;
         if (ret == 0 && kept < 0)
             ret = error_set(err, kept, "open file '%s' of the snapshot", path);
         if (ret < 0)
@@ -144,10 +144,10 @@ static int open_files(struct restore *restore, struct error *err)
 /* The container's own, if a descriptor of the snapshot wants it. */
 static int open_urandom(struct restore *restore, struct error *err)
 {
-    const struct image_header *h = restore->request.image->header;
+    const struct snapshot_header *h = restore->request.snapshot->header;
     bool wanted = false;
     for (size_t i = 0; i < h->descriptor_count; i++)
-        wanted |= h->descriptors[i].file == IMAGE_FILE_URANDOM;
+        wanted |= h->descriptors[i].file == SNAPSHOT_FILE_URANDOM;
     if (!wanted)
         return 0;
     struct stat st;
@@ -155,9 +155,9 @@ static int open_urandom(struct restore *restore, struct error *err)
                                                     O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
         return error_set(err, fd, "open '/dev/urandom'");
-    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != IMAGE_URANDOM_DEVICE)
+    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != SNAPSHOT_URANDOM_DEVICE)
         return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's");
-    restore->urandom = aside(restore->request.image, fd);
+    restore->urandom = aside(restore->request.snapshot, fd);
     if (restore->urandom == fd)
         fd_steal(&fd);
     return restore->urandom < 0 ? error_set(err, restore->urandom, "copy a descriptor") : 0;
@@ -247,15 +247,15 @@ static uint64_t whole_pages(uint64_t size, uint64_t page)
 
 /* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
  * fault: others can use it. */
-static int check_limits(const struct image *image, const struct restore_place *place, struct error *err)
+static int check_limits(const struct snapshot *snapshot, const struct restore_place *place, struct error *err)
 {
-    uint64_t all = whole_pages(restorer_size(), image->header->page_size) + place->data_size +
+    uint64_t all = whole_pages(restorer_size(), snapshot->header->page_size) + place->data_size +
                    place->strings_size + place->parking_size,
              data = place->data_size + place->strings_size;
-    for (size_t i = 0; i < image->area_count; i++) {
-        const struct image_area *a = &image->areas[i];
-        all += a->end - ((a->flags & IMAGE_AREA_STACK) != 0 ? restore_place_stack(image, a) : a->start);
-        if ((a->prot & PROT_WRITE) != 0 || image_area_is_copied(a)) /* which is writable first */
+    for (size_t i = 0; i < snapshot->area_count; i++) {
+        const struct snapshot_area *a = &snapshot->areas[i];
+        all += a->end - ((a->flags & SNAPSHOT_AREA_STACK) != 0 ? restore_place_stack(snapshot, a) : a->start);
+        if ((a->prot & PROT_WRITE) != 0 || snapshot_area_is_copied(a)) /* which is writable first */
             data += a->end - a->start;
     }
     const struct {
@@ -273,13 +273,13 @@ static int check_limits(const struct image *image, const struct restore_place *p
 
 /* Code of no file may be forbidden to this process, though it was not to the template: by SELinux (execmem),
  * or PR_SET_MDWE. As with limits, others can use the snapshot. */
-static int check_code(const struct image *image, struct error *err)
+static int check_code(const struct snapshot *snapshot, struct error *err)
 {
-    const uint64_t page = image->header->page_size;
+    const uint64_t page = snapshot->header->page_size;
     bool needed = false;
-    for (size_t i = 0; i < image->area_count; i++)
-        needed =
-            needed || ((image->areas[i].prot & PROT_EXEC) != 0 && image_area_is_copied(&image->areas[i]));
+    for (size_t i = 0; i < snapshot->area_count; i++)
+        needed = needed ||
+                 ((snapshot->areas[i].prot & PROT_EXEC) != 0 && snapshot_area_is_copied(&snapshot->areas[i]));
     void *probe =
         needed ? mmap(NULL, page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                : NULL;
@@ -293,17 +293,17 @@ static int check_code(const struct image *image, struct error *err)
 
 static int make_place(struct restore *restore, struct error *err)
 {
-    const struct image_header *h = restore->request.image->header;
+    const struct snapshot_header *h = restore->request.snapshot->header;
     struct restore_place *place = &restore->place;
-    place->data_size =
-        whole_pages(restore_plan_size(restore->request.image, &restore->request) + STACK_SIZE, h->page_size);
+    place->data_size = whole_pages(
+        restore_plan_size(restore->request.snapshot, &restore->request) + STACK_SIZE, h->page_size);
     place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
     for (size_t i = 0; i < h->special_count; i++)
         place->parking_size += h->special[i].end - h->special[i].start;
-    int ret = check_limits(restore->request.image, place, err);
+    int ret = check_limits(restore->request.snapshot, place, err);
     if (ret == 0)
-        ret = check_code(restore->request.image, err);
-    return ret < 0 ? ret : restore_place_make(restore->request.image, place, err);
+        ret = check_code(restore->request.snapshot, err);
+    return ret < 0 ? ret : restore_place_make(restore->request.snapshot, place, err);
 }
 
 static void close_files(struct restore *restore)
@@ -315,16 +315,16 @@ static void close_files(struct restore *restore)
 /* The snapshot's own descriptors are made of the files, which would have to stay open. */
 static void map_beside(struct restore *restore)
 {
-    if (restore->request.beside && restore->request.image->header->descriptor_count == 0 &&
+    if (restore->request.beside && restore->request.snapshot->header->descriptor_count == 0 &&
         restore_plan_map_beside(&restore->plan))
         close_files(restore);
 }
 
-static uint64_t find_stack(const struct image *image)
+static uint64_t find_stack(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < image->area_count; i++)
-        if ((image->areas[i].flags & IMAGE_AREA_STACK) != 0)
-            return restore_place_stack(image, &image->areas[i]);
+    for (size_t i = 0; i < snapshot->area_count; i++)
+        if ((snapshot->areas[i].flags & SNAPSHOT_AREA_STACK) != 0)
+            return restore_place_stack(snapshot, &snapshot->areas[i]);
     return 0;
 }
 
@@ -335,7 +335,7 @@ static int make_plan(struct restore *restore, struct error *err)
     plan->files = restore->files;
     plan->urandom = restore->urandom;
     plan->own_vdso = getauxval(AT_SYSINFO_EHDR);
-    plan->stack = find_stack(plan->image);
+    plan->stack = find_stack(plan->snapshot);
     int ret = find_own_rseq(plan, err);
     if (ret < 0)
         return ret;
@@ -359,7 +359,7 @@ static int set_labels_aside(struct restore *restore, struct error *err)
     for (size_t i = 0; i < sizeof(finish->labels) / sizeof(finish->labels[0]); i++) {
         struct restore_label *label = &finish->labels[i];
         if (label->text != NULL)
-            label->fd = aside(restore->request.image, label->fd);
+            label->fd = aside(restore->request.snapshot, label->fd);
         if (label->text != NULL && label->fd < 0)
             return error_set(err, label->fd, "copy a descriptor");
     }
@@ -393,25 +393,25 @@ static void copy_request(struct restore *restore, const struct restore_request *
     }
 }
 
-static struct restore *make_restore(const struct image *image, int file)
+static struct restore *make_restore(const struct snapshot *snapshot, int file)
 {
     struct restore *restore = calloc(1, sizeof(*restore));
     if (restore == NULL)
         return NULL;
-    restore->request.image = restore->plan.image = image;
+    restore->request.snapshot = restore->plan.snapshot = snapshot;
     restore->request.file = file;
     restore->plan.request = &restore->request;
     restore->urandom = -1;
     return restore;
 }
 
-struct restore *restore_begin(const struct image *image, int file, bool copy)
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)
 {
     struct error ignored = {0};
     /* Asking a virtual machine's processor takes the hypervisor, some five microseconds for each question. */
-    if (image->header->descriptor_count > 0 || check_host(image, &ignored) < 0)
+    if (snapshot->header->descriptor_count > 0 || check_host(snapshot, &ignored) < 0)
         return NULL;
-    struct restore *restore = make_restore(image, file);
+    struct restore *restore = make_restore(snapshot, file);
     if (restore == NULL)
         return NULL;
     if (restore_plan_map_early(&restore->plan, copy))
@@ -422,10 +422,10 @@ struct restore *restore_begin(const struct image *image, int file, bool copy)
 
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
 {
-    struct restore *restore = *out != NULL ? *out : make_restore(request->image, request->file);
+    struct restore *restore = *out != NULL ? *out : make_restore(request->snapshot, request->file);
     if (restore == NULL)
         return error_set(err, -ENOMEM, "restore the snapshot");
-    int ret = *out == NULL ? check_host(request->image, err) : 0;
+    int ret = *out == NULL ? check_host(request->snapshot, err) : 0;
     *out = NULL;
     copy_request(restore, request);
     if (ret == 0)
@@ -454,7 +454,7 @@ bool restore_is_mapped(const struct restore *restore)
 _Noreturn void restore_go(struct restore *restore, int error_fd)
 {
     struct restore_place *place = &restore->place;
-    int report = aside(restore->request.image, error_fd);
+    int report = aside(restore->request.snapshot, error_fd);
     restore_plan_finish(&restore->plan, report < 0 ? -1 : report);
     uint64_t entry = place->code + ((uintptr_t)restorer_run - (uintptr_t)restorer_start);
     restorer_enter(entry, place->data + place->data_size, restore->plan.work);

@@ -15,7 +15,7 @@
 #include "warm/restore/request.h"
 
 struct error;
-struct image;
+struct snapshot;
 struct restore;
 
 /* Why no snapshot can be made or restored by this build of the runtime, in words, or NULL. */
@@ -26,7 +26,7 @@ const char *restore_unavailable(void);
  * private, which takes memory: it counts for the cgroup, and lies on the node, that the caller has now. NULL:
  * the machine is another, or this process has something where the snapshot belongs, and nothing has changed.
  */
-struct restore *restore_begin(const struct image *image, int file, bool copy);
+struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy);
 
 /* Goes on with *out, which restore_begin has made for the same image, or is NULL.
  *

@@ -20,7 +20,8 @@ static const struct {
     {0x0, 0, ~0U}, {0x1, 0, 0}, {0x7, 0, ~0U}, {0x7, 1, ~0U}, {0xd, 1, 0}, {0x80000001, 0, ~0U},
 };
 
-_Static_assert(sizeof(((struct image_host *)0)->agent) == AGENT_IDENTITY_SIZE, "the header has room for it");
+_Static_assert(sizeof(((struct snapshot_host *)0)->agent) == AGENT_IDENTITY_SIZE,
+               "the header has room for it");
 
 static uint64_t hash_processor(void)
 {
@@ -44,7 +45,7 @@ static uint64_t hash_vdso(void)
     return hash_bytes(elf, elf->e_shoff + (size_t)elf->e_shnum * elf->e_shentsize).a;
 }
 
-void image_host_now(struct image_host *out)
+void snapshot_host_now(struct snapshot_host *out)
 {
     memset(out, 0, sizeof(*out));
     struct utsname name;
@@ -57,7 +58,7 @@ void image_host_now(struct image_host *out)
     out->vdso = hash_vdso();
 }
 
-const char *image_host_difference(const struct image_host *a, const struct image_host *b)
+const char *snapshot_host_difference(const struct snapshot_host *a, const struct snapshot_host *b)
 {
     if (memcmp(a->release, b->release, sizeof(a->release)) != 0 ||
         memcmp(a->version, b->version, sizeof(a->version)) != 0)

@@ -17,47 +17,47 @@
 
 struct error;
 
-#define IMAGE_MAGIC   0x31534e4158425359ULL
-#define IMAGE_VERSION 6
+#define SNAPSHOT_MAGIC   0x31534e4158425359ULL
+#define SNAPSHOT_VERSION 6
 
 /* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
  * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
-#define IMAGE_LOWEST  0x10000ULL
-#define IMAGE_HIGHEST 0x7ffffffff000ULL
+#define SNAPSHOT_LOWEST  0x10000ULL
+#define SNAPSHOT_HIGHEST 0x7ffffffff000ULL
 
 /* What an area is, besides its protection. */
-enum image_area_flag {
-    IMAGE_AREA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
-    IMAGE_AREA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
-    IMAGE_AREA_STACK = 1 << 2,     /* grows down */
-    IMAGE_AREA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
-    IMAGE_AREA_NORESERVE = 1 << 4,
+enum snapshot_area_flag {
+    SNAPSHOT_AREA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
+    SNAPSHOT_AREA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
+    SNAPSHOT_AREA_STACK = 1 << 2,     /* grows down */
+    SNAPSHOT_AREA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
+    SNAPSHOT_AREA_NORESERVE = 1 << 4,
     /* What was given by madvise(2). Areas that are wiped in a child of fork(2) hold what must not exist
      * twice, the state of a random number generator: they come back empty. */
-    IMAGE_AREA_WIPEONFORK = 1 << 5,
-    IMAGE_AREA_DONTFORK = 1 << 6,
-    IMAGE_AREA_DONTDUMP = 1 << 7,
-    IMAGE_AREA_HUGEPAGE = 1 << 8,
-    IMAGE_AREA_NOHUGEPAGE = 1 << 9,
-    IMAGE_AREA_MERGEABLE = 1 << 10,
-    IMAGE_AREA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
-    IMAGE_AREA_FLAGS = (1 << 12) - 1,
+    SNAPSHOT_AREA_WIPEONFORK = 1 << 5,
+    SNAPSHOT_AREA_DONTFORK = 1 << 6,
+    SNAPSHOT_AREA_DONTDUMP = 1 << 7,
+    SNAPSHOT_AREA_HUGEPAGE = 1 << 8,
+    SNAPSHOT_AREA_NOHUGEPAGE = 1 << 9,
+    SNAPSHOT_AREA_MERGEABLE = 1 << 10,
+    SNAPSHOT_AREA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
+    SNAPSHOT_AREA_FLAGS = (1 << 12) - 1,
 };
 
 /* The content is not part of the image. */
-#define IMAGE_AREA_EMPTY (IMAGE_AREA_DROPPABLE | IMAGE_AREA_WIPEONFORK)
+#define SNAPSHOT_AREA_EMPTY (SNAPSHOT_AREA_DROPPABLE | SNAPSHOT_AREA_WIPEONFORK)
 
 /* In place of an index of the table of files: of an area, and of a descriptor. */
-#define IMAGE_FILE_AGENT   0xffffffffU
-#define IMAGE_FILE_URANDOM 0xfffffffeU /* /dev/urandom, random(4) */
+#define SNAPSHOT_FILE_AGENT   0xffffffffU
+#define SNAPSHOT_FILE_URANDOM 0xfffffffeU /* /dev/urandom, random(4) */
 
-#define IMAGE_URANDOM_DEVICE makedev(1, 9)
+#define SNAPSHOT_URANDOM_DEVICE makedev(1, 9)
 
-struct image_area {
+struct snapshot_area {
     uint64_t start, end;
     uint64_t offset; /* in the file */
     uint32_t prot;   /* PROT_… */
-    uint32_t flags;  /* enum image_area_flag */
+    uint32_t flags;  /* enum snapshot_area_flag */
     uint32_t file;
     uint32_t reserved;
 };
@@ -65,53 +65,54 @@ struct image_area {
 /* Whether the content is copied to memory of no file: stacks, for only such memory grows, and what was
  * compiled at run time or calls back (ctypes), for files of the store need not be executable (noexec,
  * SELinux). */
-static inline bool image_area_is_copied(const struct image_area *a)
+static inline bool snapshot_area_is_copied(const struct snapshot_area *a)
 {
-    return (a->flags & IMAGE_AREA_STACK) != 0 ||
-           ((a->flags & IMAGE_AREA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
+    return (a->flags & SNAPSHOT_AREA_STACK) != 0 ||
+           ((a->flags & SNAPSHOT_AREA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
 }
 
 /* A read gives no more at once, and stops earlier where the limit of read(2) is. */
-#define IMAGE_COPY_MAX (1ULL << 30)
+#define SNAPSHOT_COPY_MAX (1ULL << 30)
 
 /* Pages with content, all of one area. */
-struct image_run {
+struct snapshot_run {
     uint64_t address, pages;
     uint64_t offset; /* in the image, page aligned */
 };
 
 /* Whether the run is all of the area: then nothing of the area itself would be seen. `page`: bytes. */
-static inline bool image_run_covers(const struct image_run *r, const struct image_area *a, uint64_t page)
+static inline bool snapshot_run_covers(const struct snapshot_run *r, const struct snapshot_area *a,
+                                       uint64_t page)
 {
     return r->address == a->start && r->pages * page == a->end - a->start;
 }
 
 /* A file that is mapped, the agent is none of them, or that a descriptor is of. */
-struct image_file {
+struct snapshot_file {
     uint64_t path; /* in the strings; absolute, beneath the container's root */
     struct file_identity identity;
 };
 
 /* Pages of one area that every process writes to on its way to the program: made private at the restore, all
  * at once. */
-struct image_write {
+struct snapshot_write {
     uint64_t address, pages;
 };
 
-#define IMAGE_MAX_SPECIAL 4
-#define IMAGE_MAX_AUXV    64
-#define IMAGE_SIGNALS     64
+#define SNAPSHOT_MAX_SPECIAL 4
+#define SNAPSHOT_MAX_AUXV    64
+#define SNAPSHOT_SIGNALS     64
 
 /* What the kernel itself maps into every process. Libraries keep addresses of functions in there, so they
  * come back where they were; the kernel's own names tell which is which. */
-struct image_special {
+struct snapshot_special {
     uint64_t start, end;
     char name[24]; /* "[vdso]", "[vvar]", "[vvar_vclock]" */
 };
 
 /* The machine and the runtime: a snapshot is good for the same kernel and the same processor only, for
  * libraries have chosen their code by what the processor can do, and for the agent that it has mapped. */
-struct image_host {
+struct snapshot_host {
     char release[65], version[65]; /* uname(2) */
     char agent[33], padding[5];    /* warm/agent/agent.h */
     uint64_t processor;            /* of what CPUID says */
@@ -120,7 +121,7 @@ struct image_host {
 
 /* The one thread. Of the registers only those count that a call of a function keeps: the process is parked in
  * one (System V ABI for x86-64, 3.2.1). */
-struct image_thread {
+struct snapshot_thread {
     uint64_t rip, rsp, rbp, rbx, r12, r13, r14, r15, flags, fs_base, gs_base;
     uint8_t fpu[512]; /* as FXSAVE writes it: control words of x87 and SSE */
     uint64_t signal_mask;
@@ -132,55 +133,55 @@ struct image_thread {
 };
 
 /* As rt_sigaction(2) of the kernel takes it. */
-struct image_signal {
+struct snapshot_signal {
     uint64_t handler, flags, restorer, mask;
 };
 
 /* What /proc/PID/stat, auxv and brk(2) say (PR_SET_MM_MAP of prctl(2)). */
-struct image_memory {
+struct snapshot_memory {
     uint64_t start_code, end_code, start_data, end_data, start_brk, brk, start_stack;
     uint64_t auxv_count; /* of words */
-    uint64_t auxv[IMAGE_MAX_AUXV];
+    uint64_t auxv[SNAPSHOT_MAX_AUXV];
 };
 
-#define IMAGE_MAX_DESCRIPTORS    32
-#define IMAGE_HIGHEST_DESCRIPTOR 255
+#define SNAPSHOT_MAX_DESCRIPTORS    32
+#define SNAPSHOT_HIGHEST_DESCRIPTOR 255
 
 /* A descriptor beyond the standard streams, open for reading: of a file, or of /dev/urandom. */
-struct image_descriptor {
-    uint32_t fd, file; /* file: index of the table, of no other descriptor, or IMAGE_FILE_URANDOM */
+struct snapshot_descriptor {
+    uint32_t fd, file; /* file: index of the table, of no other descriptor, or SNAPSHOT_FILE_URANDOM */
     uint64_t position;
     uint32_t close_on_exec, reserved;
 };
 
 /* A table in the file. */
-struct image_table {
+struct snapshot_table {
     uint64_t offset, count;
 };
 
-struct image_header {
+struct snapshot_header {
     uint64_t magic;
     uint32_t format, page_size;
-    uint64_t checksum;    /* image_checksum */
+    uint64_t checksum;    /* snapshot_checksum */
     uint64_t size;        /* of the file */
     uint64_t tables_size; /* of header and tables, whole pages */
-    struct image_table areas, runs, files, writes, strings, meta;
-    struct image_host host;
-    struct image_thread thread;
-    struct image_memory memory;
+    struct snapshot_table areas, runs, files, writes, strings, meta;
+    struct snapshot_host host;
+    struct snapshot_thread thread;
+    struct snapshot_memory memory;
     uint64_t special_count, descriptor_count;
-    struct image_special special[IMAGE_MAX_SPECIAL];
-    struct image_descriptor descriptors[IMAGE_MAX_DESCRIPTORS];
-    struct image_signal signals[IMAGE_SIGNALS]; /* [n] is signal n + 1 */
+    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
+    struct snapshot_descriptor descriptors[SNAPSHOT_MAX_DESCRIPTORS];
+    struct snapshot_signal signals[SNAPSHOT_SIGNALS]; /* [n] is signal n + 1 */
 };
 
-/* An open image. What it points to lives until image_close. */
-struct image {
-    const struct image_header *header;
-    const struct image_area *areas;
-    const struct image_run *runs;
-    const struct image_file *files;
-    const struct image_write *writes;
+/* An open image. What it points to lives until snapshot_close. */
+struct snapshot {
+    const struct snapshot_header *header;
+    const struct snapshot_area *areas;
+    const struct snapshot_run *runs;
+    const struct snapshot_file *files;
+    const struct snapshot_write *writes;
     const char *strings;
     const void *meta;
     size_t area_count, run_count, file_count, write_count, meta_size;
@@ -190,43 +191,44 @@ struct image {
 
 /* Maps and checks header and tables. 0 or negative errno: -EINVAL for a file that is no image or a damaged
  * one, -ENOTSUP for another version of the format. The descriptor stays the caller's. */
-int image_open(int fd, struct image *out, struct error *err);
-void image_close(struct image *image);
+int snapshot_open(int fd, struct snapshot *out, struct error *err);
+void snapshot_close(struct snapshot *snapshot);
 
-static inline const char *image_path(const struct image *image, const struct image_file *file)
+static inline const char *snapshot_path(const struct snapshot *snapshot, const struct snapshot_file *file)
 {
-    return image->strings + file->path;
+    return snapshot->strings + file->path;
 }
 
 /* The area that holds all of [address, address + size), or NULL. */
-const struct image_area *image_area_at(const struct image *image, uint64_t address, uint64_t size);
+const struct snapshot_area *snapshot_area_at(const struct snapshot *snapshot, uint64_t address,
+                                             uint64_t size);
 
 /* How many pages the write set has. */
-uint64_t image_write_pages(const struct image *image);
+uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 
-/* What an image is made of, for image_write. */
-struct image_parts {
-    struct image_header header; /* without magic, format, page size, checksum, sizes and tables */
-    struct image_area *areas;
-    struct image_run *runs; /* the offsets are filled in, in the order of the table */
-    struct image_file *files;
-    struct image_write *writes;
+/* What an image is made of, for snapshot_write. */
+struct snapshot_parts {
+    struct snapshot_header header; /* without magic, format, page size, checksum, sizes and tables */
+    struct snapshot_area *areas;
+    struct snapshot_run *runs; /* the offsets are filled in, in the order of the table */
+    struct snapshot_file *files;
+    struct snapshot_write *writes;
     const char *strings;
     const void *meta;
     size_t area_count, run_count, file_count, write_count, strings_size, meta_size;
 };
 
 /* Write header and tables and make the file as long as it will be; the pages of the runs are the caller's. */
-int image_write(int fd, struct image_parts *parts, struct error *err);
+int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err);
 
 /* This machine. */
-void image_host_now(struct image_host *out);
+void snapshot_host_now(struct snapshot_host *out);
 
 /* What differs between two machines, in words, or NULL. */
-const char *image_host_difference(const struct image_host *a, const struct image_host *b);
+const char *snapshot_host_difference(const struct snapshot_host *a, const struct snapshot_host *b);
 
 /* The checksum of header and tables, `size` bytes of them at `data`; what the header has for one does not
  * count. */
-uint64_t image_checksum(const void *data, size_t size);
+uint64_t snapshot_checksum(const void *data, size_t size);
 
 #endif

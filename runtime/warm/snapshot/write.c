@@ -16,21 +16,21 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 }
 
 /* The next table begins at *end, which moves on. */
-static void place(struct image_table *table, uint64_t *end, size_t count, size_t element)
+static void place(struct snapshot_table *table, uint64_t *end, size_t count, size_t element)
 {
-    *table = (struct image_table){.offset = *end, .count = count};
+    *table = (struct snapshot_table){.offset = *end, .count = count};
     *end = round_up(*end + count * element, sizeof(uint64_t));
 }
 
-static void put(char *buffer, const struct image_table *table, const void *data, size_t element)
+static void put(char *buffer, const struct snapshot_table *table, const void *data, size_t element)
 {
     if (table->count > 0)
         memcpy(buffer + table->offset, data, table->count * element);
 }
 
-static void lay_out(struct image_parts *parts, uint64_t page)
+static void lay_out(struct snapshot_parts *parts, uint64_t page)
 {
-    struct image_header *h = &parts->header;
+    struct snapshot_header *h = &parts->header;
     uint64_t end = sizeof(*h);
     place(&h->areas, &end, parts->area_count, sizeof(*parts->areas));
     place(&h->runs, &end, parts->run_count, sizeof(*parts->runs));
@@ -47,12 +47,12 @@ static void lay_out(struct image_parts *parts, uint64_t page)
     h->size = offset;
 }
 
-int image_write(int fd, struct image_parts *parts, struct error *err)
+int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct image_header *h = &parts->header;
-    h->magic = IMAGE_MAGIC;
-    h->format = IMAGE_VERSION;
+    struct snapshot_header *h = &parts->header;
+    h->magic = SNAPSHOT_MAGIC;
+    h->format = SNAPSHOT_VERSION;
     h->page_size = (uint32_t)page;
     lay_out(parts, page);
     cleanup_free char *buffer = calloc(1, h->tables_size);
@@ -65,7 +65,7 @@ int image_write(int fd, struct image_parts *parts, struct error *err)
     put(buffer, &h->strings, parts->strings, 1);
     put(buffer, &h->meta, parts->meta, 1);
     memcpy(buffer, h, sizeof(*h));
-    h->checksum = image_checksum(buffer, h->tables_size);
+    h->checksum = snapshot_checksum(buffer, h->tables_size);
     memcpy(buffer, h, sizeof(*h));
     if (ftruncate(fd, (off_t)h->size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return error_set(err, -errno, "write the snapshot");

@@ -18,7 +18,7 @@
 #define NOTE_MAX ((size_t)4096)
 
 static const char *const suffixes[STORE_FILES] = {
-    [STORE_IMAGE] = "",     [STORE_SUM] = ".sum",   [STORE_NEW] = ".new",       [STORE_LOCK] = ".lock",
+    [STORE_SNAPSHOT] = "",  [STORE_SUM] = ".sum",   [STORE_NEW] = ".new",       [STORE_LOCK] = ".lock",
     [STORE_USES] = ".uses", [STORE_SEEN] = ".seen", [STORE_FAILED] = ".failed", [STORE_STALE] = ".stale",
 };
 

@@ -18,14 +18,14 @@ struct store {
 };
 
 enum store_file {
-    STORE_IMAGE,  /* the snapshot, 0400 */
-    STORE_SUM,    /* checksum of the whole image, written before it gets its name */
-    STORE_NEW,    /* an image that is being written, under the lock */
-    STORE_LOCK,   /* locked by who makes the snapshot, fcntl(2) */
-    STORE_USES,   /* one byte a use; the time of the last change is that of the last use */
-    STORE_SEEN,   /* a bare interpreter ran once */
-    STORE_FAILED, /* why the snapshot could not be made */
-    STORE_STALE,  /* why it did not fit */
+    STORE_SNAPSHOT, /* the snapshot, 0400 */
+    STORE_SUM,      /* checksum of the whole image, written before it gets its name */
+    STORE_NEW,      /* an image that is being written, under the lock */
+    STORE_LOCK,     /* locked by who makes the snapshot, fcntl(2) */
+    STORE_USES,     /* one byte a use; the time of the last change is that of the last use */
+    STORE_SEEN,     /* a bare interpreter ran once */
+    STORE_FAILED,   /* why the snapshot could not be made */
+    STORE_STALE,    /* why it did not fit */
     STORE_FILES,
 };
 

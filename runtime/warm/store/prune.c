@@ -56,11 +56,11 @@ static int64_t nanoseconds(const struct stat *st)
     return st->st_mtim.tv_sec * (int64_t)1000000000 + st->st_mtim.tv_nsec;
 }
 
-static void describe_image(struct arena *a, const struct store *store, struct store_item *item,
-                           const struct stat *image)
+static void describe_snapshot(struct arena *a, const struct store *store, struct store_item *item,
+                              const struct stat *snapshot)
 {
     struct stat st;
-    item->size = (uint64_t)image->st_size;
+    item->size = (uint64_t)snapshot->st_size;
     if (store_file_stat(store, item->name, STORE_USES, &st)) {
         item->uses = (uint64_t)st.st_size;
         item->used = st.st_mtim.tv_sec;
@@ -70,7 +70,7 @@ static void describe_image(struct arena *a, const struct store *store, struct st
     item->stale = store_file_text(a, store, item->name, STORE_STALE);
 }
 
-/* Keys that have a file of that kind: STORE_IMAGE, or STORE_FAILED and no image. */
+/* Keys that have a file of that kind: STORE_SNAPSHOT, or STORE_FAILED and no image. */
 static int list_items(struct arena *a, const struct store *store, enum store_file kind,
                       struct store_item **items, size_t *count, struct error *err)
 {
@@ -86,13 +86,13 @@ static int list_items(struct arena *a, const struct store *store, enum store_fil
         enum store_file file;
         struct stat st;
         if (!store_file_parse(names[i], item->name, &file) || file != kind ||
-            (kind == STORE_FAILED && store_file_stat(store, item->name, STORE_IMAGE, &st)) ||
+            (kind == STORE_FAILED && store_file_stat(store, item->name, STORE_SNAPSHOT, &st)) ||
             !store_file_stat(store, item->name, kind, &st))
             continue;
         item->built = st.st_mtim.tv_sec;
         item->touched = nanoseconds(&st);
-        if (kind == STORE_IMAGE)
-            describe_image(a, store, item, &st);
+        if (kind == STORE_SNAPSHOT)
+            describe_snapshot(a, store, item, &st);
         else
             item->failed = store_file_text(a, store, item->name, STORE_FAILED);
         ++*count;
@@ -104,7 +104,7 @@ static int list_items(struct arena *a, const struct store *store, enum store_fil
 int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                struct error *err)
 {
-    return list_items(a, store, STORE_IMAGE, items, count, err);
+    return list_items(a, store, STORE_SNAPSHOT, items, count, err);
 }
 
 int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
@@ -189,7 +189,7 @@ static void remove_leftovers(struct arena *a, const struct store *store, const s
         if (fstatat(store->dir, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode) ||
             (!limits->all && time(NULL) - st.st_mtim.tv_sec <= (time_t)limits->max_age))
             continue;
-        if (ours && (file == STORE_IMAGE || store_file_stat(store, key, STORE_IMAGE, &st)))
+        if (ours && (file == STORE_SNAPSHOT || store_file_stat(store, key, STORE_SNAPSHOT, &st)))
             continue;
         if (ours)
             (void)store_remove(store, key, &ignored);

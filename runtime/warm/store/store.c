@@ -119,30 +119,30 @@ int store_advise(const char *path, struct error *err)
 }
 
 /* Open image and manifest of `name`. -ENOENT: there is none that is the caller's own. */
-static int open_image(struct arena *a, const struct store *store, const char *name, struct store_slot *slot,
-                      struct stat *st, struct error *err)
+static int open_snapshot(struct arena *a, const struct store *store, const char *name,
+                         struct store_slot *slot, struct stat *st, struct error *err)
 {
     cleanup_fd int fd = openat(store->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, -errno, "snapshot '%s'", name);
     if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_uid != geteuid())
         return error_text(err, -EUCLEAN, "snapshot '%s' is not a file of the caller's own", name);
-    int ret = image_open(fd, &slot->mapped, err);
+    int ret = snapshot_open(fd, &slot->mapped, err);
     if (ret < 0)
         return error_wrap(err, "snapshot '%s'", name);
     ret = manifest_open(a, slot->mapped.meta, slot->mapped.meta_size, &slot->manifest, err);
     if (ret < 0) {
-        image_close(&slot->mapped);
+        snapshot_close(&slot->mapped);
         return error_wrap(err, "snapshot '%s'", name);
     }
-    slot->image = fd_steal(&fd);
+    slot->file = fd_steal(&fd);
     return 0;
 }
 
-static void close_image(struct store_slot *slot)
+static void close_snapshot(struct store_slot *slot)
 {
-    image_close(&slot->mapped);
-    fd_close(&slot->image);
+    snapshot_close(&slot->mapped);
+    fd_close(&slot->file);
     slot->manifest = NULL;
 }
 
@@ -167,14 +167,14 @@ enum state { STATE_FRESH, STATE_NONE, STATE_EXPIRED };
 
 /* Why a snapshot is not to be used any more, or NULL. */
 static const char *expiry(struct arena *a, const struct store *store, const struct store_question *q,
-                          const struct stat *image)
+                          const struct stat *snapshot)
 {
     struct stat st;
-    if (age(image) > q->config->max_age)
+    if (age(snapshot) > q->config->max_age)
         return "the snapshot is too old";
     if (store_file_stat(store, q->key->name, STORE_USES, &st) && (uint64_t)st.st_size >= q->config->max_uses)
         return "the snapshot was used too often";
-    if (age(image) < q->config->retry_after && !q->force)
+    if (age(snapshot) < q->config->retry_after && !q->force)
         return NULL;
     const char *stale = store_file_text(a, store, q->key->name, STORE_STALE);
     return stale != NULL ? arena_printf(a, "the snapshot does not fit any more: %s", stale) : NULL;
@@ -185,7 +185,7 @@ static enum state find(struct arena *a, const struct store *store, const struct 
 {
     struct error reason = {0};
     struct stat st;
-    int ret = open_image(a, store, q->key->name, slot, &st, &reason);
+    int ret = open_snapshot(a, store, q->key->name, slot, &st, &reason);
     if (ret < 0 && ret != -ENOENT)
         log_debug("%s", reason.text);
     if (ret < 0) {
@@ -195,7 +195,7 @@ static enum state find(struct arena *a, const struct store *store, const struct 
     slot->reason = same_key(slot, q->key) ? expiry(a, store, q, &st) : "another key has the name of this one";
     if (slot->reason == NULL)
         return STATE_FRESH;
-    close_image(slot);
+    close_snapshot(slot);
     return STATE_EXPIRED;
 }
 
@@ -247,7 +247,7 @@ static int cold(struct store_slot *slot, const char *reason)
 int store_ask(struct arena *a, const struct store *store, const struct store_question *q,
               struct store_slot *slot, struct error *err)
 {
-    *slot = (struct store_slot){.answer = STORE_READY, .image = -1, .lock = -1, .out = -1};
+    *slot = (struct store_slot){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
     memcpy(slot->name, q->key->name, sizeof(slot->name));
     enum state state = find(a, store, q, slot);
     if (state == STATE_FRESH)
@@ -357,17 +357,17 @@ void store_count_use(const struct store *store, const char *name)
 
 void store_release(const struct store *store, struct store_slot *slot)
 {
-    close_image(slot);
+    close_snapshot(slot);
     drop_output(store, slot);
     store_unlock(store, slot->name, &slot->lock);
 }
 
-static int compare_sum(struct arena *a, const struct store *store, const char *name, int image,
+static int compare_sum(struct arena *a, const struct store *store, const char *name, int snapshot,
                        struct error *err)
 {
     uint64_t sum;
     const char *text = store_file_text(a, store, name, STORE_SUM);
-    int ret = store_file_sum(image, &sum);
+    int ret = store_file_sum(snapshot, &sum);
     if (ret < 0)
         return error_set(err, ret, "read snapshot '%s'", name);
     if (text == NULL || !str_eq(text, arena_printf(a, "%016" PRIx64 "\n", sum)))
@@ -381,14 +381,14 @@ int store_open_item(struct arena *a, const struct store *store, const char *name
     char key[KEY_NAME_SIZE];
     enum store_file file;
     struct stat st;
-    *slot = (struct store_slot){.answer = STORE_READY, .image = -1, .lock = -1, .out = -1};
-    if (!store_file_parse(name, key, &file) || file != STORE_IMAGE)
+    *slot = (struct store_slot){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
+    if (!store_file_parse(name, key, &file) || file != STORE_SNAPSHOT)
         return error_text(err, -ENOENT, "'%.64s' is no key of a snapshot", name);
     memcpy(slot->name, key, sizeof(slot->name));
-    int ret = open_image(a, store, key, slot, &st, err);
+    int ret = open_snapshot(a, store, key, slot, &st, err);
     if (ret == 0 && pages)
-        ret = compare_sum(a, store, key, slot->image, err);
+        ret = compare_sum(a, store, key, slot->file, err);
     if (ret < 0)
-        close_image(slot);
+        close_snapshot(slot);
     return ret;
 }

@@ -40,8 +40,8 @@ struct store_slot {
     enum store_answer answer;
     const char *reason; /* cold, or build: why the snapshot is made */
     char name[KEY_NAME_SIZE];
-    int image;                 /* ready: open for reading; else -1 */
-    struct image mapped;       /* ready: its tables, which the manifest points into */
+    int file;                  /* ready: open for reading; else -1 */
+    struct snapshot mapped;    /* ready: its tables, which the manifest points into */
     struct manifest *manifest; /* in the arena */
     int lock;                  /* build; else -1 */
     int out;                   /* build: an empty file, open for reading and writing; else -1 */

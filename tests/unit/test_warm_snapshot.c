@@ -1,0 +1,393 @@
+/* warm/snapshot/snapshot.h: a written snapshot can be read, and any damage is an error. */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "unit.h"
+#include "warm/snapshot/snapshot.h"
+
+#define CODE  0x400000ULL
+#define DATA  0x500000ULL
+#define HEAP  0x600000ULL
+#define STACK 0x7ffd00000000ULL
+#define VVAR  0x7ffe00000000ULL
+#define VDSO  0x7ffe00004000ULL
+
+static uint64_t page;
+
+static struct snapshot_area areas[4];
+static struct snapshot_run runs[2];
+static struct snapshot_write writes[1];
+static struct snapshot_file files[2];
+static const char strings[] = "/bin/one\0/lib/two";
+
+/* A small valid snapshot. */
+static struct snapshot_parts make_parts(void)
+{
+    const uint32_t both = PROT_READ | PROT_WRITE;
+    areas[0] = (struct snapshot_area){.start = CODE,
+                                      .end = CODE + 4 * page,
+                                      .prot = PROT_READ | PROT_EXEC,
+                                      .flags = SNAPSHOT_AREA_FILE,
+                                      .file = SNAPSHOT_FILE_AGENT};
+    areas[1] = (struct snapshot_area){.start = DATA,
+                                      .end = DATA + 4 * page,
+                                      .offset = 8 * page,
+                                      .prot = both,
+                                      .flags = SNAPSHOT_AREA_FILE,
+                                      .file = 1};
+    areas[2] = (struct snapshot_area){.start = HEAP, .end = HEAP + 16 * page, .prot = both};
+    areas[3] = (struct snapshot_area){
+        .start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_AREA_STACK};
+    runs[0] = (struct snapshot_run){.address = HEAP + page, .pages = 2};
+    runs[1] = (struct snapshot_run){.address = STACK + 7 * page, .pages = 1};
+    files[0].path = 0;
+    files[1].path = sizeof("/bin/one");
+    writes[0] = (struct snapshot_write){.address = HEAP, .pages = 3};
+    struct snapshot_parts parts = {.areas = areas,
+                                   .runs = runs,
+                                   .files = files,
+                                   .writes = writes,
+                                   .strings = strings,
+                                   .meta = "meta",
+                                   .area_count = 4,
+                                   .run_count = 2,
+                                   .file_count = 2,
+                                   .write_count = 1,
+                                   .strings_size = sizeof(strings),
+                                   .meta_size = 4};
+    struct snapshot_header *h = &parts.header;
+    h->descriptor_count = 1;
+    h->descriptors[0] = (struct snapshot_descriptor){.fd = 3, .file = 1, .position = 100};
+    h->special_count = 2;
+    h->special[0] = (struct snapshot_special){VVAR, VDSO, "[vvar]"};
+    h->special[1] = (struct snapshot_special){VDSO, VDSO + 2 * page, "[vdso]"};
+    h->thread.rip = CODE + 10;
+    h->thread.rsp = STACK + 7 * page + 64;
+    h->thread.fs_base = HEAP + page;
+    h->thread.tid_address = HEAP + page + 720;
+    h->memory = (struct snapshot_memory){.start_code = CODE,
+                                         .end_code = CODE + 4 * page,
+                                         .start_data = DATA,
+                                         .end_data = DATA + page,
+                                         .start_brk = HEAP,
+                                         .brk = HEAP + 16 * page,
+                                         .start_stack = STACK + 7 * page,
+                                         .auxv_count = 2};
+    return parts;
+}
+
+static int open_parts(struct snapshot_parts *parts, struct snapshot *snapshot, struct error *err)
+{
+    cleanup_fd int fd = memfd_create("snapshot", MFD_CLOEXEC);
+    if (fd < 0 || snapshot_write(fd, parts, err) < 0)
+        bail_out("write a snapshot");
+    return snapshot_open(fd, snapshot, err);
+}
+
+static void test_reading(void)
+{
+    struct snapshot snapshot = {0};
+    struct error err = {0};
+    struct snapshot_parts parts = make_parts();
+    if (!is_int(open_parts(&parts, &snapshot, &err), 0, "a snapshot is read")) {
+        diag("%s", err.text);
+        return;
+    }
+    is_int(snapshot.area_count, 4, "areas");
+    is_int(snapshot.run_count, 2, "runs");
+    is_str(snapshot_path(&snapshot, &snapshot.files[1]), "/lib/two", "a file's path");
+    ok(snapshot.meta_size == 4 && memcmp(snapshot.meta, "meta", 4) == 0, "meta data");
+    ok(snapshot.runs[0].offset % page == 0 && snapshot.runs[1].offset == snapshot.runs[0].offset + 2 * page,
+       "pages are aligned and follow each other");
+    ok(snapshot_area_at(&snapshot, HEAP + 5, 10) == &snapshot.areas[2], "an address belongs to a VMA");
+    ok(snapshot_area_at(&snapshot, HEAP - 1, 1) == NULL, "an address belongs to no VMA");
+    ok(snapshot_area_at(&snapshot, HEAP, 17 * page) == NULL, "a range is longer than its VMA");
+    ok(snapshot_area_at(&snapshot, STACK + 8 * page, 1) == NULL,
+       "the end of the last VMA does not belong to it");
+    snapshot_close(&snapshot);
+}
+
+/* One invalid property, written with a correct checksum. */
+struct fault {
+    const char *name, *text;
+    void (*make)(struct snapshot_parts *);
+};
+
+static void overlap(struct snapshot_parts *p)
+{
+    p->areas[1].start = CODE + page;
+}
+static void unaligned(struct snapshot_parts *p)
+{
+    p->areas[2].end -= 1;
+}
+static void too_high(struct snapshot_parts *p)
+{
+    p->areas[3].end = 0x800000000000ULL;
+}
+static void too_low(struct snapshot_parts *p)
+{
+    p->areas[0].start = 0;
+}
+static void writable_code(struct snapshot_parts *p)
+{
+    p->areas[0].prot |= PROT_WRITE;
+}
+static void unknown_flag(struct snapshot_parts *p)
+{
+    p->areas[2].flags = 1U << 30;
+}
+static void no_such_file(struct snapshot_parts *p)
+{
+    p->areas[1].file = 2;
+}
+static void file_stack(struct snapshot_parts *p)
+{
+    p->areas[1].flags |= SNAPSHOT_AREA_STACK;
+}
+static void run_outside(struct snapshot_parts *p)
+{
+    p->runs[0].address = HEAP + 15 * page;
+}
+static void run_of_code(struct snapshot_parts *p)
+{
+    p->runs[0].address = CODE;
+}
+static void run_endless(struct snapshot_parts *p)
+{
+    p->runs[0].pages = UINT64_MAX / page;
+}
+static void write_endless(struct snapshot_parts *p)
+{
+    p->writes[0].pages = UINT64_MAX / page;
+}
+static void relative_path(struct snapshot_parts *p)
+{
+    p->files[0].path = 1;
+}
+static void path_outside(struct snapshot_parts *p)
+{
+    p->files[0].path = 1 << 20;
+}
+static void open_string(struct snapshot_parts *p)
+{
+    p->strings_size--;
+}
+static void standard_stream(struct snapshot_parts *p)
+{
+    p->header.descriptors[0].fd = 2;
+}
+static void descriptor_of_nothing(struct snapshot_parts *p)
+{
+    p->header.descriptors[0].file = 2;
+}
+static void descriptor_twice(struct snapshot_parts *p)
+{
+    p->header.descriptors[1] = (struct snapshot_descriptor){.fd = 3, .file = 0};
+    p->header.descriptor_count = 2;
+}
+static void many_descriptors(struct snapshot_parts *p)
+{
+    p->header.descriptor_count = SNAPSHOT_MAX_DESCRIPTORS + 1;
+}
+static void no_vdso(struct snapshot_parts *p)
+{
+    p->header.special_count = 1;
+}
+static void vdso_inside(struct snapshot_parts *p)
+{
+    p->header.special[0].start = STACK;
+}
+static void many_special(struct snapshot_parts *p)
+{
+    p->header.special_count = 100;
+}
+static void wild_register(struct snapshot_parts *p)
+{
+    p->header.thread.rip = HEAP;
+}
+static void wild_tid(struct snapshot_parts *p)
+{
+    p->header.thread.tid_address = HEAP + 16 * page - 2;
+}
+static void large_auxv(struct snapshot_parts *p)
+{
+    p->header.memory.auxv_count = 1000;
+}
+static void brk_backwards(struct snapshot_parts *p)
+{
+    p->header.memory.brk = HEAP - 1;
+}
+
+static void guarded_stack(struct snapshot_parts *p)
+{
+    p->areas[3].flags |= SNAPSHOT_AREA_GUARD;
+}
+static void guarded_heap(struct snapshot_parts *p)
+{
+    p->areas[2].flags |= SNAPSHOT_AREA_GUARD;
+}
+static void guarded_thread(struct snapshot_parts *p)
+{
+    guarded_heap(p);
+    p->run_count = 0;
+}
+
+static const struct fault faults[] = {
+    {"VMAs that overlap", "order of the areas", overlap},
+    {"a VMA that is not whole pages", "order of the areas", unaligned},
+    {"a VMA of the kernel", "order of the areas", too_high},
+    {"a VMA at 0", "order of the areas", too_low},
+    {"writable code", "protection of an area", writable_code},
+    {"an unknown kind", "kind of an area", unknown_flag},
+    {"a stack that is a file", "kind of an area", file_stack},
+    {"an inaccessible stack", "kind of an area", guarded_stack},
+    {"a file that is not in the table", "file of an area", no_such_file},
+    {"pages outside of VMAs", "pages that belong to no area", run_outside},
+    {"pages of code", "pages that belong to no area", run_of_code},
+    {"inaccessible pages", "pages that belong to no area", guarded_heap},
+    {"pages without end", "order of the pages", run_endless},
+    {"pages to be written without end", "pages to be written", write_endless},
+    {"a relative path", "name of a file", relative_path},
+    {"a path outside of the strings", "name of a file", path_outside},
+    {"strings without an end", "end of the strings", open_string},
+    {"a standard stream", "a descriptor", standard_stream},
+    {"a descriptor of no file", "a descriptor", descriptor_of_nothing},
+    {"a descriptor twice", "two descriptors", descriptor_twice},
+    {"too many descriptors", "number of the descriptors", many_descriptors},
+    {"no vdso", "names of the kernel's areas", no_vdso},
+    {"a stack at the kernel's VMAs", "an area lies where the kernel's are", vdso_inside},
+    {"too many of the kernel's areas", "number of the kernel's areas", many_special},
+    {"a program counter in data", "registers", wild_register},
+    {"an inaccessible thread area", "registers", guarded_thread},
+    {"a thread number across an end", "registers", wild_tid},
+    {"a large auxiliary vector", "auxiliary vector", large_auxv},
+    {"a heap that ends before it begins", "order of the program's addresses", brk_backwards},
+};
+
+static void test_faults(void)
+{
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+        struct snapshot snapshot = {0};
+        struct error err = {0};
+        struct snapshot_parts parts = make_parts();
+        faults[i].make(&parts);
+        is_int(open_parts(&parts, &snapshot, &err), -EINVAL, "refused: %s", faults[i].name);
+        char text[128];
+        snprintf(text, sizeof(text), "the snapshot is damaged: %s", faults[i].text);
+        is_str(err.text, text, "and said so");
+    }
+}
+
+static void write_all(int fd, const char *data, size_t size)
+{
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
+        bail_out("write a snapshot");
+}
+
+/* Any flipped bit of header and tables without a matching checksum, and any length. */
+static void test_damage(void)
+{
+    struct error err = {0};
+    struct snapshot snapshot = {0};
+    struct snapshot_parts parts = make_parts();
+    cleanup_fd int fd = memfd_create("snapshot", MFD_CLOEXEC);
+    if (fd < 0 || snapshot_write(fd, &parts, &err) < 0)
+        bail_out("write a snapshot");
+    size_t size = parts.header.size, used = parts.header.meta.offset + parts.meta_size;
+    char *data = calloc(1, size);
+    if (data == NULL || pread(fd, data, size, 0) != (ssize_t)size)
+        bail_out("read a snapshot");
+    size_t accepted = 0;
+    for (size_t bit = 0; bit < used * 8; bit++) {
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        write_all(fd, data, size);
+        if (snapshot_open(fd, &snapshot, &err) == 0) {
+            accepted++;
+            snapshot_close(&snapshot);
+        }
+        data[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    is_int(accepted, 0, "no flipped bit of %zu is accepted", used * 8);
+    accepted = 0;
+    for (size_t length = 0; length < size; length += length < used ? 7 : page / 2) {
+        write_all(fd, data, length);
+        if (snapshot_open(fd, &snapshot, &err) == 0) {
+            accepted++;
+            snapshot_close(&snapshot);
+        }
+    }
+    is_int(accepted, 0, "no shorter file is accepted");
+    free(data);
+}
+
+/* The same with a matching checksum. The snapshot may be accepted or refused, but an accepted one can be
+ * walked. */
+static void test_plausible_damage(void)
+{
+    struct snapshot snapshot = {0};
+    struct error err = {0};
+    struct snapshot_parts parts = make_parts();
+    cleanup_fd int fd = memfd_create("snapshot", MFD_CLOEXEC);
+    if (fd < 0 || snapshot_write(fd, &parts, &err) < 0)
+        bail_out("write a snapshot");
+    size_t size = parts.header.tables_size, refused = 0, accepted = 0;
+    size_t whole = parts.header.size;
+    char *data = calloc(1, whole);
+    if (data == NULL || pread(fd, data, whole, 0) != (ssize_t)whole)
+        bail_out("read a snapshot");
+    for (size_t bit = 0; bit < (parts.header.meta.offset + parts.meta_size) * 8; bit++) {
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        struct snapshot_header *h = (struct snapshot_header *)(void *)data;
+        h->checksum = snapshot_checksum(data, size);
+        write_all(fd, data, whole);
+        if (snapshot_open(fd, &snapshot, &err) == 0) {
+            for (size_t i = 0; i < snapshot.file_count; i++)
+                accepted += strlen(snapshot_path(&snapshot, &snapshot.files[i])) < size;
+            snapshot_close(&snapshot);
+        } else {
+            refused++;
+        }
+        data[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    ok(refused > 1000, "many flipped bits are found without the checksum");
+    ok(accepted > 1000, "an accepted snapshot can be read");
+    free(data);
+}
+
+static void test_host(void)
+{
+    struct snapshot_host here, other;
+    snapshot_host_now(&here);
+    snapshot_host_now(&other);
+    ok(snapshot_host_difference(&here, &other) == NULL, "a machine equals itself");
+    ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it has an identity");
+    other.processor++;
+    is_str(snapshot_host_difference(&here, &other), "on another CPU", "another CPU differs");
+    other = here;
+    other.vdso++;
+    is_str(snapshot_host_difference(&here, &other), "on another vdso", "another vdso differs");
+    other = here;
+    other.version[0]++;
+    is_str(snapshot_host_difference(&here, &other), "on another kernel", "another kernel differs");
+    other = here;
+    other.agent[0]++;
+    is_str(snapshot_host_difference(&here, &other), "by another build of the runtime",
+           "another agent differs");
+}
+
+int main(void)
+{
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    test_reading();
+    test_faults();
+    test_damage();
+    test_plausible_damage();
+    test_host();
+    return done_testing();
+}
