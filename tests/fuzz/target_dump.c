@@ -21,29 +21,29 @@ static uint64_t page_size(void)
 }
 
 /* The properties of every table of VMAs: ordered, whole pages, and each file is in the table. */
-static void check_areas(const struct dump_areas *areas)
+static void check_vmas(const struct dump_vmas *vmas)
 {
     uint64_t last = 0;
-    for (size_t i = 0; i < areas->area_count; i++) {
-        const struct snapshot_area *a = &areas->areas[i];
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        const struct snapshot_vma *a = &vmas->vmas[i];
         fuzz_require(last <= a->start && a->start < a->end && (a->start | a->end) % page_size() == 0);
-        fuzz_require((a->flags & ~(uint32_t)SNAPSHOT_AREA_FLAGS) == 0);
-        fuzz_require((a->flags & SNAPSHOT_AREA_FILE) == 0 || a->file == SNAPSHOT_FILE_AGENT ||
-                     a->file < areas->path_count);
+        fuzz_require((a->flags & ~(uint32_t)SNAPSHOT_VMA_FLAGS) == 0);
+        fuzz_require((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file == SNAPSHOT_FILE_AGENT ||
+                     a->file < vmas->path_count);
         last = a->end;
     }
 }
 
-static void check_runs(const struct dump_areas *areas)
+static void check_runs(const struct dump_vmas *vmas)
 {
-    struct snapshot snapshot = {.areas = areas->areas, .area_count = areas->area_count};
+    struct snapshot snapshot = {.vmas = vmas->vmas, .vma_count = vmas->vma_count};
     uint64_t last = 0;
-    for (size_t i = 0; i < areas->run_count; i++) {
-        const struct snapshot_run *r = &areas->runs[i];
+    for (size_t i = 0; i < vmas->run_count; i++) {
+        const struct snapshot_run *r = &vmas->runs[i];
         fuzz_require(last <= r->address && r->pages > 0 && r->address % page_size() == 0);
-        const struct snapshot_area *a = snapshot_area_at(&snapshot, r->address, r->pages * page_size());
+        const struct snapshot_vma *a = snapshot_vma_at(&snapshot, r->address, r->pages * page_size());
         fuzz_require(a != NULL &&
-                     (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY | SNAPSHOT_AREA_GUARD)) == 0);
+                     (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_GUARD)) == 0);
         last = r->address + r->pages * page_size();
     }
 }
@@ -52,15 +52,15 @@ void fuzz_smaps(const uint8_t *data, size_t size)
 {
     struct arena arena = {0};
     struct error error = {0};
-    struct dump_areas areas = {0};
+    struct dump_vmas vmas = {0};
     char *text = fuzz_text(data, size);
-    int ret = dump_areas_parse(text, 1, &arena, AGENT, &areas, &error);
+    int ret = dump_vmas_parse(text, 1, &arena, AGENT, &vmas, &error);
     fuzz_check_error(ret, &error);
     if (ret == 0) {
-        check_areas(&areas);
-        fuzz_require(areas.special_count <= SNAPSHOT_MAX_SPECIAL);
-        dump_areas_join(&areas, page_size(), 0);
-        check_areas(&areas);
+        check_vmas(&vmas);
+        fuzz_require(vmas.special_count <= SNAPSHOT_MAX_SPECIAL);
+        dump_vmas_join(&vmas, page_size(), 0);
+        check_vmas(&vmas);
     }
     free(text);
     arena_free(&arena);
@@ -69,7 +69,7 @@ void fuzz_smaps(const uint8_t *data, size_t size)
 /* The first page numbers from which VMAs are made, and as many as the tables have. */
 #define FIRST_PAGE     16
 #define MAX_PAGES      2048
-#define MAX_AREAS      16
+#define MAX_VMAS       16
 #define PRESENT        (1ULL << 63)
 #define FILE_OR_SHARED (1ULL << 61)
 #define SWAPPED        (1ULL << 62)
@@ -77,59 +77,58 @@ void fuzz_smaps(const uint8_t *data, size_t size)
 #define EXCLUSIVE      (1ULL << 56)
 
 /* VMAs: gap, pages, protection and kind; one file of two. */
-static void take_areas(struct fuzz_input *input, struct arena *a, struct dump_areas *out)
+static void take_vmas(struct fuzz_input *input, struct arena *a, struct dump_vmas *out)
 {
     static const uint32_t kinds[] = {0,
                                      0,
-                                     SNAPSHOT_AREA_FILE,
-                                     SNAPSHOT_AREA_FILE | SNAPSHOT_AREA_SHARED,
-                                     SNAPSHOT_AREA_WIPEONFORK,
-                                     SNAPSHOT_AREA_DROPPABLE,
-                                     SNAPSHOT_AREA_NOHUGEPAGE,
-                                     SNAPSHOT_AREA_STACK};
+                                     SNAPSHOT_VMA_FILE,
+                                     SNAPSHOT_VMA_FILE | SNAPSHOT_VMA_SHARED,
+                                     SNAPSHOT_VMA_WIPEONFORK,
+                                     SNAPSHOT_VMA_DROPPABLE,
+                                     SNAPSHOT_VMA_NOHUGEPAGE,
+                                     SNAPSHOT_VMA_STACK};
     uint64_t at = FIRST_PAGE, page = page_size();
-    size_t count = fuzz_take(input, 1) % MAX_AREAS;
+    size_t count = fuzz_take(input, 1) % MAX_VMAS;
     bool stack = false;
-    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, MAX_AREAS + 2, struct snapshot_area),
-                               .paths = ARENA_ARRAY(a, 2, const char *),
-                               .path_count = 2};
+    *out = (struct dump_vmas){.vmas = ARENA_ARRAY(a, MAX_VMAS + 2, struct snapshot_vma),
+                              .paths = ARENA_ARRAY(a, 2, const char *),
+                              .path_count = 2};
     for (size_t i = 0; i < count; i++) {
         uint64_t start = at + fuzz_take(input, 1) % 32, pages = fuzz_take(input, 1) % 64 + 1;
         uint32_t what = (uint32_t)fuzz_take(input, 1), kind = kinds[what & 7];
-        struct snapshot_area area = {.start = start * page, .end = (start + pages) * page, .flags = kind};
-        area.prot = (what >> 3) & (PROT_READ | PROT_WRITE | PROT_EXEC);
+        struct snapshot_vma vma = {.start = start * page, .end = (start + pages) * page, .flags = kind};
+        vma.prot = (what >> 3) & (PROT_READ | PROT_WRITE | PROT_EXEC);
         at = start + pages;
-        if ((kind & SNAPSHOT_AREA_SHARED) != 0)
-            area.prot &= ~(uint32_t)PROT_WRITE;
-        if ((kind & SNAPSHOT_AREA_FILE) != 0) {
-            area.file = (what >> 6) & 1;
-            area.offset = fuzz_take(input, 1) * page;
-            if ((area.prot & PROT_EXEC) != 0)
-                area.prot &= ~(uint32_t)PROT_WRITE;
-        } else if ((what & 0xc0) == 0xc0 && (area.prot & PROT_EXEC) == 0) {
-            area.file = DUMP_BY_CONTENT;
+        if ((kind & SNAPSHOT_VMA_SHARED) != 0)
+            vma.prot &= ~(uint32_t)PROT_WRITE;
+        if ((kind & SNAPSHOT_VMA_FILE) != 0) {
+            vma.file = (what >> 6) & 1;
+            vma.offset = fuzz_take(input, 1) * page;
+            if ((vma.prot & PROT_EXEC) != 0)
+                vma.prot &= ~(uint32_t)PROT_WRITE;
+        } else if ((what & 0xc0) == 0xc0 && (vma.prot & PROT_EXEC) == 0) {
+            vma.file = DUMP_BY_CONTENT;
         }
-        if ((kind & SNAPSHOT_AREA_STACK) != 0 && stack)
-            area.flags = 0;
-        stack |= (kind & SNAPSHOT_AREA_STACK) != 0;
-        out->areas[out->area_count++] = area;
+        if ((kind & SNAPSHOT_VMA_STACK) != 0 && stack)
+            vma.flags = 0;
+        stack |= (kind & SNAPSHOT_VMA_STACK) != 0;
+        out->vmas[out->vma_count++] = vma;
     }
 }
 
 /* Each entry of the table: a number of pages, and their kind. The first byte of a page is its content. */
-static void take_pages(struct fuzz_input *input, const struct dump_areas *areas, uint64_t *entries,
-                       int memory)
+static void take_pages(struct fuzz_input *input, const struct dump_vmas *vmas, uint64_t *entries, int memory)
 {
     static const uint64_t bits[] = {PRESENT, SWAPPED, GUARD, FILE_OR_SHARED, EXCLUSIVE};
     memset(entries, 0, MAX_PAGES * sizeof(*entries));
     if (ftruncate(memory, 0) < 0 || ftruncate(memory, (off_t)(MAX_PAGES * page_size())) < 0)
         abort();
-    for (size_t i = 0; i < areas->area_count; i++)
-        for (uint64_t p = areas->areas[i].start / page_size(); p < areas->areas[i].end / page_size();) {
+    for (size_t i = 0; i < vmas->vma_count; i++)
+        for (uint64_t p = vmas->vmas[i].start / page_size(); p < vmas->vmas[i].end / page_size();) {
             uint64_t count = fuzz_take(input, 1) % 16 + 1, what = fuzz_take(input, 1), entry = 0;
             for (size_t k = 0; k < sizeof(bits) / sizeof(bits[0]); k++)
                 entry |= (what >> k & 1) != 0 ? bits[k] : 0;
-            for (; count > 0 && p < areas->areas[i].end / page_size(); count--, p++) {
+            for (; count > 0 && p < vmas->vmas[i].end / page_size(); count--, p++) {
                 entries[p] = entry;
                 if ((what & 0x80) != 0 && pwrite(memory, "x", 1, (off_t)(p * page_size() + what)) != 1)
                     abort();
@@ -138,30 +137,30 @@ static void take_pages(struct fuzz_input *input, const struct dump_areas *areas,
 }
 
 /* The result is the memory of a snapshot that can be opened. Registers must point into code and data. */
-static void check_snapshot(const struct dump_areas *found, const struct snapshot_parts *written,
+static void check_snapshot(const struct dump_vmas *found, const struct snapshot_parts *written,
                            struct arena *a)
 {
     static int file = -1;
     const uint64_t page = page_size(), code = MAX_PAGES * page, data = code + 2 * page,
                    vdso = data + 2 * page;
-    size_t count = found->area_count;
+    size_t count = found->vma_count;
     struct error error = {0};
     struct snapshot snapshot;
     struct snapshot_file files[] = {{.path = 0}, {.path = 0}};
     struct snapshot_parts parts = *written;
     if (file < 0)
         file = memfd_create("snapshot", MFD_CLOEXEC);
-    parts.areas = ARENA_ARRAY(a, count + 2, struct snapshot_area);
+    parts.vmas = ARENA_ARRAY(a, count + 2, struct snapshot_vma);
     if (count > 0)
-        memcpy(parts.areas, found->areas, count * sizeof(*parts.areas));
-    parts.areas[count++] = (struct snapshot_area){.start = code,
-                                                  .end = code + page,
-                                                  .prot = PROT_READ | PROT_EXEC,
-                                                  .flags = SNAPSHOT_AREA_FILE,
-                                                  .file = SNAPSHOT_FILE_AGENT};
-    parts.areas[count++] =
-        (struct snapshot_area){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
-    parts.area_count = count;
+        memcpy(parts.vmas, found->vmas, count * sizeof(*parts.vmas));
+    parts.vmas[count++] = (struct snapshot_vma){.start = code,
+                                                .end = code + page,
+                                                .prot = PROT_READ | PROT_EXEC,
+                                                .flags = SNAPSHOT_VMA_FILE,
+                                                .file = SNAPSHOT_FILE_AGENT};
+    parts.vmas[count++] =
+        (struct snapshot_vma){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
+    parts.vma_count = count;
     parts.runs = found->runs;
     parts.run_count = found->run_count;
     parts.files = files;
@@ -197,32 +196,32 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
     struct fuzz_input input = {data, size};
     struct arena arena = {0};
     struct error error = {0};
-    struct dump_areas areas;
+    struct dump_vmas vmas;
     if (dir < 0) {
         dir = fuzz_directory();
         pagemap = openat(dir, "pagemap", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         memory = memfd_create("memory", MFD_CLOEXEC);
     }
-    take_areas(&input, &arena, &areas);
-    take_pages(&input, &areas, entries, memory);
+    take_vmas(&input, &arena, &vmas);
+    take_pages(&input, &vmas, entries, memory);
     if (pwrite(pagemap, entries, sizeof(entries), 0) != sizeof(entries))
         abort();
     const struct tracee tracee = {.pid = 1, .proc = dir, .memory = memory};
-    int ret = dump_areas_scan(&tracee, &arena, &areas, &error);
+    int ret = dump_vmas_scan(&tracee, &arena, &vmas, &error);
     fuzz_check_error(ret, &error);
     if (ret == 0) {
-        check_areas(&areas);
-        check_runs(&areas);
-        dump_areas_join(&areas, page_size(), areas.area_count > 0 ? areas.areas[0].end : 0);
-        check_areas(&areas);
-        check_runs(&areas);
-        struct snapshot_parts parts = {.areas = areas.areas, .area_count = areas.area_count};
-        struct snapshot snapshot = {.areas = areas.areas, .area_count = areas.area_count};
+        check_vmas(&vmas);
+        check_runs(&vmas);
+        dump_vmas_join(&vmas, page_size(), vmas.vma_count > 0 ? vmas.vmas[0].end : 0);
+        check_vmas(&vmas);
+        check_runs(&vmas);
+        struct snapshot_parts parts = {.vmas = vmas.vmas, .vma_count = vmas.vma_count};
+        struct snapshot snapshot = {.vmas = vmas.vmas, .vma_count = vmas.vma_count};
         dump_writes_scan(pagemap, &arena, &parts);
         for (size_t i = 0; i < parts.write_count; i++)
-            fuzz_require(snapshot_area_at(&snapshot, parts.writes[i].address,
-                                          parts.writes[i].pages * page_size()) != NULL);
-        check_snapshot(&areas, &parts, &arena);
+            fuzz_require(snapshot_vma_at(&snapshot, parts.writes[i].address,
+                                         parts.writes[i].pages * page_size()) != NULL);
+        check_snapshot(&vmas, &parts, &arena);
     }
     arena_free(&arena);
 }

@@ -25,27 +25,27 @@ static int make_base(const void *meta, size_t meta_size)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const uint32_t both = PROT_READ | PROT_WRITE;
-    struct snapshot_area areas[] = {
+    struct snapshot_vma vmas[] = {
         {.start = CODE,
          .end = CODE + 4 * page,
          .prot = PROT_READ | PROT_EXEC,
-         .flags = SNAPSHOT_AREA_FILE,
+         .flags = SNAPSHOT_VMA_FILE,
          .file = SNAPSHOT_FILE_AGENT},
         {.start = DATA, .end = DATA + 4 * page, .prot = both},
         {.start = HEAP, .end = HEAP + 16 * page, .prot = both},
-        {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_AREA_STACK},
+        {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_VMA_STACK},
     };
     struct snapshot_run runs[] = {{.address = HEAP + page, .pages = 2},
                                   {.address = STACK + 7 * page, .pages = 1}};
     struct snapshot_write writes[] = {{.address = HEAP, .pages = 3}};
     struct snapshot_file files[] = {{.path = 0}};
-    struct snapshot_parts parts = {.areas = areas,
+    struct snapshot_parts parts = {.vmas = vmas,
                                    .runs = runs,
                                    .files = files,
                                    .writes = writes,
                                    .strings = "/etc/none",
                                    .meta = meta,
-                                   .area_count = 4,
+                                   .vma_count = 4,
                                    .run_count = 2,
                                    .write_count = 1,
                                    .strings_size = sizeof("/etc/none"),
@@ -141,13 +141,13 @@ static void use(const struct snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->run_count; i++) {
         const struct snapshot_run *r = &snapshot->runs[i];
-        fuzz_require(snapshot_area_at(snapshot, r->address, r->pages) != NULL);
+        fuzz_require(snapshot_vma_at(snapshot, r->address, r->pages) != NULL);
         fuzz_require(r->offset >= snapshot->map_size && r->offset < snapshot->header->size);
     }
     for (size_t i = 0; i < snapshot->file_count; i++)
         fuzz_require(strlen(snapshot_path(snapshot, &snapshot->files[i])) > 0);
-    for (size_t i = 0; i < snapshot->area_count; i++)
-        fuzz_require(snapshot->areas[i].start < snapshot->areas[i].end);
+    for (size_t i = 0; i < snapshot->vma_count; i++)
+        fuzz_require(snapshot->vmas[i].start < snapshot->vmas[i].end);
     (void)snapshot_write_pages(snapshot);
     (void)snapshot_host_difference(&snapshot->header->host, &snapshot->header->host);
 }

@@ -14,10 +14,10 @@
 #define READ  PROT_READ
 #define CODE  (PROT_READ | PROT_EXEC)
 #define WRITE (PROT_READ | PROT_WRITE)
-#define FILE_ SNAPSHOT_AREA_FILE
+#define FILE_ SNAPSHOT_VMA_FILE
 
 /* Addresses, offsets and sizes in pages. */
-struct area {
+struct vma {
     uint64_t start, end;
     uint32_t prot, flags;
     uint64_t offset;
@@ -30,9 +30,9 @@ struct run {
 
 static const struct {
     const char *name;
-    struct area before[MAX];
+    struct vma before[MAX];
     struct run content[MAX];
-    struct area after[MAX];
+    struct vma after[MAX];
     struct run content_after[MAX];
 } cases[] = {
     {.name = "headers, code and constants of a library are one mapping of code",
@@ -93,9 +93,9 @@ static const struct {
      .after = {{180, 200, WRITE}},
      .content_after = {{182, 7}, {194, 4}}},
     {.name = "the same for a stack, which is copied",
-     .before = {{10, 40, WRITE, SNAPSHOT_AREA_STACK}},
+     .before = {{10, 40, WRITE, SNAPSHOT_VMA_STACK}},
      .content = {{12, 2}, {18, 1}, {24, 1}},
-     .after = {{10, 40, WRITE, SNAPSHOT_AREA_STACK}},
+     .after = {{10, 40, WRITE, SNAPSHOT_VMA_STACK}},
      .content_after = {{12, 7}, {24, 1}}},
     {.name = "the same for a file, whose clean pages other processes share",
      .before = {{10, 40, WRITE, FILE_, 5, 3}},
@@ -113,26 +113,26 @@ static const struct {
      .after = {{10, 12, READ}, {12, 14, WRITE}},
      .content_after = {{10, 2}, {12, 2}}},
     {.name = "a stack is separate",
-     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_STACK}},
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_VMA_STACK}},
      .content = {{10, 2}, {12, 2}},
-     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_STACK}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_VMA_STACK}},
      .content_after = {{10, 2}, {12, 2}}},
     {.name = "memory with other properties is separate",
-     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_DONTFORK}},
-     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_AREA_DONTFORK}}},
+     .before = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_VMA_DONTFORK}},
+     .after = {{10, 12, WRITE}, {12, 14, WRITE, SNAPSHOT_VMA_DONTFORK}}},
 };
 
-static struct snapshot_area area_of(const struct area *a)
+static struct snapshot_vma vma_of(const struct vma *a)
 {
-    return (struct snapshot_area){.start = a->start * PAGE,
-                                  .end = a->end * PAGE,
-                                  .prot = a->prot,
-                                  .flags = a->flags,
-                                  .offset = a->offset * PAGE,
-                                  .file = a->file};
+    return (struct snapshot_vma){.start = a->start * PAGE,
+                                 .end = a->end * PAGE,
+                                 .prot = a->prot,
+                                 .flags = a->flags,
+                                 .offset = a->offset * PAGE,
+                                 .file = a->file};
 }
 
-static size_t fill(const struct area *from, const struct run *content, struct snapshot_area *areas,
+static size_t fill(const struct vma *from, const struct run *content, struct snapshot_vma *vmas,
                    struct snapshot_run *runs, size_t *run_count)
 {
     size_t count = 0;
@@ -140,22 +140,21 @@ static size_t fill(const struct area *from, const struct run *content, struct sn
         runs[*run_count] = (struct snapshot_run){.address = content[*run_count].address * PAGE,
                                                  .pages = content[*run_count].pages};
     for (; count < MAX && from[count].end > 0; count++)
-        areas[count] = area_of(&from[count]);
+        vmas[count] = vma_of(&from[count]);
     return count;
 }
 
 int main(void)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct snapshot_area areas[MAX], expected[MAX];
+        struct snapshot_vma vmas[MAX], expected[MAX];
         struct snapshot_run runs[MAX], expected_runs[MAX];
-        struct dump_areas got = {.areas = areas, .runs = runs};
+        struct dump_vmas got = {.vmas = vmas, .runs = runs};
         size_t run_count;
-        got.area_count = fill(cases[i].before, cases[i].content, areas, runs, &got.run_count);
+        got.vma_count = fill(cases[i].before, cases[i].content, vmas, runs, &got.run_count);
         size_t count = fill(cases[i].after, cases[i].content_after, expected, expected_runs, &run_count);
-        dump_areas_join(&got, PAGE, HEAP_END * PAGE);
-        ok(got.area_count == count && memcmp(areas, expected, count * sizeof(*areas)) == 0, "%s",
-           cases[i].name);
+        dump_vmas_join(&got, PAGE, HEAP_END * PAGE);
+        ok(got.vma_count == count && memcmp(vmas, expected, count * sizeof(*vmas)) == 0, "%s", cases[i].name);
         ok(got.run_count == run_count && memcmp(runs, expected_runs, run_count * sizeof(*runs)) == 0,
            "and its pages: %s", cases[i].name);
     }

@@ -268,7 +268,7 @@ static void *find_address(int file)
     struct error err = {0};
     if (snapshot_open(file, &snapshot, &err) < 0)
         bail_out("open a snapshot: %s", err.text);
-    void *address = (void *)snapshot.areas[snapshot.area_count / 2].start;
+    void *address = (void *)snapshot.vmas[snapshot.vma_count / 2].start;
     snapshot_close(&snapshot);
     return address;
 }
@@ -340,7 +340,7 @@ static bool is_private(uint64_t address)
 static struct snapshot_write writable_page(const struct snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->run_count; i++) {
-        const struct snapshot_area *a = snapshot_area_at(snapshot, snapshot->runs[i].address, 1);
+        const struct snapshot_vma *a = snapshot_vma_at(snapshot, snapshot->runs[i].address, 1);
         if (a->flags == 0 && a->prot == (PROT_READ | PROT_WRITE))
             return (struct snapshot_write){.address = snapshot->runs[i].address, .pages = 1};
     }
@@ -419,9 +419,9 @@ static void test_begun(int file)
 
     /* Once with a VMA of a file in the way that does not belong to the beginning, and once with each that
      * may. */
-    for (size_t i = 0; i < request.snapshot->area_count; i++) {
-        const struct snapshot_area *a = &request.snapshot->areas[i];
-        if ((a->flags & SNAPSHOT_AREA_STACK) != 0)
+    for (size_t i = 0; i < request.snapshot->vma_count; i++) {
+        const struct snapshot_vma *a = &request.snapshot->vmas[i];
+        if ((a->flags & SNAPSHOT_VMA_STACK) != 0)
             continue;
         void *taken = take_address((void *)a->start);
         bool same = count_mappings() == before + 1;

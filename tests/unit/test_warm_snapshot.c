@@ -19,7 +19,7 @@
 
 static uint64_t page;
 
-static struct snapshot_area areas[4];
+static struct snapshot_vma vmas[4];
 static struct snapshot_run runs[2];
 static struct snapshot_write writes[1];
 static struct snapshot_file files[2];
@@ -29,32 +29,32 @@ static const char strings[] = "/bin/one\0/lib/two";
 static struct snapshot_parts make_parts(void)
 {
     const uint32_t both = PROT_READ | PROT_WRITE;
-    areas[0] = (struct snapshot_area){.start = CODE,
-                                      .end = CODE + 4 * page,
-                                      .prot = PROT_READ | PROT_EXEC,
-                                      .flags = SNAPSHOT_AREA_FILE,
-                                      .file = SNAPSHOT_FILE_AGENT};
-    areas[1] = (struct snapshot_area){.start = DATA,
-                                      .end = DATA + 4 * page,
-                                      .offset = 8 * page,
-                                      .prot = both,
-                                      .flags = SNAPSHOT_AREA_FILE,
-                                      .file = 1};
-    areas[2] = (struct snapshot_area){.start = HEAP, .end = HEAP + 16 * page, .prot = both};
-    areas[3] = (struct snapshot_area){
-        .start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_AREA_STACK};
+    vmas[0] = (struct snapshot_vma){.start = CODE,
+                                    .end = CODE + 4 * page,
+                                    .prot = PROT_READ | PROT_EXEC,
+                                    .flags = SNAPSHOT_VMA_FILE,
+                                    .file = SNAPSHOT_FILE_AGENT};
+    vmas[1] = (struct snapshot_vma){.start = DATA,
+                                    .end = DATA + 4 * page,
+                                    .offset = 8 * page,
+                                    .prot = both,
+                                    .flags = SNAPSHOT_VMA_FILE,
+                                    .file = 1};
+    vmas[2] = (struct snapshot_vma){.start = HEAP, .end = HEAP + 16 * page, .prot = both};
+    vmas[3] = (struct snapshot_vma){
+        .start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_VMA_STACK};
     runs[0] = (struct snapshot_run){.address = HEAP + page, .pages = 2};
     runs[1] = (struct snapshot_run){.address = STACK + 7 * page, .pages = 1};
     files[0].path = 0;
     files[1].path = sizeof("/bin/one");
     writes[0] = (struct snapshot_write){.address = HEAP, .pages = 3};
-    struct snapshot_parts parts = {.areas = areas,
+    struct snapshot_parts parts = {.vmas = vmas,
                                    .runs = runs,
                                    .files = files,
                                    .writes = writes,
                                    .strings = strings,
                                    .meta = "meta",
-                                   .area_count = 4,
+                                   .vma_count = 4,
                                    .run_count = 2,
                                    .file_count = 2,
                                    .write_count = 1,
@@ -98,16 +98,16 @@ static void test_reading(void)
         diag("%s", err.text);
         return;
     }
-    is_int(snapshot.area_count, 4, "areas");
+    is_int(snapshot.vma_count, 4, "areas");
     is_int(snapshot.run_count, 2, "runs");
     is_str(snapshot_path(&snapshot, &snapshot.files[1]), "/lib/two", "a file's path");
     ok(snapshot.meta_size == 4 && memcmp(snapshot.meta, "meta", 4) == 0, "meta data");
     ok(snapshot.runs[0].offset % page == 0 && snapshot.runs[1].offset == snapshot.runs[0].offset + 2 * page,
        "pages are aligned and follow each other");
-    ok(snapshot_area_at(&snapshot, HEAP + 5, 10) == &snapshot.areas[2], "an address belongs to a VMA");
-    ok(snapshot_area_at(&snapshot, HEAP - 1, 1) == NULL, "an address belongs to no VMA");
-    ok(snapshot_area_at(&snapshot, HEAP, 17 * page) == NULL, "a range is longer than its VMA");
-    ok(snapshot_area_at(&snapshot, STACK + 8 * page, 1) == NULL,
+    ok(snapshot_vma_at(&snapshot, HEAP + 5, 10) == &snapshot.vmas[2], "an address belongs to a VMA");
+    ok(snapshot_vma_at(&snapshot, HEAP - 1, 1) == NULL, "an address belongs to no VMA");
+    ok(snapshot_vma_at(&snapshot, HEAP, 17 * page) == NULL, "a range is longer than its VMA");
+    ok(snapshot_vma_at(&snapshot, STACK + 8 * page, 1) == NULL,
        "the end of the last VMA does not belong to it");
     snapshot_close(&snapshot);
 }
@@ -120,35 +120,35 @@ struct fault {
 
 static void overlap(struct snapshot_parts *p)
 {
-    p->areas[1].start = CODE + page;
+    p->vmas[1].start = CODE + page;
 }
 static void unaligned(struct snapshot_parts *p)
 {
-    p->areas[2].end -= 1;
+    p->vmas[2].end -= 1;
 }
 static void too_high(struct snapshot_parts *p)
 {
-    p->areas[3].end = 0x800000000000ULL;
+    p->vmas[3].end = 0x800000000000ULL;
 }
 static void too_low(struct snapshot_parts *p)
 {
-    p->areas[0].start = 0;
+    p->vmas[0].start = 0;
 }
 static void writable_code(struct snapshot_parts *p)
 {
-    p->areas[0].prot |= PROT_WRITE;
+    p->vmas[0].prot |= PROT_WRITE;
 }
 static void unknown_flag(struct snapshot_parts *p)
 {
-    p->areas[2].flags = 1U << 30;
+    p->vmas[2].flags = 1U << 30;
 }
 static void no_such_file(struct snapshot_parts *p)
 {
-    p->areas[1].file = 2;
+    p->vmas[1].file = 2;
 }
 static void file_stack(struct snapshot_parts *p)
 {
-    p->areas[1].flags |= SNAPSHOT_AREA_STACK;
+    p->vmas[1].flags |= SNAPSHOT_VMA_STACK;
 }
 static void run_outside(struct snapshot_parts *p)
 {
@@ -226,11 +226,11 @@ static void brk_backwards(struct snapshot_parts *p)
 
 static void guarded_stack(struct snapshot_parts *p)
 {
-    p->areas[3].flags |= SNAPSHOT_AREA_GUARD;
+    p->vmas[3].flags |= SNAPSHOT_VMA_GUARD;
 }
 static void guarded_heap(struct snapshot_parts *p)
 {
-    p->areas[2].flags |= SNAPSHOT_AREA_GUARD;
+    p->vmas[2].flags |= SNAPSHOT_VMA_GUARD;
 }
 static void guarded_thread(struct snapshot_parts *p)
 {

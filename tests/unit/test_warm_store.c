@@ -99,13 +99,13 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
                                      .look = &look,
                                      .builder = "test",
                                      .began = INT64_MAX};
-    struct snapshot_area areas[] = {
+    struct snapshot_vma vmas[] = {
         {.start = 0x10000, .end = 0x11000, .prot = PROT_READ | PROT_EXEC},
         {.start = 0x20000, .end = 0x20000 + pages * PAGE, .prot = PROT_READ | PROT_WRITE},
     };
     struct snapshot_run run = {.address = 0x20000, .pages = pages};
     struct snapshot_parts parts = {
-        .areas = areas, .area_count = 2, .runs = &run, .run_count = 1, .strings = "", .strings_size = 1};
+        .vmas = vmas, .vma_count = 2, .runs = &run, .run_count = 1, .strings = "", .strings_size = 1};
     struct snapshot_header *h = &parts.header;
     h->thread.rip = 0x10000;
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = 0x20000;

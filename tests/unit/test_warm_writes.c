@@ -57,16 +57,15 @@ static void end_writer(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-static struct snapshot_parts parts_of(struct snapshot_area *area)
+static struct snapshot_parts parts_of(struct snapshot_vma *vma)
 {
-    return (struct snapshot_parts){.areas = area, .area_count = 1};
+    return (struct snapshot_parts){.vmas = vma, .vma_count = 1};
 }
 
-static struct snapshot_area area_of(const char *memory, size_t pages)
+static struct snapshot_vma vma_of(const char *memory, size_t pages)
 {
     uint64_t start = (uintptr_t)memory;
-    return (struct snapshot_area){
-        .start = start, .end = start + pages * page, .prot = PROT_READ | PROT_WRITE};
+    return (struct snapshot_vma){.start = start, .end = start + pages * page, .prot = PROT_READ | PROT_WRITE};
 }
 
 static void test_written_pages(void)
@@ -75,8 +74,8 @@ static void test_written_pages(void)
     char *memory = make_memory(PAGES);
     uint64_t start = (uintptr_t)memory;
     pid_t pid = start_writer(memory, written, 3);
-    struct snapshot_area area = area_of(memory, PAGES);
-    struct snapshot_parts parts = parts_of(&area);
+    struct snapshot_vma vma = vma_of(memory, PAGES);
+    struct snapshot_parts parts = parts_of(&vma);
     dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 2, "two extents were written to");
     if (parts.write_count == 2) {
@@ -87,7 +86,7 @@ static void test_written_pages(void)
     struct stat here, elsewhere;
     if (stat("/proc/self/ns/pid", &here) < 0 || stat("/", &elsewhere) < 0)
         bail_out("stat");
-    parts = parts_of(&area);
+    parts = parts_of(&vma);
     dump_writes(pid, &elsewhere, &arena, &parts);
     is_int((int)parts.write_count, 0, "not inspected: a process of another pid namespace");
     dump_writes(pid, &here, &arena, &parts);
@@ -98,19 +97,19 @@ static void test_written_pages(void)
         const char *name;
     } others[] = {
         {PROT_READ, 0, "memory that is not writable"},
-        {PROT_READ | PROT_WRITE, SNAPSHOT_AREA_STACK, "a stack"},
-        {PROT_READ | PROT_WRITE, SNAPSHOT_AREA_WIPEONFORK, "memory that returns empty"},
+        {PROT_READ | PROT_WRITE, SNAPSHOT_VMA_STACK, "a stack"},
+        {PROT_READ | PROT_WRITE, SNAPSHOT_VMA_WIPEONFORK, "memory that returns empty"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        area.prot = others[i].prot;
-        area.flags = others[i].flags;
-        parts = parts_of(&area);
+        vma.prot = others[i].prot;
+        vma.flags = others[i].flags;
+        parts = parts_of(&vma);
         dump_writes(pid, NULL, &arena, &parts);
         is_int((int)parts.write_count, 0, "not inspected: %s", others[i].name);
     }
     end_writer(pid);
-    area = area_of(memory, PAGES);
-    parts = parts_of(&area);
+    vma = vma_of(memory, PAGES);
+    parts = parts_of(&vma);
     dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "nothing is learned from a process that has ended");
     dump_writes(0, NULL, &arena, &parts);
@@ -125,8 +124,8 @@ static void test_too_many(void)
     for (size_t i = 0; i < MANY; i++)
         all[i] = i;
     pid_t pid = start_writer(memory, all, MANY);
-    struct snapshot_area area = area_of(memory, MANY);
-    struct snapshot_parts parts = parts_of(&area);
+    struct snapshot_vma vma = vma_of(memory, MANY);
+    struct snapshot_parts parts = parts_of(&vma);
     dump_writes(pid, NULL, &arena, &parts);
     is_int((int)parts.write_count, 0, "a process that writes to every page is not trusted");
     end_writer(pid);

@@ -32,12 +32,12 @@
  * not look at. */
 #define COPY_SIZE (128UL << 10)
 
-static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
+static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
 {
-    for (size_t i = 0; i < areas->area_count; i++) {
-        const struct snapshot_area *a = &areas->areas[i];
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        const struct snapshot_vma *a = &vmas->vmas[i];
         if (a->start <= address && address < a->end)
-            return (a->flags & SNAPSHOT_AREA_FILE) != 0 && a->file == SNAPSHOT_FILE_AGENT &&
+            return (a->flags & SNAPSHOT_VMA_FILE) != 0 && a->file == SNAPSHOT_FILE_AGENT &&
                    (a->prot & PROT_EXEC) != 0;
     }
     return false;
@@ -45,13 +45,13 @@ static bool is_in_agent(const struct dump_areas *areas, uint64_t address)
 
 /* Stopped where the agent parks, and nowhere else: only there the agent takes over after the restore. */
 static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
-                       struct dump_areas *areas, struct error *err)
+                       struct dump_vmas *vmas, struct error *err)
 {
     for (int i = 0; i < PARK_TRIES; i++) {
         int ret = tracee_stop(t, err);
         if (ret == 0 && (long)t->parked.orig_rax == request->park) {
-            ret = dump_areas_read(t, a, request->agent_path, areas, err);
-            if (ret < 0 || is_in_agent(areas, t->parked.rip))
+            ret = dump_vmas_read(t, a, request->agent_path, vmas, err);
+            if (ret < 0 || is_in_agent(vmas, t->parked.rip))
                 return ret;
         }
         if (ret == 0)
@@ -118,20 +118,20 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
 }
 
 /* What the process is, besides its pages. */
-static int look(struct tracee *t, const struct dump_request *request, struct arena *a,
-                struct dump_areas *areas, struct snapshot_parts *parts, struct error *err)
+static int look(struct tracee *t, const struct dump_request *request, struct arena *a, struct dump_vmas *vmas,
+                struct snapshot_parts *parts, struct error *err)
 {
-    int ret = stop_parked(t, request, a, areas, err);
+    int ret = stop_parked(t, request, a, vmas, err);
     if (ret == 0)
-        ret = dump_guard_layout(areas, a, err);
+        ret = dump_guard_layout(vmas, a, err);
     if (ret == 0 && request->agent != NULL)
-        ret = dump_guard_agent(t, areas, request->agent, request->agent_size, err);
+        ret = dump_guard_agent(t, vmas, request->agent, request->agent_size, err);
     if (ret == 0)
         ret = dump_state_check(t, a, err);
     if (ret == 0)
         ret = dump_state_read(t, a, &parts->header, err);
     if (ret == 0)
-        ret = dump_files(request->root, areas, a, parts, err);
+        ret = dump_files(request->root, vmas, a, parts, err);
     if (ret == 0)
         ret = dump_descriptors(t, request, a, parts, err);
     return ret;
@@ -139,24 +139,24 @@ static int look(struct tracee *t, const struct dump_request *request, struct are
 
 static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
 {
-    struct dump_areas areas = {0};
+    struct dump_vmas vmas = {0};
     struct snapshot_parts *parts = ARENA_NEW(a, struct snapshot_parts);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
     if (ret == 0)
-        ret = look(t, request, a, &areas, parts, err);
+        ret = look(t, request, a, &vmas, parts, err);
     if (ret == 0)
-        ret = dump_areas_scan(t, a, &areas, err);
+        ret = dump_vmas_scan(t, a, &vmas, err);
     if (ret < 0)
         return ret;
-    dump_areas_join(&areas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
+    dump_vmas_join(&vmas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
     snapshot_host_now(&parts->header.host);
-    memcpy(parts->header.special, areas.special, sizeof(areas.special));
-    parts->header.special_count = areas.special_count;
-    parts->areas = areas.areas;
-    parts->area_count = areas.area_count;
-    parts->runs = areas.runs;
-    parts->run_count = areas.run_count;
+    memcpy(parts->header.special, vmas.special, sizeof(vmas.special));
+    parts->header.special_count = vmas.special_count;
+    parts->vmas = vmas.vmas;
+    parts->vma_count = vmas.vma_count;
+    parts->runs = vmas.runs;
+    parts->run_count = vmas.run_count;
     dump_writes(request->rehearsal, request->pid_namespace, a, parts);
     parts->meta = request->meta;
     parts->meta_size = request->meta_size;

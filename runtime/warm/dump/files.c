@@ -41,59 +41,59 @@ static int look_up(int root, const char *path, struct file_identity *identity, b
                                    : error_text(err, -ENOTSUP, "'%s' is mapped and no regular file", path);
 }
 
-static int take_content(struct dump_areas *areas, size_t path, struct error *err)
+static int take_content(struct dump_vmas *vmas, size_t path, struct error *err)
 {
     int ret = 0;
-    for (size_t i = 0; ret == 0 && i < areas->area_count; i++) {
-        struct snapshot_area *a = &areas->areas[i];
-        if ((a->flags & SNAPSHOT_AREA_FILE) != 0 && a->file == path)
-            ret = dump_areas_take_content(a, areas->paths[path], err);
+    for (size_t i = 0; ret == 0 && i < vmas->vma_count; i++) {
+        struct snapshot_vma *a = &vmas->vmas[i];
+        if ((a->flags & SNAPSHOT_VMA_FILE) != 0 && a->file == path)
+            ret = dump_vmas_take_content(a, vmas->paths[path], err);
     }
     return ret;
 }
 
 /* The indices of the paths in the paths' order, which keeps the files of a directory together. */
-static const size_t *sort(struct arena *a, const struct dump_areas *areas)
+static const size_t *sort(struct arena *a, const struct dump_vmas *vmas)
 {
-    size_t *order = ARENA_ARRAY(a, areas->path_count + 1, size_t);
-    for (size_t i = 0; i < areas->path_count; i++) {
+    size_t *order = ARENA_ARRAY(a, vmas->path_count + 1, size_t);
+    for (size_t i = 0; i < vmas->path_count; i++) {
         size_t at = i;
-        for (; at > 0 && strcmp(areas->paths[order[at - 1]], areas->paths[i]) > 0; at--)
+        for (; at > 0 && strcmp(vmas->paths[order[at - 1]], vmas->paths[i]) > 0; at--)
             order[at] = order[at - 1];
         order[at] = i;
     }
     return order;
 }
 
-int dump_files(int root, struct dump_areas *areas, struct arena *a, struct snapshot_parts *parts,
+int dump_files(int root, struct dump_vmas *vmas, struct arena *a, struct snapshot_parts *parts,
                struct error *err)
 {
     size_t room = 1;
-    for (size_t i = 0; i < areas->path_count; i++)
-        room += strlen(areas->paths[i]) + 1;
+    for (size_t i = 0; i < vmas->path_count; i++)
+        room += strlen(vmas->paths[i]) + 1;
     char *strings = arena_alloc(a, room);
-    uint32_t *places = ARENA_ARRAY(a, areas->path_count + 1, uint32_t);
-    parts->files = ARENA_ARRAY(a, areas->path_count + 1, struct snapshot_file);
+    uint32_t *places = ARENA_ARRAY(a, vmas->path_count + 1, uint32_t);
+    parts->files = ARENA_ARRAY(a, vmas->path_count + 1, struct snapshot_file);
     strings[0] = '\0';
     parts->strings = strings;
     parts->strings_size = 1; /* never empty */
-    const size_t *order = sort(a, areas);
-    for (size_t k = 0; k < areas->path_count; k++) {
+    const size_t *order = sort(a, vmas);
+    for (size_t k = 0; k < vmas->path_count; k++) {
         struct file_identity identity;
         bool missing;
         size_t i = order[k];
-        int ret = look_up(root, areas->paths[i], &identity, &missing, err);
+        int ret = look_up(root, vmas->paths[i], &identity, &missing, err);
         if (ret == 0 && missing)
-            ret = take_content(areas, i, err);
+            ret = take_content(vmas, i, err);
         else if (ret == 0)
-            places[i] = put_file(parts, strings, areas->paths[i], &identity);
+            places[i] = put_file(parts, strings, vmas->paths[i], &identity);
         if (ret < 0)
             return ret;
     }
-    for (size_t i = 0; i < areas->area_count; i++) {
-        struct snapshot_area *area = &areas->areas[i];
-        if ((area->flags & SNAPSHOT_AREA_FILE) != 0 && area->file != SNAPSHOT_FILE_AGENT)
-            area->file = places[area->file];
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        struct snapshot_vma *vma = &vmas->vmas[i];
+        if ((vma->flags & SNAPSHOT_VMA_FILE) != 0 && vma->file != SNAPSHOT_FILE_AGENT)
+            vma->file = places[vma->file];
     }
     return 0;
 }

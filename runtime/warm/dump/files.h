@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct arena;
-struct dump_areas;
+struct dump_vmas;
 struct error;
 struct file_identity;
 struct snapshot_parts;
@@ -14,7 +14,7 @@ struct snapshot_parts;
 /* Open each mapped file beneath `root`, a descriptor, and put its path and identity into the parts; the
  * areas' indices become those of that table. Areas of a file that is not there are saved by their content
  * (DUMP_BY_CONTENT); -ENOTSUP if that cannot be, or for what is no regular file. */
-int dump_files(int root, struct dump_areas *areas, struct arena *a, struct snapshot_parts *parts,
+int dump_files(int root, struct dump_vmas *vmas, struct arena *a, struct snapshot_parts *parts,
                struct error *err);
 
 /* Put one more regular file into the parts, whether it is there already or not: the path and what it is

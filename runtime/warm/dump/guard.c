@@ -48,40 +48,40 @@ static int own_special(struct arena *a, struct snapshot_special out[SNAPSHOT_MAX
     return 0;
 }
 
-int dump_guard_layout(const struct dump_areas *areas, struct arena *a, struct error *err)
+int dump_guard_layout(const struct dump_vmas *vmas, struct arena *a, struct error *err)
 {
     struct snapshot_special own[SNAPSHOT_MAX_SPECIAL];
     size_t count = 0;
     int ret = own_special(a, own, &count, err);
     if (ret < 0)
         return ret;
-    uint64_t here = vdso_of(own, count), there = vdso_of(areas->special, areas->special_count);
-    bool same = count == areas->special_count && here != 0 && there != 0;
+    uint64_t here = vdso_of(own, count), there = vdso_of(vmas->special, vmas->special_count);
+    bool same = count == vmas->special_count && here != 0 && there != 0;
     for (size_t i = 0; same && i < count; i++)
-        same = strcmp(own[i].name, areas->special[i].name) == 0 &&
-               own[i].start - here == areas->special[i].start - there &&
-               own[i].end - here == areas->special[i].end - there;
+        same = strcmp(own[i].name, vmas->special[i].name) == 0 &&
+               own[i].start - here == vmas->special[i].start - there &&
+               own[i].end - here == vmas->special[i].end - there;
     return same ? 0 : error_text(err, -ENOTSUP, "it has moved the kernel's areas (vdso)");
 }
 
-int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, const void *agent, size_t size,
+int dump_guard_agent(const struct tracee *t, const struct dump_vmas *vmas, const void *agent, size_t size,
                      struct error *err)
 {
-    for (size_t i = 0; i < areas->area_count; i++) {
-        const struct snapshot_area *area = &areas->areas[i];
-        if ((area->flags & SNAPSHOT_AREA_FILE) == 0 || area->file != SNAPSHOT_FILE_AGENT ||
-            (area->prot & PROT_EXEC) == 0)
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        const struct snapshot_vma *vma = &vmas->vmas[i];
+        if ((vma->flags & SNAPSHOT_VMA_FILE) == 0 || vma->file != SNAPSHOT_FILE_AGENT ||
+            (vma->prot & PROT_EXEC) == 0)
             continue;
-        uint64_t length = area->end - area->start, rest = area->offset < size ? size - area->offset : 0;
+        uint64_t length = vma->end - vma->start, rest = vma->offset < size ? size - vma->offset : 0;
         if (length > rest)
             length = rest; /* behind the file's end there are zeros */
         cleanup_free char *content = malloc(length + 1);
         if (content == NULL)
             return error_set(err, -ENOMEM, "compare the agent");
-        int ret = tracee_read(t, area->start, content, length, err);
+        int ret = tracee_read(t, vma->start, content, length, err);
         if (ret < 0)
             return ret;
-        if (length == 0 || memcmp(content, (const char *)agent + area->offset, length) != 0)
+        if (length == 0 || memcmp(content, (const char *)agent + vma->offset, length) != 0)
             return error_text(err, -ENOTSUP, "it was started by another version of the runtime");
     }
     return 0;
@@ -104,9 +104,9 @@ int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page,
     uint64_t place = thread->rseq + RSEQ_CS_OFFSET, sequence = 0;
     if (thread->rseq == 0)
         return 0;
-    for (size_t i = 0; i < parts->area_count; i++)
-        if (parts->areas[i].start <= place && place < parts->areas[i].end &&
-            (parts->areas[i].flags & SNAPSHOT_AREA_FILE) != 0)
+    for (size_t i = 0; i < parts->vma_count; i++)
+        if (parts->vmas[i].start <= place && place < parts->vmas[i].end &&
+            (parts->vmas[i].flags & SNAPSHOT_VMA_FILE) != 0)
             return error_text(err, -ENOTSUP, "its restartable sequences are in a file");
     for (size_t i = 0; i < parts->run_count; i++) {
         const struct snapshot_run *r = &parts->runs[i];

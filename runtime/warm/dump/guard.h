@@ -8,17 +8,17 @@
 #include <stdint.h>
 
 struct arena;
-struct dump_areas;
+struct dump_vmas;
 struct error;
 struct snapshot_parts;
 struct tracee;
 
 /* The kernel's areas have to lie to each other as they do in this process: a restore moves its own to where
  * those were, and would move other memory along. -ENOTSUP if not. */
-int dump_guard_layout(const struct dump_areas *areas, struct arena *a, struct error *err);
+int dump_guard_layout(const struct dump_vmas *vmas, struct arena *a, struct error *err);
 
 /* The code of the agent has to be `agent`: the restored process goes on in this one. -ENOTSUP if not. */
-int dump_guard_agent(const struct tracee *t, const struct dump_areas *areas, const void *agent, size_t size,
+int dump_guard_agent(const struct tracee *t, const struct dump_vmas *vmas, const void *agent, size_t size,
                      struct error *err);
 
 /* All pages together are `limit` bytes at most; 0: no limit. -EFBIG if not. */

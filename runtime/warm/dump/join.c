@@ -10,9 +10,9 @@
 
 #define CODE (PROT_READ | PROT_EXEC)
 
-static bool is_file(const struct snapshot_area *a)
+static bool is_file(const struct snapshot_vma *a)
 {
-    return (a->flags & SNAPSHOT_AREA_FILE) != 0;
+    return (a->flags & SNAPSHOT_VMA_FILE) != 0;
 }
 
 static uint64_t run_end(const struct snapshot_run *r, uint64_t page)
@@ -21,29 +21,29 @@ static uint64_t run_end(const struct snapshot_run *r, uint64_t page)
 }
 
 /* The number of runs from `first` on that are in the area: runs have the order of the areas. */
-static size_t count_runs(const struct dump_areas *areas, size_t first, const struct snapshot_area *a)
+static size_t count_runs(const struct dump_vmas *vmas, size_t first, const struct snapshot_vma *a)
 {
     size_t n = 0;
-    while (first + n < areas->run_count && areas->runs[first + n].address < a->end)
+    while (first + n < vmas->run_count && vmas->runs[first + n].address < a->end)
         n++;
     return n;
 }
 
-static bool goes_on(const struct snapshot_area *a, const struct snapshot_area *b)
+static bool goes_on(const struct snapshot_vma *a, const struct snapshot_vma *b)
 {
     return a->offset + (a->end - a->start) == b->offset && a->file == b->file;
 }
 
-static bool may_be_code(const struct snapshot_area *a, const struct snapshot_area *b)
+static bool may_be_code(const struct snapshot_vma *a, const struct snapshot_vma *b)
 {
     return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
 }
 
 /* `content`: one of them has runs. Code of a file has none. Areas that permit the same may
  * be apart by the kernel's bookkeeping only. */
-static bool joins(const struct snapshot_area *a, const struct snapshot_area *b, bool content)
+static bool joins(const struct snapshot_vma *a, const struct snapshot_vma *b, bool content)
 {
-    if (a->end != b->start || a->flags != b->flags || (a->flags & SNAPSHOT_AREA_STACK) != 0)
+    if (a->end != b->start || a->flags != b->flags || (a->flags & SNAPSHOT_VMA_STACK) != 0)
         return false;
     if (!is_file(a))
         return a->prot == b->prot;
@@ -51,15 +51,15 @@ static bool joins(const struct snapshot_area *a, const struct snapshot_area *b, 
 }
 
 /* Append runs to those that are kept already; the first may go on where the last has ended. */
-static void keep_runs(struct dump_areas *areas, size_t *kept, size_t first, size_t count, bool joined,
+static void keep_runs(struct dump_vmas *vmas, size_t *kept, size_t first, size_t count, bool joined,
                       uint64_t page)
 {
     for (size_t i = first; i < first + count; i++) {
-        struct snapshot_run *last = *kept > 0 ? &areas->runs[*kept - 1] : NULL;
-        if (joined && last != NULL && run_end(last, page) == areas->runs[i].address)
-            last->pages += areas->runs[i].pages;
+        struct snapshot_run *last = *kept > 0 ? &vmas->runs[*kept - 1] : NULL;
+        if (joined && last != NULL && run_end(last, page) == vmas->runs[i].address)
+            last->pages += vmas->runs[i].pages;
         else
-            areas->runs[(*kept)++] = areas->runs[i];
+            vmas->runs[(*kept)++] = vmas->runs[i];
     }
 }
 
@@ -71,15 +71,15 @@ struct filling {
     uint64_t between, edge; /* runs; the first or last of them and the area's end */
 };
 
-static struct filling filling_of(const struct snapshot_area *a, uint64_t heap_end)
+static struct filling filling_of(const struct snapshot_vma *a, uint64_t heap_end)
 {
-    bool zeros = !is_file(a) && !snapshot_area_is_copied(a) && a->end != heap_end;
+    bool zeros = !is_file(a) && !snapshot_vma_is_copied(a) && a->end != heap_end;
     return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
 }
 
 /* Make runs of one area longer, or one of several; returns how many are left. */
-static size_t fill_area(const struct snapshot_area *a, struct snapshot_run *runs, size_t count, uint64_t page,
-                        struct filling few)
+static size_t fill_vma(const struct snapshot_vma *a, struct snapshot_run *runs, size_t count, uint64_t page,
+                       struct filling few)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -98,45 +98,45 @@ static size_t fill_area(const struct snapshot_area *a, struct snapshot_run *runs
     return kept;
 }
 
-static void fill_gaps(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
+static void fill_gaps(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end)
 {
     size_t kept = 0, first = 0;
-    for (size_t i = 0; areas->run_count > 0 && i < areas->area_count; i++) {
-        const struct snapshot_area *a = &areas->areas[i];
-        size_t count = count_runs(areas, first, a);
-        size_t left = fill_area(a, &areas->runs[first], count, page, filling_of(a, heap_end));
-        memmove(&areas->runs[kept], &areas->runs[first], left * sizeof(*areas->runs));
+    for (size_t i = 0; vmas->run_count > 0 && i < vmas->vma_count; i++) {
+        const struct snapshot_vma *a = &vmas->vmas[i];
+        size_t count = count_runs(vmas, first, a);
+        size_t left = fill_vma(a, &vmas->runs[first], count, page, filling_of(a, heap_end));
+        memmove(&vmas->runs[kept], &vmas->runs[first], left * sizeof(*vmas->runs));
         kept += left;
         first += count;
     }
-    areas->run_count = kept;
+    vmas->run_count = kept;
 }
 
-void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end)
+void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end)
 {
-    size_t kept_areas = 0, kept_runs = 0, first = 0;
+    size_t kept_vmas = 0, kept_runs = 0, first = 0;
     bool last_has_runs = false;
-    fill_gaps(areas, page, heap_end);
-    for (size_t i = 0; i < areas->area_count; i++) {
-        struct snapshot_area a = areas->areas[i];
-        size_t count = count_runs(areas, first, &a);
-        if (is_file(&a) && count == 1 && snapshot_run_covers(&areas->runs[first], &a, page)) {
-            a.flags &= ~(uint32_t)SNAPSHOT_AREA_FILE;
+    fill_gaps(vmas, page, heap_end);
+    for (size_t i = 0; i < vmas->vma_count; i++) {
+        struct snapshot_vma a = vmas->vmas[i];
+        size_t count = count_runs(vmas, first, &a);
+        if (is_file(&a) && count == 1 && snapshot_run_covers(&vmas->runs[first], &a, page)) {
+            a.flags &= ~(uint32_t)SNAPSHOT_VMA_FILE;
             a.file = 0;
             a.offset = 0;
         }
-        struct snapshot_area *last = kept_areas > 0 ? &areas->areas[kept_areas - 1] : NULL;
+        struct snapshot_vma *last = kept_vmas > 0 ? &vmas->vmas[kept_vmas - 1] : NULL;
         bool joined = last != NULL && joins(last, &a, count > 0 || last_has_runs);
         if (joined) {
             last->end = a.end;
             last->prot |= a.prot;
         } else {
-            areas->areas[kept_areas++] = a;
+            vmas->vmas[kept_vmas++] = a;
         }
         last_has_runs = count > 0 || (joined && last_has_runs);
-        keep_runs(areas, &kept_runs, first, count, joined, page);
+        keep_runs(vmas, &kept_runs, first, count, joined, page);
         first += count;
     }
-    areas->area_count = kept_areas;
-    areas->run_count = kept_runs;
+    vmas->vma_count = kept_vmas;
+    vmas->run_count = kept_runs;
 }

@@ -4,15 +4,15 @@
 
 #include <stdint.h>
 
-struct dump_areas;
+struct dump_vmas;
 
-/* Make one of neighbours, after dump_areas_scan, in place; `page`: bytes. What is only read of a library and
+/* Make one of neighbours, after dump_vmas_scan, in place; `page`: bytes. What is only read of a library and
  * was not written to (its headers, its constants) is mapped as its code is, for it lies before and behind it
  * in the same file. An area of a file that one run is all of becomes an anonymous one, which may be the
  * neighbour of another. A few pages between runs become part of them, and a few zeros at the ends of
  * anonymous memory; but not of the area that ends at `heap_end`, where the kernel calls only memory of no
  * file "[heap]".
  */
-void dump_areas_join(struct dump_areas *areas, uint64_t page, uint64_t heap_end);
+void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end);
 
 #endif

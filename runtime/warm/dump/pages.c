@@ -35,7 +35,7 @@ struct scan {
     const struct tracee *tracee;
     struct arena *arena;
     struct error *err;
-    struct dump_areas *out;
+    struct dump_vmas *out;
     struct pieces own, guards;
     uint64_t page;
     int pagemap;
@@ -47,7 +47,7 @@ static bool is_zero(const char *data, size_t size)
     return data[0] == 0 && memcmp(data, data + 1, size - 1) == 0;
 }
 
-static void add_page(struct scan *s, struct pieces *to, const struct snapshot_area *a, uint64_t address)
+static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vma *a, uint64_t address)
 {
     if (to->count > 0) {
         struct snapshot_run *last = &to->items[to->count - 1];
@@ -67,21 +67,21 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_ar
 }
 
 /* A process has it for itself, and it is to come back. */
-static bool is_own(const struct snapshot_area *a, uint64_t entry)
+static bool is_own(const struct snapshot_vma *a, uint64_t entry)
 {
-    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY)) != 0)
+    if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) != 0)
         return false;
-    if ((a->flags & SNAPSHOT_AREA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
+    if ((a->flags & SNAPSHOT_VMA_FILE) == 0 && a->file == DUMP_BY_CONTENT)
         return true;
     return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
 }
 
 /* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored;
  * they are there because somebody read them, or cleared them before use. */
-static int add_pages(struct scan *s, const struct snapshot_area *a, uint64_t address, size_t count)
+static int add_pages(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
 {
-    bool anonymous = (a->flags & SNAPSHOT_AREA_FILE) == 0;
-    if ((a->prot & PROT_EXEC) != 0 && !snapshot_area_is_copied(a))
+    bool anonymous = (a->flags & SNAPSHOT_VMA_FILE) == 0;
+    if ((a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a))
         return error_text(s->err, -ENOTSUP, "a page of code at %#lx was written to", (unsigned long)address);
     if (anonymous) {
         int ret = tracee_read(s->tracee, address, s->content, count * s->page, s->err);
@@ -94,7 +94,7 @@ static int add_pages(struct scan *s, const struct snapshot_area *a, uint64_t add
     return 0;
 }
 
-static int scan_block(struct scan *s, const struct snapshot_area *a, uint64_t address, size_t count)
+static int scan_block(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
 {
     uint64_t entries[BLOCK];
     size_t size = count * sizeof(*entries);
@@ -114,10 +114,10 @@ static int scan_block(struct scan *s, const struct snapshot_area *a, uint64_t ad
     return 0;
 }
 
-static int scan_areas(struct scan *s)
+static int scan_vmas(struct scan *s)
 {
-    for (size_t i = 0; i < s->out->area_count; i++) {
-        const struct snapshot_area *a = &s->out->areas[i];
+    for (size_t i = 0; i < s->out->vma_count; i++) {
+        const struct snapshot_vma *a = &s->out->vmas[i];
         for (uint64_t at = a->start; at < a->end;) {
             uint64_t pages = (a->end - at) / s->page;
             size_t count = pages < BLOCK ? (size_t)pages : BLOCK;
@@ -131,12 +131,12 @@ static int scan_areas(struct scan *s)
 }
 
 /* The area from `start` on, up to `end`. */
-static struct snapshot_area part_of(const struct snapshot_area *a, uint64_t start, uint64_t end)
+static struct snapshot_vma part_of(const struct snapshot_vma *a, uint64_t start, uint64_t end)
 {
-    struct snapshot_area part = *a;
+    struct snapshot_vma part = *a;
     part.start = start;
     part.end = end;
-    if ((a->flags & SNAPSHOT_AREA_FILE) != 0)
+    if ((a->flags & SNAPSHOT_VMA_FILE) != 0)
         part.offset += start - a->start;
     return part;
 }
@@ -144,35 +144,35 @@ static struct snapshot_area part_of(const struct snapshot_area *a, uint64_t star
 /* Each piece between guards, and each of guards, is an area. */
 static int set_guards_apart(struct scan *s)
 {
-    struct dump_areas *out = s->out;
+    struct dump_vmas *out = s->out;
     if (s->guards.count == 0)
         return 0;
     const struct snapshot_run *guard = s->guards.items, *last = guard + s->guards.count;
-    struct snapshot_area *areas =
-        ARENA_ARRAY(s->arena, out->area_count + 2 * s->guards.count, struct snapshot_area);
+    struct snapshot_vma *vmas =
+        ARENA_ARRAY(s->arena, out->vma_count + 2 * s->guards.count, struct snapshot_vma);
     size_t count = 0;
-    for (size_t i = 0; i < out->area_count; i++) {
-        const struct snapshot_area *a = &out->areas[i];
+    for (size_t i = 0; i < out->vma_count; i++) {
+        const struct snapshot_vma *a = &out->vmas[i];
         uint64_t at = a->start;
         for (; guard < last && guard->address < a->end; guard++) {
-            if ((a->flags & (SNAPSHOT_AREA_STACK | SNAPSHOT_AREA_DROPPABLE)) != 0)
+            if ((a->flags & (SNAPSHOT_VMA_STACK | SNAPSHOT_VMA_DROPPABLE)) != 0)
                 return error_text(s->err, -ENOTSUP, "memory at %#lx-%#lx has guard pages",
                                   (unsigned long)a->start, (unsigned long)a->end);
             if (at < guard->address)
-                areas[count++] = part_of(a, at, guard->address);
+                vmas[count++] = part_of(a, at, guard->address);
             at = guard->address + guard->pages * s->page;
-            areas[count] = part_of(a, guard->address, at);
-            areas[count++].flags |= SNAPSHOT_AREA_GUARD;
+            vmas[count] = part_of(a, guard->address, at);
+            vmas[count++].flags |= SNAPSHOT_VMA_GUARD;
         }
         if (at < a->end)
-            areas[count++] = part_of(a, at, a->end);
+            vmas[count++] = part_of(a, at, a->end);
     }
-    out->areas = areas;
-    out->area_count = count;
+    out->vmas = vmas;
+    out->vma_count = count;
     return 0;
 }
 
-int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err)
+int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     cleanup_fd int pagemap = openat(t->proc, "pagemap", O_RDONLY | O_CLOEXEC);
@@ -184,14 +184,14 @@ int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *
     struct scan scan = {.tracee = t,
                         .arena = a,
                         .err = err,
-                        .out = areas,
+                        .out = vmas,
                         .page = page,
                         .pagemap = pagemap,
                         .content = content};
-    int ret = scan_areas(&scan);
+    int ret = scan_vmas(&scan);
     if (ret == 0)
         ret = set_guards_apart(&scan);
-    areas->runs = scan.own.items;
-    areas->run_count = scan.own.count;
+    vmas->runs = scan.own.items;
+    vmas->run_count = scan.own.count;
     return ret;
 }

@@ -21,15 +21,15 @@ static const struct {
     uint32_t flag;
     const char *refused;
 } vm_flags[] = {
-    {"gd", SNAPSHOT_AREA_STACK, NULL},
-    {"nr", SNAPSHOT_AREA_NORESERVE, NULL},
-    {"dp", SNAPSHOT_AREA_DROPPABLE, NULL},
-    {"wf", SNAPSHOT_AREA_WIPEONFORK, NULL},
-    {"dc", SNAPSHOT_AREA_DONTFORK, NULL},
-    {"dd", SNAPSHOT_AREA_DONTDUMP, NULL},
-    {"hg", SNAPSHOT_AREA_HUGEPAGE, NULL},
-    {"nh", SNAPSHOT_AREA_NOHUGEPAGE, NULL},
-    {"mg", SNAPSHOT_AREA_MERGEABLE, NULL},
+    {"gd", SNAPSHOT_VMA_STACK, NULL},
+    {"nr", SNAPSHOT_VMA_NORESERVE, NULL},
+    {"dp", SNAPSHOT_VMA_DROPPABLE, NULL},
+    {"wf", SNAPSHOT_VMA_WIPEONFORK, NULL},
+    {"dc", SNAPSHOT_VMA_DONTFORK, NULL},
+    {"dd", SNAPSHOT_VMA_DONTDUMP, NULL},
+    {"hg", SNAPSHOT_VMA_HUGEPAGE, NULL},
+    {"nh", SNAPSHOT_VMA_NOHUGEPAGE, NULL},
+    {"mg", SNAPSHOT_VMA_MERGEABLE, NULL},
     {"lo", 0, "is locked in memory"},
     {"ht", 0, "is of huge pages"},
     {"io", 0, "is of a device"},
@@ -46,10 +46,10 @@ struct reader {
     pid_t pid;
     struct arena *arena;
     const char *agent_path;
-    struct dump_areas *out;
+    struct dump_vmas *out;
     struct error *err;
     /* The area whose lines are being read. */
-    struct snapshot_area area;
+    struct snapshot_vma vma;
     const char *name;
     char perms[5];
     bool is_special;
@@ -60,8 +60,8 @@ struct reader {
 
 static int refuse(const struct reader *r, const char *why)
 {
-    return error_text(r->err, -ENOTSUP, "memory at %#lx-%#lx (%s) %s", (unsigned long)r->area.start,
-                      (unsigned long)r->area.end, r->name[0] != '\0' ? r->name : "anonymous", why);
+    return error_text(r->err, -ENOTSUP, "memory at %#lx-%#lx (%s) %s", (unsigned long)r->vma.start,
+                      (unsigned long)r->vma.end, r->name[0] != '\0' ? r->name : "anonymous", why);
 }
 
 /* The first line: "start-end perms offset device inode   name". */
@@ -74,9 +74,9 @@ static int read_head(struct reader *r, char *line)
         return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->pid, line);
     r->name = line + name;
     r->last = end;
-    r->area = (struct snapshot_area){.start = start, .end = end, .offset = offset};
-    r->area.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
-                   (r->perms[2] == 'x' ? PROT_EXEC : 0);
+    r->vma = (struct snapshot_vma){.start = start, .end = end, .offset = offset};
+    r->vma.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
+                  (r->perms[2] == 'x' ? PROT_EXEC : 0);
     r->is_special = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
     return 0;
 }
@@ -92,7 +92,7 @@ static int read_flags(struct reader *r, const char *list)
             /* The kernel's own areas are devices to it; sealed, they cannot be put anywhere else. */
             if (vm_flags[i].refused != NULL && (!r->is_special || strcmp(vm_flags[i].letters, "sl") == 0))
                 return refuse(r, vm_flags[i].refused);
-            r->area.flags |= vm_flags[i].flag;
+            r->vma.flags |= vm_flags[i].flag;
         }
         if (p[1] != '\0')
             p++;
@@ -102,18 +102,18 @@ static int read_flags(struct reader *r, const char *list)
 
 static int add_special(struct reader *r)
 {
-    struct dump_areas *out = r->out;
+    struct dump_vmas *out = r->out;
     if (out->special_count == SNAPSHOT_MAX_SPECIAL)
         return refuse(r, "is one too many of the kernel's");
     struct snapshot_special *s = &out->special[out->special_count++];
-    *s = (struct snapshot_special){.start = r->area.start, .end = r->area.end};
+    *s = (struct snapshot_special){.start = r->vma.start, .end = r->vma.end};
     snprintf(s->name, sizeof(s->name), "%s", r->name);
     return 0;
 }
 
 static uint32_t find_path(struct reader *r)
 {
-    struct dump_areas *out = r->out;
+    struct dump_vmas *out = r->out;
     if (strcmp(r->name, r->agent_path) == 0)
         return SNAPSHOT_FILE_AGENT;
     /* Areas of one file follow each other. */
@@ -135,14 +135,14 @@ static bool is_deleted(const char *name)
 /* Reserved by some for what they will never use; to look through all of it would take minutes. */
 #define MOST_MEMORY (1ULL << 38)
 
-int dump_areas_take_content(struct snapshot_area *a, const char *name, struct error *err)
+int dump_vmas_take_content(struct snapshot_vma *a, const char *name, struct error *err)
 {
-    if ((a->flags & SNAPSHOT_AREA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
+    if ((a->flags & SNAPSHOT_VMA_SHARED) != 0 || (a->prot & PROT_EXEC) != 0)
         return error_text(err, -ENOTSUP,
                           "memory at %#lx-%#lx (%s) is %s of a file that the container does not have",
                           (unsigned long)a->start, (unsigned long)a->end, name,
                           (a->prot & PROT_EXEC) != 0 ? "code" : "a shared part");
-    a->flags &= ~(uint32_t)SNAPSHOT_AREA_FILE;
+    a->flags &= ~(uint32_t)SNAPSHOT_VMA_FILE;
     a->file = DUMP_BY_CONTENT;
     a->offset = 0;
     return 0;
@@ -150,7 +150,7 @@ int dump_areas_take_content(struct snapshot_area *a, const char *name, struct er
 
 static int classify(struct reader *r)
 {
-    struct snapshot_area *a = &r->area;
+    struct snapshot_vma *a = &r->vma;
     bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
     r->total += a->end - a->start;
     if (r->total > MOST_MEMORY)
@@ -158,16 +158,16 @@ static int classify(struct reader *r)
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
     if (!agent && is_deleted(r->name)) {
-        a->flags |= shared ? SNAPSHOT_AREA_SHARED : 0;
-        return dump_areas_take_content(a, r->name, r->err);
+        a->flags |= shared ? SNAPSHOT_VMA_SHARED : 0;
+        return dump_vmas_take_content(a, r->name, r->err);
     }
     if (strpbrk(r->name, "\\\n") != NULL)
         return refuse(r, "is of a file with a strange name");
     if (r->name[0] == '/') {
-        a->flags |= SNAPSHOT_AREA_FILE | (shared ? SNAPSHOT_AREA_SHARED : 0);
+        a->flags |= SNAPSHOT_VMA_FILE | (shared ? SNAPSHOT_VMA_SHARED : 0);
         if ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0)
             return refuse(r, "is of a file, writable and executable");
-        if ((a->flags & (SNAPSHOT_AREA_EMPTY | SNAPSHOT_AREA_STACK)) != 0)
+        if ((a->flags & (SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_STACK)) != 0)
             return refuse(r, "is of a file, and wiped on fork or a stack");
         a->file = find_path(r);
         return 0;
@@ -184,7 +184,7 @@ static int classify(struct reader *r)
     return str_after(r->name, "[anon:") != NULL ? 0 : refuse(r, "is of an unknown kind");
 }
 
-static int finish_area(struct reader *r)
+static int finish_vma(struct reader *r)
 {
     if (str_after(r->name, "[vsyscall]") != NULL)
         return 0; /* no area, though it is listed: the same in every process */
@@ -193,12 +193,12 @@ static int finish_area(struct reader *r)
     int ret = classify(r);
     if (ret < 0)
         return ret;
-    struct dump_areas *out = r->out;
-    out->areas[out->area_count++] = r->area;
+    struct dump_vmas *out = r->out;
+    out->vmas[out->vma_count++] = r->vma;
     return 0;
 }
 
-static size_t count_areas(const char *text)
+static size_t count_vmas(const char *text)
 {
     size_t count = 0;
     for (const char *p = text; (p = strstr(p, "VmFlags:")) != NULL; p++)
@@ -206,13 +206,13 @@ static size_t count_areas(const char *text)
     return count;
 }
 
-int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
-                     struct error *err)
+int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_vmas *out,
+                    struct error *err)
 {
     int ret = 0;
-    size_t count = count_areas(text);
-    *out = (struct dump_areas){.areas = ARENA_ARRAY(a, count, struct snapshot_area),
-                               .paths = ARENA_ARRAY(a, count, const char *)};
+    size_t count = count_vmas(text);
+    *out = (struct dump_vmas){.vmas = ARENA_ARRAY(a, count, struct snapshot_vma),
+                              .paths = ARENA_ARRAY(a, count, const char *)};
     struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
     r.page = (uint64_t)sysconf(_SC_PAGESIZE);
     bool head = true;
@@ -225,16 +225,16 @@ int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_p
         else if (flags != NULL)
             ret = read_flags(&r, flags);
         if (ret == 0 && flags != NULL)
-            ret = finish_area(&r);
+            ret = finish_vma(&r);
         head = flags != NULL;
     }
     return ret;
 }
 
-int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
-                    struct error *err)
+int dump_vmas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_vmas *out,
+                   struct error *err)
 {
     char *text;
     int ret = tracee_file(t, a, "smaps", &text, NULL, err);
-    return ret < 0 ? ret : dump_areas_parse(text, t->pid, a, agent_path, out, err);
+    return ret < 0 ? ret : dump_vmas_parse(text, t->pid, a, agent_path, out, err);
 }

@@ -17,32 +17,32 @@ struct tracee;
  */
 #define DUMP_BY_CONTENT 0xfffffffeU
 
-struct dump_areas {
-    struct snapshot_area *areas;
+struct dump_vmas {
+    struct snapshot_vma *vmas;
     struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
-    const char **paths; /* of the mapped files, each once; snapshot_area.file is the index */
+    const char **paths; /* of the mapped files, each once; snapshot_vma.file is the index */
     struct snapshot_run *runs;
-    size_t area_count, special_count, path_count, run_count;
+    size_t vma_count, special_count, path_count, run_count;
 };
 
 /* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get
  * SNAPSHOT_FILE_AGENT. */
-int dump_areas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_areas *out,
-                    struct error *err);
+int dump_vmas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_vmas *out,
+                   struct error *err);
 
 /* The same for the text of that file, which is changed; `pid` is for messages. */
-int dump_areas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_areas *out,
-                     struct error *err);
+int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_vmas *out,
+                    struct error *err);
 
 /* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
  * shared.
  */
-int dump_areas_take_content(struct snapshot_area *area, const char *name, struct error *err);
+int dump_vmas_take_content(struct snapshot_vma *vma, const char *name, struct error *err);
 
 /* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
  * untouched nor those of a file (pagemap). Fills in `runs`. Guard pages (MADV_GUARD_INSTALL) become areas of
  * their own. A page of code that was written to is -ENOTSUP.
  */
-int dump_areas_scan(const struct tracee *t, struct arena *a, struct dump_areas *areas, struct error *err);
+int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err);
 
 #endif

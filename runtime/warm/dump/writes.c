@@ -33,7 +33,7 @@ struct writes {
     int pagemap;
 };
 
-static void add_page(struct writes *w, const struct snapshot_area *a, uint64_t address)
+static void add_page(struct writes *w, const struct snapshot_vma *a, uint64_t address)
 {
     struct snapshot_write *last = w->count > 0 ? &w->items[w->count - 1] : NULL;
     w->pages++;
@@ -51,7 +51,7 @@ static void add_page(struct writes *w, const struct snapshot_area *a, uint64_t a
     w->items[w->count++] = (struct snapshot_write){.address = address, .pages = 1};
 }
 
-static bool scan_area(struct writes *w, const struct snapshot_area *a)
+static bool scan_vma(struct writes *w, const struct snapshot_vma *a)
 {
     uint64_t entries[BLOCK];
     for (uint64_t at = a->start; at < a->end;) {
@@ -69,19 +69,19 @@ static bool scan_area(struct writes *w, const struct snapshot_area *a)
 }
 
 /* What is copied is there already, and what is not part of an image is not there to be copied. */
-static bool is_written_to(const struct snapshot_area *a)
+static bool is_written_to(const struct snapshot_vma *a)
 {
-    return (a->prot & PROT_WRITE) != 0 && (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY)) == 0 &&
-           !snapshot_area_is_copied(a);
+    return (a->prot & PROT_WRITE) != 0 && (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) == 0 &&
+           !snapshot_vma_is_copied(a);
 }
 
 void dump_writes_scan(int pagemap, struct arena *a, struct snapshot_parts *parts)
 {
     struct writes w = {.arena = a, .page = (uint64_t)sysconf(_SC_PAGESIZE), .pagemap = pagemap};
     bool complete = true;
-    for (size_t i = 0; complete && i < parts->area_count; i++)
-        if (is_written_to(&parts->areas[i]))
-            complete = scan_area(&w, &parts->areas[i]);
+    for (size_t i = 0; complete && i < parts->vma_count; i++)
+        if (is_written_to(&parts->vmas[i]))
+            complete = scan_vma(&w, &parts->vmas[i]);
     if (!complete)
         return;
     parts->writes = w.items;

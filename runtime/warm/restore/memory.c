@@ -38,17 +38,17 @@
 #endif
 
 static const struct {
-    uint32_t area_flag;
+    uint32_t vma_flag;
     int advice;
     uint32_t step_flags;
 } advices[] = {
-    {SNAPSHOT_AREA_WIPEONFORK, MADV_WIPEONFORK, 0},
-    {SNAPSHOT_AREA_DONTFORK, MADV_DONTFORK, 0},
-    {SNAPSHOT_AREA_DONTDUMP, MADV_DONTDUMP, 0},
-    {SNAPSHOT_AREA_HUGEPAGE, MADV_HUGEPAGE, RESTORER_HINT},
-    {SNAPSHOT_AREA_NOHUGEPAGE, MADV_NOHUGEPAGE, RESTORER_HINT},
-    {SNAPSHOT_AREA_MERGEABLE, MADV_MERGEABLE, RESTORER_HINT},
-    {SNAPSHOT_AREA_GUARD, MADV_GUARD_INSTALL, 0},
+    {SNAPSHOT_VMA_WIPEONFORK, MADV_WIPEONFORK, 0},
+    {SNAPSHOT_VMA_DONTFORK, MADV_DONTFORK, 0},
+    {SNAPSHOT_VMA_DONTDUMP, MADV_DONTDUMP, 0},
+    {SNAPSHOT_VMA_HUGEPAGE, MADV_HUGEPAGE, RESTORER_HINT},
+    {SNAPSHOT_VMA_NOHUGEPAGE, MADV_NOHUGEPAGE, RESTORER_HINT},
+    {SNAPSHOT_VMA_MERGEABLE, MADV_MERGEABLE, RESTORER_HINT},
+    {SNAPSHOT_VMA_GUARD, MADV_GUARD_INSTALL, 0},
 };
 
 static void move(struct restore_plan *plan, uint64_t from, uint64_t to, uint64_t size)
@@ -64,9 +64,9 @@ static void unmap(struct restore_plan *plan, uint64_t from, uint64_t to)
 }
 
 /* Where an area begins: a stack has room to grow. */
-static uint64_t area_start(const struct restore_plan *plan, const struct snapshot_area *a)
+static uint64_t vma_start(const struct restore_plan *plan, const struct snapshot_vma *a)
 {
-    return (a->flags & SNAPSHOT_AREA_STACK) != 0 ? plan->stack : a->start;
+    return (a->flags & SNAPSHOT_VMA_STACK) != 0 ? plan->stack : a->start;
 }
 
 /* All that is neither the place nor, if it is mapped already, the snapshot's. */
@@ -76,14 +76,14 @@ static void unmap_others(struct restore_plan *plan)
     const struct restore_place *place = plan->place;
     const uint64_t place_end = place->parking + place->parking_size;
     uint64_t from = 0;
-    for (size_t i = 0, count = plan->beside ? snapshot->area_count : 0; i <= count; i++) {
-        uint64_t to = i < count ? area_start(plan, &snapshot->areas[i]) : SNAPSHOT_HIGHEST;
+    for (size_t i = 0, count = plan->beside ? snapshot->vma_count : 0; i <= count; i++) {
+        uint64_t to = i < count ? vma_start(plan, &snapshot->vmas[i]) : SNAPSHOT_HIGHEST;
         if (from <= place->code && place_end <= to) {
             unmap(plan, from, place->code);
             from = place_end;
         }
         unmap(plan, from, to);
-        from = i < count ? snapshot->areas[i].end : to;
+        from = i < count ? snapshot->vmas[i].end : to;
     }
 }
 
@@ -114,82 +114,82 @@ static void exchange_special(struct restore_plan *plan)
 }
 
 /* The area as it would be untouched. */
-static void map_area(struct restore_plan *plan, const struct snapshot_area *a)
+static void map_vma(struct restore_plan *plan, const struct snapshot_vma *a)
 {
-    uint64_t flags = MAP_FIXED_NOREPLACE | ((a->flags & SNAPSHOT_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
-    if ((a->flags & SNAPSHOT_AREA_FILE) != 0) {
+    uint64_t flags = MAP_FIXED_NOREPLACE | ((a->flags & SNAPSHOT_VMA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+    if ((a->flags & SNAPSHOT_VMA_FILE) != 0) {
         int fd = a->file == SNAPSHOT_FILE_AGENT ? plan->request->agent : plan->files[a->file];
-        flags |= (a->flags & SNAPSHOT_AREA_SHARED) != 0 ? MAP_SHARED : MAP_PRIVATE;
+        flags |= (a->flags & SNAPSHOT_VMA_SHARED) != 0 ? MAP_SHARED : MAP_PRIVATE;
         restore_step(&plan->map, REPORT_MAP_FILE, 0, SYS_mmap, a->start, a->end - a->start, a->prot, flags,
                      (uint64_t)fd, a->offset);
         return;
     }
-    const uint64_t start = area_start(plan, a);
-    flags |= MAP_ANONYMOUS | ((a->flags & SNAPSHOT_AREA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
-    if ((a->flags & SNAPSHOT_AREA_STACK) != 0)
+    const uint64_t start = vma_start(plan, a);
+    flags |= MAP_ANONYMOUS | ((a->flags & SNAPSHOT_VMA_DROPPABLE) != 0 ? MAP_DROPPABLE : MAP_PRIVATE);
+    if ((a->flags & SNAPSHOT_VMA_STACK) != 0)
         flags |= MAP_GROWSDOWN | MAP_NORESERVE;
-    const uint32_t prot = a->prot | (snapshot_area_is_copied(a) ? PROT_WRITE : 0);
+    const uint32_t prot = a->prot | (snapshot_vma_is_copied(a) ? PROT_WRITE : 0);
     restore_step(&plan->map, REPORT_MAP_MEMORY, 0, SYS_mmap, start, a->end - start, prot, flags,
                  (uint64_t)-1);
 }
 
 /* What could be written to until its content was there. */
-static void protect(struct restore_plan *plan, const struct snapshot_area *a)
+static void protect(struct restore_plan *plan, const struct snapshot_vma *a)
 {
-    if (snapshot_area_is_copied(a) && (a->prot & PROT_WRITE) == 0)
+    if (snapshot_vma_is_copied(a) && (a->prot & PROT_WRITE) == 0)
         restore_step(&plan->map, REPORT_PROTECT, 0, SYS_mprotect, a->start, a->end - a->start, a->prot);
 }
 
 /* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
-static void run_arguments(const struct restore_plan *plan, const struct snapshot_area *a,
+static void run_arguments(const struct restore_plan *plan, const struct snapshot_vma *a,
                           const struct snapshot_run *r, bool over, uint64_t arguments[6])
 {
     const int flags = MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
-                      ((a->flags & SNAPSHOT_AREA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
+                      ((a->flags & SNAPSHOT_VMA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
     const uint64_t size = r->pages * plan->snapshot->header->page_size;
     memcpy(arguments,
            (uint64_t[]){r->address, size, a->prot, (uint64_t)flags, (uint64_t)plan->request->file, r->offset},
            6 * sizeof(*arguments));
 }
 
-static void map_run(struct restore_plan *plan, const struct snapshot_area *a, const struct snapshot_run *r,
+static void map_run(struct restore_plan *plan, const struct snapshot_vma *a, const struct snapshot_run *r,
                     bool over)
 {
     uint64_t m[6];
     run_arguments(plan, a, r, over, m);
-    if (snapshot_area_is_copied(a))
+    if (snapshot_vma_is_copied(a))
         restore_step(&plan->map, REPORT_COPY, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
     else
         restore_list_add(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, m);
 }
 
-static void advise(struct restore_plan *plan, const struct snapshot_area *a)
+static void advise(struct restore_plan *plan, const struct snapshot_vma *a)
 {
     /* Droppable memory has the properties already, and may not be given others. */
-    if ((a->flags & SNAPSHOT_AREA_DROPPABLE) != 0)
+    if ((a->flags & SNAPSHOT_VMA_DROPPABLE) != 0)
         return;
     for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++)
-        if ((a->flags & advices[i].area_flag) != 0)
+        if ((a->flags & advices[i].vma_flag) != 0)
             restore_step(&plan->map, REPORT_ADVICE, advices[i].step_flags, SYS_madvise, a->start,
                          a->end - a->start, (uint64_t)advices[i].advice);
 }
 
 /* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
-static const struct snapshot_run *whole_run(const struct snapshot *snapshot, const struct snapshot_area *a,
+static const struct snapshot_run *whole_run(const struct snapshot *snapshot, const struct snapshot_vma *a,
                                             const struct snapshot_run **next)
 {
     const struct snapshot_run *first = *next, *end = snapshot->runs + snapshot->run_count;
     while (*next < end && (*next)->address < a->end)
         ++*next;
-    bool whole = *next == first + 1 && !snapshot_area_is_copied(a) &&
+    bool whole = *next == first + 1 && !snapshot_vma_is_copied(a) &&
                  snapshot_run_covers(first, a, snapshot->header->page_size);
     return whole ? first : NULL;
 }
 
 /* Does it take nothing but the image? So it is with memory, and with what the image has all pages of. */
-static bool is_early(const struct snapshot_area *a, bool whole)
+static bool is_early(const struct snapshot_vma *a, bool whole)
 {
-    return whole || ((a->flags & ~(uint32_t)SNAPSHOT_AREA_NORESERVE) == 0 && !snapshot_area_is_copied(a));
+    return whole || ((a->flags & ~(uint32_t)SNAPSHOT_VMA_NORESERVE) == 0 && !snapshot_vma_is_copied(a));
 }
 
 /* What is written to on the way to the program in any case: one call for many pages costs less than a fault
@@ -205,14 +205,14 @@ static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t
 
 /* The steps for early areas or the others. Their part of the write set is put into *room; returns how many
  * pieces it has. */
-static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *room)
+static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_run *run = snapshot->runs;
     const struct snapshot_write *w = snapshot->writes, *last = w + snapshot->write_count;
     size_t count = 0;
-    for (size_t i = 0; i < snapshot->area_count; i++) {
-        const struct snapshot_area *a = &snapshot->areas[i];
+    for (size_t i = 0; i < snapshot->vma_count; i++) {
+        const struct snapshot_vma *a = &snapshot->vmas[i];
         const struct snapshot_run *first = run;
         bool whole = whole_run(snapshot, a, &run) != NULL, wanted = is_early(a, whole) == early;
         for (; w < last && w->address < a->end; w++)
@@ -221,7 +221,7 @@ static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *roo
         if (!wanted)
             continue;
         if (!whole)
-            map_area(plan, a);
+            map_vma(plan, a);
         for (; first < run; first++)
             map_run(plan, a, first, !whole);
         protect(plan, a);
@@ -233,11 +233,11 @@ static size_t map_areas(struct restore_plan *plan, bool early, struct iovec *roo
 void restore_plan_map(struct restore_plan *plan)
 {
     struct iovec *room = restore_plan_alloc(plan, plan->snapshot->write_count * sizeof(*room));
-    size_t early = map_areas(plan, true, room);
+    size_t early = map_vmas(plan, true, room);
     if (plan->copied)
         prefetch(plan, room, early);
     plan->early = plan->map.count;
-    size_t late = map_areas(plan, false, room + early);
+    size_t late = map_vmas(plan, false, room + early);
     if (plan->request->prefetch)
         prefetch(plan, plan->copied ? room + early : room, plan->copied ? late : early + late);
 }
@@ -276,7 +276,7 @@ bool restore_plan_map_early(struct restore_plan *plan, bool copy)
     struct iovec *room = calloc(snapshot->write_count + 1, sizeof(*room));
     plan->map.steps = calloc(restore_plan_map_steps(snapshot), sizeof(*plan->map.steps));
     if (room != NULL && plan->map.steps != NULL) {
-        size_t count = map_areas(plan, true, room);
+        size_t count = map_vmas(plan, true, room);
         if (copy)
             prefetch(plan, room, count);
         plan->begun = carry_out(plan, 0);
@@ -299,11 +299,11 @@ void restore_plan_unmap(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_run *run = snapshot->runs;
-    for (size_t i = 0; i < snapshot->area_count && (plan->begun || plan->beside); i++) {
-        const struct snapshot_area *a = &snapshot->areas[i];
+    for (size_t i = 0; i < snapshot->vma_count && (plan->begun || plan->beside); i++) {
+        const struct snapshot_vma *a = &snapshot->vmas[i];
         bool whole = whole_run(snapshot, a, &run) != NULL;
         if (plan->beside || is_early(a, whole))
-            munmap((void *)area_start(plan, a), a->end - area_start(plan, a));
+            munmap((void *)vma_start(plan, a), a->end - vma_start(plan, a));
     }
     plan->begun = plan->beside = false;
 }

@@ -31,8 +31,8 @@
 static uint64_t end_below(const struct snapshot *snapshot, uint64_t address)
 {
     uint64_t end = SNAPSHOT_LOWEST;
-    for (size_t i = 0; i < snapshot->area_count && snapshot->areas[i].end <= address; i++)
-        end = snapshot->areas[i].end;
+    for (size_t i = 0; i < snapshot->vma_count && snapshot->vmas[i].end <= address; i++)
+        end = snapshot->vmas[i].end;
     const struct snapshot_header *h = snapshot->header;
     for (size_t i = 0; i < h->special_count && h->special[i].end <= address; i++)
         if (h->special[i].end > end)
@@ -46,8 +46,8 @@ static uint64_t find_gap(const struct snapshot *snapshot, uint64_t *size)
 {
     uint64_t middle = 0;
     *size = 0;
-    for (size_t i = 0; i <= snapshot->area_count; i++) {
-        uint64_t end = i < snapshot->area_count ? snapshot->areas[i].start : SNAPSHOT_HIGHEST;
+    for (size_t i = 0; i <= snapshot->vma_count; i++) {
+        uint64_t end = i < snapshot->vma_count ? snapshot->vmas[i].start : SNAPSHOT_HIGHEST;
         uint64_t start = end_below(snapshot, end);
         if (end - start > *size) {
             *size = end - start;
@@ -126,7 +126,7 @@ void restore_place_unmake(const struct restore_place *place)
     munmap((void *)place->code, total(place));
 }
 
-uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_area *stack)
+uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_vma *stack)
 {
     struct rlimit limit;
     uint64_t page = snapshot->header->page_size, size = STACK_MOST;

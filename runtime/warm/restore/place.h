@@ -7,7 +7,7 @@
 
 struct error;
 struct snapshot;
-struct snapshot_area;
+struct snapshot_vma;
 
 /* Parts that follow each other, whole pages:
  *
@@ -28,6 +28,6 @@ int restore_place_make(const struct snapshot *snapshot, struct restore_place *pl
 void restore_place_unmake(const struct restore_place *place);
 
 /* Where the snapshot's stack may begin, so that it can be as large as RLIMIT_STACK allows. */
-uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_area *stack);
+uint64_t restore_place_stack(const struct snapshot *snapshot, const struct snapshot_vma *stack);
 
 #endif

@@ -35,13 +35,13 @@ static const char *const texts[REPORT_COUNT] = {
  * each descriptor, and those that are written out, of which there are some twenty. */
 #define STEPS_FIXED (2 * SNAPSHOT_MAX_SPECIAL + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
 /* For an area: the mapping, its advices, its protection. */
-#define STEPS_AREA 9
+#define STEPS_VMA 9
 
 #define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
 
 size_t restore_plan_map_steps(const struct snapshot *snapshot)
 {
-    return snapshot->area_count * STEPS_AREA + snapshot->run_count + snapshot->write_count / IOV_MAX + 2;
+    return snapshot->vma_count * STEPS_VMA + snapshot->run_count + snapshot->write_count / IOV_MAX + 2;
 }
 
 /* They may all be among them, or instead of them a step for each gap between areas. */

@@ -252,10 +252,10 @@ static int check_limits(const struct snapshot *snapshot, const struct restore_pl
     uint64_t all = whole_pages(restorer_size(), snapshot->header->page_size) + place->data_size +
                    place->strings_size + place->parking_size,
              data = place->data_size + place->strings_size;
-    for (size_t i = 0; i < snapshot->area_count; i++) {
-        const struct snapshot_area *a = &snapshot->areas[i];
-        all += a->end - ((a->flags & SNAPSHOT_AREA_STACK) != 0 ? restore_place_stack(snapshot, a) : a->start);
-        if ((a->prot & PROT_WRITE) != 0 || snapshot_area_is_copied(a)) /* which is writable first */
+    for (size_t i = 0; i < snapshot->vma_count; i++) {
+        const struct snapshot_vma *a = &snapshot->vmas[i];
+        all += a->end - ((a->flags & SNAPSHOT_VMA_STACK) != 0 ? restore_place_stack(snapshot, a) : a->start);
+        if ((a->prot & PROT_WRITE) != 0 || snapshot_vma_is_copied(a)) /* which is writable first */
             data += a->end - a->start;
     }
     const struct {
@@ -277,9 +277,9 @@ static int check_code(const struct snapshot *snapshot, struct error *err)
 {
     const uint64_t page = snapshot->header->page_size;
     bool needed = false;
-    for (size_t i = 0; i < snapshot->area_count; i++)
+    for (size_t i = 0; i < snapshot->vma_count; i++)
         needed = needed ||
-                 ((snapshot->areas[i].prot & PROT_EXEC) != 0 && snapshot_area_is_copied(&snapshot->areas[i]));
+                 ((snapshot->vmas[i].prot & PROT_EXEC) != 0 && snapshot_vma_is_copied(&snapshot->vmas[i]));
     void *probe =
         needed ? mmap(NULL, page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                : NULL;
@@ -322,9 +322,9 @@ static void map_beside(struct restore *restore)
 
 static uint64_t find_stack(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->area_count; i++)
-        if ((snapshot->areas[i].flags & SNAPSHOT_AREA_STACK) != 0)
-            return restore_place_stack(snapshot, &snapshot->areas[i]);
+    for (size_t i = 0; i < snapshot->vma_count; i++)
+        if ((snapshot->vmas[i].flags & SNAPSHOT_VMA_STACK) != 0)
+            return restore_place_stack(snapshot, &snapshot->vmas[i]);
     return 0;
 }
 

@@ -32,40 +32,40 @@ static bool is_range(uint64_t start, uint64_t end, uint64_t page)
            aligned(end, page);
 }
 
-const struct snapshot_area *snapshot_area_at(const struct snapshot *snapshot, uint64_t address, uint64_t size)
+const struct snapshot_vma *snapshot_vma_at(const struct snapshot *snapshot, uint64_t address, uint64_t size)
 {
-    size_t low = 0, high = snapshot->area_count;
+    size_t low = 0, high = snapshot->vma_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (snapshot->areas[middle].end <= address)
+        if (snapshot->vmas[middle].end <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == snapshot->area_count || snapshot->areas[low].start > address)
+    if (low == snapshot->vma_count || snapshot->vmas[low].start > address)
         return NULL;
-    return size <= snapshot->areas[low].end - address ? &snapshot->areas[low] : NULL;
+    return size <= snapshot->vmas[low].end - address ? &snapshot->vmas[low] : NULL;
 }
 
-static int check_areas(const struct snapshot *snapshot, uint64_t page, struct error *err)
+static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct error *err)
 {
     uint64_t last = 0;
     size_t stacks = 0;
-    for (size_t i = 0; i < snapshot->area_count; i++) {
-        const struct snapshot_area *a = &snapshot->areas[i];
+    for (size_t i = 0; i < snapshot->vma_count; i++) {
+        const struct snapshot_vma *a = &snapshot->vmas[i];
         if (!is_range(a->start, a->end, page) || a->start < last)
             return damaged(err, "order of the areas");
         last = a->end;
         if ((a->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0 ||
-            ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 && !snapshot_area_is_copied(a)))
+            ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)))
             return damaged(err, "protection of an area");
-        bool file = (a->flags & SNAPSHOT_AREA_FILE) != 0, shared = (a->flags & SNAPSHOT_AREA_SHARED) != 0;
-        bool stack = (a->flags & SNAPSHOT_AREA_STACK) != 0, empty = (a->flags & SNAPSHOT_AREA_EMPTY) != 0;
-        bool guard = (a->flags & SNAPSHOT_AREA_GUARD) != 0;
+        bool file = (a->flags & SNAPSHOT_VMA_FILE) != 0, shared = (a->flags & SNAPSHOT_VMA_SHARED) != 0;
+        bool stack = (a->flags & SNAPSHOT_VMA_STACK) != 0, empty = (a->flags & SNAPSHOT_VMA_EMPTY) != 0;
+        bool guard = (a->flags & SNAPSHOT_VMA_GUARD) != 0;
         stacks += stack;
-        if ((a->flags & ~(uint32_t)SNAPSHOT_AREA_FLAGS) != 0 || (file && (stack || empty)) ||
+        if ((a->flags & ~(uint32_t)SNAPSHOT_VMA_FLAGS) != 0 || (file && (stack || empty)) ||
             (shared && (!file || (a->prot & PROT_WRITE) != 0)) || (stack && (empty || stacks > 1)) ||
-            (guard && (stack || (a->flags & SNAPSHOT_AREA_DROPPABLE) != 0)))
+            (guard && (stack || (a->flags & SNAPSHOT_VMA_DROPPABLE) != 0)))
             return damaged(err, "kind of an area");
         if (file && (!aligned(a->offset, page) || a->offset > INT64_MAX - (a->end - a->start) ||
                      (a->file >= snapshot->file_count && a->file != SNAPSHOT_FILE_AGENT)))
@@ -87,8 +87,8 @@ static int check_special(const struct snapshot *snapshot, uint64_t page, struct 
             return damaged(err, "order of the kernel's areas");
         last = s->end;
         code += strcmp(s->name, "[vdso]") == 0;
-        for (size_t k = 0; k < snapshot->area_count; k++)
-            if (snapshot->areas[k].start < s->end && s->start < snapshot->areas[k].end)
+        for (size_t k = 0; k < snapshot->vma_count; k++)
+            if (snapshot->vmas[k].start < s->end && s->start < snapshot->vmas[k].end)
                 return damaged(err, "an area lies where the kernel's are");
     }
     return code == 1 ? 0 : damaged(err, "names of the kernel's areas");
@@ -103,11 +103,10 @@ static int check_runs(const struct snapshot *snapshot, uint64_t page, struct err
         if (r->address < last || !aligned(r->address, page) || r->pages == 0 ||
             r->pages > SNAPSHOT_HIGHEST / page)
             return damaged(err, "order of the pages");
-        const struct snapshot_area *a = snapshot_area_at(snapshot, r->address, r->pages * page);
-        if (a == NULL ||
-            (a->flags & (SNAPSHOT_AREA_SHARED | SNAPSHOT_AREA_EMPTY | SNAPSHOT_AREA_GUARD)) != 0 ||
-            ((a->prot & PROT_EXEC) != 0 && !snapshot_area_is_copied(a)) ||
-            (snapshot_area_is_copied(a) && r->pages * page > SNAPSHOT_COPY_MAX))
+        const struct snapshot_vma *a = snapshot_vma_at(snapshot, r->address, r->pages * page);
+        if (a == NULL || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_GUARD)) != 0 ||
+            ((a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)) ||
+            (snapshot_vma_is_copied(a) && r->pages * page > SNAPSHOT_COPY_MAX))
             return damaged(err, "pages that belong to no area");
         if (!aligned(r->offset, page) || r->offset < h->tables_size || r->offset > h->size ||
             r->pages * page > h->size - r->offset)
@@ -119,7 +118,7 @@ static int check_runs(const struct snapshot *snapshot, uint64_t page, struct err
         const struct snapshot_write *w = &snapshot->writes[i];
         if (w->address < last || !aligned(w->address, page) || w->pages == 0 ||
             w->pages > SNAPSHOT_HIGHEST / page ||
-            snapshot_area_at(snapshot, w->address, w->pages * page) == NULL)
+            snapshot_vma_at(snapshot, w->address, w->pages * page) == NULL)
             return damaged(err, "pages to be written");
         last = w->address + w->pages * page;
     }
@@ -157,8 +156,8 @@ static int check_descriptors(const struct snapshot *snapshot, struct error *err)
 
 static bool holds(const struct snapshot *snapshot, uint64_t address, uint64_t size, uint32_t prot)
 {
-    const struct snapshot_area *a = snapshot_area_at(snapshot, address, size);
-    return a != NULL && (a->prot & prot) == prot && (a->flags & SNAPSHOT_AREA_GUARD) == 0;
+    const struct snapshot_vma *a = snapshot_vma_at(snapshot, address, size);
+    return a != NULL && (a->prot & prot) == prot && (a->flags & SNAPSHOT_VMA_GUARD) == 0;
 }
 
 /* Where the restorer, the kernel or the first instruction would touch memory. */
@@ -198,21 +197,21 @@ static const void *table(const struct snapshot *snapshot, const struct snapshot_
 static int check_tables(struct snapshot *snapshot, struct error *err)
 {
     const struct snapshot_header *h = snapshot->header;
-    snapshot->areas = table(snapshot, &h->areas, sizeof(*snapshot->areas));
+    snapshot->vmas = table(snapshot, &h->vmas, sizeof(*snapshot->vmas));
     snapshot->runs = table(snapshot, &h->runs, sizeof(*snapshot->runs));
     snapshot->files = table(snapshot, &h->files, sizeof(*snapshot->files));
     snapshot->writes = table(snapshot, &h->writes, sizeof(*snapshot->writes));
     snapshot->strings = table(snapshot, &h->strings, 1);
     snapshot->meta = table(snapshot, &h->meta, 1);
-    if (snapshot->areas == NULL || snapshot->runs == NULL || snapshot->files == NULL ||
+    if (snapshot->vmas == NULL || snapshot->runs == NULL || snapshot->files == NULL ||
         snapshot->writes == NULL || snapshot->strings == NULL || snapshot->meta == NULL)
         return damaged(err, "place of a table");
-    snapshot->area_count = h->areas.count;
+    snapshot->vma_count = h->vmas.count;
     snapshot->run_count = h->runs.count;
     snapshot->file_count = h->files.count;
     snapshot->write_count = h->writes.count;
     snapshot->meta_size = h->meta.count;
-    int ret = check_areas(snapshot, h->page_size, err);
+    int ret = check_vmas(snapshot, h->page_size, err);
     if (ret == 0)
         ret = check_special(snapshot, h->page_size, err);
     if (ret == 0)

@@ -26,26 +26,26 @@ struct error;
 #define SNAPSHOT_HIGHEST 0x7ffffffff000ULL
 
 /* What an area is, besides its protection. */
-enum snapshot_area_flag {
-    SNAPSHOT_AREA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
-    SNAPSHOT_AREA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
-    SNAPSHOT_AREA_STACK = 1 << 2,     /* grows down */
-    SNAPSHOT_AREA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
-    SNAPSHOT_AREA_NORESERVE = 1 << 4,
+enum snapshot_vma_flag {
+    SNAPSHOT_VMA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
+    SNAPSHOT_VMA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
+    SNAPSHOT_VMA_STACK = 1 << 2,     /* grows down */
+    SNAPSHOT_VMA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
+    SNAPSHOT_VMA_NORESERVE = 1 << 4,
     /* What was given by madvise(2). Areas that are wiped in a child of fork(2) hold what must not exist
      * twice, the state of a random number generator: they come back empty. */
-    SNAPSHOT_AREA_WIPEONFORK = 1 << 5,
-    SNAPSHOT_AREA_DONTFORK = 1 << 6,
-    SNAPSHOT_AREA_DONTDUMP = 1 << 7,
-    SNAPSHOT_AREA_HUGEPAGE = 1 << 8,
-    SNAPSHOT_AREA_NOHUGEPAGE = 1 << 9,
-    SNAPSHOT_AREA_MERGEABLE = 1 << 10,
-    SNAPSHOT_AREA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
-    SNAPSHOT_AREA_FLAGS = (1 << 12) - 1,
+    SNAPSHOT_VMA_WIPEONFORK = 1 << 5,
+    SNAPSHOT_VMA_DONTFORK = 1 << 6,
+    SNAPSHOT_VMA_DONTDUMP = 1 << 7,
+    SNAPSHOT_VMA_HUGEPAGE = 1 << 8,
+    SNAPSHOT_VMA_NOHUGEPAGE = 1 << 9,
+    SNAPSHOT_VMA_MERGEABLE = 1 << 10,
+    SNAPSHOT_VMA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
+    SNAPSHOT_VMA_FLAGS = (1 << 12) - 1,
 };
 
 /* The content is not part of the image. */
-#define SNAPSHOT_AREA_EMPTY (SNAPSHOT_AREA_DROPPABLE | SNAPSHOT_AREA_WIPEONFORK)
+#define SNAPSHOT_VMA_EMPTY (SNAPSHOT_VMA_DROPPABLE | SNAPSHOT_VMA_WIPEONFORK)
 
 /* In place of an index of the table of files: of an area, and of a descriptor. */
 #define SNAPSHOT_FILE_AGENT   0xffffffffU
@@ -53,11 +53,11 @@ enum snapshot_area_flag {
 
 #define SNAPSHOT_URANDOM_DEVICE makedev(1, 9)
 
-struct snapshot_area {
+struct snapshot_vma {
     uint64_t start, end;
     uint64_t offset; /* in the file */
     uint32_t prot;   /* PROT_… */
-    uint32_t flags;  /* enum snapshot_area_flag */
+    uint32_t flags;  /* enum snapshot_vma_flag */
     uint32_t file;
     uint32_t reserved;
 };
@@ -65,10 +65,10 @@ struct snapshot_area {
 /* Whether the content is copied to memory of no file: stacks, for only such memory grows, and what was
  * compiled at run time or calls back (ctypes), for files of the store need not be executable (noexec,
  * SELinux). */
-static inline bool snapshot_area_is_copied(const struct snapshot_area *a)
+static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 {
-    return (a->flags & SNAPSHOT_AREA_STACK) != 0 ||
-           ((a->flags & SNAPSHOT_AREA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
+    return (a->flags & SNAPSHOT_VMA_STACK) != 0 ||
+           ((a->flags & SNAPSHOT_VMA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
 }
 
 /* A read gives no more at once, and stops earlier where the limit of read(2) is. */
@@ -81,7 +81,7 @@ struct snapshot_run {
 };
 
 /* Whether the run is all of the area: then nothing of the area itself would be seen. `page`: bytes. */
-static inline bool snapshot_run_covers(const struct snapshot_run *r, const struct snapshot_area *a,
+static inline bool snapshot_run_covers(const struct snapshot_run *r, const struct snapshot_vma *a,
                                        uint64_t page)
 {
     return r->address == a->start && r->pages * page == a->end - a->start;
@@ -165,7 +165,7 @@ struct snapshot_header {
     uint64_t checksum;    /* snapshot_checksum */
     uint64_t size;        /* of the file */
     uint64_t tables_size; /* of header and tables, whole pages */
-    struct snapshot_table areas, runs, files, writes, strings, meta;
+    struct snapshot_table vmas, runs, files, writes, strings, meta;
     struct snapshot_host host;
     struct snapshot_thread thread;
     struct snapshot_memory memory;
@@ -178,13 +178,13 @@ struct snapshot_header {
 /* An open image. What it points to lives until snapshot_close. */
 struct snapshot {
     const struct snapshot_header *header;
-    const struct snapshot_area *areas;
+    const struct snapshot_vma *vmas;
     const struct snapshot_run *runs;
     const struct snapshot_file *files;
     const struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t area_count, run_count, file_count, write_count, meta_size;
+    size_t vma_count, run_count, file_count, write_count, meta_size;
     void *map;
     size_t map_size;
 };
@@ -200,8 +200,7 @@ static inline const char *snapshot_path(const struct snapshot *snapshot, const s
 }
 
 /* The area that holds all of [address, address + size), or NULL. */
-const struct snapshot_area *snapshot_area_at(const struct snapshot *snapshot, uint64_t address,
-                                             uint64_t size);
+const struct snapshot_vma *snapshot_vma_at(const struct snapshot *snapshot, uint64_t address, uint64_t size);
 
 /* How many pages the write set has. */
 uint64_t snapshot_write_pages(const struct snapshot *snapshot);
@@ -209,13 +208,13 @@ uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 /* What an image is made of, for snapshot_write. */
 struct snapshot_parts {
     struct snapshot_header header; /* without magic, format, page size, checksum, sizes and tables */
-    struct snapshot_area *areas;
+    struct snapshot_vma *vmas;
     struct snapshot_run *runs; /* the offsets are filled in, in the order of the table */
     struct snapshot_file *files;
     struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t area_count, run_count, file_count, write_count, strings_size, meta_size;
+    size_t vma_count, run_count, file_count, write_count, strings_size, meta_size;
 };
 
 /* Write header and tables and make the file as long as it will be; the pages of the runs are the caller's. */

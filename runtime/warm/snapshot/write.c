@@ -32,7 +32,7 @@ static void lay_out(struct snapshot_parts *parts, uint64_t page)
 {
     struct snapshot_header *h = &parts->header;
     uint64_t end = sizeof(*h);
-    place(&h->areas, &end, parts->area_count, sizeof(*parts->areas));
+    place(&h->vmas, &end, parts->vma_count, sizeof(*parts->vmas));
     place(&h->runs, &end, parts->run_count, sizeof(*parts->runs));
     place(&h->files, &end, parts->file_count, sizeof(*parts->files));
     place(&h->writes, &end, parts->write_count, sizeof(*parts->writes));
@@ -58,7 +58,7 @@ int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err)
     cleanup_free char *buffer = calloc(1, h->tables_size);
     if (buffer == NULL)
         return error_set(err, -ENOMEM, "write the snapshot");
-    put(buffer, &h->areas, parts->areas, sizeof(*parts->areas));
+    put(buffer, &h->vmas, parts->vmas, sizeof(*parts->vmas));
     put(buffer, &h->runs, parts->runs, sizeof(*parts->runs));
     put(buffer, &h->files, parts->files, sizeof(*parts->files));
     put(buffer, &h->writes, parts->writes, sizeof(*parts->writes));
