@@ -34,12 +34,12 @@ static void check_vmas(const struct dump_vmas *vmas)
     }
 }
 
-static void check_runs(const struct dump_vmas *vmas)
+static void check_extents(const struct dump_vmas *vmas)
 {
     struct snapshot snapshot = {.vmas = vmas->vmas, .vma_count = vmas->vma_count};
     uint64_t last = 0;
-    for (size_t i = 0; i < vmas->run_count; i++) {
-        const struct snapshot_run *r = &vmas->runs[i];
+    for (size_t i = 0; i < vmas->extent_count; i++) {
+        const struct snapshot_extent *r = &vmas->extents[i];
         fuzz_require(last <= r->address && r->pages > 0 && r->address % page_size() == 0);
         const struct snapshot_vma *a = snapshot_vma_at(&snapshot, r->address, r->pages * page_size());
         fuzz_require(a != NULL &&
@@ -161,8 +161,8 @@ static void check_snapshot(const struct dump_vmas *found, const struct snapshot_
     parts.vmas[count++] =
         (struct snapshot_vma){.start = data, .end = data + page, .prot = PROT_READ | PROT_WRITE};
     parts.vma_count = count;
-    parts.runs = found->runs;
-    parts.run_count = found->run_count;
+    parts.extents = found->extents;
+    parts.extent_count = found->extent_count;
     parts.files = files;
     parts.file_count = 2;
     parts.strings = "/lib/a";
@@ -211,10 +211,10 @@ void fuzz_pagemap(const uint8_t *data, size_t size)
     fuzz_check_error(ret, &error);
     if (ret == 0) {
         check_vmas(&vmas);
-        check_runs(&vmas);
+        check_extents(&vmas);
         dump_vmas_join(&vmas, page_size(), vmas.vma_count > 0 ? vmas.vmas[0].end : 0);
         check_vmas(&vmas);
-        check_runs(&vmas);
+        check_extents(&vmas);
         struct snapshot_parts parts = {.vmas = vmas.vmas, .vma_count = vmas.vma_count};
         struct snapshot snapshot = {.vmas = vmas.vmas, .vma_count = vmas.vma_count};
         dump_writes_scan(pagemap, &arena, &parts);

@@ -35,18 +35,18 @@ static int make_base(const void *meta, size_t meta_size)
         {.start = HEAP, .end = HEAP + 16 * page, .prot = both},
         {.start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_VMA_STACK},
     };
-    struct snapshot_run runs[] = {{.address = HEAP + page, .pages = 2},
-                                  {.address = STACK + 7 * page, .pages = 1}};
+    struct snapshot_extent extents[] = {{.address = HEAP + page, .pages = 2},
+                                        {.address = STACK + 7 * page, .pages = 1}};
     struct snapshot_write writes[] = {{.address = HEAP, .pages = 3}};
     struct snapshot_file files[] = {{.path = 0}};
     struct snapshot_parts parts = {.vmas = vmas,
-                                   .runs = runs,
+                                   .extents = extents,
                                    .files = files,
                                    .writes = writes,
                                    .strings = "/etc/none",
                                    .meta = meta,
                                    .vma_count = 4,
-                                   .run_count = 2,
+                                   .extent_count = 2,
                                    .write_count = 1,
                                    .strings_size = sizeof("/etc/none"),
                                    .meta_size = meta_size};
@@ -139,8 +139,8 @@ static int put_file(const char *data, size_t size)
 /* Everything that a snapshot names is readable in it. */
 static void use(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->run_count; i++) {
-        const struct snapshot_run *r = &snapshot->runs[i];
+    for (size_t i = 0; i < snapshot->extent_count; i++) {
+        const struct snapshot_extent *r = &snapshot->extents[i];
         fuzz_require(snapshot_vma_at(snapshot, r->address, r->pages) != NULL);
         fuzz_require(r->offset >= snapshot->map_size && r->offset < snapshot->header->size);
     }

@@ -24,16 +24,16 @@ struct vma {
     uint32_t file;
 };
 
-struct run {
+struct extent {
     uint64_t address, pages;
 };
 
 static const struct {
     const char *name;
     struct vma before[MAX];
-    struct run content[MAX];
+    struct extent content[MAX];
     struct vma after[MAX];
-    struct run content_after[MAX];
+    struct extent content_after[MAX];
 } cases[] = {
     {.name = "headers, code and constants of a library are one mapping of code",
      .before = {{10, 12, READ, FILE_, 0, 3}, {12, 20, CODE, FILE_, 2, 3}, {20, 25, READ, FILE_, 10, 3}},
@@ -132,13 +132,13 @@ static struct snapshot_vma vma_of(const struct vma *a)
                                  .file = a->file};
 }
 
-static size_t fill(const struct vma *from, const struct run *content, struct snapshot_vma *vmas,
-                   struct snapshot_run *runs, size_t *run_count)
+static size_t fill(const struct vma *from, const struct extent *content, struct snapshot_vma *vmas,
+                   struct snapshot_extent *extents, size_t *extent_count)
 {
     size_t count = 0;
-    for (*run_count = 0; *run_count < MAX && content[*run_count].pages > 0; ++*run_count)
-        runs[*run_count] = (struct snapshot_run){.address = content[*run_count].address * PAGE,
-                                                 .pages = content[*run_count].pages};
+    for (*extent_count = 0; *extent_count < MAX && content[*extent_count].pages > 0; ++*extent_count)
+        extents[*extent_count] = (struct snapshot_extent){.address = content[*extent_count].address * PAGE,
+                                                          .pages = content[*extent_count].pages};
     for (; count < MAX && from[count].end > 0; count++)
         vmas[count] = vma_of(&from[count]);
     return count;
@@ -148,14 +148,16 @@ int main(void)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct snapshot_vma vmas[MAX], expected[MAX];
-        struct snapshot_run runs[MAX], expected_runs[MAX];
-        struct dump_vmas got = {.vmas = vmas, .runs = runs};
-        size_t run_count;
-        got.vma_count = fill(cases[i].before, cases[i].content, vmas, runs, &got.run_count);
-        size_t count = fill(cases[i].after, cases[i].content_after, expected, expected_runs, &run_count);
+        struct snapshot_extent extents[MAX], expected_extents[MAX];
+        struct dump_vmas got = {.vmas = vmas, .extents = extents};
+        size_t extent_count;
+        got.vma_count = fill(cases[i].before, cases[i].content, vmas, extents, &got.extent_count);
+        size_t count =
+            fill(cases[i].after, cases[i].content_after, expected, expected_extents, &extent_count);
         dump_vmas_join(&got, PAGE, HEAP_END * PAGE);
         ok(got.vma_count == count && memcmp(vmas, expected, count * sizeof(*vmas)) == 0, "%s", cases[i].name);
-        ok(got.run_count == run_count && memcmp(runs, expected_runs, run_count * sizeof(*runs)) == 0,
+        ok(got.extent_count == extent_count &&
+               memcmp(extents, expected_extents, extent_count * sizeof(*extents)) == 0,
            "and its pages: %s", cases[i].name);
     }
     return done_testing();

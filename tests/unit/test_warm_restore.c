@@ -339,10 +339,10 @@ static bool is_private(uint64_t address)
 /* Return a page of memory that the snapshot contains. */
 static struct snapshot_write writable_page(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->run_count; i++) {
-        const struct snapshot_vma *a = snapshot_vma_at(snapshot, snapshot->runs[i].address, 1);
+    for (size_t i = 0; i < snapshot->extent_count; i++) {
+        const struct snapshot_vma *a = snapshot_vma_at(snapshot, snapshot->extents[i].address, 1);
         if (a->flags == 0 && a->prot == (PROT_READ | PROT_WRITE))
-            return (struct snapshot_write){.address = snapshot->runs[i].address, .pages = 1};
+            return (struct snapshot_write){.address = snapshot->extents[i].address, .pages = 1};
     }
     return (struct snapshot_write){0};
 }

@@ -20,7 +20,7 @@
 static uint64_t page;
 
 static struct snapshot_vma vmas[4];
-static struct snapshot_run runs[2];
+static struct snapshot_extent extents[2];
 static struct snapshot_write writes[1];
 static struct snapshot_file files[2];
 static const char strings[] = "/bin/one\0/lib/two";
@@ -43,19 +43,19 @@ static struct snapshot_parts make_parts(void)
     vmas[2] = (struct snapshot_vma){.start = HEAP, .end = HEAP + 16 * page, .prot = both};
     vmas[3] = (struct snapshot_vma){
         .start = STACK, .end = STACK + 8 * page, .prot = both, .flags = SNAPSHOT_VMA_STACK};
-    runs[0] = (struct snapshot_run){.address = HEAP + page, .pages = 2};
-    runs[1] = (struct snapshot_run){.address = STACK + 7 * page, .pages = 1};
+    extents[0] = (struct snapshot_extent){.address = HEAP + page, .pages = 2};
+    extents[1] = (struct snapshot_extent){.address = STACK + 7 * page, .pages = 1};
     files[0].path = 0;
     files[1].path = sizeof("/bin/one");
     writes[0] = (struct snapshot_write){.address = HEAP, .pages = 3};
     struct snapshot_parts parts = {.vmas = vmas,
-                                   .runs = runs,
+                                   .extents = extents,
                                    .files = files,
                                    .writes = writes,
                                    .strings = strings,
                                    .meta = "meta",
                                    .vma_count = 4,
-                                   .run_count = 2,
+                                   .extent_count = 2,
                                    .file_count = 2,
                                    .write_count = 1,
                                    .strings_size = sizeof(strings),
@@ -99,10 +99,11 @@ static void test_reading(void)
         return;
     }
     is_int(snapshot.vma_count, 4, "areas");
-    is_int(snapshot.run_count, 2, "runs");
+    is_int(snapshot.extent_count, 2, "runs");
     is_str(snapshot_path(&snapshot, &snapshot.files[1]), "/lib/two", "a file's path");
     ok(snapshot.meta_size == 4 && memcmp(snapshot.meta, "meta", 4) == 0, "meta data");
-    ok(snapshot.runs[0].offset % page == 0 && snapshot.runs[1].offset == snapshot.runs[0].offset + 2 * page,
+    ok(snapshot.extents[0].offset % page == 0 &&
+           snapshot.extents[1].offset == snapshot.extents[0].offset + 2 * page,
        "pages are aligned and follow each other");
     ok(snapshot_vma_at(&snapshot, HEAP + 5, 10) == &snapshot.vmas[2], "an address belongs to a VMA");
     ok(snapshot_vma_at(&snapshot, HEAP - 1, 1) == NULL, "an address belongs to no VMA");
@@ -150,17 +151,17 @@ static void file_stack(struct snapshot_parts *p)
 {
     p->vmas[1].flags |= SNAPSHOT_VMA_STACK;
 }
-static void run_outside(struct snapshot_parts *p)
+static void extent_outside(struct snapshot_parts *p)
 {
-    p->runs[0].address = HEAP + 15 * page;
+    p->extents[0].address = HEAP + 15 * page;
 }
-static void run_of_code(struct snapshot_parts *p)
+static void extent_of_code(struct snapshot_parts *p)
 {
-    p->runs[0].address = CODE;
+    p->extents[0].address = CODE;
 }
-static void run_endless(struct snapshot_parts *p)
+static void extent_endless(struct snapshot_parts *p)
 {
-    p->runs[0].pages = UINT64_MAX / page;
+    p->extents[0].pages = UINT64_MAX / page;
 }
 static void write_endless(struct snapshot_parts *p)
 {
@@ -235,7 +236,7 @@ static void guarded_heap(struct snapshot_parts *p)
 static void guarded_thread(struct snapshot_parts *p)
 {
     guarded_heap(p);
-    p->run_count = 0;
+    p->extent_count = 0;
 }
 
 static const struct fault faults[] = {
@@ -248,10 +249,10 @@ static const struct fault faults[] = {
     {"a stack that is a file", "kind of an area", file_stack},
     {"an inaccessible stack", "kind of an area", guarded_stack},
     {"a file that is not in the table", "file of an area", no_such_file},
-    {"pages outside of VMAs", "pages that belong to no area", run_outside},
-    {"pages of code", "pages that belong to no area", run_of_code},
+    {"pages outside of VMAs", "pages that belong to no area", extent_outside},
+    {"pages of code", "pages that belong to no area", extent_of_code},
     {"inaccessible pages", "pages that belong to no area", guarded_heap},
-    {"pages without end", "order of the pages", run_endless},
+    {"pages without end", "order of the pages", extent_endless},
     {"pages to be written without end", "pages to be written", write_endless},
     {"a relative path", "name of a file", relative_path},
     {"a path outside of the strings", "name of a file", path_outside},

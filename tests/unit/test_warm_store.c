@@ -103,9 +103,13 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
         {.start = 0x10000, .end = 0x11000, .prot = PROT_READ | PROT_EXEC},
         {.start = 0x20000, .end = 0x20000 + pages * PAGE, .prot = PROT_READ | PROT_WRITE},
     };
-    struct snapshot_run run = {.address = 0x20000, .pages = pages};
-    struct snapshot_parts parts = {
-        .vmas = vmas, .vma_count = 2, .runs = &run, .run_count = 1, .strings = "", .strings_size = 1};
+    struct snapshot_extent extent = {.address = 0x20000, .pages = pages};
+    struct snapshot_parts parts = {.vmas = vmas,
+                                   .vma_count = 2,
+                                   .extents = &extent,
+                                   .extent_count = 1,
+                                   .strings = "",
+                                   .strings_size = 1};
     struct snapshot_header *h = &parts.header;
     h->thread.rip = 0x10000;
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = 0x20000;
@@ -124,7 +128,7 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
     char content[PAGE];
     memset(content, 'x', sizeof(content));
     for (size_t i = 0; ret == 0 && i < pages; i++)
-        if (pwrite(fd, content, PAGE, (off_t)(run.offset + i * PAGE)) != PAGE)
+        if (pwrite(fd, content, PAGE, (off_t)(extent.offset + i * PAGE)) != PAGE)
             ret = error_set(err, -ENOSPC, "write a page");
     return ret;
 }

@@ -86,8 +86,8 @@ static int flush(struct output *out, struct error *err)
     return 0;
 }
 
-static int write_run(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
-                     struct error *err)
+static int write_extent(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
+                        struct error *err)
 {
     int ret = 0;
     for (uint64_t done = 0; ret == 0 && done < size;) {
@@ -108,10 +108,10 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
         return error_set(err, -ENOMEM, "write the snapshot");
     struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
     int ret = 0;
-    for (size_t i = 0; ret == 0 && i < parts->run_count; i++) {
-        const struct snapshot_run *r = &parts->runs[i];
+    for (size_t i = 0; ret == 0 && i < parts->extent_count; i++) {
+        const struct snapshot_extent *r = &parts->extents[i];
         ret = r->offset == out.offset + out.filled
-                  ? write_run(t, r->address, r->pages * parts->header.page_size, &out, err)
+                  ? write_extent(t, r->address, r->pages * parts->header.page_size, &out, err)
                   : error_set(err, -EINVAL, "place of pages in the snapshot");
     }
     return ret < 0 ? ret : flush(&out, err);
@@ -155,8 +155,8 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     parts->header.special_count = vmas.special_count;
     parts->vmas = vmas.vmas;
     parts->vma_count = vmas.vma_count;
-    parts->runs = vmas.runs;
-    parts->run_count = vmas.run_count;
+    parts->extents = vmas.extents;
+    parts->extent_count = vmas.extent_count;
     dump_writes(request->rehearsal, request->pid_namespace, a, parts);
     parts->meta = request->meta;
     parts->meta_size = request->meta_size;

@@ -90,8 +90,8 @@ int dump_guard_agent(const struct tracee *t, const struct dump_vmas *vmas, const
 int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t limit, struct error *err)
 {
     uint64_t pages = 0;
-    for (size_t i = 0; i < parts->run_count; i++)
-        pages += parts->runs[i].pages;
+    for (size_t i = 0; i < parts->extent_count; i++)
+        pages += parts->extents[i].pages;
     if (limit == 0 || pages <= limit / page)
         return 0;
     return error_text(err, -EFBIG, "it holds %lu MiB, and %lu are allowed",
@@ -108,8 +108,8 @@ int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page,
         if (parts->vmas[i].start <= place && place < parts->vmas[i].end &&
             (parts->vmas[i].flags & SNAPSHOT_VMA_FILE) != 0)
             return error_text(err, -ENOTSUP, "its restartable sequences are in a file");
-    for (size_t i = 0; i < parts->run_count; i++) {
-        const struct snapshot_run *r = &parts->runs[i];
+    for (size_t i = 0; i < parts->extent_count; i++) {
+        const struct snapshot_extent *r = &parts->extents[i];
         if (place < r->address || place >= r->address + r->pages * page)
             continue;
         ssize_t n = pread(file, &sequence, sizeof(sequence), (off_t)(r->offset + (place - r->address)));

@@ -15,16 +15,16 @@ static bool is_file(const struct snapshot_vma *a)
     return (a->flags & SNAPSHOT_VMA_FILE) != 0;
 }
 
-static uint64_t run_end(const struct snapshot_run *r, uint64_t page)
+static uint64_t extent_end(const struct snapshot_extent *r, uint64_t page)
 {
     return r->address + r->pages * page;
 }
 
 /* The number of runs from `first` on that are in the area: runs have the order of the areas. */
-static size_t count_runs(const struct dump_vmas *vmas, size_t first, const struct snapshot_vma *a)
+static size_t count_extents(const struct dump_vmas *vmas, size_t first, const struct snapshot_vma *a)
 {
     size_t n = 0;
-    while (first + n < vmas->run_count && vmas->runs[first + n].address < a->end)
+    while (first + n < vmas->extent_count && vmas->extents[first + n].address < a->end)
         n++;
     return n;
 }
@@ -51,15 +51,15 @@ static bool joins(const struct snapshot_vma *a, const struct snapshot_vma *b, bo
 }
 
 /* Append runs to those that are kept already; the first may go on where the last has ended. */
-static void keep_runs(struct dump_vmas *vmas, size_t *kept, size_t first, size_t count, bool joined,
-                      uint64_t page)
+static void keep_extents(struct dump_vmas *vmas, size_t *kept, size_t first, size_t count, bool joined,
+                         uint64_t page)
 {
     for (size_t i = first; i < first + count; i++) {
-        struct snapshot_run *last = *kept > 0 ? &vmas->runs[*kept - 1] : NULL;
-        if (joined && last != NULL && run_end(last, page) == vmas->runs[i].address)
-            last->pages += vmas->runs[i].pages;
+        struct snapshot_extent *last = *kept > 0 ? &vmas->extents[*kept - 1] : NULL;
+        if (joined && last != NULL && extent_end(last, page) == vmas->extents[i].address)
+            last->pages += vmas->extents[i].pages;
         else
-            vmas->runs[(*kept)++] = vmas->runs[i];
+            vmas->extents[(*kept)++] = vmas->extents[i];
     }
 }
 
@@ -78,65 +78,65 @@ static struct filling filling_of(const struct snapshot_vma *a, uint64_t heap_end
 }
 
 /* Make runs of one area longer, or one of several; returns how many are left. */
-static size_t fill_vma(const struct snapshot_vma *a, struct snapshot_run *runs, size_t count, uint64_t page,
-                       struct filling few)
+static size_t fill_vma(const struct snapshot_vma *a, struct snapshot_extent *extents, size_t count,
+                       uint64_t page, struct filling few)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        struct snapshot_run *last = kept > 0 ? &runs[kept - 1] : NULL;
-        if (last != NULL && runs[i].address - run_end(last, page) <= few.between * page)
-            last->pages = (run_end(&runs[i], page) - last->address) / page;
+        struct snapshot_extent *last = kept > 0 ? &extents[kept - 1] : NULL;
+        if (last != NULL && extents[i].address - extent_end(last, page) <= few.between * page)
+            last->pages = (extent_end(&extents[i], page) - last->address) / page;
         else
-            runs[kept++] = runs[i];
+            extents[kept++] = extents[i];
     }
-    if (kept > 0 && runs[0].address - a->start <= few.edge * page) {
-        runs[0].pages += (runs[0].address - a->start) / page;
-        runs[0].address = a->start;
+    if (kept > 0 && extents[0].address - a->start <= few.edge * page) {
+        extents[0].pages += (extents[0].address - a->start) / page;
+        extents[0].address = a->start;
     }
-    if (kept > 0 && a->end - run_end(&runs[kept - 1], page) <= few.edge * page)
-        runs[kept - 1].pages = (a->end - runs[kept - 1].address) / page;
+    if (kept > 0 && a->end - extent_end(&extents[kept - 1], page) <= few.edge * page)
+        extents[kept - 1].pages = (a->end - extents[kept - 1].address) / page;
     return kept;
 }
 
 static void fill_gaps(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end)
 {
     size_t kept = 0, first = 0;
-    for (size_t i = 0; vmas->run_count > 0 && i < vmas->vma_count; i++) {
+    for (size_t i = 0; vmas->extent_count > 0 && i < vmas->vma_count; i++) {
         const struct snapshot_vma *a = &vmas->vmas[i];
-        size_t count = count_runs(vmas, first, a);
-        size_t left = fill_vma(a, &vmas->runs[first], count, page, filling_of(a, heap_end));
-        memmove(&vmas->runs[kept], &vmas->runs[first], left * sizeof(*vmas->runs));
+        size_t count = count_extents(vmas, first, a);
+        size_t left = fill_vma(a, &vmas->extents[first], count, page, filling_of(a, heap_end));
+        memmove(&vmas->extents[kept], &vmas->extents[first], left * sizeof(*vmas->extents));
         kept += left;
         first += count;
     }
-    vmas->run_count = kept;
+    vmas->extent_count = kept;
 }
 
 void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end)
 {
-    size_t kept_vmas = 0, kept_runs = 0, first = 0;
-    bool last_has_runs = false;
+    size_t kept_vmas = 0, kept_extents = 0, first = 0;
+    bool last_has_extents = false;
     fill_gaps(vmas, page, heap_end);
     for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma a = vmas->vmas[i];
-        size_t count = count_runs(vmas, first, &a);
-        if (is_file(&a) && count == 1 && snapshot_run_covers(&vmas->runs[first], &a, page)) {
+        size_t count = count_extents(vmas, first, &a);
+        if (is_file(&a) && count == 1 && snapshot_extent_covers(&vmas->extents[first], &a, page)) {
             a.flags &= ~(uint32_t)SNAPSHOT_VMA_FILE;
             a.file = 0;
             a.offset = 0;
         }
         struct snapshot_vma *last = kept_vmas > 0 ? &vmas->vmas[kept_vmas - 1] : NULL;
-        bool joined = last != NULL && joins(last, &a, count > 0 || last_has_runs);
+        bool joined = last != NULL && joins(last, &a, count > 0 || last_has_extents);
         if (joined) {
             last->end = a.end;
             last->prot |= a.prot;
         } else {
             vmas->vmas[kept_vmas++] = a;
         }
-        last_has_runs = count > 0 || (joined && last_has_runs);
-        keep_runs(vmas, &kept_runs, first, count, joined, page);
+        last_has_extents = count > 0 || (joined && last_has_extents);
+        keep_extents(vmas, &kept_extents, first, count, joined, page);
         first += count;
     }
     vmas->vma_count = kept_vmas;
-    vmas->run_count = kept_runs;
+    vmas->extent_count = kept_extents;
 }

@@ -27,7 +27,7 @@
 
 /* Pieces of areas, one behind the other. */
 struct pieces {
-    struct snapshot_run *items;
+    struct snapshot_extent *items;
     size_t count, room;
 };
 
@@ -50,7 +50,7 @@ static bool is_zero(const char *data, size_t size)
 static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vma *a, uint64_t address)
 {
     if (to->count > 0) {
-        struct snapshot_run *last = &to->items[to->count - 1];
+        struct snapshot_extent *last = &to->items[to->count - 1];
         if (last->address >= a->start && last->address + last->pages * s->page == address) {
             last->pages++;
             return;
@@ -58,12 +58,12 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vm
     }
     if (to->count == to->room) {
         to->room = to->room * 2 + 256;
-        struct snapshot_run *grown = ARENA_ARRAY(s->arena, to->room, struct snapshot_run);
+        struct snapshot_extent *grown = ARENA_ARRAY(s->arena, to->room, struct snapshot_extent);
         if (to->count > 0)
             memcpy(grown, to->items, to->count * sizeof(*grown));
         to->items = grown;
     }
-    to->items[to->count++] = (struct snapshot_run){.address = address, .pages = 1};
+    to->items[to->count++] = (struct snapshot_extent){.address = address, .pages = 1};
 }
 
 /* A process has it for itself, and it is to come back. */
@@ -147,7 +147,7 @@ static int set_guards_apart(struct scan *s)
     struct dump_vmas *out = s->out;
     if (s->guards.count == 0)
         return 0;
-    const struct snapshot_run *guard = s->guards.items, *last = guard + s->guards.count;
+    const struct snapshot_extent *guard = s->guards.items, *last = guard + s->guards.count;
     struct snapshot_vma *vmas =
         ARENA_ARRAY(s->arena, out->vma_count + 2 * s->guards.count, struct snapshot_vma);
     size_t count = 0;
@@ -191,7 +191,7 @@ int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vm
     int ret = scan_vmas(&scan);
     if (ret == 0)
         ret = set_guards_apart(&scan);
-    vmas->runs = scan.own.items;
-    vmas->run_count = scan.own.count;
+    vmas->extents = scan.own.items;
+    vmas->extent_count = scan.own.count;
     return ret;
 }

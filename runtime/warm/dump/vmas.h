@@ -21,8 +21,8 @@ struct dump_vmas {
     struct snapshot_vma *vmas;
     struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
     const char **paths; /* of the mapped files, each once; snapshot_vma.file is the index */
-    struct snapshot_run *runs;
-    size_t vma_count, special_count, path_count, run_count;
+    struct snapshot_extent *extents;
+    size_t vma_count, special_count, path_count, extent_count;
 };
 
 /* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get

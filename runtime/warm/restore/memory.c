@@ -142,7 +142,7 @@ static void protect(struct restore_plan *plan, const struct snapshot_vma *a)
 
 /* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
 static void run_arguments(const struct restore_plan *plan, const struct snapshot_vma *a,
-                          const struct snapshot_run *r, bool over, uint64_t arguments[6])
+                          const struct snapshot_extent *r, bool over, uint64_t arguments[6])
 {
     const int flags = MAP_PRIVATE | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE) |
                       ((a->flags & SNAPSHOT_VMA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
@@ -152,8 +152,8 @@ static void run_arguments(const struct restore_plan *plan, const struct snapshot
            6 * sizeof(*arguments));
 }
 
-static void map_run(struct restore_plan *plan, const struct snapshot_vma *a, const struct snapshot_run *r,
-                    bool over)
+static void map_extent(struct restore_plan *plan, const struct snapshot_vma *a,
+                       const struct snapshot_extent *r, bool over)
 {
     uint64_t m[6];
     run_arguments(plan, a, r, over, m);
@@ -175,14 +175,15 @@ static void advise(struct restore_plan *plan, const struct snapshot_vma *a)
 }
 
 /* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
-static const struct snapshot_run *whole_run(const struct snapshot *snapshot, const struct snapshot_vma *a,
-                                            const struct snapshot_run **next)
+static const struct snapshot_extent *whole_extent(const struct snapshot *snapshot,
+                                                  const struct snapshot_vma *a,
+                                                  const struct snapshot_extent **next)
 {
-    const struct snapshot_run *first = *next, *end = snapshot->runs + snapshot->run_count;
+    const struct snapshot_extent *first = *next, *end = snapshot->extents + snapshot->extent_count;
     while (*next < end && (*next)->address < a->end)
         ++*next;
     bool whole = *next == first + 1 && !snapshot_vma_is_copied(a) &&
-                 snapshot_run_covers(first, a, snapshot->header->page_size);
+                 snapshot_extent_covers(first, a, snapshot->header->page_size);
     return whole ? first : NULL;
 }
 
@@ -208,13 +209,13 @@ static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t
 static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room)
 {
     const struct snapshot *snapshot = plan->snapshot;
-    const struct snapshot_run *run = snapshot->runs;
+    const struct snapshot_extent *extent = snapshot->extents;
     const struct snapshot_write *w = snapshot->writes, *last = w + snapshot->write_count;
     size_t count = 0;
     for (size_t i = 0; i < snapshot->vma_count; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
-        const struct snapshot_run *first = run;
-        bool whole = whole_run(snapshot, a, &run) != NULL, wanted = is_early(a, whole) == early;
+        const struct snapshot_extent *first = extent;
+        bool whole = whole_extent(snapshot, a, &extent) != NULL, wanted = is_early(a, whole) == early;
         for (; w < last && w->address < a->end; w++)
             if (wanted)
                 room[count++] = (struct iovec){(void *)w->address, w->pages * snapshot->header->page_size};
@@ -222,8 +223,8 @@ static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room
             continue;
         if (!whole)
             map_vma(plan, a);
-        for (; first < run; first++)
-            map_run(plan, a, first, !whole);
+        for (; first < extent; first++)
+            map_extent(plan, a, first, !whole);
         protect(plan, a);
         advise(plan, a);
     }
@@ -298,10 +299,10 @@ bool restore_plan_map_beside(struct restore_plan *plan)
 void restore_plan_unmap(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
-    const struct snapshot_run *run = snapshot->runs;
+    const struct snapshot_extent *extent = snapshot->extents;
     for (size_t i = 0; i < snapshot->vma_count && (plan->begun || plan->beside); i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
-        bool whole = whole_run(snapshot, a, &run) != NULL;
+        bool whole = whole_extent(snapshot, a, &extent) != NULL;
         if (plan->beside || is_early(a, whole))
             munmap((void *)vma_start(plan, a), a->end - vma_start(plan, a));
     }

@@ -41,7 +41,7 @@ static const char *const texts[REPORT_COUNT] = {
 
 size_t restore_plan_map_steps(const struct snapshot *snapshot)
 {
-    return snapshot->vma_count * STEPS_VMA + snapshot->run_count + snapshot->write_count / IOV_MAX + 2;
+    return snapshot->vma_count * STEPS_VMA + snapshot->extent_count + snapshot->write_count / IOV_MAX + 2;
 }
 
 /* They may all be among them, or instead of them a step for each gap between areas. */

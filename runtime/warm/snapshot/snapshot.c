@@ -94,12 +94,12 @@ static int check_special(const struct snapshot *snapshot, uint64_t page, struct 
     return code == 1 ? 0 : damaged(err, "names of the kernel's areas");
 }
 
-static int check_runs(const struct snapshot *snapshot, uint64_t page, struct error *err)
+static int check_extents(const struct snapshot *snapshot, uint64_t page, struct error *err)
 {
     const struct snapshot_header *h = snapshot->header;
     uint64_t last = 0;
-    for (size_t i = 0; i < snapshot->run_count; i++) {
-        const struct snapshot_run *r = &snapshot->runs[i];
+    for (size_t i = 0; i < snapshot->extent_count; i++) {
+        const struct snapshot_extent *r = &snapshot->extents[i];
         if (r->address < last || !aligned(r->address, page) || r->pages == 0 ||
             r->pages > SNAPSHOT_HIGHEST / page)
             return damaged(err, "order of the pages");
@@ -198,16 +198,16 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
 {
     const struct snapshot_header *h = snapshot->header;
     snapshot->vmas = table(snapshot, &h->vmas, sizeof(*snapshot->vmas));
-    snapshot->runs = table(snapshot, &h->runs, sizeof(*snapshot->runs));
+    snapshot->extents = table(snapshot, &h->extents, sizeof(*snapshot->extents));
     snapshot->files = table(snapshot, &h->files, sizeof(*snapshot->files));
     snapshot->writes = table(snapshot, &h->writes, sizeof(*snapshot->writes));
     snapshot->strings = table(snapshot, &h->strings, 1);
     snapshot->meta = table(snapshot, &h->meta, 1);
-    if (snapshot->vmas == NULL || snapshot->runs == NULL || snapshot->files == NULL ||
+    if (snapshot->vmas == NULL || snapshot->extents == NULL || snapshot->files == NULL ||
         snapshot->writes == NULL || snapshot->strings == NULL || snapshot->meta == NULL)
         return damaged(err, "place of a table");
     snapshot->vma_count = h->vmas.count;
-    snapshot->run_count = h->runs.count;
+    snapshot->extent_count = h->extents.count;
     snapshot->file_count = h->files.count;
     snapshot->write_count = h->writes.count;
     snapshot->meta_size = h->meta.count;
@@ -215,7 +215,7 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     if (ret == 0)
         ret = check_special(snapshot, h->page_size, err);
     if (ret == 0)
-        ret = check_runs(snapshot, h->page_size, err);
+        ret = check_extents(snapshot, h->page_size, err);
     if (ret == 0)
         ret = check_files(snapshot, err);
     if (ret == 0)

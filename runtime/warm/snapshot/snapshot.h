@@ -75,14 +75,14 @@ static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 #define SNAPSHOT_COPY_MAX (1ULL << 30)
 
 /* Pages with content, all of one area. */
-struct snapshot_run {
+struct snapshot_extent {
     uint64_t address, pages;
     uint64_t offset; /* in the image, page aligned */
 };
 
 /* Whether the run is all of the area: then nothing of the area itself would be seen. `page`: bytes. */
-static inline bool snapshot_run_covers(const struct snapshot_run *r, const struct snapshot_vma *a,
-                                       uint64_t page)
+static inline bool snapshot_extent_covers(const struct snapshot_extent *r, const struct snapshot_vma *a,
+                                          uint64_t page)
 {
     return r->address == a->start && r->pages * page == a->end - a->start;
 }
@@ -165,7 +165,7 @@ struct snapshot_header {
     uint64_t checksum;    /* snapshot_checksum */
     uint64_t size;        /* of the file */
     uint64_t tables_size; /* of header and tables, whole pages */
-    struct snapshot_table vmas, runs, files, writes, strings, meta;
+    struct snapshot_table vmas, extents, files, writes, strings, meta;
     struct snapshot_host host;
     struct snapshot_thread thread;
     struct snapshot_memory memory;
@@ -179,12 +179,12 @@ struct snapshot_header {
 struct snapshot {
     const struct snapshot_header *header;
     const struct snapshot_vma *vmas;
-    const struct snapshot_run *runs;
+    const struct snapshot_extent *extents;
     const struct snapshot_file *files;
     const struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t vma_count, run_count, file_count, write_count, meta_size;
+    size_t vma_count, extent_count, file_count, write_count, meta_size;
     void *map;
     size_t map_size;
 };
@@ -209,12 +209,12 @@ uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 struct snapshot_parts {
     struct snapshot_header header; /* without magic, format, page size, checksum, sizes and tables */
     struct snapshot_vma *vmas;
-    struct snapshot_run *runs; /* the offsets are filled in, in the order of the table */
+    struct snapshot_extent *extents; /* the offsets are filled in, in the order of the table */
     struct snapshot_file *files;
     struct snapshot_write *writes;
     const char *strings;
     const void *meta;
-    size_t vma_count, run_count, file_count, write_count, strings_size, meta_size;
+    size_t vma_count, extent_count, file_count, write_count, strings_size, meta_size;
 };
 
 /* Write header and tables and make the file as long as it will be; the pages of the runs are the caller's. */

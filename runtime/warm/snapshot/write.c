@@ -33,16 +33,16 @@ static void lay_out(struct snapshot_parts *parts, uint64_t page)
     struct snapshot_header *h = &parts->header;
     uint64_t end = sizeof(*h);
     place(&h->vmas, &end, parts->vma_count, sizeof(*parts->vmas));
-    place(&h->runs, &end, parts->run_count, sizeof(*parts->runs));
+    place(&h->extents, &end, parts->extent_count, sizeof(*parts->extents));
     place(&h->files, &end, parts->file_count, sizeof(*parts->files));
     place(&h->writes, &end, parts->write_count, sizeof(*parts->writes));
     place(&h->strings, &end, parts->strings_size, 1);
     place(&h->meta, &end, parts->meta_size, 1);
     h->tables_size = round_up(end, page);
     uint64_t offset = h->tables_size;
-    for (size_t i = 0; i < parts->run_count; i++) {
-        parts->runs[i].offset = offset;
-        offset += parts->runs[i].pages * page;
+    for (size_t i = 0; i < parts->extent_count; i++) {
+        parts->extents[i].offset = offset;
+        offset += parts->extents[i].pages * page;
     }
     h->size = offset;
 }
@@ -59,7 +59,7 @@ int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err)
     if (buffer == NULL)
         return error_set(err, -ENOMEM, "write the snapshot");
     put(buffer, &h->vmas, parts->vmas, sizeof(*parts->vmas));
-    put(buffer, &h->runs, parts->runs, sizeof(*parts->runs));
+    put(buffer, &h->extents, parts->extents, sizeof(*parts->extents));
     put(buffer, &h->files, parts->files, sizeof(*parts->files));
     put(buffer, &h->writes, parts->writes, sizeof(*parts->writes));
     put(buffer, &h->strings, parts->strings, 1);
