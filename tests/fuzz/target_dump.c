@@ -58,7 +58,7 @@ void fuzz_smaps(const uint8_t *data, size_t size)
     fuzz_check_error(ret, &error);
     if (ret == 0) {
         check_vmas(&vmas);
-        fuzz_require(vmas.special_count <= SNAPSHOT_MAX_SPECIAL);
+        fuzz_require(vmas.vdso_count <= SNAPSHOT_MAX_VDSO);
         dump_vmas_join(&vmas, page_size(), 0);
         check_vmas(&vmas);
     }
@@ -170,8 +170,8 @@ static void check_snapshot(const struct dump_vmas *found, const struct snapshot_
     parts.meta = "";
     parts.meta_size = 1;
     struct snapshot_header *h = &parts.header;
-    h->special_count = 1;
-    h->special[0] = (struct snapshot_special){vdso, vdso + page, "[vdso]"};
+    h->vdso_count = 1;
+    h->vdso[0] = (struct snapshot_vdso){vdso, vdso + page, "[vdso]"};
     h->thread.rip = code;
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = data;
     h->memory = (struct snapshot_memory){.start_code = code,
@@ -231,7 +231,7 @@ void fuzz_proc_dump(const uint8_t *data, size_t size)
 {
     struct dump_descriptor descriptor;
     struct snapshot_memory memory = {0};
-    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
+    struct snapshot_vdso vdso[SNAPSHOT_MAX_VDSO];
     unsigned long threads;
     bool pending;
     char *text = fuzz_text(data, size);
@@ -239,10 +239,9 @@ void fuzz_proc_dump(const uint8_t *data, size_t size)
     (void)dump_text_layout(text, &memory);
     (void)dump_text_own_pid(text);
     (void)dump_text_threads(text, &threads, &pending);
-    size_t count = dump_text_special(text, special, SNAPSHOT_MAX_SPECIAL);
-    fuzz_require(count <= SNAPSHOT_MAX_SPECIAL);
+    size_t count = dump_text_vdso(text, vdso, SNAPSHOT_MAX_VDSO);
+    fuzz_require(count <= SNAPSHOT_MAX_VDSO);
     for (size_t i = 0; i < count; i++)
-        fuzz_require(special[i].name[0] == '[' &&
-                     memchr(special[i].name, '\0', sizeof(special[i].name)) != NULL);
+        fuzz_require(vdso[i].name[0] == '[' && memchr(vdso[i].name, '\0', sizeof(vdso[i].name)) != NULL);
     free(text);
 }

@@ -54,9 +54,9 @@ static int make_base(const void *meta, size_t meta_size)
     snapshot_host_now(&h->host);
     h->descriptor_count = 1;
     h->descriptors[0] = (struct snapshot_descriptor){.fd = 3, .file = SNAPSHOT_FILE_URANDOM};
-    h->special_count = 2;
-    h->special[0] = (struct snapshot_special){VVAR, VDSO, "[vvar]"};
-    h->special[1] = (struct snapshot_special){VDSO, VDSO + 2 * page, "[vdso]"};
+    h->vdso_count = 2;
+    h->vdso[0] = (struct snapshot_vdso){VVAR, VDSO, "[vvar]"};
+    h->vdso[1] = (struct snapshot_vdso){VDSO, VDSO + 2 * page, "[vdso]"};
     h->thread.rip = CODE + 10;
     h->thread.rsp = STACK + 7 * page + 64;
     h->thread.fs_base = HEAP + page;

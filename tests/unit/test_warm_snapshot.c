@@ -63,9 +63,9 @@ static struct snapshot_parts make_parts(void)
     struct snapshot_header *h = &parts.header;
     h->descriptor_count = 1;
     h->descriptors[0] = (struct snapshot_descriptor){.fd = 3, .file = 1, .position = 100};
-    h->special_count = 2;
-    h->special[0] = (struct snapshot_special){VVAR, VDSO, "[vvar]"};
-    h->special[1] = (struct snapshot_special){VDSO, VDSO + 2 * page, "[vdso]"};
+    h->vdso_count = 2;
+    h->vdso[0] = (struct snapshot_vdso){VVAR, VDSO, "[vvar]"};
+    h->vdso[1] = (struct snapshot_vdso){VDSO, VDSO + 2 * page, "[vdso]"};
     h->thread.rip = CODE + 10;
     h->thread.rsp = STACK + 7 * page + 64;
     h->thread.fs_base = HEAP + page;
@@ -198,15 +198,15 @@ static void many_descriptors(struct snapshot_parts *p)
 }
 static void no_vdso(struct snapshot_parts *p)
 {
-    p->header.special_count = 1;
+    p->header.vdso_count = 1;
 }
 static void vdso_inside(struct snapshot_parts *p)
 {
-    p->header.special[0].start = STACK;
+    p->header.vdso[0].start = STACK;
 }
-static void many_special(struct snapshot_parts *p)
+static void many_vdso(struct snapshot_parts *p)
 {
-    p->header.special_count = 100;
+    p->header.vdso_count = 100;
 }
 static void wild_register(struct snapshot_parts *p)
 {
@@ -263,7 +263,7 @@ static const struct fault faults[] = {
     {"too many descriptors", "number of the descriptors", many_descriptors},
     {"no vdso", "names of the kernel's areas", no_vdso},
     {"a stack at the kernel's VMAs", "an area lies where the kernel's are", vdso_inside},
-    {"too many of the kernel's areas", "number of the kernel's areas", many_special},
+    {"too many of the kernel's areas", "number of the kernel's areas", many_vdso},
     {"a program counter in data", "registers", wild_register},
     {"an inaccessible thread area", "registers", guarded_thread},
     {"a thread number across an end", "registers", wild_tid},

@@ -115,8 +115,8 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
     h->thread.rsp = h->thread.fs_base = h->thread.tid_address = 0x20000;
     h->memory =
         (struct snapshot_memory){0x10000, 0x11000, 0x20000, 0x21000, 0x30000, 0x30000, 0x20000, 0, {0}};
-    h->special_count = 1;
-    h->special[0] = (struct snapshot_special){0x7fff0000, 0x7fff1000, "[vdso]"};
+    h->vdso_count = 1;
+    h->vdso[0] = (struct snapshot_vdso){0x7fff0000, 0x7fff1000, "[vdso]"};
     void *meta;
     size_t size;
     int ret = manifest_build(&arena, &source, &meta, &size, err);

@@ -151,8 +151,8 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
         return ret;
     dump_vmas_join(&vmas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
     snapshot_host_now(&parts->header.host);
-    memcpy(parts->header.special, vmas.special, sizeof(vmas.special));
-    parts->header.special_count = vmas.special_count;
+    memcpy(parts->header.vdso, vmas.vdso, sizeof(vmas.vdso));
+    parts->header.vdso_count = vmas.vdso_count;
     parts->vmas = vmas.vmas;
     parts->vma_count = vmas.vma_count;
     parts->extents = vmas.extents;

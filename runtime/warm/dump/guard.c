@@ -25,16 +25,16 @@
 /* struct rseq: the pointer to the description of the sequence. */
 #define RSEQ_CS_OFFSET 8
 
-static uint64_t vdso_of(const struct snapshot_special *special, size_t count)
+static uint64_t vdso_of(const struct snapshot_vdso *vdso, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (strcmp(special[i].name, "[vdso]") == 0)
-            return special[i].start;
+        if (strcmp(vdso[i].name, "[vdso]") == 0)
+            return vdso[i].start;
     return 0;
 }
 
 /* The kernel's areas of this process. */
-static int own_special(struct arena *a, struct snapshot_special out[SNAPSHOT_MAX_SPECIAL], size_t *count,
+static int own_vdso(struct arena *a, struct snapshot_vdso out[SNAPSHOT_MAX_VDSO], size_t *count,
                        struct error *err)
 {
     char *text;
@@ -44,23 +44,23 @@ static int own_special(struct arena *a, struct snapshot_special out[SNAPSHOT_MAX
     int ret = io_read_fd(a, fd, MAX_MAPS, &text, NULL);
     if (ret < 0)
         return error_set(err, ret, "read '/proc/self/maps'");
-    *count = dump_text_special(text, out, SNAPSHOT_MAX_SPECIAL);
+    *count = dump_text_vdso(text, out, SNAPSHOT_MAX_VDSO);
     return 0;
 }
 
 int dump_guard_layout(const struct dump_vmas *vmas, struct arena *a, struct error *err)
 {
-    struct snapshot_special own[SNAPSHOT_MAX_SPECIAL];
+    struct snapshot_vdso own[SNAPSHOT_MAX_VDSO];
     size_t count = 0;
-    int ret = own_special(a, own, &count, err);
+    int ret = own_vdso(a, own, &count, err);
     if (ret < 0)
         return ret;
-    uint64_t here = vdso_of(own, count), there = vdso_of(vmas->special, vmas->special_count);
-    bool same = count == vmas->special_count && here != 0 && there != 0;
+    uint64_t here = vdso_of(own, count), there = vdso_of(vmas->vdso, vmas->vdso_count);
+    bool same = count == vmas->vdso_count && here != 0 && there != 0;
     for (size_t i = 0; same && i < count; i++)
-        same = strcmp(own[i].name, vmas->special[i].name) == 0 &&
-               own[i].start - here == vmas->special[i].start - there &&
-               own[i].end - here == vmas->special[i].end - there;
+        same = strcmp(own[i].name, vmas->vdso[i].name) == 0 &&
+               own[i].start - here == vmas->vdso[i].start - there &&
+               own[i].end - here == vmas->vdso[i].end - there;
     return same ? 0 : error_text(err, -ENOTSUP, "it has moved the kernel's areas (vdso)");
 }
 

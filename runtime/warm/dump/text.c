@@ -77,7 +77,7 @@ bool dump_text_threads(const char *text, unsigned long *threads, bool *pending)
     return true;
 }
 
-size_t dump_text_special(char *text, struct snapshot_special *out, size_t room)
+size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room)
 {
     size_t count = 0;
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && count < room;
@@ -87,7 +87,7 @@ size_t dump_text_special(char *text, struct snapshot_special *out, size_t room)
         if (name == NULL || (!str_eq(name + 1, "[vdso]") && str_after(name + 1, "[vvar") == NULL) ||
             sscanf(line, "%lx-%lx", &start, &end) != 2)
             continue;
-        out[count] = (struct snapshot_special){.start = start, .end = end};
+        out[count] = (struct snapshot_vdso){.start = start, .end = end};
         snprintf(out[count].name, sizeof(out->name), "%s", name + 1);
         count++;
     }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct snapshot_memory;
-struct snapshot_special;
+struct snapshot_vdso;
 
 /* What fdinfo says of a descriptor. */
 struct dump_descriptor {
@@ -33,6 +33,6 @@ bool dump_text_threads(const char *text, unsigned long *threads, bool *pending);
 
 /* The kernel's areas by /proc/PID/maps, whose text is changed: the first `room` of them. Return their number.
  */
-size_t dump_text_special(char *text, struct snapshot_special *out, size_t room);
+size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room);
 
 #endif

@@ -52,7 +52,7 @@ struct reader {
     struct snapshot_vma vma;
     const char *name;
     char perms[5];
-    bool is_special;
+    bool is_vdso;
     uint64_t total; /* bytes of all areas so far */
     uint64_t page;
     uint64_t last; /* where the area before it ends */
@@ -77,7 +77,7 @@ static int read_head(struct reader *r, char *line)
     r->vma = (struct snapshot_vma){.start = start, .end = end, .offset = offset};
     r->vma.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
                   (r->perms[2] == 'x' ? PROT_EXEC : 0);
-    r->is_special = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
+    r->is_vdso = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
     return 0;
 }
 
@@ -90,7 +90,7 @@ static int read_flags(struct reader *r, const char *list)
             if (strncmp(p, vm_flags[i].letters, 2) != 0)
                 continue;
             /* The kernel's own areas are devices to it; sealed, they cannot be put anywhere else. */
-            if (vm_flags[i].refused != NULL && (!r->is_special || strcmp(vm_flags[i].letters, "sl") == 0))
+            if (vm_flags[i].refused != NULL && (!r->is_vdso || strcmp(vm_flags[i].letters, "sl") == 0))
                 return refuse(r, vm_flags[i].refused);
             r->vma.flags |= vm_flags[i].flag;
         }
@@ -100,13 +100,13 @@ static int read_flags(struct reader *r, const char *list)
     return 0;
 }
 
-static int add_special(struct reader *r)
+static int add_vdso(struct reader *r)
 {
     struct dump_vmas *out = r->out;
-    if (out->special_count == SNAPSHOT_MAX_SPECIAL)
+    if (out->vdso_count == SNAPSHOT_MAX_VDSO)
         return refuse(r, "is one too many of the kernel's");
-    struct snapshot_special *s = &out->special[out->special_count++];
-    *s = (struct snapshot_special){.start = r->vma.start, .end = r->vma.end};
+    struct snapshot_vdso *s = &out->vdso[out->vdso_count++];
+    *s = (struct snapshot_vdso){.start = r->vma.start, .end = r->vma.end};
     snprintf(s->name, sizeof(s->name), "%s", r->name);
     return 0;
 }
@@ -188,8 +188,8 @@ static int finish_vma(struct reader *r)
 {
     if (str_after(r->name, "[vsyscall]") != NULL)
         return 0; /* no area, though it is listed: the same in every process */
-    if (r->is_special)
-        return add_special(r);
+    if (r->is_vdso)
+        return add_vdso(r);
     int ret = classify(r);
     if (ret < 0)
         return ret;

@@ -19,10 +19,10 @@ struct tracee;
 
 struct dump_vmas {
     struct snapshot_vma *vmas;
-    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
+    struct snapshot_vdso vdso[SNAPSHOT_MAX_VDSO];
     const char **paths; /* of the mapped files, each once; snapshot_vma.file is the index */
     struct snapshot_extent *extents;
-    size_t vma_count, special_count, path_count, extent_count;
+    size_t vma_count, vdso_count, path_count, extent_count;
 };
 
 /* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get

@@ -90,24 +90,24 @@ static void unmap_others(struct restore_plan *plan)
 /* The kernel lays its areas out in one block, the same way in every process: where the code is, the others
  * are. They are moved twice, for where they belong something of the runtime may lie, and where they are
  * something of the snapshot. */
-static void exchange_special(struct restore_plan *plan)
+static void exchange_vdso(struct restore_plan *plan)
 {
     const struct snapshot_header *h = plan->snapshot->header;
     const struct restore_place *place = plan->place;
     uint64_t vdso = 0;
-    for (size_t i = 0; i < h->special_count; i++)
-        if (strcmp(h->special[i].name, "[vdso]") == 0)
-            vdso = h->special[i].start;
+    for (size_t i = 0; i < h->vdso_count; i++)
+        if (strcmp(h->vdso[i].name, "[vdso]") == 0)
+            vdso = h->vdso[i].start;
     uint64_t parked = place->parking;
-    for (size_t i = 0; i < h->special_count; i++) {
-        const struct snapshot_special *s = &h->special[i];
+    for (size_t i = 0; i < h->vdso_count; i++) {
+        const struct snapshot_vdso *s = &h->vdso[i];
         move(plan, plan->own_vdso + (s->start - vdso), parked, s->end - s->start);
         parked += s->end - s->start;
     }
     unmap_others(plan);
     parked = place->parking;
-    for (size_t i = 0; i < h->special_count; i++) {
-        const struct snapshot_special *s = &h->special[i];
+    for (size_t i = 0; i < h->vdso_count; i++) {
+        const struct snapshot_vdso *s = &h->vdso[i];
         move(plan, parked, s->start, s->end - s->start);
         parked += s->end - s->start;
     }
@@ -311,7 +311,7 @@ void restore_plan_unmap(struct restore_plan *plan)
 
 void restore_plan_memory(struct restore_plan *plan)
 {
-    exchange_special(plan);
+    exchange_vdso(plan);
     if (plan->beside)
         return;
     memcpy(&plan->rest.steps[plan->rest.count], plan->map.steps, plan->map.count * sizeof(*plan->map.steps));

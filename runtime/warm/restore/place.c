@@ -34,9 +34,9 @@ static uint64_t end_below(const struct snapshot *snapshot, uint64_t address)
     for (size_t i = 0; i < snapshot->vma_count && snapshot->vmas[i].end <= address; i++)
         end = snapshot->vmas[i].end;
     const struct snapshot_header *h = snapshot->header;
-    for (size_t i = 0; i < h->special_count && h->special[i].end <= address; i++)
-        if (h->special[i].end > end)
-            end = h->special[i].end;
+    for (size_t i = 0; i < h->vdso_count && h->vdso[i].end <= address; i++)
+        if (h->vdso[i].end > end)
+            end = h->vdso[i].end;
     return end;
 }
 

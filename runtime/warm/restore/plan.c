@@ -33,7 +33,7 @@ static const char *const texts[REPORT_COUNT] = {
 
 /* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
  * each descriptor, and those that are written out, of which there are some twenty. */
-#define STEPS_FIXED (2 * SNAPSHOT_MAX_SPECIAL + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
+#define STEPS_FIXED (2 * SNAPSHOT_MAX_VDSO + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
 /* For an area: the mapping, its advices, its protection. */
 #define STEPS_VMA 9
 

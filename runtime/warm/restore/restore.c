@@ -298,8 +298,8 @@ static int make_place(struct restore *restore, struct error *err)
     place->data_size = whole_pages(
         restore_plan_size(restore->request.snapshot, &restore->request) + STACK_SIZE, h->page_size);
     place->strings_size = whole_pages(strings_size(&restore->request), h->page_size);
-    for (size_t i = 0; i < h->special_count; i++)
-        place->parking_size += h->special[i].end - h->special[i].start;
+    for (size_t i = 0; i < h->vdso_count; i++)
+        place->parking_size += h->vdso[i].end - h->vdso[i].start;
     int ret = check_limits(restore->request.snapshot, place, err);
     if (ret == 0)
         ret = check_code(restore->request.snapshot, err);

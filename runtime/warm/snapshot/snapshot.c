@@ -74,15 +74,15 @@ static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct err
     return 0;
 }
 
-static int check_special(const struct snapshot *snapshot, uint64_t page, struct error *err)
+static int check_vdso(const struct snapshot *snapshot, uint64_t page, struct error *err)
 {
     const struct snapshot_header *h = snapshot->header;
-    if (h->special_count == 0 || h->special_count > SNAPSHOT_MAX_SPECIAL)
+    if (h->vdso_count == 0 || h->vdso_count > SNAPSHOT_MAX_VDSO)
         return damaged(err, "number of the kernel's areas");
     uint64_t last = 0;
     size_t code = 0;
-    for (size_t i = 0; i < h->special_count; i++) {
-        const struct snapshot_special *s = &h->special[i];
+    for (size_t i = 0; i < h->vdso_count; i++) {
+        const struct snapshot_vdso *s = &h->vdso[i];
         if (!is_range(s->start, s->end, page) || s->start < last || s->name[sizeof(s->name) - 1] != '\0')
             return damaged(err, "order of the kernel's areas");
         last = s->end;
@@ -213,7 +213,7 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     snapshot->meta_size = h->meta.count;
     int ret = check_vmas(snapshot, h->page_size, err);
     if (ret == 0)
-        ret = check_special(snapshot, h->page_size, err);
+        ret = check_vdso(snapshot, h->page_size, err);
     if (ret == 0)
         ret = check_extents(snapshot, h->page_size, err);
     if (ret == 0)

@@ -99,13 +99,13 @@ struct snapshot_write {
     uint64_t address, pages;
 };
 
-#define SNAPSHOT_MAX_SPECIAL 4
-#define SNAPSHOT_MAX_AUXV    64
-#define SNAPSHOT_SIGNALS     64
+#define SNAPSHOT_MAX_VDSO 4
+#define SNAPSHOT_MAX_AUXV 64
+#define SNAPSHOT_SIGNALS  64
 
 /* What the kernel itself maps into every process. Libraries keep addresses of functions in there, so they
  * come back where they were; the kernel's own names tell which is which. */
-struct snapshot_special {
+struct snapshot_vdso {
     uint64_t start, end;
     char name[24]; /* "[vdso]", "[vvar]", "[vvar_vclock]" */
 };
@@ -169,8 +169,8 @@ struct snapshot_header {
     struct snapshot_host host;
     struct snapshot_thread thread;
     struct snapshot_memory memory;
-    uint64_t special_count, descriptor_count;
-    struct snapshot_special special[SNAPSHOT_MAX_SPECIAL];
+    uint64_t vdso_count, descriptor_count;
+    struct snapshot_vdso vdso[SNAPSHOT_MAX_VDSO];
     struct snapshot_descriptor descriptors[SNAPSHOT_MAX_DESCRIPTORS];
     struct snapshot_signal signals[SNAPSHOT_SIGNALS]; /* [n] is signal n + 1 */
 };
