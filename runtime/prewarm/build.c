@@ -81,12 +81,12 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
 {
     struct taking *t = arg;
     const struct start *start = t->prewarm->start;
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct manifest_source source = {.report = report->data,
                                      .report_size = report->size,
                                      .key = &t->prewarm->decision.key,
                                      .envp = start->process->envp,
-                                     .look = &look,
+                                     .view = &view,
                                      .builder = start->rt->version,
                                      .built = (int64_t)time(NULL),
                                      .began = t->began};
@@ -100,11 +100,11 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
 {
     struct taking *t = arg;
     const struct prewarm *prewarm = t->prewarm;
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct manifest *manifest;
     int ret = manifest_open(&t->arena, t->meta, t->meta_size, &manifest, err);
     if (ret == 0)
-        ret = manifest_verify(manifest, &look, NULL, err);
+        ret = manifest_verify(manifest, &view, NULL, err);
     if (ret < 0)
         return error_wrap(err, "while the snapshot was made");
     const struct dump_request dump = {.pid = pid,

@@ -78,12 +78,12 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
 {
     const struct spec *spec = start->spec;
     const struct process_plan *process = start->process;
-    struct look look;
+    struct root_view view;
     cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the root '%s'", start->rootfs);
     const char *credentials = credentials_key(a, start);
-    look_plan(a, spec, root, start->bundle, &look);
+    root_view_plan(a, spec, root, start->bundle, &view);
     const struct warm_context context = {
         .facts = {.version = start->rt->version,
                   .envp = process->envp,
@@ -95,7 +95,7 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
                   .seccomp = spec->linux_->seccomp_text,
                   .credentials = credentials != NULL ? credentials : "",
                   .confinement = labels_key(a, start),
-                  .look = &look},
+                  .view = &view},
         .annotations = &spec->annotations,
         .argv = process->argv,
         .search_path = process->search_path,

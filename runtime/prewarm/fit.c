@@ -19,12 +19,13 @@
 
 /* Return the environment of the program: with HOME, which the child takes from the container's /etc/passwd.
  */
-static char *const *environment(struct arena *a, const struct process_plan *process, const struct look *look)
+static char *const *environment(struct arena *a, const struct process_plan *process,
+                                const struct root_view *view)
 {
     if (!process->home_missing)
         return process->envp;
     char home[PATH_MAX + sizeof("HOME=")];
-    cleanup_fd int fd = look_open(look, "/etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    cleanup_fd int fd = root_view_open(view, "/etc/passwd", O_RDONLY | O_NONBLOCK | O_NOCTTY);
     home_variable_of(fd, process->credentials.uid, home, sizeof(home));
     char **envp = ARENA_ARRAY(a, process->home_slot + 2, char *);
     memcpy(envp, process->envp, process->home_slot * sizeof(*envp));
@@ -35,19 +36,19 @@ static char *const *environment(struct arena *a, const struct process_plan *proc
 static int compare(struct arena *a, const struct start *start, const struct warm_plan *decision,
                    const struct manifest *manifest, struct error *err)
 {
-    struct look look;
+    struct root_view view;
     const struct process_plan *process = start->process;
     cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the root '%s'", start->rootfs);
-    look_plan(a, start->spec, root, start->bundle, &look);
-    int ret = manifest_check_environment(manifest, environment(a, process, &look), err);
+    root_view_plan(a, start->spec, root, start->bundle, &view);
+    int ret = manifest_check_environment(manifest, environment(a, process, &view), err);
     if (ret < 0)
         return ret;
-    ret = manifest_verify(manifest, &look, NULL, err);
+    ret = manifest_verify(manifest, &view, NULL, err);
     if (ret < 0)
         return ret;
-    return manifest_check_program(manifest, &look, &decision->command_line, process->argv, process->cwd, err);
+    return manifest_check_program(manifest, &view, &decision->command_line, process->argv, process->cwd, err);
 }
 
 const char *fit_reason(struct arena *a, const struct start *start, const struct warm_plan *decision,

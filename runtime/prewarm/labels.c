@@ -46,12 +46,12 @@ const char *labels_key(struct arena *a, const struct start *start)
 /* Return the label of a file of the container, as the host sees it. */
 static const char *label_of(struct arena *a, const struct start *start, const char *path)
 {
-    struct look look;
+    struct root_view view;
     cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return NULL;
-    look_plan(a, start->spec, root, start->bundle, &look);
-    cleanup_fd int fd = look_open(&look, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    root_view_plan(a, start->spec, root, start->bundle, &view);
+    cleanup_fd int fd = root_view_open(&view, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     return fd >= 0 ? selinux_file_label(a, fd) : NULL;
 }
 

@@ -24,7 +24,7 @@ struct prewarm {
     /* The runtime and the child compare files at the same time, and take them from this queue, which they
      * share. NULL: the child does it alone. */
     struct manifest_turns *queue;
-    struct look view; /* of the container's files from outside, without its root */
+    struct root_view view; /* of the container's files from outside, without its root */
     bool overlapped;  /* the child may map the snapshot before the runtime has the result */
     /* Of the child. */
     struct timespec checked; /* when it last compared the files */

@@ -99,24 +99,24 @@ static int map_overlapped(const struct process_plan *plan, const char *program, 
 
 /* Compare the files that the runtime has not begun with; all files, if it cannot see them or has found a
  * difference. Its message is received in any case. */
-static int verify_files(const struct prewarm *prewarm, const struct look *look, int channel,
+static int verify_files(const struct prewarm *prewarm, const struct root_view *view, int channel,
                         struct error *err)
 {
     const struct manifest *manifest = prewarm->slot.manifest;
     if (prewarm->session)
         return 0; /* the mapped files are compared when they are opened */
     if (prewarm->queue == NULL)
-        return manifest_verify(manifest, look, NULL, err);
+        return manifest_verify(manifest, view, NULL, err);
     struct error theirs = {0};
-    int ret = manifest_verify(manifest, look, prewarm->queue, err);
+    int ret = manifest_verify(manifest, view, prewarm->queue, err);
     int message = sync_receive(channel, &theirs);
     if (message != SYNC_FIT && message != SYNC_DIFFER)
         return error_text(err, -ECONNRESET, "the runtime has not verified the snapshot");
-    return ret < 0 || message == SYNC_FIT ? ret : manifest_verify(manifest, look, NULL, err);
+    return ret < 0 || message == SYNC_FIT ? ret : manifest_verify(manifest, view, NULL, err);
 }
 
 /* Compare what only a process of the container can see. */
-static int verify_inside(const struct process_plan *plan, const struct look *look, struct error *err)
+static int verify_inside(const struct process_plan *plan, const struct root_view *view, struct error *err)
 {
     const struct prewarm *prewarm = plan->launch->state;
     const struct manifest *manifest = prewarm->slot.manifest;
@@ -132,7 +132,7 @@ static int verify_inside(const struct process_plan *plan, const struct look *loo
     ret = manifest_check_streams(manifest, err);
     if (ret < 0)
         return ret;
-    return manifest_check_program(manifest, look, &prewarm->decision.command_line, plan->argv, plan->cwd,
+    return manifest_check_program(manifest, view, &prewarm->decision.command_line, plan->argv, plan->cwd,
                                   err);
 }
 
@@ -140,10 +140,10 @@ static int verify_all(const struct process_plan *plan, const char *program, int 
 {
     const struct prewarm *prewarm = plan->launch->state;
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct error unmappable = {0};
     int mapped = map_overlapped(plan, program, root, &unmappable);
-    int ret = verify_files(prewarm, &look, channel, err);
+    int ret = verify_files(prewarm, &view, channel, err);
     if (ret < 0)
         return ret;
     if (!str_eq(program, prewarm->decision.program))
@@ -153,7 +153,7 @@ static int verify_all(const struct process_plan *plan, const char *program, int 
         *err = unmappable;
         return mapped;
     }
-    return prewarm->session ? 0 : verify_inside(plan, &look, err);
+    return prewarm->session ? 0 : verify_inside(plan, &view, err);
 }
 
 static int check(struct process_plan *plan, const char *program, int channel, struct error *err)
@@ -192,7 +192,7 @@ static void distrust(const struct launch *launch)
 static int check_again(const struct process_plan *plan, int root, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t age =
@@ -200,10 +200,10 @@ static int check_again(const struct process_plan *plan, int root, struct error *
     if (prewarm->session || age < VALID_MS)
         return 0;
     give_up(prewarm);
-    int ret = manifest_verify(prewarm->slot.manifest, &look, NULL, err);
+    int ret = manifest_verify(prewarm->slot.manifest, &view, NULL, err);
     if (ret < 0)
         return ret;
-    return manifest_check_program(prewarm->slot.manifest, &look, &prewarm->decision.command_line, plan->argv,
+    return manifest_check_program(prewarm->slot.manifest, &view, &prewarm->decision.command_line, plan->argv,
                                   plan->cwd, err);
 }
 
@@ -268,12 +268,12 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     if (prewarm->queue == NULL)
         return 0;
     struct error reason = {0};
-    struct look look = prewarm->view;
+    struct root_view view = prewarm->view;
     cleanup_fd int root = open(prewarm->start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    look.root = root;
+    view.root = root;
     /* If a mount can only be seen from within, the whole queue is left to the child. */
-    int ret = root >= 0 && look_is_exact(&look)
-                  ? manifest_verify(prewarm->slot.manifest, &look, prewarm->queue, &reason)
+    int ret = root >= 0 && root_view_is_exact(&view)
+                  ? manifest_verify(prewarm->slot.manifest, &view, prewarm->queue, &reason)
                   : 0;
     if (ret < 0) {
         sync_send_reason(channel, SYNC_DIFFER, &reason);
@@ -350,7 +350,7 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
     if (prewarm->agent < 0)
         return prewarm->agent;
     divide(prewarm);
-    look_plan(a, prewarm->start->spec, -1, prewarm->start->bundle, &prewarm->view);
+    root_view_plan(a, prewarm->start->spec, -1, prewarm->start->bundle, &prewarm->view);
     prewarm->launch = (struct launch){.child = &restore_child,
                                       .parent = &restore_parent,
                                       .state = prewarm,

@@ -173,7 +173,7 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
     if (out->reason != NULL)
         return;
     struct interpreter interpreter = {0};
-    out->reason = interpreter_find(a, context->facts.look, context->argv[0], context->search_path,
+    out->reason = interpreter_find(a, context->facts.view, context->argv[0], context->search_path,
                                    context->facts.cwd, &interpreter);
     out->unseen = interpreter.unseen;
     if (out->reason == NULL)

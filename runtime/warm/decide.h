@@ -17,7 +17,7 @@
 struct arena;
 struct error;
 struct json_out;
-struct look;
+struct root_view;
 
 enum warm_mode { WARM_AUTO, WARM_REQUIRE, WARM_OFF };
 

@@ -57,27 +57,27 @@ bool interpreter_is_named_so(const char *argv0)
 }
 
 /* Open what may be executed at this path; -1 when nothing is there. */
-static int open_program(const struct look *look, const char *path)
+static int open_program(const struct root_view *view, const char *path)
 {
     struct stat st;
-    cleanup_fd int fd = look_open(look, path, O_PATH);
+    cleanup_fd int fd = root_view_open(view, path, O_PATH);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0)
         return -1;
     return fd_steal(&fd);
 }
 
 /* As execvp(3) does: each directory of the search path in turn. */
-static int search(struct arena *a, const struct look *look, const char *argv0, const char *search_path,
+static int search(struct arena *a, const struct root_view *view, const char *argv0, const char *search_path,
                   const char *cwd, const char **program)
 {
     if (strchr(argv0, '/') != NULL) {
         *program = path_clean(a, path_join(a, cwd, argv0));
-        return open_program(look, *program);
+        return open_program(view, *program);
     }
     for (const char *p = search_path; p != NULL; p = strchr(p, ':'), p += p != NULL) {
         const char *entry = arena_strndup(a, p, strcspn(p, ":"));
         *program = path_clean(a, path_join(a, path_join(a, cwd, entry), argv0));
-        int fd = open_program(look, *program);
+        int fd = open_program(view, *program);
         if (fd >= 0)
             return fd;
     }
@@ -136,10 +136,10 @@ static const char *loader_of(int fd, char *buffer, size_t size)
     return NULL;
 }
 
-const char *interpreter_find(struct arena *a, const struct look *look, const char *argv0,
+const char *interpreter_find(struct arena *a, const struct root_view *view, const char *argv0,
                              const char *search_path, const char *cwd, struct interpreter *out)
 {
-    cleanup_fd int path_only = search(a, look, argv0, search_path, cwd, &out->program);
+    cleanup_fd int path_only = search(a, view, argv0, search_path, cwd, &out->program);
     out->unseen = path_only < 0;
     if (out->unseen)
         return arena_printf(a, "no program '%s' is seen in the container's root", argv0);

@@ -7,7 +7,7 @@
 #include "warm/file_identity.h"
 
 struct arena;
-struct look;
+struct root_view;
 
 struct interpreter {
     const char *program; /* the path that argv[0] stands for in the container: absolute, links not followed */
@@ -21,7 +21,7 @@ bool interpreter_is_named_so(const char *argv0);
 
 /* Find and examine it: the file that the links lead to is called python3.N, and is a program for this machine
  * and glibc. NULL, or the reason why not, in words for a user (static, or in the arena). */
-const char *interpreter_find(struct arena *a, const struct look *look, const char *argv0,
+const char *interpreter_find(struct arena *a, const struct root_view *view, const char *argv0,
                              const char *search_path, const char *cwd, struct interpreter *out);
 
 #endif

@@ -115,7 +115,7 @@ static void put_environment(struct arena *a, FILE *out, char *const *envp)
 static void put_place(struct arena *a, FILE *out, const struct key_facts *facts, const char *path)
 {
     struct file_identity id;
-    cleanup_fd int fd = look_open(facts->look, path_clean(a, path_join(a, facts->cwd, path)), O_PATH);
+    cleanup_fd int fd = root_view_open(facts->view, path_clean(a, path_join(a, facts->cwd, path)), O_PATH);
     if (fd >= 0 && identity_of(fd, &id) == 0)
         put_identity(out, "modules", &id);
 }

@@ -14,7 +14,7 @@ struct arena;
 struct command_line;
 struct error;
 struct file_identity;
-struct look;
+struct root_view;
 
 #define KEY_NAME_SIZE 33 /* 32 hexadecimal digits and NUL */
 
@@ -41,7 +41,7 @@ struct key_facts {
     struct json_text seccomp; /* the profile as it is written */
     const char *credentials;  /* groups, capabilities, user namespace: which files the imports can read */
     const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */
-    const struct look *look;
+    const struct root_view *view;
 };
 
 /* 0 or negative errno: /proc cannot be read. */

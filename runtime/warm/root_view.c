@@ -31,40 +31,41 @@ static const char *beneath(const char *path, const char *destination)
 
 /* Beneath a mount that is seen from within only, like most masked paths, nothing is looked at from outside.
  */
-static bool is_hidden(const struct look *look, const char *path)
+static bool is_hidden(const struct root_view *view, const char *path)
 {
-    for (size_t i = look->count; i > 0; i--)
-        if (beneath(path, look->mounts[i - 1].destination) != NULL)
-            return look->mounts[i - 1].source == NULL;
+    for (size_t i = view->count; i > 0; i--)
+        if (beneath(path, view->mounts[i - 1].destination) != NULL)
+            return view->mounts[i - 1].source == NULL;
     return false;
 }
 
-void look_plan(struct arena *a, const struct spec *spec, int rootfs, const char *bundle, struct look *out)
+void root_view_plan(struct arena *a, const struct spec *spec, int rootfs, const char *bundle,
+                    struct root_view *out)
 {
     const struct str_list none = {0}, *masked = spec->linux_ != NULL ? &spec->linux_->masked_paths : &none;
-    struct look_mount *mounts = ARENA_ARRAY(a, spec->mounts.count + masked->count, struct look_mount);
+    struct root_view_mount *mounts =
+        ARENA_ARRAY(a, spec->mounts.count + masked->count, struct root_view_mount);
     for (size_t i = 0; i < spec->mounts.count; i++) {
         const struct spec_mount *mount = &spec->mounts.items[i];
-        bool recursive = spec_mount_has_option(mount, "rbind");
-        mounts[i] =
-            (struct look_mount){.destination = path_clean(a, mount->destination), .recursive = recursive};
+        mounts[i] = (struct root_view_mount){.destination = path_clean(a, mount->destination),
+                                             .recursive = spec_mount_has_option(mount, "rbind")};
         if (spec_mount_is_bind(mount) && mount->source != NULL)
             mounts[i].source = path_join(a, bundle, mount->source);
     }
-    *out = (struct look){rootfs, mounts, spec->mounts.count};
+    *out = (struct root_view){rootfs, mounts, spec->mounts.count};
     for (size_t i = 0; i < masked->count; i++) {
         const char *path = path_clean(a, masked->items[i]);
         if (!is_hidden(out, path))
-            mounts[out->count++] = (struct look_mount){.destination = path};
+            mounts[out->count++] = (struct root_view_mount){.destination = path};
     }
 }
 
 /* Open a path without links on its way: -ELOOP when there is one, at its end too unless flags say O_NOFOLLOW
  * and O_PATH. */
-static int open_straight(const struct look *look, const char *path, int flags)
+static int open_straight(const struct root_view *view, const char *path, int flags)
 {
-    for (size_t i = look->count; i > 0; i--) { /* the last one is on top */
-        const struct look_mount *mount = &look->mounts[i - 1];
+    for (size_t i = view->count; i > 0; i--) { /* the last one is on top */
+        const struct root_view_mount *mount = &view->mounts[i - 1];
         const char *inside = beneath(path, mount->destination);
         if (inside == NULL)
             continue;
@@ -76,24 +77,24 @@ static int open_straight(const struct look *look, const char *path, int flags)
             return -errno;
         return itself ? fd_steal(&source) : path_open_in_root_nosymlink(source, inside, flags, 0);
     }
-    return path_open_in_root_nosymlink(look->root, path, flags, 0);
+    return path_open_in_root_nosymlink(view->root, path, flags, 0);
 }
 
 /* Does it lead to a mount point? Such directories are made where they are missing, in a new tmpfs too. */
-static bool is_on_the_way(const struct look *look, const char *path)
+static bool is_on_the_way(const struct root_view *view, const char *path)
 {
-    for (size_t i = 0; i < look->count; i++)
-        if (beneath(look->mounts[i].destination, path) != NULL)
+    for (size_t i = 0; i < view->count; i++)
+        if (beneath(view->mounts[i].destination, path) != NULL)
             return true;
     return false;
 }
 
 /* Read a link; 0 when it is none. */
-static ssize_t read_link(const struct look *look, const char *path, char *target, size_t size)
+static ssize_t read_link(const struct root_view *view, const char *path, char *target, size_t size)
 {
-    cleanup_fd int fd = open_straight(look, path, O_PATH | O_NOFOLLOW);
+    cleanup_fd int fd = open_straight(view, path, O_PATH | O_NOFOLLOW);
     if (fd < 0)
-        return (fd == -ENOENT || fd == -EXDEV) && is_on_the_way(look, path) ? 0 : fd;
+        return (fd == -ENOENT || fd == -EXDEV) && is_on_the_way(view, path) ? 0 : fd;
     ssize_t n = readlinkat(fd, "", target, size);
     if (n < 0)
         return errno == EINVAL || errno == ENOENT ? 0 : -errno;
@@ -113,7 +114,7 @@ static bool step(char *path, size_t end, const char *name, size_t length)
 
 /* The path without links, in `done`; both are of PATH_MAX bytes. What comes behind something that does not
  * exist is -ENOENT. */
-static int resolve(const struct look *look, char *todo, char *done)
+static int resolve(const struct root_view *view, char *todo, char *done)
 {
     char target[PATH_MAX], joined[PATH_MAX];
     const char *p = todo;
@@ -136,7 +137,7 @@ static int resolve(const struct look *look, char *todo, char *done)
         }
         if (!step(done, end, name, length))
             return -ENAMETOOLONG;
-        ssize_t n = read_link(look, done, target, sizeof(target));
+        ssize_t n = read_link(view, done, target, sizeof(target));
         if (n < 0)
             return (int)n;
         if (n == 0)
@@ -151,35 +152,35 @@ static int resolve(const struct look *look, char *todo, char *done)
     }
 }
 
-int look_open(const struct look *look, const char *path, int flags)
+int root_view_open(const struct root_view *view, const char *path, int flags)
 {
-    if (look->count == 0)
-        return path_open_in_root(look->root, path, flags, 0);
-    int fd = open_straight(look, path, flags);
+    if (view->count == 0)
+        return path_open_in_root(view->root, path, flags, 0);
+    int fd = open_straight(view, path, flags);
     if (fd != -ELOOP)
         return fd;
     char todo[PATH_MAX], done[PATH_MAX];
     int ret = path_copy(todo, path);
     if (ret < 0)
         return ret;
-    ret = resolve(look, todo, done);
-    return ret < 0 ? ret : open_straight(look, done[0] != '\0' ? done : "/", flags);
+    ret = resolve(view, todo, done);
+    return ret < 0 ? ret : open_straight(view, done[0] != '\0' ? done : "/", flags);
 }
 
-bool look_is_mounted(const struct look *look, const char *directory, const char *name)
+bool root_view_is_mounted(const struct root_view *view, const char *directory, const char *name)
 {
-    for (size_t i = 0; i < look->count; i++) {
-        const char *rest = beneath(look->mounts[i].destination, directory);
+    for (size_t i = 0; i < view->count; i++) {
+        const char *rest = beneath(view->mounts[i].destination, directory);
         if (rest != NULL && beneath(rest + strspn(rest, "/"), name) != NULL)
             return true;
     }
     return false;
 }
 
-bool look_has_mounts(const struct look *look, const char *directory)
+bool root_view_has_mounts(const struct root_view *view, const char *directory)
 {
-    for (size_t i = 0; i < look->count; i++) {
-        const char *rest = beneath(look->mounts[i].destination, directory);
+    for (size_t i = 0; i < view->count; i++) {
+        const char *rest = beneath(view->mounts[i].destination, directory);
         if (rest != NULL && rest[strspn(rest, "/")] != '\0')
             return true;
     }
@@ -193,11 +194,11 @@ static bool is_elsewhere(const char *destination)
     return str_eq(destination, "/dev/shm") || str_eq(destination, "/dev/mqueue");
 }
 
-bool look_is_exact(const struct look *look)
+bool root_view_is_exact(const struct root_view *view)
 {
-    for (size_t i = 0; i < look->count; i++) {
-        const struct look_mount *mount = &look->mounts[i];
-        struct look before = {look->root, look->mounts, i};
+    for (size_t i = 0; i < view->count; i++) {
+        const struct root_view_mount *mount = &view->mounts[i];
+        struct root_view before = {view->root, view->mounts, i};
         struct stat st;
         cleanup_fd int there = open_straight(&before, mount->destination, O_PATH);
         if (there == -ELOOP)

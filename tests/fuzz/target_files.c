@@ -35,25 +35,25 @@ static const char *mounted_file(void)
     return file;
 }
 
-static const struct look *container_look(void)
+static const struct root_view *container_look(void)
 {
-    static struct look_mount mounts[] = {{"/mnt", NULL, false}, {"/lib/data", NULL, false}};
-    static struct look look = {.root = -1, .mounts = mounts, .count = 2};
+    static struct root_view_mount mounts[] = {{"/mnt", NULL, false}, {"/lib/data", NULL, false}};
+    static struct root_view view = {.root = -1, .mounts = mounts, .count = 2};
     static const char *const directories[] = {"lib", "lib/json", "mnt", "etc"};
     static const char *const files[] = {"lib/a.py", "lib/b.py", "lib/json/__init__.py", "etc/passwd"};
-    if (look.root >= 0)
-        return &look;
-    look.root = fuzz_directory();
+    if (view.root >= 0)
+        return &view;
+    view.root = fuzz_directory();
     mounts[1].source = mounted_file();
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
-        if (mkdirat(look.root, directories[i], 0755) < 0)
+        if (mkdirat(view.root, directories[i], 0755) < 0)
             abort();
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (io_create_file_at(look.root, files[i], files[i], strlen(files[i]), 0644) < 0)
+        if (io_create_file_at(view.root, files[i], files[i], strlen(files[i]), 0644) < 0)
             abort();
-    if (symlinkat("a.py", look.root, "lib/link.py") < 0 || symlinkat("loop", look.root, "loop") < 0)
+    if (symlinkat("a.py", view.root, "lib/link.py") < 0 || symlinkat("loop", view.root, "loop") < 0)
         abort();
-    return &look;
+    return &view;
 }
 
 /* Build the manifest of a report. It can be opened, and is valid as long as nothing changes. */
@@ -65,7 +65,7 @@ static int build(struct arena *a, const char *report, size_t size, void **data, 
                                      .report_size = size,
                                      .key = &key,
                                      .envp = environment,
-                                     .look = container_look(),
+                                     .view = container_look(),
                                      .builder = "1.0",
                                      .built = 1,
                                      .began = INT64_MAX};
@@ -184,8 +184,8 @@ void fuzz_interpreter(const uint8_t *data, size_t size)
     }
     if (ftruncate(file, 0) < 0 || pwrite(file, data, size, 0) != (ssize_t)size)
         abort();
-    const struct look look = {.root = root};
-    const char *why = interpreter_find(&arena, &look, "python3.11", "/bin:/", "/", &found);
+    const struct root_view view = {.root = root};
+    const char *why = interpreter_find(&arena, &view, "python3.11", "/bin:/", "/", &found);
     fuzz_require(!found.unseen && (why == NULL || why[0] != '\0'));
     arena_free(&arena);
 }

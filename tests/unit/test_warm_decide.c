@@ -83,20 +83,20 @@ static void make_root(void)
 
 static struct str_pair pairs[2];
 static struct str_map annotations = {pairs, 0};
-static struct look look;
+static struct root_view view;
 
 /* A container that starts warm. Tests change one property of it. */
 static struct warm_context context_of(const char *const *argv)
 {
     static const char *const envp[] = {"PATH=/usr/bin", "LANG=C.UTF-8", "OTHER=1", NULL};
     annotations.count = 0;
-    look = (struct look){.root = root};
+    view = (struct root_view){.root = root};
     return (struct warm_context){.facts = {.version = "test",
                                            .envp = (char *const *)(uintptr_t)envp,
                                            .cwd = "/",
                                            .limits = "stack 8388608",
                                            .credentials = "",
-                                           .look = &look},
+                                           .view = &view},
                                  .annotations = &annotations,
                                  .argv = (char *const *)(uintptr_t)argv,
                                  .search_path = "/nowhere:/usr/bin",
@@ -343,15 +343,15 @@ static void test_key(void)
         bail_out("chmod");
 }
 
-static bool sees(const struct look *at, const char *path, const char *same_as)
+static bool sees(const struct root_view *at, const char *path, const char *same_as)
 {
     struct file_identity a, b;
-    cleanup_fd int fd = look_open(at, path, O_PATH);
+    cleanup_fd int fd = root_view_open(at, path, O_PATH);
     return fd >= 0 && identity_of(fd, &a) == 0 && identity_at(root, same_as, true, &b) == 0 &&
            identity_equal(&a, &b);
 }
 
-static void test_look(void)
+static void test_root_view(void)
 {
     const char *bind[] = {"rbind"}, *file = arena_printf(&arena, "%s/usr/bin/python3.11", root_path),
                *tree = arena_printf(&arena, "%s/usr", root_path);
@@ -364,8 +364,8 @@ static void test_look(void)
         {.destination = "/gone", .type = "bind", .source = "/nonexistent/directory"},
     };
     struct spec spec = {.mounts = {mounts, COUNT(mounts)}};
-    struct look at;
-    look_plan(&arena, &spec, root, root_path, &at);
+    struct root_view at;
+    root_view_plan(&arena, &spec, root, root_path, &at);
     ok(sees(&at, "/usr/bin", "usr/bin"), "the root");
     ok(sees(&at, "/data/bin/python3.11", "usr/bin/python3.11"), "a bind mount");
     ok(sees(&at, "/data/bin/python", "usr/bin/python3.11"), "a link within a bind mount");
@@ -373,11 +373,11 @@ static void test_look(void)
     ok(sees(&at, "/datax", "datax") == false, "not a name that only begins alike");
     ok(sees(&at, "/one", "usr/bin/python3.11"), "a file that is mounted");
     ok(sees(&at, "/two/python3.11", "usr/lib/python3.11"), "a source in the bundle");
-    is_int(look_open(&at, "/data/tmp/x", O_PATH), -EXDEV, "a tmpfs cannot be seen");
-    is_int(look_open(&at, "/proc/self", O_PATH), -EXDEV, "/proc cannot either");
-    is_int(look_open(&at, "/gone/x", O_PATH), -ENOENT, "a source that does not exist");
-    is_int(look_open(&at, "/opt/out/passwd", O_PATH), -ENOENT, "a link does not lead out of the root");
-    ok(!look_is_exact(&at), "a directory without its submounts may look different inside");
+    is_int(root_view_open(&at, "/data/tmp/x", O_PATH), -EXDEV, "a tmpfs cannot be seen");
+    is_int(root_view_open(&at, "/proc/self", O_PATH), -EXDEV, "/proc cannot either");
+    is_int(root_view_open(&at, "/gone/x", O_PATH), -ENOENT, "a source that does not exist");
+    is_int(root_view_open(&at, "/opt/out/passwd", O_PATH), -ENOENT, "a link does not lead out of the root");
+    ok(!root_view_is_exact(&at), "a directory without its submounts may look different inside");
 }
 
 /* Links and mounts on each other's paths, resolved as in path_resolution(7). */
@@ -395,32 +395,33 @@ static void test_look_through(void)
         {.destination = "/opt/there/file", .type = "bind", .source = file},
     };
     struct spec spec = {.mounts = {mounts, COUNT(mounts) - 1}};
-    struct look at;
+    struct root_view at;
     link_to("/elsewhere/usr/bin/python", "opt/absolute");
     link_to("../elsewhere/./usr/../usr/bin", "opt/relative");
     link_to("loop", "opt/loop");
     link_to("/usr/lib", "opt/there");
     link_to("/tmp/x", "opt/unseen");
-    look_plan(&arena, &spec, root, root_path, &at);
+    root_view_plan(&arena, &spec, root, root_path, &at);
     ok(sees(&at, "/opt/absolute", "usr/bin/python3.11"),
        "a link from the root into a mount, and on from there");
     ok(sees(&at, "/opt/relative/python3", "usr/bin/python3.11"), "a relative one in the path");
     ok(sees(&at, "/opt/venv/bin/python", "usr/bin/python3.11"), "one within the root");
     ok(sees(&at, "/hidden/bin/python3", "usr/bin/python3.11"), "a later mount");
-    is_int(look_open(&at, "/hidden/below/bin", O_PATH), -ENOENT, "… hides an earlier one below it");
+    is_int(root_view_open(&at, "/hidden/below/bin", O_PATH), -ENOENT, "… hides an earlier one below it");
     ok(sees(&at, "/tmp/python3.11", "usr/bin/python3.11"), "a file that is mounted in a tmpfs");
     ok(sees(&at, "/tmp/tree/bin/python", "usr/bin/python3.11"), "a link in a directory that is");
-    is_int(look_open(&at, "/opt/loop", O_PATH), -ELOOP, "a link to itself");
-    is_int(look_open(&at, "/opt/unseen", O_PATH), -EXDEV, "a link to an invisible path");
-    is_int(look_open(&at, "/elsewhere/usr/bin/none", O_PATH), -ENOENT, "a missing path");
-    is_int(look_open(&at, "/opt/../../../etc/passwd", O_PATH), -ENOENT, "no path above the root");
-    ok(look_is_mounted(&at, "/tmp", "python3.11"), "a mount on a name");
-    ok(look_is_mounted(&at, "/", "elsewhere"), "one beneath it");
-    ok(!look_is_mounted(&at, "/elsewhere/usr", "bin") && !look_is_mounted(&at, "/tmp", "python3.1"), "none");
-    ok(look_is_exact(&at), "nothing in there looks different inside");
+    is_int(root_view_open(&at, "/opt/loop", O_PATH), -ELOOP, "a link to itself");
+    is_int(root_view_open(&at, "/opt/unseen", O_PATH), -EXDEV, "a link to an invisible path");
+    is_int(root_view_open(&at, "/elsewhere/usr/bin/none", O_PATH), -ENOENT, "a missing path");
+    is_int(root_view_open(&at, "/opt/../../../etc/passwd", O_PATH), -ENOENT, "no path above the root");
+    ok(root_view_is_mounted(&at, "/tmp", "python3.11"), "a mount on a name");
+    ok(root_view_is_mounted(&at, "/", "elsewhere"), "one beneath it");
+    ok(!root_view_is_mounted(&at, "/elsewhere/usr", "bin") && !root_view_is_mounted(&at, "/tmp", "python3.1"),
+       "none");
+    ok(root_view_is_exact(&at), "nothing in there looks different inside");
     spec.mounts.count++;
-    look_plan(&arena, &spec, root, root_path, &at);
-    ok(!look_is_exact(&at), "a mount point behind a link may be elsewhere inside");
+    root_view_plan(&arena, &spec, root, root_path, &at);
+    ok(!root_view_is_exact(&at), "a mount point behind a link may be elsewhere inside");
 }
 
 static int read_config(const char *text, struct warm_config *config, struct error *err)
@@ -538,7 +539,7 @@ int main(void)
     test_obstacles();
     test_preload();
     test_key();
-    test_look();
+    test_root_view();
     test_look_through();
     test_config();
     test_configured_modes();

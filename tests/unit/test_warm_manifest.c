@@ -61,13 +61,13 @@ static struct manifest *build(struct arena *a, const char *text, size_t size, ch
 {
     static const char key_text[] = "kernel=6\0program=/bin/python3";
     struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     key_name(key.text, key.size, key.name);
     struct manifest_source source = {.report = text,
                                      .report_size = size,
                                      .key = &key,
                                      .envp = envp,
-                                     .look = &look,
+                                     .view = &view,
                                      .builder = "1.0-test",
                                      .began = INT64_MAX,
                                      .built = 1234};
@@ -218,17 +218,17 @@ static void test_changes(void)
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct arena a = {0};
         struct error err = {0};
-        struct look look = {.root = root};
+        struct root_view view = {.root = root};
         make_tree();
         struct manifest *m = build(&a, report, sizeof(report), template_environment);
-        if (!is_int(manifest_verify(m, &look, NULL, &err), 0, "unchanged: true"))
+        if (!is_int(manifest_verify(m, &view, NULL, &err), 0, "unchanged: true"))
             diag("%s", err.text);
         changes[i].change();
         struct manifest_turns first = {0}, last = {UINT16_MAX};
-        is_int(manifest_verify(m, &look, &first, &err), -ESTALE, "%s: noticed by the process that checks it",
+        is_int(manifest_verify(m, &view, &first, &err), -ESTALE, "%s: noticed by the process that checks it",
                changes[i].name);
-        is_int(manifest_verify(m, &look, &last, &err), 0, "%s: not noticed by others", changes[i].name);
-        is_int(manifest_verify(m, &look, NULL, &err), -ESTALE, "%s: stale", changes[i].name);
+        is_int(manifest_verify(m, &view, &last, &err), 0, "%s: not noticed by others", changes[i].name);
+        is_int(manifest_verify(m, &view, NULL, &err), -ESTALE, "%s: stale", changes[i].name);
         is_str(err.text, changes[i].text, "%s: named", changes[i].name);
         remove_tree();
         arena_free(&a);
@@ -276,15 +276,15 @@ static void test_environment(void)
 
     static const char home[] = "v3\0eHOME\0r";
     char *const homeless[] = {NULL};
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct error err = {0};
     make_directory("etc");
     put_in("etc", "passwd", "root:x:0:0::/root:");
     m = build(&a, home, sizeof(home), homeless);
     is_int(check(m, (const char *const[]){"HOME=/root", NULL}), 0, "the child determines HOME");
-    is_int(manifest_verify(m, &look, NULL, &err), 0, "the same /etc/passwd");
+    is_int(manifest_verify(m, &view, NULL, &err), 0, "the same /etc/passwd");
     put_in("etc", "passwd", "root:x:0:0::/:");
-    is_int(manifest_verify(m, &look, NULL, &err), -ESTALE, "another /etc/passwd may mean another HOME");
+    is_int(manifest_verify(m, &view, NULL, &err), -ESTALE, "another /etc/passwd may mean another HOME");
     remove_tree();
 
     static const char named[] = "v3\0E\0eHOSTNAME\0r";
@@ -312,7 +312,7 @@ static void test_reports(void)
         {"a failure", REPORT("v3\0xnumpy: no module\0r\0"), -ENOEXEC},
     };
     struct arena a = {0};
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct warm_key key = {.text = "k=1", .size = 4};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct error err = {0};
@@ -322,7 +322,7 @@ static void test_reports(void)
                                          .report_size = rows[i].size,
                                          .key = &key,
                                          .envp = template_environment,
-                                         .look = &look,
+                                         .view = &view,
                                          .builder = "",
                                          .began = INT64_MAX};
         is_int(manifest_build(&a, &source, &data, &size, &err), rows[i].code, "report: %s", rows[i].name);
@@ -339,12 +339,12 @@ static void test_damage(void)
     struct arena a = {0};
     static const char key_text[] = "k=1";
     struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct manifest_source source = {.report = report,
                                      .report_size = sizeof(report),
                                      .key = &key,
                                      .envp = template_environment,
-                                     .look = &look,
+                                     .view = &view,
                                      .builder = "1",
                                      .began = INT64_MAX};
     void *data;
@@ -368,9 +368,9 @@ static void test_damage(void)
         struct manifest_facts facts;
         opened++;
         manifest_describe(m, &facts);
-        (void)manifest_verify(m, &look, NULL, &err);
+        (void)manifest_verify(m, &view, NULL, &err);
         (void)check(m, (const char *const[]){"FOO=1", NULL});
-        (void)manifest_check_shadow(m, &look, "/lib", &err);
+        (void)manifest_check_shadow(m, &view, "/lib", &err);
     }
     diag("%zu of %zu flipped bits leave the form intact", opened, 8 * size);
     ok(opened > 0 && opened < 8 * size, "flipped bits are refused or harmless");
@@ -431,7 +431,7 @@ static void test_shadows(void)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct arena a = {0};
         struct error err = {0};
-        struct look look = {.root = root};
+        struct root_view view = {.root = root};
         struct command_line line;
         make_directory("app");
         put_in("app", "run.py", "");
@@ -447,7 +447,7 @@ static void test_shadows(void)
         char *const *argv = (char *const *)(uintptr_t)rows[i].argv;
         if (command_line_parse(&a, argv, false, &line) != NULL)
             bail_out("command line");
-        is_int(manifest_check_program(m, &look, &line, argv, "/app", &err),
+        is_int(manifest_check_program(m, &view, &line, argv, "/app", &err),
                rows[i].shadow != NULL ? -EEXIST : 0, "shadow: %s", rows[i].name);
         if (rows[i].shadow != NULL &&
             !ok(strstr(err.text, rows[i].shadow) != NULL, "shadow: %s is named", rows[i].name))
@@ -463,7 +463,7 @@ static void test_shadows(void)
 static void test_speed(void)
 {
     struct arena a = {0};
-    struct look look = {.root = root};
+    struct root_view view = {.root = root};
     struct error err = {0};
     char *text = arena_alloc(&a, (size_t)MANY * 64), *p = text;
     p += sprintf(p, "v3") + 1;
@@ -479,7 +479,7 @@ static void test_speed(void)
     struct manifest *m = build(&a, text, (size_t)(p - text), template_environment);
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    int ret = manifest_verify(m, &look, NULL, &err);
+    int ret = manifest_verify(m, &view, NULL, &err);
     clock_gettime(CLOCK_MONOTONIC, &end);
     is_int(ret, 0, "%d files are unchanged", MANY);
     diag("verified in %ld us", (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000);

@@ -91,12 +91,12 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
 {
     static const char report[] = "v3.11.2\0r";
     static char *const envp[] = {NULL};
-    struct look look = {.root = AT_FDCWD};
+    struct root_view view = {.root = AT_FDCWD};
     struct manifest_source source = {.report = report,
                                      .report_size = sizeof(report),
                                      .key = key,
                                      .envp = envp,
-                                     .look = &look,
+                                     .view = &view,
                                      .builder = "test",
                                      .began = INT64_MAX};
     struct snapshot_vma vmas[] = {

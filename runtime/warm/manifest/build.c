@@ -291,7 +291,7 @@ static int put_content(struct builder *b, int fd, const char *path, uint64_t siz
     if (fd < 0) /* the imports could not read it either, or it is not theirs to be read any more */
         return fd == -EACCES ? 0 : error_set(err, fd, "open '%s'", path);
     bool trusted = content_settle(fd);
-    bool alone = !status && content_is_mounted(b->source->look->root, fd);
+    bool alone = !status && content_is_mounted(b->source->view->root, fd);
     if (trusted && !alone)
         return 0;
     struct manifest_content *content = &b->contents[b->content_count];
@@ -317,7 +317,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
     char *part = arena_strdup(b->arena, path);
     for (;;) {
         struct file_identity id;
-        cleanup_fd int fd = look_open(b->source->look, part, O_PATH);
+        cleanup_fd int fd = root_view_open(b->source->view, part, O_PATH);
         int ret = fd < 0 ? fd : identity_of(fd, &id);
         if (ret < 0 && ret != -ENOENT && ret != -ENOTDIR)
             return error_set(err, ret, "look at '%s'", part);
@@ -328,7 +328,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
             put_group(b, out, found ? part : arena_strndup(b->arena, path, missing), found ? &id : NULL);
             if (!found || !S_ISREG(id.mode))
                 return 0;
-            cleanup_fd int file = look_open(b->source->look, part, CONTENT_OPEN);
+            cleanup_fd int file = root_view_open(b->source->view, part, CONTENT_OPEN);
             return put_content(b, file, part, id.size, status, &out->groups[out->group_count - 1].content,
                                err);
         }
@@ -370,7 +370,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     const struct item *first = &b->items[*next], *behind = &b->items[end];
     *next = end;
     struct file_identity id;
-    cleanup_fd int dir = look_open(b->source->look, path, O_PATH);
+    cleanup_fd int dir = root_view_open(b->source->view, path, O_PATH);
     if (dir < 0 || identity_of(dir, &id) < 0 || !S_ISDIR(id.mode))
         return put_path(b, out, path, true, err);
     if (first->name == NULL && id.changed >= b->source->began)

@@ -173,10 +173,10 @@ static int check_archive(const struct manifest *m, int fd, off_t size, const cha
     return 1;
 }
 
-int manifest_check_shadow(const struct manifest *m, const struct look *look, const char *directory,
+int manifest_check_shadow(const struct manifest *m, const struct root_view *view, const char *directory,
                           struct error *err)
 {
-    cleanup_fd int dir = look_open(look, directory, O_RDONLY | O_DIRECTORY);
+    cleanup_fd int dir = root_view_open(view, directory, O_RDONLY | O_DIRECTORY);
     if (dir == -ENOENT || dir == -ENOTDIR)
         return 0;
     return dir < 0 ? error_set(err, dir, "open '%s'", directory) : check_directory(m, dir, directory, err);
@@ -198,7 +198,7 @@ static void to_parent(char *path)
 }
 
 /* The script's directory, and where a script that is a link leads to: the interpreter follows one link. */
-static int check_beside(const struct manifest *m, const struct look *look, const char *path,
+static int check_beside(const struct manifest *m, const struct root_view *view, const char *path,
                         struct error *err)
 {
     char directory[PATH_MAX], target[PATH_MAX], place[PATH_MAX];
@@ -206,10 +206,10 @@ static int check_beside(const struct manifest *m, const struct look *look, const
     if (ret < 0)
         return ret;
     to_parent(directory);
-    ret = manifest_check_shadow(m, look, directory, err);
+    ret = manifest_check_shadow(m, view, directory, err);
     if (ret < 0)
         return ret;
-    cleanup_fd int dir = look_open(look, directory, O_PATH | O_DIRECTORY);
+    cleanup_fd int dir = root_view_open(view, directory, O_PATH | O_DIRECTORY);
     ssize_t n = dir >= 0 ? readlinkat(dir, strrchr(path, '/') + 1, target, sizeof(target) - 1) : -1;
     if (n < 0)
         return 0;
@@ -218,7 +218,7 @@ static int check_beside(const struct manifest *m, const struct look *look, const
     if (ret < 0)
         return ret;
     to_parent(place);
-    return manifest_check_shadow(m, look, place, err);
+    return manifest_check_shadow(m, view, place, err);
 }
 
 /* What -I and -P leave out: the place of -c, -m, standard input and scripts. */
@@ -230,19 +230,19 @@ static bool is_safe_path(const struct command_line *command_line)
     return false;
 }
 
-int manifest_check_program(const struct manifest *m, const struct look *look,
+int manifest_check_program(const struct manifest *m, const struct root_view *view,
                            const struct command_line *command_line, char *const *argv, const char *cwd,
                            struct error *err)
 {
     char path[PATH_MAX];
     bool safe = is_safe_path(command_line);
     if (command_line->program != WARM_PROGRAM_FILE)
-        return safe ? 0 : manifest_check_shadow(m, look, cwd, err);
+        return safe ? 0 : manifest_check_shadow(m, view, cwd, err);
     int ret = join(path, cwd, argv[command_line->program_index], err);
     if (ret < 0)
         return ret;
     struct stat st;
-    cleanup_fd int fd = look_open(look, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    cleanup_fd int fd = root_view_open(view, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd == -ENOENT || fd == -ENOTDIR)
         return 0;
     if (fd < 0)
@@ -254,5 +254,5 @@ int manifest_check_program(const struct manifest *m, const struct look *look,
     ret = S_ISREG(st.st_mode) ? check_archive(m, fd, st.st_size, path, err) : 0;
     if (ret != 0)
         return ret < 0 ? ret : 0;
-    return safe ? 0 : check_beside(m, look, path, err);
+    return safe ? 0 : check_beside(m, view, path, err);
 }

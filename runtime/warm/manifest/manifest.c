@@ -162,8 +162,8 @@ static int verify_entry(const struct manifest *m, int dir, const char *directory
 }
 
 /* The same for what the path of a group leads to. */
-static int is_same_place(const struct manifest *m, const struct manifest_group *g, const struct look *look,
-                         int fd)
+static int is_same_place(const struct manifest *m, const struct manifest_group *g,
+                         const struct root_view *view, int fd)
 {
     struct file_identity now;
     const struct manifest_content *content = content_of(m, g->content);
@@ -172,17 +172,17 @@ static int is_same_place(const struct manifest *m, const struct manifest_group *
         ret = judge(&g->identity, &now, content);
     if (ret != -EAGAIN)
         return ret;
-    cleanup_fd int file = look_open(look, m->strings + g->path, CONTENT_OPEN);
+    cleanup_fd int file = root_view_open(view, m->strings + g->path, CONTENT_OPEN);
     return has_content(m, content, file);
 }
 
-static int verify_group(const struct manifest *m, const struct manifest_group *g, const struct look *look,
-                        struct error *err)
+static int verify_group(const struct manifest *m, const struct manifest_group *g,
+                        const struct root_view *view, struct error *err)
 {
     const char *path = m->strings + g->path;
-    cleanup_fd int fd = look_open(look, path, O_PATH);
+    cleanup_fd int fd = root_view_open(view, path, O_PATH);
     bool missing = fd == -ENOENT || fd == -ENOTDIR;
-    if (missing && look_is_mounted(look, "/", path + 1))
+    if (missing && root_view_is_mounted(view, "/", path + 1))
         return error_text(err, -EXDEV, "'%s' is made for a mount", path);
     if ((g->flags & GROUP_ABSENT) != 0 && (missing || fd >= 0))
         return missing ? 0 : differs("did not exist", path, "", err);
@@ -192,15 +192,15 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
         return error_text(err, fd, "'%s' lies in a mount that cannot be seen from outside", path);
     if (fd < 0)
         return error_set(err, fd, "look at '%s'", path);
-    int same = (g->flags & GROUP_IDENTITY) != 0 ? is_same_place(m, g, look, fd) : 1;
+    int same = (g->flags & GROUP_IDENTITY) != 0 ? is_same_place(m, g, view, fd) : 1;
     if (same < 0)
         return error_set(err, same, "read '%s'", path);
     if (same == 0)
         return differs("has changed", path, "", err);
-    bool mounts = look_has_mounts(look, path);
+    bool mounts = root_view_has_mounts(view, path);
     for (uint32_t i = g->first; i < g->first + g->count; i++) {
         const char *name = m->strings + m->entries[i].name;
-        if (mounts && look_is_mounted(look, path, name))
+        if (mounts && root_view_is_mounted(view, path, name))
             return error_text(err, -EXDEV, "something is mounted on '%s' in '%s'", name, path);
         int ret = verify_entry(m, fd, path, name, &m->entries[i], err);
         if (ret < 0)
@@ -209,13 +209,13 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     return 0;
 }
 
-int manifest_verify(const struct manifest *m, const struct look *look, struct manifest_turns *turns,
+int manifest_verify(const struct manifest *m, const struct root_view *view, struct manifest_turns *turns,
                     struct error *err)
 {
     struct manifest_turns own = {0};
     struct manifest_turns *t = turns != NULL ? turns : &own;
     for (uint32_t i; (i = atomic_fetch_add(&t->next, 1)) < m->header->group_count;) {
-        int ret = verify_group(m, &m->groups[i], look, err);
+        int ret = verify_group(m, &m->groups[i], view, err);
         if (ret < 0)
             return ret;
         /* The other process, and the kernel's thread that it waits for when it takes the old root away

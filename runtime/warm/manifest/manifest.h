@@ -12,7 +12,7 @@
 struct arena;
 struct command_line;
 struct error;
-struct look;
+struct root_view;
 
 /* The report of a template, and what the runtime adds. A report is a sequence of NUL-terminated records, of
  * which the first byte is the kind: v sys.version, f a file, c a file of which only the content was
@@ -27,10 +27,10 @@ struct manifest_source {
     const char *report;
     size_t report_size;
     const struct warm_key *key;
-    char *const *envp;       /* of the template */
-    const struct look *look; /* of the template's files */
-    const char *builder;     /* version of the runtime */
-    int64_t built;           /* seconds since 1970 */
+    char *const *envp;            /* of the template */
+    const struct root_view *view; /* of the template's files */
+    const char *builder;          /* version of the runtime */
+    int64_t built;                /* seconds since 1970 */
     int64_t began; /* nanoseconds since 1970, before the template was there: what changed later may have been
                       read before that */
 };
@@ -55,20 +55,20 @@ struct manifest_turns {
  * that differs, -EXDEV one that the look cannot see. Makes system calls only, so that a forked child may call
  * it.
  */
-int manifest_verify(const struct manifest *manifest, const struct look *look, struct manifest_turns *turns,
-                    struct error *err);
+int manifest_verify(const struct manifest *manifest, const struct root_view *view,
+                    struct manifest_turns *turns, struct error *err);
 
 /* Would one of the preloaded modules have come from the place that the program puts first in sys.path: the
  * working directory, the script's, a directory or an archive that is run? -EEXIST names the file. A program
  * that does not exist shadows nothing. System calls only. `argv` as command_line_parse saw it, `cwd`
  * absolute. */
-int manifest_check_program(const struct manifest *manifest, const struct look *look,
+int manifest_check_program(const struct manifest *manifest, const struct root_view *view,
                            const struct command_line *command_line, char *const *argv, const char *cwd,
                            struct error *err);
 
 /* The same for one directory. */
-int manifest_check_shadow(const struct manifest *manifest, const struct look *look, const char *directory,
-                          struct error *err);
+int manifest_check_shadow(const struct manifest *manifest, const struct root_view *view,
+                          const char *directory, struct error *err);
 
 /* Do the variables that the imports read have the values they had? -ESTALE names one. */
 int manifest_check_environment(const struct manifest *manifest, char *const *envp, struct error *err);
