@@ -23,9 +23,9 @@ struct prewarm {
     int agent;                 /* the agent in a sealed memfd, -1 when cold */
     /* The runtime and the child compare files at the same time, and take them from this queue, which they
      * share. NULL: the child does it alone. */
-    struct manifest_turns *queue;
+    struct manifest_queue *queue;
     struct root_view view; /* of the container's files from outside, without its root */
-    bool overlapped;  /* the child may map the snapshot before the runtime has the result */
+    bool overlapped;       /* the child may map the snapshot before the runtime has the result */
     /* Of the child. */
     struct timespec checked; /* when it last compared the files */
     struct restore *restore; /* begun, or prepared and mapped already, or NULL */

@@ -82,7 +82,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     struct error error = {0};
     struct manifest *manifest;
     struct manifest_facts facts;
-    struct manifest_turns turns = {0};
+    struct manifest_queue queue = {0};
     int ret = manifest_open(a, data, size, &manifest, &error);
     fuzz_check_error(ret, &error);
     fuzz_require(!built || ret == 0);
@@ -92,7 +92,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     fuzz_require(facts.key.text[facts.key.size - 1] == '\0' && facts.python != NULL);
     for (size_t i = 0; i < facts.module_count; i++)
         (void)strlen(manifest_module(manifest, i));
-    ret = manifest_verify(manifest, container_look(), &turns, &error);
+    ret = manifest_verify(manifest, container_look(), &queue, &error);
     /* The runtime cannot compare a file in a mount from outside. */
     fuzz_require(!built || ret != -ESTALE);
     ret = manifest_check_environment(manifest, environment, &error);

@@ -209,11 +209,11 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     return 0;
 }
 
-int manifest_verify(const struct manifest *m, const struct root_view *view, struct manifest_turns *turns,
+int manifest_verify(const struct manifest *m, const struct root_view *view, struct manifest_queue *queue,
                     struct error *err)
 {
-    struct manifest_turns own = {0};
-    struct manifest_turns *t = turns != NULL ? turns : &own;
+    struct manifest_queue own = {0};
+    struct manifest_queue *t = queue != NULL ? queue : &own;
     for (uint32_t i; (i = atomic_fetch_add(&t->next, 1)) < m->header->group_count;) {
         int ret = verify_group(m, &m->groups[i], view, err);
         if (ret < 0)
@@ -221,7 +221,7 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
         /* The other process, and the kernel's thread that it waits for when it takes the old root away
          * (synchronize_rcu_expedited), may have been woken on this processor while others idle: without
          * giving way this loop would keep them from it for two milliseconds. */
-        if (turns != NULL)
+        if (queue != NULL)
             sched_yield();
     }
     return 0;

@@ -47,7 +47,7 @@ int manifest_open(struct arena *a, const void *data, size_t size, struct manifes
 
 /* Memory that two processes share, zeroed: each verifies the directories that the other has not begun with.
  */
-struct manifest_turns {
+struct manifest_queue {
     _Atomic uint32_t next;
 };
 
@@ -56,7 +56,7 @@ struct manifest_turns {
  * it.
  */
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
-                    struct manifest_turns *turns, struct error *err);
+                    struct manifest_queue *queue, struct error *err);
 
 /* Would one of the preloaded modules have come from the place that the program puts first in sys.path: the
  * working directory, the script's, a directory or an archive that is run? -EEXIST names the file. A program
