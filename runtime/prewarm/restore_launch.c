@@ -52,7 +52,7 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
         .root = root,
         .agent = prewarm->agent,
         .prefetch = prewarm->decision.config.prefetch,
-        .beside = overlapped,
+        .overlapped = overlapped,
         .error_message = SYNC_ERROR,
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,

@@ -32,7 +32,7 @@ struct restored {
 
 /* Options of all requests. `beside` maps the snapshot immediately, next to the memory of the calling
  * process. `begins` begins the restore before it is prepared. */
-static bool beside, begins;
+static bool overlapped, begins;
 
 /* `argument` is the second argument of the command line. */
 static struct restore_request make_request(int file, char *argument, const struct restore_finish *finish)
@@ -56,7 +56,7 @@ static struct restore_request make_request(int file, char *argument, const struc
         .envp = environment,
         .program = WARM_PROGRAM_COMMAND,
         .program_index = 2,
-        .beside = beside,
+        .overlapped = overlapped,
         .error_message = 8,
         .finish = *finish,
     };
@@ -290,7 +290,7 @@ static void give_up(struct restore **restore)
 
 /* A preparation beside the process can be undone, and VMAs in its way remain. Then the exchange happens
  * later. */
-static void test_beside(int snapshot)
+static void test_overlapped(int snapshot)
 {
     struct restore *restore = NULL;
     struct error err = {0};
@@ -300,11 +300,11 @@ static void test_beside(int snapshot)
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         bail_out("getrandom: %s", strerror(errno));
     size_t before = count_mappings();
-    request.beside = false;
+    request.overlapped = false;
     is_int(restore_prepare(&request, &restore, &err), 0, "a snapshot is prepared");
     ok(!restore_is_mapped(restore), "it is not mapped before that is necessary");
     give_up(&restore);
-    request.beside = true;
+    request.overlapped = true;
     is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared beside this process");
     ok(restore_is_mapped(restore), "it is mapped");
     ok(count_mappings() > before + 5, "its VMAs exist");
@@ -484,12 +484,12 @@ int main(int argc, char **argv)
     cleanup_fd int snapshot = memfd_create("snapshot", MFD_CLOEXEC);
     if (is_int(parked_dump("nothing", snapshot, &err), 0, "a process is saved")) {
         test_restore(snapshot);
-        beside = true;
+        overlapped = true;
         test_restore(snapshot);
         begins = true;
         test_restore(snapshot);
         begins = false;
-        test_beside(snapshot);
+        test_overlapped(snapshot);
         test_copied(snapshot);
         test_begun(snapshot);
     } else {

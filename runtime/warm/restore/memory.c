@@ -76,7 +76,7 @@ static void unmap_others(struct restore_plan *plan)
     const struct restore_place *place = plan->place;
     const uint64_t place_end = place->parking + place->parking_size;
     uint64_t from = 0;
-    for (size_t i = 0, count = plan->beside ? snapshot->vma_count : 0; i <= count; i++) {
+    for (size_t i = 0, count = plan->overlapped ? snapshot->vma_count : 0; i <= count; i++) {
         uint64_t to = i < count ? vma_start(plan, &snapshot->vmas[i]) : SNAPSHOT_HIGHEST;
         if (from <= place->code && place_end <= to) {
             unmap(plan, from, place->code);
@@ -289,30 +289,30 @@ bool restore_plan_map_early(struct restore_plan *plan, bool copy)
     return plan->begun;
 }
 
-bool restore_plan_map_beside(struct restore_plan *plan)
+bool restore_plan_map_overlapped(struct restore_plan *plan)
 {
-    plan->beside = carry_out(plan, plan->begun ? plan->early : 0);
+    plan->overlapped = carry_out(plan, plan->begun ? plan->early : 0);
     plan->begun = false;
-    return plan->beside;
+    return plan->overlapped;
 }
 
 void restore_plan_unmap(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_extent *extent = snapshot->extents;
-    for (size_t i = 0; i < snapshot->vma_count && (plan->begun || plan->beside); i++) {
+    for (size_t i = 0; i < snapshot->vma_count && (plan->begun || plan->overlapped); i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         bool whole = whole_extent(snapshot, a, &extent) != NULL;
-        if (plan->beside || is_early(a, whole))
+        if (plan->overlapped || is_early(a, whole))
             munmap((void *)vma_start(plan, a), a->end - vma_start(plan, a));
     }
-    plan->begun = plan->beside = false;
+    plan->begun = plan->overlapped = false;
 }
 
 void restore_plan_memory(struct restore_plan *plan)
 {
     exchange_vdso(plan);
-    if (plan->beside)
+    if (plan->overlapped)
         return;
     memcpy(&plan->rest.steps[plan->rest.count], plan->map.steps, plan->map.count * sizeof(*plan->map.steps));
     plan->rest.count += plan->map.count;

@@ -56,7 +56,7 @@ struct restore_plan {
     struct restorer_work *work;
     struct restore_list rest, map; /* what the restorer carries out, and of that what maps the snapshot */
     size_t early;                  /* so many of the second, the first, take the image alone */
-    bool begun, beside;            /* these were carried out; all were */
+    bool begun, overlapped;        /* these were carried out; all were */
     bool copied;                   /* the write set is among these, as far as it lies there */
     uint64_t next, end;            /* free part of the place's data */
 };
@@ -84,13 +84,13 @@ size_t restore_plan_map_steps(const struct snapshot *snapshot);
 /* What maps the snapshot (restore_memory.c): a list of steps for the restorer.
  *
  * restore_plan_map_early carries out those that take the image alone, before there is a list, of the request
- * only the file is needed; with `copy` their part of the write set is made private. restore_plan_map_beside
- * carries out the rest of the list. true if the snapshot has nothing where this process has something; else
- * false: nothing of it is mapped, what was begun neither, and the restorer does it all. restore_plan_unmap
- * takes back what either has mapped. */
+ * only the file is needed; with `copy` their part of the write set is made private.
+ * restore_plan_map_overlapped carries out the rest of the list. true if the snapshot has nothing where this
+ * process has something; else false: nothing of it is mapped, what was begun neither, and the restorer does
+ * it all. restore_plan_unmap takes back what either has mapped. */
 void restore_plan_map(struct restore_plan *plan);
 bool restore_plan_map_early(struct restore_plan *plan, bool copy);
-bool restore_plan_map_beside(struct restore_plan *plan);
+bool restore_plan_map_overlapped(struct restore_plan *plan);
 void restore_plan_unmap(struct restore_plan *plan);
 
 /* What the restorer carries out, in this order: the runtime's own registrations end (restore_process.c); its

@@ -41,7 +41,7 @@ struct restore_request {
     enum warm_program program;
     size_t program_index;
     bool prefetch;     /* make the pages of the image's write set private at once */
-    bool beside;       /* map the snapshot now, if this process has nothing where it belongs */
+    bool overlapped;   /* map the snapshot now, if this process has nothing where it belongs */
     int error_message; /* the first word of what is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };

@@ -313,10 +313,10 @@ static void close_files(struct restore *restore)
 }
 
 /* The snapshot's own descriptors are made of the files, which would have to stay open. */
-static void map_beside(struct restore *restore)
+static void map_overlapped(struct restore *restore)
 {
-    if (restore->request.beside && restore->request.snapshot->header->descriptor_count == 0 &&
-        restore_plan_map_beside(&restore->plan))
+    if (restore->request.overlapped && restore->request.snapshot->header->descriptor_count == 0 &&
+        restore_plan_map_overlapped(&restore->plan))
         close_files(restore);
 }
 
@@ -345,7 +345,7 @@ static int make_plan(struct restore *restore, struct error *err)
         return ret;
     restore_plan_frame(plan);
     restore_plan_map(plan);
-    map_beside(restore);
+    map_overlapped(restore);
     restore_plan_leave(plan);
     restore_plan_memory(plan);
     restore_plan_process(plan);
@@ -448,7 +448,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
 
 bool restore_is_mapped(const struct restore *restore)
 {
-    return restore->plan.beside;
+    return restore->plan.overlapped;
 }
 
 _Noreturn void restore_go(struct restore *restore, int error_fd)
