@@ -72,18 +72,18 @@ static bool look_into(struct arena *a, const struct store *store, const struct s
                                                   : "ready"};
     if (item->failed != NULL)
         return true;
-    struct store_slot slot;
+    struct store_entry entry;
     struct error ignored = {0};
     struct manifest_facts facts;
-    int ret = store_open_item(a, store, item->name, false, &slot, &ignored);
+    int ret = store_open_item(a, store, item->name, false, &entry, &ignored);
     if (ret < 0) {
         shown->state = "damaged";
         return ret != -ENOENT;
     }
-    manifest_describe(slot.manifest, &facts);
+    manifest_describe(entry.manifest, &facts);
     shown->python = arena_strndup(a, facts.python, strcspn(facts.python, " "));
     shown->preload = key_values(a, &facts.key, "preload");
-    store_release(store, &slot);
+    store_release(store, &entry);
     return true;
 }
 
@@ -226,7 +226,7 @@ static void write_match(struct json_out *out, const struct warm_match *match)
     json_out_map_close(out);
 }
 
-static int print_snapshot(struct arena *a, const struct store *store, const struct store_slot *slot,
+static int print_snapshot(struct arena *a, const struct store *store, const struct store_entry *entry,
                           const struct warm_match *match, struct error *err)
 {
     struct store_item *items;
@@ -235,12 +235,12 @@ static int print_snapshot(struct arena *a, const struct store *store, const stru
     int ret = store_list(a, store, &items, &count, err);
     if (ret < 0)
         return ret;
-    manifest_describe(slot->manifest, &facts);
+    manifest_describe(entry->manifest, &facts);
     cleanup_json_out struct json_out *out = json_out_new(true);
     json_out_map_open(out);
-    json_out_pair_string(out, "path", arena_printf(a, "%s/%s", store->path, slot->name));
+    json_out_pair_string(out, "path", arena_printf(a, "%s/%s", store->path, entry->name));
     for (size_t i = 0; i < count; i++)
-        if (str_eq(items[i].name, slot->name)) {
+        if (str_eq(items[i].name, entry->name)) {
             json_out_pair_u64(out, "size", items[i].size);
             json_out_pair_i64(out, "used", items[i].used);
             json_out_pair_u64(out, "uses", items[i].uses);
@@ -250,11 +250,11 @@ static int print_snapshot(struct arena *a, const struct store *store, const stru
     json_out_pair_string(out, "builder", facts.builder);
     json_out_pair_string(out, "python", facts.python);
     json_out_pair_u64(out, "files", facts.file_count);
-    json_out_pair_u64(out, "prefetchedPages", snapshot_write_pages(&slot->mapped));
+    json_out_pair_u64(out, "prefetchedPages", snapshot_write_pages(&entry->mapped));
     json_out_key(out, "modules");
     json_out_array_open(out);
     for (size_t i = 0; i < facts.module_count; i++)
-        json_out_string(out, manifest_module(slot->manifest, i));
+        json_out_string(out, manifest_module(entry->manifest, i));
     json_out_array_close(out);
     write_key(out, &facts.key);
     if (match != NULL)
@@ -270,7 +270,7 @@ static int run_show(struct invocation *invocation, void *values, struct error *e
     const char *key = invocation->count > 0 ? invocation->args[0] : NULL;
     bool compare = create->bundle != NULL;
     struct store store;
-    struct store_slot slot;
+    struct store_entry entry;
     struct warm_match match;
     if (key == NULL && !compare)
         return error_text(err, -EINVAL, "no snapshot named: give a key, or --bundle DIR");
@@ -278,11 +278,11 @@ static int run_show(struct invocation *invocation, void *values, struct error *e
     if (ret < 0)
         return ret;
     warm_complete(create);
-    ret = compare ? show_match(a, invocation->runtime, create, &store, key, &slot, &match, err)
-                  : store_open_item(a, &store, key, false, &slot, err);
+    ret = compare ? show_match(a, invocation->runtime, create, &store, key, &entry, &match, err)
+                  : store_open_item(a, &store, key, false, &entry, err);
     if (ret == 0) {
-        ret = print_snapshot(a, &store, &slot, compare ? &match : NULL, err);
-        store_release(&store, &slot);
+        ret = print_snapshot(a, &store, &entry, compare ? &match : NULL, err);
+        store_release(&store, &entry);
     }
     store_close(&store);
     return ret;

@@ -117,7 +117,7 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
                                       .rehearsal = report->rehearsal,
                                       .meta = t->meta,
                                       .meta_size = t->meta_size,
-                                      .out = prewarm->slot.out};
+                                      .out = prewarm->entry.out};
     ret = warm_dump(&dump, err);
     if (ret < 0)
         store_advise(prewarm->store, err);
@@ -160,8 +160,8 @@ int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err)
     if (store_open(prewarm->store, true, &store, &later) < 0)
         return ret < 0 ? ret : (*err = later, later.code);
     if (ret < 0)
-        store_fail(&store, &prewarm->slot, err->text);
-    else if ((ret = store_commit(&store, &decision->config, &prewarm->slot, err)) < 0)
+        store_fail(&store, &prewarm->entry, err->text);
+    else if ((ret = store_commit(&store, &decision->config, &prewarm->entry, err)) < 0)
         store_advise(prewarm->store, err);
     store_close(&store);
     return ret;

@@ -41,7 +41,7 @@ static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason,
 static void describe(const struct launch *launch, struct json_out *out)
 {
     const struct prewarm *prewarm = launch->state;
-    warm_describe(&prewarm->decision, prewarm->slot.answer == STORE_READY ? "ready" : "to be made", out);
+    warm_describe(&prewarm->decision, prewarm->entry.answer == STORE_READY ? "ready" : "to be made", out);
 }
 
 static void release(const struct launch *launch)
@@ -66,7 +66,7 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     *prewarm = (struct prewarm){
         .launch = {.child = launch_execve.child, .parent = &cold_parent, .state = prewarm, .kept = {-1, -1}},
         .start = start,
-        .slot = {.file = -1, .lock = -1, .out = -1},
+        .entry = {.file = -1, .lock = -1, .out = -1},
         .agent = -1,
     };
     int root_of_host = prewarm_root_of_host(err);
@@ -101,11 +101,11 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
                                       .bare = is_bare(decision),
                                       .force = force,
                                       .look = look};
-    ret = store_ask(a, &store, &question, &prewarm->slot, err);
+    ret = store_ask(a, &store, &question, &prewarm->entry, err);
     if (ret < 0)
         store_advise(prewarm->store, err);
-    if (ret == 0 && !look && !force && prewarm->slot.answer == STORE_READY)
-        store_count_use(&store, prewarm->slot.name);
+    if (ret == 0 && !look && !force && prewarm->entry.answer == STORE_READY)
+        store_count_use(&store, prewarm->entry.name);
     store_close(&store);
     return ret;
 }
@@ -113,7 +113,7 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
 /* The store has a snapshot: may the container have it? */
 static const char *refusal(struct arena *a, const struct prewarm *prewarm)
 {
-    return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->slot.file);
+    return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->entry.file);
 }
 
 /* The answer of the store without taking anything from it, and what the child would find. */
@@ -124,18 +124,18 @@ static void look(struct arena *a, struct prewarm *prewarm)
     int ret = ask(a, prewarm, true, false, &why);
     if (ret == -ENOENT) { /* no store yet */
         bool first = is_bare(decision) && decision->config.second_run;
-        prewarm->slot.answer = first ? STORE_COLD : STORE_BUILD;
-        prewarm->slot.reason = STORE_FIRST_RUN;
+        prewarm->entry.answer = first ? STORE_COLD : STORE_BUILD;
+        prewarm->entry.reason = STORE_FIRST_RUN;
         ret = 0;
     }
     if (ret < 0)
         decision->reason = arena_strdup(a, why.text);
-    else if (prewarm->slot.answer == STORE_COLD)
-        decision->reason = prewarm->slot.reason;
-    else if (prewarm->slot.answer == STORE_READY)
+    else if (prewarm->entry.answer == STORE_COLD)
+        decision->reason = prewarm->entry.reason;
+    else if (prewarm->entry.answer == STORE_READY)
         decision->reason = refusal(a, prewarm);
-    if (decision->reason == NULL && prewarm->slot.answer == STORE_READY)
-        decision->reason = fit_reason(a, prewarm->start, decision, prewarm->slot.manifest);
+    if (decision->reason == NULL && prewarm->entry.answer == STORE_READY)
+        decision->reason = fit_reason(a, prewarm->start, decision, prewarm->entry.manifest);
 }
 
 int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
@@ -155,10 +155,10 @@ static int prepare_session(struct arena *a, const char *session, struct prewarm 
                           prewarm != NULL ? prewarm->decision.reason : "the program is not CPython");
     prewarm->decision.mode = WARM_REQUIRE;
     prewarm->session = true;
-    prewarm->slot.answer = STORE_READY;
-    prewarm->slot.file = session_open(session, &prewarm->slot.mapped, err);
-    if (prewarm->slot.file < 0)
-        return prewarm->slot.file;
+    prewarm->entry.answer = STORE_READY;
+    prewarm->entry.file = session_open(session, &prewarm->entry.mapped, err);
+    if (prewarm->entry.file < 0)
+        return prewarm->entry.file;
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
         return error_text(err, -EACCES, "cannot continue from '%s': %s", session, reason);
@@ -180,15 +180,15 @@ int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewar
         return go_cold(prewarm, a, decision->reason, -ENOTSUP, err);
     struct error why = {0};
     int ret = ask(a, prewarm, false, false, &why);
-    if (ret == 0 && prewarm->slot.answer == STORE_BUILD) {
+    if (ret == 0 && prewarm->entry.answer == STORE_BUILD) {
         ret = build_snapshot(a, prewarm, &why);
         if (ret == 0)
             ret = ask(a, prewarm, false, false, &why);
     }
     if (ret < 0)
         return go_cold(prewarm, a, why.text, ret, err);
-    if (prewarm->slot.answer != STORE_READY)
-        return go_cold(prewarm, a, prewarm->slot.reason, -ENOTSUP, err);
+    if (prewarm->entry.answer != STORE_READY)
+        return go_cold(prewarm, a, prewarm->entry.reason, -ENOTSUP, err);
     const char *reason = refusal(a, prewarm);
     if (reason != NULL)
         return go_cold(prewarm, a, reason, -ENOTSUP, err);
@@ -203,7 +203,7 @@ int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err)
     int ret = ask(a, prewarm, false, true, err);
     if (ret < 0)
         return ret;
-    if (prewarm->slot.answer == STORE_BUILD)
+    if (prewarm->entry.answer == STORE_BUILD)
         return build_snapshot(a, prewarm, err);
-    return prewarm->slot.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", prewarm->slot.reason);
+    return prewarm->entry.answer == STORE_READY ? 0 : error_text(err, -ENOTSUP, "%s", prewarm->entry.reason);
 }

@@ -47,8 +47,8 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
     if (caps_after_exec(&plan->caps, plan->credentials.uid == 0, plan->credentials.no_new_privs, caps) < 0)
         return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
     const struct restore_request request = {
-        .snapshot = &prewarm->slot.mapped,
-        .file = prewarm->slot.file,
+        .snapshot = &prewarm->entry.mapped,
+        .file = prewarm->entry.file,
         .root = root,
         .agent = prewarm->agent,
         .prefetch = prewarm->decision.config.prefetch,
@@ -74,7 +74,7 @@ static void overlap(const struct launch *launch, bool own_pages)
 {
     struct prewarm *prewarm = launch->state;
     if (prewarm->overlapped)
-        prewarm->restore = restore_begin(&prewarm->slot.mapped, prewarm->slot.file,
+        prewarm->restore = restore_begin(&prewarm->entry.mapped, prewarm->entry.file,
                                          own_pages && prewarm->decision.config.prefetch);
 }
 
@@ -102,7 +102,7 @@ static int map_overlapped(const struct process_plan *plan, const char *program, 
 static int verify_files(const struct prewarm *prewarm, const struct root_view *view, int channel,
                         struct error *err)
 {
-    const struct manifest *manifest = prewarm->slot.manifest;
+    const struct manifest *manifest = prewarm->entry.manifest;
     if (prewarm->session)
         return 0; /* the mapped files are compared when they are opened */
     if (prewarm->queue == NULL)
@@ -119,7 +119,7 @@ static int verify_files(const struct prewarm *prewarm, const struct root_view *v
 static int verify_inside(const struct process_plan *plan, const struct root_view *view, struct error *err)
 {
     const struct prewarm *prewarm = plan->launch->state;
-    const struct manifest *manifest = prewarm->slot.manifest;
+    const struct manifest *manifest = prewarm->entry.manifest;
     int ret = manifest_check_environment(manifest, plan->envp, err);
     if (ret < 0)
         return ret;
@@ -200,10 +200,10 @@ static int check_again(const struct process_plan *plan, int root, struct error *
     if (prewarm->session || age < VALID_MS)
         return 0;
     give_up(prewarm);
-    int ret = manifest_verify(prewarm->slot.manifest, &view, NULL, err);
+    int ret = manifest_verify(prewarm->entry.manifest, &view, NULL, err);
     if (ret < 0)
         return ret;
-    return manifest_check_program(prewarm->slot.manifest, &view, &prewarm->decision.command_line, plan->argv,
+    return manifest_check_program(prewarm->entry.manifest, &view, &prewarm->decision.command_line, plan->argv,
                                   plan->cwd, err);
 }
 
@@ -273,7 +273,7 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     view.root = root;
     /* If a mount can only be seen from within, the whole queue is left to the child. */
     int ret = root >= 0 && root_view_is_exact(&view)
-                  ? manifest_verify(prewarm->slot.manifest, &view, prewarm->queue, &reason)
+                  ? manifest_verify(prewarm->entry.manifest, &view, prewarm->queue, &reason)
                   : 0;
     if (ret < 0) {
         sync_send_reason(channel, SYNC_DIFFER, &reason);
@@ -292,7 +292,7 @@ static void refused(const struct launch *launch, const struct error *reason)
     if (prewarm->session || (reason->code != -ESTALE && reason->code != -ENOTSUP) ||
         store_open(prewarm->store, false, &store, &ignored) < 0)
         return;
-    store_mark_stale(&store, prewarm->slot.name, reason->text);
+    store_mark_stale(&store, prewarm->entry.name, reason->text);
     store_close(&store);
 }
 
@@ -307,9 +307,9 @@ void restore_launch_release(struct prewarm *prewarm)
 {
     struct store store = {.path = prewarm->store, .dir = -1};
     struct error ignored = {0};
-    if (prewarm->slot.answer == STORE_BUILD)
+    if (prewarm->entry.answer == STORE_BUILD)
         store_open(prewarm->store, false, &store, &ignored);
-    store_release(&store, &prewarm->slot);
+    store_release(&store, &prewarm->entry);
     store_close(&store);
     if (prewarm->queue != NULL)
         munmap(prewarm->queue, sizeof(*prewarm->queue));
@@ -356,7 +356,7 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
                                       .state = prewarm,
                                       .in_place = true,
                                       .fallback = prewarm->decision.mode != WARM_REQUIRE,
-                                      .kept = {prewarm->slot.file, prewarm->agent}};
+                                      .kept = {prewarm->entry.file, prewarm->agent}};
     prewarm->start->process->launch = &prewarm->launch;
     return 0;
 }

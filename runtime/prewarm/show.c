@@ -58,16 +58,16 @@ static void compare_keys(struct arena *a, const struct warm_key *snapshot, const
         out->reason = "the keys differ";
 }
 
-static void compare(struct arena *a, const struct prewarm *prewarm, const struct store_slot *slot,
+static void compare(struct arena *a, const struct prewarm *prewarm, const struct store_entry *entry,
                     struct warm_match *out)
 {
     struct manifest_facts facts;
     const struct warm_key *wanted = &prewarm->decision.key;
-    manifest_describe(slot->manifest, &facts);
+    manifest_describe(entry->manifest, &facts);
     out->key = arena_strdup(a, wanted->name);
     compare_keys(a, &facts.key, wanted, out);
     if (out->reason == NULL)
-        out->reason = fit_reason(a, prewarm->start, &prewarm->decision, slot->manifest);
+        out->reason = fit_reason(a, prewarm->start, &prewarm->decision, entry->manifest);
 }
 
 static int decide(struct creation *c, const struct runtime_options *rt, const struct create_options *options,
@@ -82,7 +82,7 @@ static int decide(struct creation *c, const struct runtime_options *rt, const st
 }
 
 int show_match(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-               const struct store *store, const char *key, struct store_slot *slot, struct warm_match *out,
+               const struct store *store, const char *key, struct store_entry *entry, struct warm_match *out,
                struct error *err)
 {
     *out = (struct warm_match){0};
@@ -97,8 +97,8 @@ int show_match(struct arena *a, const struct runtime_options *rt, const struct c
             prewarm != NULL ? arena_strdup(a, prewarm->decision.reason) : "the program is not CPython";
     if (key == NULL && !wanted)
         return error_text(err, -ENOENT, "no snapshot: %s", out->reason);
-    ret = store_open_item(a, store, key != NULL ? key : prewarm->decision.key.name, false, slot, err);
+    ret = store_open_item(a, store, key != NULL ? key : prewarm->decision.key.name, false, entry, err);
     if (ret == 0 && wanted)
-        compare(a, prewarm, slot, out);
+        compare(a, prewarm, entry, out);
     return ret;
 }

@@ -24,7 +24,7 @@ struct warm_match {
  * program. What only the container itself sees, such as files on a tmpfs, counts as a difference. 0 or
  * negative errno: the bundle cannot be read, or there is no such snapshot. */
 int show_match(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
-               const struct store *store, const char *key, struct store_slot *slot, struct warm_match *out,
+               const struct store *store, const char *key, struct store_entry *entry, struct warm_match *out,
                struct error *err);
 
 #endif

@@ -49,10 +49,10 @@ static int remove_one(const struct store *store, const char *key, struct error *
 
 int upkeep_verify(struct arena *a, const struct store *store, const char *key, struct error *err)
 {
-    struct store_slot slot;
-    int ret = store_open_item(a, store, key, true, &slot, err);
+    struct store_entry entry;
+    int ret = store_open_item(a, store, key, true, &entry, err);
     if (ret == 0)
-        store_release(store, &slot);
+        store_release(store, &entry);
     return ret;
 }
 

@@ -61,28 +61,28 @@ static void empty_store(void)
     open_store();
 }
 
-static int ask_as(const struct store_question *question, struct store_slot *slot)
+static int ask_as(const struct store_question *question, struct store_entry *entry)
 {
     struct error err = {0};
-    int ret = store_ask(&arena, &store, question, slot, &err);
+    int ret = store_ask(&arena, &store, question, entry, &err);
     if (ret < 0)
         diag("%s", err.text);
     return ret;
 }
 
 /* Return the answer about a key with modules. The slot belongs to the caller. */
-static int ask(const struct warm_key *key, struct store_slot *slot)
+static int ask(const struct warm_key *key, struct store_entry *entry)
 {
     struct store_question question = {.key = key, .config = &config};
-    return ask_as(&question, slot) < 0 ? -1 : (int)slot->answer;
+    return ask_as(&question, entry) < 0 ? -1 : (int)entry->answer;
 }
 
 /* Return the answer only. */
 static int answer(const struct warm_key *key)
 {
-    struct store_slot slot;
-    int got = ask(key, &slot);
-    store_release(&store, &slot);
+    struct store_entry entry;
+    int got = ask(key, &entry);
+    store_release(&store, &entry);
     return got;
 }
 
@@ -133,12 +133,12 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
     return ret;
 }
 
-static int commit(const struct warm_key *key, struct store_slot *slot, size_t pages)
+static int commit(const struct warm_key *key, struct store_entry *entry, size_t pages)
 {
     struct error err = {0};
-    int ret = write_snapshot(slot->out, key, pages, &err);
+    int ret = write_snapshot(entry->out, key, pages, &err);
     if (ret == 0)
-        ret = store_commit(&store, &config, slot, &err);
+        ret = store_commit(&store, &config, entry, &err);
     if (ret < 0)
         diag("%s", err.text);
     return ret;
@@ -146,8 +146,8 @@ static int commit(const struct warm_key *key, struct store_slot *slot, size_t pa
 
 static void build(const struct warm_key *key, size_t pages)
 {
-    struct store_slot slot;
-    if (ask(key, &slot) != STORE_BUILD || commit(key, &slot, pages) < 0)
+    struct store_entry entry;
+    if (ask(key, &entry) != STORE_BUILD || commit(key, &entry, pages) < 0)
         bail_out("cannot make '%s'", key->text);
 }
 
@@ -221,31 +221,31 @@ static void test_directory(void)
 static void test_life(void)
 {
     struct warm_key key = key_of("life");
-    struct store_slot slot;
-    is_int(ask(&key, &slot), STORE_BUILD, "no snapshot: build it");
-    is_int(commit(&key, &slot, 4), 0, "made");
+    struct store_entry entry;
+    is_int(ask(&key, &entry), STORE_BUILD, "no snapshot: build it");
+    is_int(commit(&key, &entry, 4), 0, "made");
     struct stat st;
     ok(fstatat(store.dir, key.name, &st, 0) == 0 && (st.st_mode & 07777) == 0400,
        "the snapshot is read-only");
-    if (is_int(ask(&key, &slot), STORE_READY, "found")) {
+    if (is_int(ask(&key, &entry), STORE_READY, "found")) {
         struct manifest_facts facts;
-        manifest_describe(slot.manifest, &facts);
+        manifest_describe(entry.manifest, &facts);
         is_str(facts.key.text, key.text, "with its manifest");
     }
-    store_release(&store, &slot);
+    store_release(&store, &entry);
     for (int i = 0; i < 4; i++)
         store_count_use(&store, key.name);
     is_int(answer(&key), STORE_READY, "after 4 of 5 uses");
     store_count_use(&store, key.name);
-    is_int(ask(&key, &slot), STORE_BUILD, "after 5 of 5 uses: rebuilt");
-    is_str(slot.reason, "the snapshot was used too often", "the reason");
-    is_int(commit(&key, &slot, 4), 0, "rebuilt");
+    is_int(ask(&key, &entry), STORE_BUILD, "after 5 of 5 uses: rebuilt");
+    is_str(entry.reason, "the snapshot was used too often", "the reason");
+    is_int(commit(&key, &entry, 4), 0, "rebuilt");
     ok(!there(&key, ".uses"), "and its uses are counted from the beginning");
 
     age_file(key.name, 3601);
     config.rebuild_expired = false;
-    is_int(ask(&key, &slot), STORE_COLD, "too old, and must not be rebuilt: cold");
-    is_str(slot.reason, "the snapshot is too old", "the reason");
+    is_int(ask(&key, &entry), STORE_COLD, "too old, and must not be rebuilt: cold");
+    is_str(entry.reason, "the snapshot is too old", "the reason");
     config.rebuild_expired = true;
     is_int(answer(&key), STORE_BUILD, "too old: rebuilt");
     age_file(key.name, -7200);
@@ -256,25 +256,25 @@ static void test_life(void)
 static void test_bare(void)
 {
     struct warm_key key = key_of("bare");
-    struct store_slot slot;
+    struct store_entry entry;
     struct store_question question = {.key = &key, .config = &config, .bare = true, .look = true};
-    ask_as(&question, &slot);
-    is_int(slot.answer, STORE_COLD, "a bare interpreter, looked at: the first run is cold");
+    ask_as(&question, &entry);
+    is_int(entry.answer, STORE_COLD, "a bare interpreter, looked at: the first run is cold");
     is_int(count_files(), 0, "and looking leaves no note");
     question.look = false;
-    ask_as(&question, &slot);
-    is_int(slot.answer, STORE_COLD, "the first run is cold");
-    ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "the second builds the snapshot");
-    is_int(commit(&key, &slot, 1), 0, "made");
+    ask_as(&question, &entry);
+    is_int(entry.answer, STORE_COLD, "the first run is cold");
+    ask_as(&question, &entry);
+    is_int(entry.answer, STORE_BUILD, "the second builds the snapshot");
+    is_int(commit(&key, &entry, 1), 0, "made");
     ok(!there(&key, ".seen") && !there(&key, ".lock"), "only the snapshot and its checksum remain");
 
     struct warm_key once = key_of("once");
     config.second_run = false;
     question.key = &once;
-    ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "secondRun false: the first run builds it");
-    store_release(&store, &slot);
+    ask_as(&question, &entry);
+    is_int(entry.answer, STORE_BUILD, "secondRun false: the first run builds it");
+    store_release(&store, &entry);
     is_int(count_files(), 2, "a release leaves nothing");
     empty_store();
 }
@@ -282,21 +282,21 @@ static void test_bare(void)
 static void test_failure(void)
 {
     struct warm_key key = key_of("failure");
-    struct store_slot slot;
-    is_int(ask(&key, &slot), STORE_BUILD, "build it");
-    store_fail(&store, &slot, "numpy: no module");
-    is_int(ask(&key, &slot), STORE_COLD, "after a failure: cold");
-    is_str(slot.reason,
+    struct store_entry entry;
+    is_int(ask(&key, &entry), STORE_BUILD, "build it");
+    store_fail(&store, &entry, "numpy: no module");
+    is_int(ask(&key, &entry), STORE_COLD, "after a failure: cold");
+    is_str(entry.reason,
            "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): "
            "numpy: no module",
            "with the reason");
     struct store_question question = {.key = &key, .config = &config, .force = true};
-    ask_as(&question, &slot);
-    is_int(slot.answer, STORE_BUILD, "`warm build` tries immediately");
-    store_release(&store, &slot);
+    ask_as(&question, &entry);
+    is_int(entry.answer, STORE_BUILD, "`warm build` tries immediately");
+    store_release(&store, &entry);
     age_file(file_of(&key, ".failed"), 61);
-    is_int(ask(&key, &slot), STORE_BUILD, "after retryAfter: tried again");
-    is_int(commit(&key, &slot, 1), 0, "made");
+    is_int(ask(&key, &entry), STORE_BUILD, "after retryAfter: tried again");
+    is_int(commit(&key, &entry, 1), 0, "made");
     ok(!there(&key, ".failed"), "the failure is forgotten");
     empty_store();
 }
@@ -306,13 +306,13 @@ static void test_failure(void)
 static void test_failure_at_the_end_of_a_second(void)
 {
     struct warm_key key = key_of("second");
-    struct store_slot slot;
+    struct store_entry entry;
     struct store_question question = {.key = &key, .config = &config, .force = true};
     bool cold = true;
     for (time_t end = time(NULL) + 1; cold && time(NULL) < end;) {
-        ask_as(&question, &slot);
-        store_fail(&store, &slot, "numpy: no module");
-        cold = ask(&key, &slot) == STORE_COLD;
+        ask_as(&question, &entry);
+        store_fail(&store, &entry, "numpy: no module");
+        cold = ask(&key, &entry) == STORE_COLD;
     }
     ok(cold, "a failure of this moment is not in the future");
     empty_store();
@@ -321,14 +321,14 @@ static void test_failure_at_the_end_of_a_second(void)
 static void test_stale(void)
 {
     struct warm_key key = key_of("stale");
-    struct store_slot slot;
+    struct store_entry entry;
     build(&key, 1);
     store_mark_stale(&store, key.name, "'/lib/a.py' has changed");
     is_int(answer(&key), STORE_READY, "stale, but built a moment ago: it may fit the next container");
     age_file(key.name, 61);
-    is_int(ask(&key, &slot), STORE_BUILD, "stale: rebuilt");
-    is_str(slot.reason, "the snapshot does not fit any more: '/lib/a.py' has changed", "the reason");
-    is_int(commit(&key, &slot, 1), 0, "made");
+    is_int(ask(&key, &entry), STORE_BUILD, "stale: rebuilt");
+    is_str(entry.reason, "the snapshot does not fit any more: '/lib/a.py' has changed", "the reason");
+    is_int(commit(&key, &entry, 1), 0, "made");
     is_int(answer(&key), STORE_READY, "fresh again");
     empty_store();
 }
@@ -336,11 +336,11 @@ static void test_stale(void)
 static void test_collision(void)
 {
     struct warm_key key = key_of("a"), other = key_of("b");
-    struct store_slot slot;
+    struct store_entry entry;
     build(&key, 1);
     memcpy(other.name, key.name, sizeof(other.name));
-    is_int(ask(&other, &slot), STORE_BUILD, "another key of the same name does not get the snapshot");
-    store_release(&store, &slot);
+    is_int(ask(&other, &entry), STORE_BUILD, "another key of the same name does not get the snapshot");
+    store_release(&store, &entry);
     empty_store();
 }
 
@@ -355,14 +355,14 @@ static void test_builders(bool wait, int cold, int ready)
     for (int i = 0; i < BUILDERS; i++) {
         if (fork() != 0)
             continue;
-        struct store_slot slot;
+        struct store_entry entry;
         char byte;
         close(gate[1]);
         (void)!read(gate[0], &byte, 1); /* all begin when the parent closes the gate */
-        int got = ask(&key, &slot);
+        int got = ask(&key, &entry);
         if (got == STORE_BUILD) {
             usleep(200000);
-            if (commit(&key, &slot, 1) < 0)
+            if (commit(&key, &entry, 1) < 0)
                 got = 99;
         }
         _exit(got);
@@ -382,7 +382,7 @@ static void test_builders(bool wait, int cold, int ready)
 static void test_killed_builder(void)
 {
     struct warm_key key = key_of("killed");
-    struct store_slot slot;
+    struct store_entry entry;
     int ready[2];
     char byte;
     if (pipe2(ready, O_CLOEXEC) < 0)
@@ -390,7 +390,7 @@ static void test_killed_builder(void)
     pid_t pid = fork();
     if (pid == 0) {
         struct error err;
-        if (ask(&key, &slot) == STORE_BUILD && write_snapshot(slot.out, &key, 3, &err) == 0)
+        if (ask(&key, &entry) == STORE_BUILD && write_snapshot(entry.out, &key, 3, &err) == 0)
             (void)!write(ready[1], "", 1);
         pause();
         _exit(0);
@@ -402,9 +402,9 @@ static void test_killed_builder(void)
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     ok(there(&key, ".new"), "killed, it leaves a file");
-    is_int(ask(&key, &slot), STORE_BUILD, "the next one builds the snapshot");
-    is_int(lseek(slot.out, 0, SEEK_END), 0, "from the beginning");
-    is_int(commit(&key, &slot, 3), 0, "made");
+    is_int(ask(&key, &entry), STORE_BUILD, "the next one builds the snapshot");
+    is_int(lseek(entry.out, 0, SEEK_END), 0, "from the beginning");
+    is_int(commit(&key, &entry, 3), 0, "made");
     is_int(count_files(), 2, "nothing remains of the killed one");
     close(ready[0]);
     empty_store();
@@ -424,14 +424,14 @@ static void test_full_disk(void)
     if (store_open(path, false, &store, &err) < 0)
         bail_out("%s", err.text);
     struct warm_key small = key_of("small"), large = key_of("large"), exact = key_of("exact");
-    struct store_slot slot;
+    struct store_entry entry;
     build(&small, 1);
-    is_int(ask(&large, &slot), STORE_BUILD, "build it");
-    is_int(write_snapshot(slot.out, &large, 100, &err), -ENOSPC, "no space for it");
-    store_fail(&store, &slot, err.text);
+    is_int(ask(&large, &entry), STORE_BUILD, "build it");
+    is_int(write_snapshot(entry.out, &large, 100, &err), -ENOSPC, "no space for it");
+    store_fail(&store, &entry, err.text);
     ok(!there(&large, "") && !there(&large, ".new"), "no part of it remains");
-    is_int(ask(&large, &slot), STORE_COLD, "the next one starts cold");
-    is_str(slot.reason,
+    is_int(ask(&large, &entry), STORE_COLD, "the next one starts cold");
+    is_str(entry.reason,
            "the snapshot could not be made, and is not tried again for 60 s (retryAfter in warm.json): write "
            "a page: No "
            "space left on device",
@@ -439,13 +439,13 @@ static void test_full_disk(void)
     is_int(answer(&small), STORE_READY, "the others remain");
 
     /* Without space for the checksum, the snapshot does not get its name. */
-    is_int(ask(&exact, &slot), STORE_BUILD, "build it");
-    is_int(write_snapshot(slot.out, &exact, 1, &err), 0, "written");
+    is_int(ask(&exact, &entry), STORE_BUILD, "build it");
+    is_int(write_snapshot(entry.out, &exact, 1, &err), 0, "written");
     cleanup_fd int filler = openat(store.dir, "filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     char block[PAGE] = {1};
     while (write(filler, block, sizeof(block)) > 0)
         ;
-    is_int(store_commit(&store, &config, &slot, &err), -ENOSPC, "the disk is full at the last moment");
+    is_int(store_commit(&store, &config, &entry, &err), -ENOSPC, "the disk is full at the last moment");
     ok(strstr(err.text, "No space left on device") != NULL, "the error says so: %s", err.text);
     ok(!there(&exact, "") && !there(&exact, ".new") && !there(&exact, ".lock"), "no part of it remains");
     store_close(&store);
@@ -502,19 +502,19 @@ static void test_damage(void)
 {
     struct warm_key pages = key_of("pages"), tables = key_of("tables"), cut = key_of("cut");
     struct error err = {0};
-    struct store_slot slot;
+    struct store_entry entry;
     build(&pages, 4);
     build(&tables, 4);
     build(&cut, 4);
-    is_int(store_open_item(&arena, &store, pages.name, true, &slot, &err), 0, "whole: verified");
-    store_release(&store, &slot);
+    is_int(store_open_item(&arena, &store, pages.name, true, &entry, &err), 0, "whole: verified");
+    store_release(&store, &entry);
     turn_byte(pages.name, -1);
     turn_byte(tables.name, 100);
-    is_int(store_open_item(&arena, &store, pages.name, true, &slot, &err), -EUCLEAN,
+    is_int(store_open_item(&arena, &store, pages.name, true, &entry, &err), -EUCLEAN,
            "a flipped bit in a page");
     ok(strstr(err.text, "checksum") != NULL, "is named: %s", err.text);
-    ok(store_open_item(&arena, &store, tables.name, true, &slot, &err) < 0, "a flipped bit in the tables: %s",
-       err.text);
+    ok(store_open_item(&arena, &store, tables.name, true, &entry, &err) < 0,
+       "a flipped bit in the tables: %s", err.text);
     if (fchmodat(store.dir, cut.name, 0600, 0) < 0)
         bail_out("chmod");
     cleanup_fd int fd = openat(store.dir, cut.name, O_RDWR | O_CLOEXEC);
@@ -526,7 +526,7 @@ static void test_damage(void)
     struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX, .damaged = true};
     is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");
     is_int(removed, 3, "removes snapshots with damaged tables or pages");
-    is_int(store_open_item(&arena, &store, "../../etc/passwd", false, &slot, &err), -ENOENT,
+    is_int(store_open_item(&arena, &store, "../../etc/passwd", false, &entry, &err), -ENOENT,
            "a path is not a key");
     empty_store();
 }
@@ -544,8 +544,8 @@ static void test_prune(void)
     for (int i = 0; i < 5; i++)
         store_count_use(&store, used.name);
     struct store_question question = {.key = &noted, .config = &config, .bare = true};
-    struct store_slot slot;
-    ask_as(&question, &slot);
+    struct store_entry entry;
+    ask_as(&question, &entry);
     age_file(file_of(&noted, ".seen"), 3601);
     struct store_limits limits = {.max_age = 3600, .max_uses = 5, .max_size = UINT64_MAX};
     is_int(store_prune(&arena, &store, &limits, NULL, &removed, &err), 0, "prune");

@@ -141,11 +141,11 @@ int store_remove(const struct store *store, const char *name, struct error *err)
 static bool is_damaged(const struct store *store, const char *name, bool pages)
 {
     struct arena a = {0};
-    struct store_slot slot;
+    struct store_entry entry;
     struct error reason = {0};
-    int ret = store_open_item(&a, store, name, pages, &slot, &reason);
+    int ret = store_open_item(&a, store, name, pages, &entry, &reason);
     if (ret == 0)
-        store_release(store, &slot);
+        store_release(store, &entry);
     arena_free(&a);
     return ret == -EUCLEAN || (pages && ret < 0 && ret != -ENOENT);
 }

@@ -120,36 +120,36 @@ int store_advise(const char *path, struct error *err)
 
 /* Open image and manifest of `name`. -ENOENT: there is none that is the caller's own. */
 static int open_snapshot(struct arena *a, const struct store *store, const char *name,
-                         struct store_slot *slot, struct stat *st, struct error *err)
+                         struct store_entry *entry, struct stat *st, struct error *err)
 {
     cleanup_fd int fd = openat(store->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, -errno, "snapshot '%s'", name);
     if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_uid != geteuid())
         return error_text(err, -EUCLEAN, "snapshot '%s' is not a file of the caller's own", name);
-    int ret = snapshot_open(fd, &slot->mapped, err);
+    int ret = snapshot_open(fd, &entry->mapped, err);
     if (ret < 0)
         return error_wrap(err, "snapshot '%s'", name);
-    ret = manifest_open(a, slot->mapped.meta, slot->mapped.meta_size, &slot->manifest, err);
+    ret = manifest_open(a, entry->mapped.meta, entry->mapped.meta_size, &entry->manifest, err);
     if (ret < 0) {
-        snapshot_close(&slot->mapped);
+        snapshot_close(&entry->mapped);
         return error_wrap(err, "snapshot '%s'", name);
     }
-    slot->file = fd_steal(&fd);
+    entry->file = fd_steal(&fd);
     return 0;
 }
 
-static void close_snapshot(struct store_slot *slot)
+static void close_snapshot(struct store_entry *entry)
 {
-    snapshot_close(&slot->mapped);
-    fd_close(&slot->file);
-    slot->manifest = NULL;
+    snapshot_close(&entry->mapped);
+    fd_close(&entry->file);
+    entry->manifest = NULL;
 }
 
-static bool same_key(const struct store_slot *slot, const struct warm_key *key)
+static bool same_key(const struct store_entry *entry, const struct warm_key *key)
 {
     struct manifest_facts facts;
-    manifest_describe(slot->manifest, &facts);
+    manifest_describe(entry->manifest, &facts);
     return facts.key.size == key->size && memcmp(facts.key.text, key->text, key->size) == 0;
 }
 
@@ -181,21 +181,22 @@ static const char *expiry(struct arena *a, const struct store *store, const stru
 }
 
 static enum state find(struct arena *a, const struct store *store, const struct store_question *q,
-                       struct store_slot *slot)
+                       struct store_entry *entry)
 {
     struct error reason = {0};
     struct stat st;
-    int ret = open_snapshot(a, store, q->key->name, slot, &st, &reason);
+    int ret = open_snapshot(a, store, q->key->name, entry, &st, &reason);
     if (ret < 0 && ret != -ENOENT)
         log_debug("%s", reason.text);
     if (ret < 0) {
-        slot->reason = ret == -ENOENT ? "there is no snapshot yet" : "the snapshot is damaged";
+        entry->reason = ret == -ENOENT ? "there is no snapshot yet" : "the snapshot is damaged";
         return STATE_NONE;
     }
-    slot->reason = same_key(slot, q->key) ? expiry(a, store, q, &st) : "another key has the name of this one";
-    if (slot->reason == NULL)
+    entry->reason =
+        same_key(entry, q->key) ? expiry(a, store, q, &st) : "another key has the name of this one";
+    if (entry->reason == NULL)
         return STATE_FRESH;
-    close_snapshot(slot);
+    close_snapshot(entry);
     return STATE_EXPIRED;
 }
 
@@ -224,106 +225,106 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
 }
 
 /* The lock is held: open an empty file, in the place of what a killed one has left. */
-static int begin(const struct store *store, struct store_slot *slot, struct error *err)
+static int begin(const struct store *store, struct store_entry *entry, struct error *err)
 {
     char name[STORE_FILE_NAME_SIZE];
-    store_file_remove(store, slot->name, STORE_NEW);
-    slot->out = openat(store->dir, store_file_name(slot->name, STORE_NEW, name),
-                       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (slot->out >= 0)
+    store_file_remove(store, entry->name, STORE_NEW);
+    entry->out = openat(store->dir, store_file_name(entry->name, STORE_NEW, name),
+                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (entry->out >= 0)
         return 0;
     int ret = error_set(err, -errno, "make '%s/%s'", store->path, name);
-    store_unlock(store, slot->name, &slot->lock);
+    store_unlock(store, entry->name, &entry->lock);
     return ret;
 }
 
-static int cold(struct store_slot *slot, const char *reason)
+static int cold(struct store_entry *entry, const char *reason)
 {
-    slot->answer = STORE_COLD;
-    slot->reason = reason;
+    entry->answer = STORE_COLD;
+    entry->reason = reason;
     return 0;
 }
 
 int store_ask(struct arena *a, const struct store *store, const struct store_question *q,
-              struct store_slot *slot, struct error *err)
+              struct store_entry *entry, struct error *err)
 {
-    *slot = (struct store_slot){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
-    memcpy(slot->name, q->key->name, sizeof(slot->name));
-    enum state state = find(a, store, q, slot);
+    *entry = (struct store_entry){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
+    memcpy(entry->name, q->key->name, sizeof(entry->name));
+    enum state state = find(a, store, q, entry);
     if (state == STATE_FRESH)
         return 0;
-    const char *no = forbidden(a, store, q, state, slot->reason);
+    const char *no = forbidden(a, store, q, state, entry->reason);
     if (no != NULL)
-        return cold(slot, no);
-    slot->answer = STORE_BUILD;
+        return cold(entry, no);
+    entry->answer = STORE_BUILD;
     if (q->look)
         return 0;
-    const char *why = slot->reason;
-    slot->lock = store_lock(store, slot->name, q->config->wait_for_build || q->force);
-    if (slot->lock == -EAGAIN)
-        return cold(slot, "another one is making the snapshot");
-    if (slot->lock < 0)
-        return error_set(err, slot->lock, "lock snapshot '%s' in '%s'", slot->name, store->path);
+    const char *why = entry->reason;
+    entry->lock = store_lock(store, entry->name, q->config->wait_for_build || q->force);
+    if (entry->lock == -EAGAIN)
+        return cold(entry, "another one is making the snapshot");
+    if (entry->lock < 0)
+        return error_set(err, entry->lock, "lock snapshot '%s' in '%s'", entry->name, store->path);
     /* Who had the lock before may have made it, or failed. */
     no = NULL;
-    if (find(a, store, q, slot) == STATE_FRESH)
-        slot->answer = STORE_READY;
+    if (find(a, store, q, entry) == STATE_FRESH)
+        entry->answer = STORE_READY;
     else
         no = forbidden(a, store, q, state, why);
-    if (slot->answer == STORE_BUILD && no == NULL) {
-        slot->reason = why;
-        return begin(store, slot, err);
+    if (entry->answer == STORE_BUILD && no == NULL) {
+        entry->reason = why;
+        return begin(store, entry, err);
     }
-    store_unlock(store, slot->name, &slot->lock);
-    return no != NULL ? cold(slot, no) : 0;
+    store_unlock(store, entry->name, &entry->lock);
+    return no != NULL ? cold(entry, no) : 0;
 }
 
 /* The checksum first: an image never stands without it. */
-static int write_sum(const struct store *store, const struct store_slot *slot)
+static int write_sum(const struct store *store, const struct store_entry *entry)
 {
     char name[STORE_FILE_NAME_SIZE], text[32];
     uint64_t sum;
-    int ret = store_file_sum(slot->out, &sum);
+    int ret = store_file_sum(entry->out, &sum);
     if (ret < 0)
         return ret;
     int length = snprintf(text, sizeof(text), "%016" PRIx64 "\n", sum);
-    return io_replace_file_at(store->dir, store_file_name(slot->name, STORE_SUM, name), text, (size_t)length,
+    return io_replace_file_at(store->dir, store_file_name(entry->name, STORE_SUM, name), text, (size_t)length,
                               0600);
 }
 
-int store_commit(const struct store *store, const struct warm_config *config, struct store_slot *slot,
+int store_commit(const struct store *store, const struct warm_config *config, struct store_entry *entry,
                  struct error *err)
 {
     static const enum store_file outdated[] = {STORE_USES, STORE_STALE, STORE_FAILED, STORE_SEEN};
     char name[STORE_FILE_NAME_SIZE];
-    int ret = fchmod(slot->out, 0400) < 0 ? -errno : write_sum(store, slot);
+    int ret = fchmod(entry->out, 0400) < 0 ? -errno : write_sum(store, entry);
     if (ret == 0 &&
-        renameat(store->dir, store_file_name(slot->name, STORE_NEW, name), store->dir, slot->name) < 0)
+        renameat(store->dir, store_file_name(entry->name, STORE_NEW, name), store->dir, entry->name) < 0)
         ret = -errno;
     if (ret < 0) {
-        error_set(err, ret, "store snapshot '%s' in '%s'", slot->name, store->path);
-        store_release(store, slot);
+        error_set(err, ret, "store snapshot '%s' in '%s'", entry->name, store->path);
+        store_release(store, entry);
         return ret;
     }
     for (size_t i = 0; i < sizeof(outdated) / sizeof(outdated[0]); i++)
-        store_file_remove(store, slot->name, outdated[i]);
-    fd_close(&slot->out);
-    store_unlock(store, slot->name, &slot->lock);
+        store_file_remove(store, entry->name, outdated[i]);
+    fd_close(&entry->out);
+    store_unlock(store, entry->name, &entry->lock);
     struct arena a = {0};
     struct error ignored = {0};
     struct store_limits limits = {
         .max_age = config->max_age, .max_uses = config->max_uses, .max_size = config->max_size};
-    if (store_prune(&a, store, &limits, slot->name, NULL, &ignored) < 0)
+    if (store_prune(&a, store, &limits, entry->name, NULL, &ignored) < 0)
         log_debug("%s", ignored.text);
     arena_free(&a);
     return 0;
 }
 
-static void drop_output(const struct store *store, struct store_slot *slot)
+static void drop_output(const struct store *store, struct store_entry *entry)
 {
-    if (slot->out >= 0)
-        store_file_remove(store, slot->name, STORE_NEW);
-    fd_close(&slot->out);
+    if (entry->out >= 0)
+        store_file_remove(store, entry->name, STORE_NEW);
+    fd_close(&entry->out);
 }
 
 /* Reasons quote names that a container has chosen, and are printed. */
@@ -334,11 +335,11 @@ static void note_reason(const struct store *store, const char *name, enum store_
     arena_free(&a);
 }
 
-void store_fail(const struct store *store, struct store_slot *slot, const char *reason)
+void store_fail(const struct store *store, struct store_entry *entry, const char *reason)
 {
-    drop_output(store, slot); /* first: the disk may be full */
-    note_reason(store, slot->name, STORE_FAILED, reason);
-    store_release(store, slot);
+    drop_output(store, entry); /* first: the disk may be full */
+    note_reason(store, entry->name, STORE_FAILED, reason);
+    store_release(store, entry);
 }
 
 void store_mark_stale(const struct store *store, const char *name, const char *reason)
@@ -355,11 +356,11 @@ void store_count_use(const struct store *store, const char *name)
         (void)io_write_full(fd, "", 1);
 }
 
-void store_release(const struct store *store, struct store_slot *slot)
+void store_release(const struct store *store, struct store_entry *entry)
 {
-    close_snapshot(slot);
-    drop_output(store, slot);
-    store_unlock(store, slot->name, &slot->lock);
+    close_snapshot(entry);
+    drop_output(store, entry);
+    store_unlock(store, entry->name, &entry->lock);
 }
 
 static int compare_sum(struct arena *a, const struct store *store, const char *name, int snapshot,
@@ -376,19 +377,19 @@ static int compare_sum(struct arena *a, const struct store *store, const char *n
 }
 
 int store_open_item(struct arena *a, const struct store *store, const char *name, bool pages,
-                    struct store_slot *slot, struct error *err)
+                    struct store_entry *entry, struct error *err)
 {
     char key[KEY_NAME_SIZE];
     enum store_file file;
     struct stat st;
-    *slot = (struct store_slot){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
+    *entry = (struct store_entry){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
     if (!store_file_parse(name, key, &file) || file != STORE_SNAPSHOT)
         return error_text(err, -ENOENT, "'%.64s' is no key of a snapshot", name);
-    memcpy(slot->name, key, sizeof(slot->name));
-    int ret = open_snapshot(a, store, key, slot, &st, err);
+    memcpy(entry->name, key, sizeof(entry->name));
+    int ret = open_snapshot(a, store, key, entry, &st, err);
     if (ret == 0 && pages)
-        ret = compare_sum(a, store, key, slot->file, err);
+        ret = compare_sum(a, store, key, entry->file, err);
     if (ret < 0)
-        close_snapshot(slot);
+        close_snapshot(entry);
     return ret;
 }

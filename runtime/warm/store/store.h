@@ -36,7 +36,7 @@ enum store_answer {
     STORE_BUILD, /* make it: the lock is held until store_commit, store_fail or store_release */
 };
 
-struct store_slot {
+struct store_entry {
     enum store_answer answer;
     const char *reason; /* cold, or build: why the snapshot is made */
     char name[KEY_NAME_SIZE];
@@ -60,16 +60,16 @@ struct store_question {
 
 /* What to do about a key. 0 or negative errno for a store that cannot be used: then start cold. */
 int store_ask(struct arena *a, const struct store *store, const struct store_question *question,
-              struct store_slot *slot, struct error *err);
+              struct store_entry *entry, struct error *err);
 
 /* The image in slot->out is complete: sync it, give it its name, make room for it. The slot is released then.
  * On failure nothing is left. */
-int store_commit(const struct store *store, const struct warm_config *config, struct store_slot *slot,
+int store_commit(const struct store *store, const struct warm_config *config, struct store_entry *entry,
                  struct error *err);
 
 /* The snapshot could not be made: remembered with the reason, for config.retry_after. The slot is released.
  */
-void store_fail(const struct store *store, struct store_slot *slot, const char *reason);
+void store_fail(const struct store *store, struct store_entry *entry, const char *reason);
 
 /* The snapshot did not fit a container: it is made again by the next who asks, but not before it is
  * config.retry_after old. */
@@ -79,7 +79,7 @@ void store_mark_stale(const struct store *store, const char *name, const char *r
 void store_count_use(const struct store *store, const char *name);
 
 /* Close descriptors; a lock is given up and what was written so far removed. */
-void store_release(const struct store *store, struct store_slot *slot);
+void store_release(const struct store *store, struct store_entry *entry);
 
 /* One snapshot, as `warm list` shows it. */
 struct store_item {
@@ -104,7 +104,7 @@ int store_list_failed(struct arena *a, const struct store *store, struct store_i
 /* Open a snapshot by its name, whatever its age: slot->answer is STORE_READY. -ENOENT: there is none;
  * -EUCLEAN and others: it is damaged. With `pages` the checksum of all its content is compared as well. */
 int store_open_item(struct arena *a, const struct store *store, const char *name, bool pages,
-                    struct store_slot *slot, struct error *err);
+                    struct store_entry *entry, struct error *err);
 
 /* Remove a snapshot and all that is known of it; containers that run from it are not touched. 0 or negative
  * errno: -EBUSY while it is being made. */
