@@ -145,8 +145,8 @@ int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err)
     struct builder_request request = {.start = start,
                                       .program = {.path = decision->program,
                                                   .argv = builder_argv(a, prewarm),
-                                                  .memory = decision->config.template_.memory},
-                                      .timeout = decision->config.template_.timeout,
+                                                  .memory = decision->config.builder.memory},
+                                      .timeout = decision->config.builder.timeout,
                                       .probed = take_probe,
                                       .parked = take_builder,
                                       .arg = &taking};

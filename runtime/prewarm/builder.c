@@ -315,7 +315,7 @@ static int run_container(struct arena *a, const struct builder_request *r, const
                                      .die_with_runtime = true,
                                      .landlock_allow = WARM_AGENT_PATH};
     struct observed_program observed = {.listener = -1,
-                                        .mode = needs == NULL ? OBSERVE_PROBE : OBSERVE_TEMPLATE};
+                                        .mode = needs == NULL ? OBSERVE_PROBE : OBSERVE_BUILDER};
     bool observes = needs == NULL || needs->reads_mounts;
     const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
     cleanup_fd int report = -1;

@@ -15,7 +15,7 @@ struct builder_needs {
     struct str_list paths;  /* files and directories, sorted */
     const char *digests;    /* of random generators, each behind a blank (agent/bootstrap.py) */
     struct str_list names;  /* of variables, sorted */
-    bool reads_mounts;      /* a library does: OBSERVE_TEMPLATE */
+    bool reads_mounts;      /* a library does: OBSERVE_BUILDER */
     bool whole_environment; /* all variables, HOSTNAME only if it is among the names (manifest.h) */
 };
 

@@ -25,20 +25,20 @@ static const struct field rule_fields[] = {
 };
 static const struct schema rule_schema = {rule_fields, COUNT(rule_fields), sizeof(struct warm_rule), 0};
 
-static const struct field template_fields[] = {
+static const struct field builder_fields[] = {
     {.key = "timeout",
      .kind = FIELD_U32,
-     .offset = offsetof(struct warm_config, template_.timeout),
+     .offset = offsetof(struct warm_config, builder.timeout),
      .min = 1,
      .max = 3600},
     {.key = "memory",
      .kind = FIELD_U64,
-     .offset = offsetof(struct warm_config, template_.memory),
+     .offset = offsetof(struct warm_config, builder.memory),
      .min = 0,
      .max = INT64_MAX},
 };
-static const struct schema template_schema = {template_fields, COUNT(template_fields),
-                                              sizeof(struct warm_config), 0};
+static const struct schema builder_schema = {builder_fields, COUNT(builder_fields),
+                                             sizeof(struct warm_config), 0};
 
 static const struct field fields[] = {
     {.key = "mode", .kind = FIELD_STRING, .offset = offsetof(struct warm_config, mode), .words = modes},
@@ -66,7 +66,7 @@ static const struct field fields[] = {
      .offset = offsetof(struct warm_config, retry_after),
      .min = 0,
      .max = UINT32_MAX},
-    {.key = "template", .kind = FIELD_INLINE, .offset = 0, .child = &template_schema},
+    {.key = "template", .kind = FIELD_INLINE, .offset = 0, .child = &builder_schema},
     {.key = "rules",
      .kind = FIELD_LIST,
      .offset = offsetof(struct warm_config, rules.items),
@@ -85,7 +85,7 @@ static const struct warm_config defaults = {
     .max_uses = 100000,
     .max_size = UINT64_C(4) << 30,
     .retry_after = 60,
-    .template_ = {.timeout = 60, .memory = 0},
+    .builder = {.timeout = 60, .memory = 0},
 };
 
 static const struct settings kind = {.name = "warm.json", .schema = &schema};

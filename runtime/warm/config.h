@@ -33,7 +33,7 @@ struct warm_config {
     struct {
         uint32_t timeout; /* seconds for start and imports */
         uint64_t memory;  /* bytes, 0: the container's own limit alone */
-    } template_;
+    } builder;
     struct {
         struct warm_rule *items;
         size_t count;

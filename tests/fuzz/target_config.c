@@ -55,7 +55,7 @@ void fuzz_warm_config(const uint8_t *data, size_t size)
     if (ret == 0) {
         fuzz_require(strcmp(config.mode, "auto") == 0 || strcmp(config.mode, "require") == 0 ||
                      strcmp(config.mode, "optIn") == 0 || strcmp(config.mode, "off") == 0);
-        fuzz_require(config.max_age >= 1 && config.max_uses >= 1 && config.template_.timeout >= 1);
+        fuzz_require(config.max_age >= 1 && config.max_uses >= 1 && config.builder.timeout >= 1);
         for (size_t i = 0; i < config.rules.count; i++)
             fuzz_require(config.rules.items[i].annotation[0] != '\0' &&
                          config.rules.items[i].value[0] != '\0');

@@ -446,8 +446,8 @@ static void test_config(void)
                config.rebuild_expired == defaults.rebuild_expired && config.max_age == defaults.max_age &&
                config.max_uses == defaults.max_uses && config.max_size == defaults.max_size &&
                config.retry_after == defaults.retry_after &&
-               config.template_.timeout == defaults.template_.timeout &&
-               config.template_.memory == defaults.template_.memory && config.rules.count == 0,
+               config.builder.timeout == defaults.builder.timeout &&
+               config.builder.memory == defaults.builder.memory && config.rules.count == 0,
            "and holds the defaults");
     }
     static const struct {
@@ -478,7 +478,7 @@ static void test_config(void)
             " [\"json\"]}], \"mode\": \"require\", \"template\": {\"memory\": 1}}",
             &config, &err),
         0, "rules");
-    ok(config.template_.memory == 1 && config.template_.timeout == defaults.template_.timeout,
+    ok(config.builder.memory == 1 && config.builder.timeout == defaults.builder.timeout,
        "omitted keys keep their default");
 
     struct warm_context context = context_of(command);

@@ -55,7 +55,7 @@ static const char report[] = "v3.11.2 (main)\0"
                              "eFOO\0eBAR\0"
                              "r";
 
-static char *const template_environment[] = {(char[]){"FOO=1"}, (char[]){"OTHER=2"}, NULL};
+static char *const builder_environment[] = {(char[]){"FOO=1"}, (char[]){"OTHER=2"}, NULL};
 
 static struct manifest *build(struct arena *a, const char *text, size_t size, char *const *envp)
 {
@@ -220,7 +220,7 @@ static void test_changes(void)
         struct error err = {0};
         struct root_view view = {.root = root};
         make_tree();
-        struct manifest *m = build(&a, report, sizeof(report), template_environment);
+        struct manifest *m = build(&a, report, sizeof(report), builder_environment);
         if (!is_int(manifest_verify(m, &view, NULL, &err), 0, "unchanged: true"))
             diag("%s", err.text);
         changes[i].change();
@@ -240,7 +240,7 @@ static void test_facts(void)
     struct arena a = {0};
     struct manifest_facts facts;
     make_tree();
-    manifest_describe(build(&a, report, sizeof(report), template_environment), &facts);
+    manifest_describe(build(&a, report, sizeof(report), builder_environment), &facts);
     is_str(facts.python, "3.11.2 (main)", "version of the interpreter");
     is_str(facts.builder, "1.0-test", "version of the runtime");
     is_int(facts.built, 1234, "time of building");
@@ -259,7 +259,7 @@ static int check(struct manifest *m, const char *const *envp)
 static void test_environment(void)
 {
     struct arena a = {0};
-    struct manifest *m = build(&a, report, sizeof(report), template_environment);
+    struct manifest *m = build(&a, report, sizeof(report), builder_environment);
     is_int(check(m, (const char *const[]){"OTHER=3", "FOO=1", NULL}), 0, "the read variables are the same");
     is_int(check(m, (const char *const[]){"FOO=2", NULL}), -ESTALE, "another value");
     is_int(check(m, (const char *const[]){"FOO=", NULL}), -ESTALE, "an empty value");
@@ -321,7 +321,7 @@ static void test_reports(void)
         struct manifest_source source = {.report = rows[i].text,
                                          .report_size = rows[i].size,
                                          .key = &key,
-                                         .envp = template_environment,
+                                         .envp = builder_environment,
                                          .view = &view,
                                          .builder = "",
                                          .began = INT64_MAX};
@@ -343,7 +343,7 @@ static void test_damage(void)
     struct manifest_source source = {.report = report,
                                      .report_size = sizeof(report),
                                      .key = &key,
-                                     .envp = template_environment,
+                                     .envp = builder_environment,
                                      .view = &view,
                                      .builder = "1",
                                      .began = INT64_MAX};
@@ -443,7 +443,7 @@ static void test_shadows(void)
             make_directory(rows[i].file);
         else
             put_in("app", rows[i].file + strlen("app/"), "");
-        struct manifest *m = build(&a, report, sizeof(report), template_environment);
+        struct manifest *m = build(&a, report, sizeof(report), builder_environment);
         char *const *argv = (char *const *)(uintptr_t)rows[i].argv;
         if (command_line_parse(&a, argv, false, &line) != NULL)
             bail_out("command line");
@@ -476,7 +476,7 @@ static void test_speed(void)
         p += sprintf(p, "f/%s/%s", directory, name) + 1;
     }
     p += sprintf(p, "r") + 1;
-    struct manifest *m = build(&a, text, (size_t)(p - text), template_environment);
+    struct manifest *m = build(&a, text, (size_t)(p - text), builder_environment);
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     int ret = manifest_verify(m, &view, NULL, &err);
@@ -496,7 +496,7 @@ static void test_places(void)
     if (mkdtemp(first) == NULL || mkdtemp(second) == NULL)
         bail_out("mkdtemp: %s", strerror(errno));
     int size = snprintf(text, sizeof(text), "v3%cw%s%cw%s%cw%s%cr", 0, second, 0, first, 0, second, 0);
-    struct manifest *m = build(&a, text, (size_t)size + 1, template_environment);
+    struct manifest *m = build(&a, text, (size_t)size + 1, builder_environment);
     is_int(manifest_check_places(m, &err), 0, "files can be created in all directories");
     rmdir(second);
     is_int(manifest_check_places(m, &err), -ESTALE, "a directory is missing");

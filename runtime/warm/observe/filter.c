@@ -188,7 +188,7 @@ void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_f
     add_jump(&p, BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
     add_return(&p, SECCOMP_RET_USER_NOTIF); /* calls of 32-bit programs are not in the table */
     for (size_t i = 0; i < CALLS; i++) {
-        if (mode == OBSERVE_TEMPLATE && calls[i].kind != OBSERVED_OPEN && calls[i].kind != OBSERVED_OPEN2)
+        if (mode == OBSERVE_BUILDER && calls[i].kind != OBSERVED_OPEN && calls[i].kind != OBSERVED_OPEN2)
             continue;
         add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
         size_t test = p.count;

@@ -9,8 +9,8 @@ struct arena;
 
 enum observe_mode {
     OBSERVE_NOT,
-    OBSERVE_PROBE,    /* note what the imports look at */
-    OBSERVE_TEMPLATE, /* note nothing, but let /proc/PID/mounts say only what is mounted where: what libffi
+    OBSERVE_PROBE,   /* note what the imports look at */
+    OBSERVE_BUILDER, /* note nothing, but let /proc/PID/mounts say only what is mounted where: what libffi
                          reads there when it makes a callback, and what is in memory from then on, has paths
                          of the host in it, and names of the container that makes the snapshot */
 };

@@ -438,7 +438,7 @@ int observer_serve(struct observer *o, struct error *err)
     if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_RECV, o->request) < 0)
         return errno == EINTR || errno == ENOENT ? 0
                                                  : error_set(err, -errno, "receive a seccomp notification");
-    const char *mounts = o->mode == OBSERVE_TEMPLATE ? mounts_of(o) : NULL;
+    const char *mounts = o->mode == OBSERVE_BUILDER ? mounts_of(o) : NULL;
     if (mounts != NULL)
         return give_mounts(o, mounts, err);
     bool notes = o->mode == OBSERVE_PROBE && !o->stopped;
