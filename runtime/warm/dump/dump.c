@@ -118,8 +118,8 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
 }
 
 /* What the process is, besides its pages. */
-static int view(struct tracee *t, const struct dump_request *request, struct arena *a, struct dump_vmas *vmas,
-                struct snapshot_parts *parts, struct error *err)
+static int examine(struct tracee *t, const struct dump_request *request, struct arena *a,
+                   struct dump_vmas *vmas, struct snapshot_parts *parts, struct error *err)
 {
     int ret = stop_parked(t, request, a, vmas, err);
     if (ret == 0)
@@ -144,7 +144,7 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
     if (ret == 0)
-        ret = view(t, request, a, &vmas, parts, err);
+        ret = examine(t, request, a, &vmas, parts, err);
     if (ret == 0)
         ret = dump_vmas_scan(t, a, &vmas, err);
     if (ret < 0)
