@@ -1,5 +1,6 @@
-/* Options by a table of letters, as Python/getopt.c and Python/initconfig.c of CPython take them: grouped
- * letters, arguments in the same or in the next word, and everything behind -c or -m is the program's. */
+/* Read the options with a table of letters, in the way of Python/getopt.c and Python/initconfig.c of CPython.
+ * Letters may be grouped, and an argument may be in the same or the next word. Everything after -c or -m
+ * belongs to the program. */
 #include "warm/command_line.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum action {
 
 struct letter {
     enum action action;
-    const char *reason; /* of ACTION_COLD */
+    const char *reason; /* for ACTION_COLD */
 };
 
 static const struct letter letters[128] = {
@@ -47,8 +48,9 @@ static const struct letter letters[128] = {
     ['x'] = {ACTION_COLD, "-x skips the first line of the program"},
 };
 
-/* Of -X, by the name before '=': what traces or measures the start or the process itself. All others, those
- * that the interpreter does not know included, are reproduced by giving them to the template. */
+/* Values of -X, by the name before '='. Those listed here trace or measure the start or the process itself.
+ * All others, including those that the interpreter does not know, are reproduced by passing them to the
+ * builder. */
 static const char *const refused_xoptions[] = {
     "importtime", "perf", "perf_jit", "presite", "pystats", "showrefcount", "tracemalloc", NULL,
 };
@@ -62,12 +64,12 @@ static bool is_refused(const char *xoption)
     return false;
 }
 
-/* Where the reading stands. */
+/* The state of the reader. */
 struct reader {
     struct arena *arena;
     char *const *argv;
     size_t next;        /* the next word */
-    const char *letter; /* the next letter of the present word, "" at its end */
+    const char *letter; /* the next letter of the current word, "" at its end */
     struct command_line *out;
     bool found; /* -c or -m */
 };
@@ -77,7 +79,7 @@ static void keep(struct reader *r, const char *word)
     r->out->options[r->out->option_count++] = word;
 }
 
-/* The argument of an option: the rest of its word or the next word; NULL when there is none. */
+/* Return the argument of an option: the rest of its word or the next word; NULL if there is none. */
 static const char *take_argument(struct reader *r)
 {
     const char *argument = *r->letter != '\0' ? r->letter : r->argv[r->next];
@@ -168,7 +170,7 @@ const char *command_line_parse(struct arena *a, char *const *argv, bool terminal
     size_t letters_count = 0;
     for (size_t i = 0; argv[i] != NULL; i++)
         letters_count += strlen(argv[i]) + 1;
-    /* No option takes fewer than a letter, and none becomes more than two words. */
+    /* An option takes at least one letter and becomes at most two words. */
     *out = (struct command_line){.options = ARENA_ARRAY(a, 2 * letters_count + 1, const char *)};
     struct reader r = {.arena = a, .argv = argv, .next = 1, .letter = "", .out = out};
     const char *reason = take_options(&r);

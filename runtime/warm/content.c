@@ -1,5 +1,5 @@
-/* Times that can be trusted, and content where they cannot: mmap(2), sync_file_range(2), statfs(2), and
- * Documentation/filesystems/locking.rst, page_mkwrite. */
+/* Decide where times can be trusted, and read the content where they cannot: mmap(2), sync_file_range(2),
+ * statfs(2), and Documentation/filesystems/locking.rst, page_mkwrite. */
 #include "warm/content.h"
 
 #include <dirent.h>
@@ -25,13 +25,13 @@
 #define STATX_MNT_ID 0x1000U
 #endif
 
-/* Of stx_mnt_id, which struct statx of older C libraries has not. */
+/* The offset of stx_mnt_id, which struct statx of older C libraries lacks. */
 #define MNT_ID_OFFSET 0x90
 
-/* Names of files that the runtime itself has put into /dev of a probe: warm/params.h. */
+/* The prefix of files that the runtime itself has put into /dev of a probe: warm/params.h. */
 #define CONTENT_OWN_FILES ".pysbx"
 
-/* How the pages of a file are written: on a file system that can be read only there are no dirty ones. */
+/* The way to write out the pages of a file. On a read-only file system there are no dirty pages. */
 enum settling { SETTLE_PAGES, SETTLE_FILE, SETTLE_NOTHING };
 
 static const struct {
@@ -42,8 +42,8 @@ static const struct {
     {XFS_SUPER_MAGIC, SETTLE_PAGES},
     {BTRFS_SUPER_MAGIC, SETTLE_PAGES},
     {F2FS_SUPER_MAGIC, SETTLE_PAGES},
-    /* The pages are those of the file beneath, which only fsync(2) passes on to. Only the engine writes to it
-     * there: a container has an upper layer of its own. */
+    /* The pages are those of the file beneath, and only fsync(2) passes the request on to it. Only the engine
+     * writes to it there: a container has an upper layer of its own. */
     {OVERLAYFS_SUPER_MAGIC, SETTLE_FILE},
     {SQUASHFS_MAGIC, SETTLE_NOTHING},
     {EROFS_SUPER_MAGIC_V1, SETTLE_NOTHING},
@@ -89,7 +89,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Behind the letter; the size of all. */
+/* Write the names after the letter; return the total size. */
 static ssize_t list_names(const char *path, char out[static CONTENT_VALUE_MAX])
 {
     static char text[CONTENT_VALUE_MAX];
@@ -152,7 +152,7 @@ bool content_is_mounted(int root, int fd)
     if (statx(root, "", flags, STATX_MNT_ID, &of_root) < 0 ||
         statx(fd, "", flags, STATX_MNT_ID, &of_file) < 0)
         return true;
-    /* Before Linux 5.8 the kernel says no number. */
+    /* Before Linux 5.8 the kernel reports no mount ID. */
     if ((of_root.stx_mask & of_file.stx_mask & STATX_MNT_ID) == 0)
         return true;
     uint64_t numbers[2];

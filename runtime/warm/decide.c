@@ -1,4 +1,4 @@
-/* The decision in its order: cheapest first, and nothing is read for a container without Python. */
+/* The decision in its order: cheap questions first, and nothing is read for a container without Python. */
 #include "warm/decide.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static const struct {
     {WARM_OBSTACLE_LATE_CLONE, "processes of the container may trace others (CAP_SYS_PTRACE)"},
 };
 
-/* Set and not empty, these ask for something to happen at start-up that a snapshot has behind it. */
+/* Variables which, if set and not empty, request an action at start-up. A snapshot is past that point. */
 static const struct {
     const char *name, *reason;
 } variable_reasons[] = {
@@ -70,7 +70,8 @@ static bool mode_of(const char *word, enum warm_mode *mode)
     return false;
 }
 
-/* A dotted name of identifiers; letters beyond ASCII are Python's to judge. */
+/* Return whether the name consists of identifiers with dots between them. Python judges letters beyond
+ * ASCII. */
 static bool is_module_name(const char *name)
 {
     size_t length = strlen(name);
@@ -92,7 +93,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted and each once, so that the same modules in another order are the same snapshot. */
+/* Sort the names and remove duplicates, so that the same modules in another order give the same snapshot. */
 static int take_preload(const char **names, size_t count, struct str_list *out, struct error *err)
 {
     if (count > PRELOAD_MAX)
@@ -127,7 +128,7 @@ static int preload_of_annotation(struct arena *a, const char *text, struct str_l
     return take_preload(names, count, out, err);
 }
 
-/* The container's own annotation, else the first rule that fits. */
+/* Take the container's own annotation, else the first rule that fits. */
 static int plan_preload(struct arena *a, const struct warm_context *context, struct warm_plan *out,
                         struct error *err)
 {
@@ -164,7 +165,7 @@ static const char *obstacle(const struct warm_context *context)
     return NULL;
 }
 
-/* Why not, or NULL and the key. */
+/* Find a reason why not, else NULL and the key. */
 static void look_closer(struct arena *a, const struct warm_context *context, struct warm_plan *out)
 {
     out->reason = obstacle(context);
@@ -194,9 +195,9 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
         out->reason = arena_strdup(a, failure.text);
 }
 
-/* In mode "require" a reason is an error; of a program that is not seen it is the container's first process
- * that says so, for where it is missing indeed, or may not be executed, the error is that, as at a cold
- * start. */
+/* Turn a reason into an error in mode "require". For a program that is not seen from outside, the container's
+ * first process reports the reason. If the program is missing or may not be executed, it reports the error of
+ * a cold start. */
 static int conclude(const struct warm_plan *plan, struct error *err)
 {
     if (plan->reason != NULL && plan->mode == WARM_REQUIRE && !plan->unseen)
@@ -221,8 +222,8 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
         return ret;
     if (mode == NULL && !mode_of(out->config.mode, &out->mode))
         out->mode = WARM_OFF; /* "optIn" */
-    /* Containers of one snapshot share its layout of memory. An annotation may be the image's, so it cannot
-     * switch that on against the administrator. */
+    /* Containers of one snapshot share its memory layout. An annotation may come from the container image, so
+     * it cannot enable that against the administrator. */
     if (str_eq(out->config.mode, "off")) {
         out->reason = "switched off in warm.json";
         return conclude(out, err);

@@ -1,5 +1,5 @@
-/* File identities by fstatat(2), which works for O_PATH descriptors too. Owner and device are left out: both
- * differ from container to container for one and the same file (user namespaces, overlayfs). */
+/* Identify files by fstatat(2), which also works for O_PATH descriptors. Owner and device are left out: for
+ * the same file both differ between containers (user namespaces, overlayfs). */
 #include "warm/file_identity.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static int identity_by(int dir, const char *name, int flags, struct file_identit
     return 0;
 }
 
-/* A link is where it leads: engines make some anew for each container. */
+/* A link is identified by its target: engines create some links anew for each container. */
 static int identity_of_link(int dir, const char *name, struct file_identity *out)
 {
     char target[PATH_MAX];

@@ -1,7 +1,7 @@
-/* Whether a file is the one that a snapshot was made with. The content counts, never the path alone: inode,
- * size, times of change and mode together stand for it. The change time cannot be set by a program, and on
- * one file system no other file has the number; through overlayfs both are those of the layer's file
- * (statx(2), Documentation/filesystems/overlayfs.rst). Where every container has copies (storage driver vfs)
+/* Decide whether a file is the one that a snapshot was made with. The content counts, never the path alone:
+ * inode, size, change times and mode together represent it. A program cannot set the change time, and no
+ * other file on the file system has the inode number. Through overlayfs both are those of the layer's file
+ * (statx(2), Documentation/filesystems/overlayfs.rst). If every container has copies (storage driver vfs),
  * nothing matches, and the container starts cold. */
 #ifndef PYSBX_WARM_FILE_IDENTITY_H
 #define PYSBX_WARM_FILE_IDENTITY_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Fixed size: it is stored as it is. Times in nanoseconds since 1970. */
+/* Fixed size: it is stored unchanged. Times in nanoseconds since 1970. */
 struct file_identity {
     uint64_t inode, size;
     int64_t modified, changed;
@@ -17,11 +17,11 @@ struct file_identity {
     uint32_t reserved;
 };
 
-/* The identity of what `fd` names (O_PATH is enough). 0 or negative errno. */
+/* Identify the file that `fd` refers to (O_PATH is enough). Return 0 or negative errno. */
 int identity_of(int fd, struct file_identity *out);
 
-/* The identity of `name` in the directory `dir`, a link followed only if `follow`; it is known by its target,
- * and has no times, for engines make some anew for each container. 0 or negative errno. */
+/* Identify `name` in the directory `dir`; follow a link only if `follow`. A link is known by its target and
+ * has no times, because engines create some anew for each container. Return 0 or negative errno. */
 int identity_at(int dir, const char *name, bool follow, struct file_identity *out);
 
 bool identity_equal(const struct file_identity *a, const struct file_identity *b);

@@ -1,5 +1,6 @@
-/* Told by name and by the head of the ELF file (elf(5)): that is all the look of a container with Python has
- * to cost. A program that only looks like CPython fails as a template, and the container starts cold. */
+/* Recognise the interpreter by its name and the head of the ELF file (elf(5)). A container with Python pays
+ * for nothing else. A program that only resembles CPython fails in the builder, and the container starts
+ * cold. */
 #include "warm/interpreter.h"
 
 #include <elf.h>
@@ -38,7 +39,7 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The N of "python3.N", nothing behind it. */
+/* Parse the N of "python3.N"; nothing may follow it. */
 static bool minor_of(const char *name, unsigned *minor)
 {
     uint64_t value;
@@ -56,7 +57,7 @@ bool interpreter_is_named_so(const char *argv0)
     return str_eq(name, "python") || str_eq(name, "python3") || minor_of(name, &minor);
 }
 
-/* Open what may be executed at this path; -1 when nothing is there. */
+/* Open an executable program at this path; -1 if there is none. */
 static int open_program(const struct root_view *view, const char *path)
 {
     struct stat st;
@@ -66,7 +67,7 @@ static int open_program(const struct root_view *view, const char *path)
     return fd_steal(&fd);
 }
 
-/* As execvp(3) does: each directory of the search path in turn. */
+/* Search like execvp(3): each directory of the search path in turn. */
 static int search(struct arena *a, const struct root_view *view, const char *argv0, const char *search_path,
                   const char *cwd, const char **program)
 {
@@ -84,14 +85,15 @@ static int search(struct arena *a, const struct root_view *view, const char *arg
     return -1;
 }
 
-/* The descriptor's link in /proc/self/fd (proc(5)): proc_root(), below which it is; negative errno. */
+/* Write the path of the descriptor's link in /proc/self/fd (proc(5)). Return proc_root(), to which it is
+ * relative, or negative errno. */
 static int own_link(int fd, char buffer[static 64])
 {
     snprintf(buffer, 64, "self/fd/%d", fd);
     return proc_root(NULL);
 }
 
-/* The name that the file itself has, at the end of all links. */
+/* Return the name of the file itself, at the end of all links. */
 static bool resolved_name(int fd, char buffer[static PATH_MAX])
 {
     char self[64];
@@ -103,7 +105,7 @@ static bool resolved_name(int fd, char buffer[static PATH_MAX])
     return true;
 }
 
-/* The file of an O_PATH descriptor, to be read: at its path could be another by now. */
+/* Open the file of an O_PATH descriptor for reading: another file may have its path by now. */
 static int open_again(int fd)
 {
     char self[64];
@@ -111,8 +113,8 @@ static int open_again(int fd)
     return proc < 0 ? proc : openat(proc, self, O_RDONLY | O_NOCTTY | O_CLOEXEC);
 }
 
-/* The loader that the program asks for (PT_INTERP), or NULL for what is no dynamic program of this machine.
- */
+/* Return the loader that the program requests (PT_INTERP), or NULL for anything but a dynamic program of this
+ * machine. */
 static const char *loader_of(int fd, char *buffer, size_t size)
 {
     Elf64_Ehdr header;

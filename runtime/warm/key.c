@@ -1,6 +1,6 @@
-/* Each field is one NUL-terminated "name=value"; no name holds '=' and no value NUL, so that no two keys have
- * the same text. What is found out about the processor is the image's matter, since a snapshot for another
- * one has to be refused in any case; the boot's id stands for kernel, clock and vdso. */
+/* Each field is one NUL-terminated "name=value". No name contains '=' and no value contains NUL, so no two
+ * keys have the same text. The CPU is compared with the snapshot file, because a snapshot for another CPU is
+ * refused in any case. The boot ID covers kernel, clock and vdso. */
 #include "warm/key.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@
 _Static_assert(KEY_NAME_SIZE == HASH_NAME_SIZE, "a key's name is a hash");
 
 /* Variables that the loader, the C library, the interpreter or common extension modules read when they start,
- * without asking os.environ. A final '*' stands for the rest of the name. */
+ * without asking os.environ. A final '*' matches the rest of the name. */
 static const char *const variables[] = {
     "BLIS_*",      "GCONV_PATH", "GETCONF_DIR", "GLIBC_TUNABLES",  "GOMP_*",  "GOTO_*",      "HOME",
     "HOSTALIASES", "KMP_*",      "LANG",        "LANGUAGE",        "LC_*",    "LD_*",        "LOCALDOMAIN",
@@ -83,7 +83,7 @@ static void put_list(FILE *out, const char *name, const char *const *items, size
         put(out, name, "%s", items[i]);
 }
 
-/* Of places in the environment. */
+/* Compare pointers into the environment. */
 static int by_name(const void *a, const void *b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
@@ -96,8 +96,8 @@ static int by_name(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorted: the order in the environment shapes nothing that is restored, but of variables of one name, of
- * which getenv(3) finds the first. */
+/* Write the variables sorted, because their order affects nothing that is restored. Variables of one name
+ * keep their order: getenv(3) finds the first. */
 static void put_environment(struct arena *a, FILE *out, char *const *envp)
 {
     size_t all = 0, count = 0;
@@ -120,9 +120,9 @@ static void put_place(struct arena *a, FILE *out, const struct key_facts *facts,
         put_identity(out, "modules", &id);
 }
 
-/* The places of modules: those into which they are installed, beside the interpreter and as Debian and Fedora
- * have it, and those of PYTHONPATH. Two images that share the layer with the interpreter differ here, as two
- * volumes do, and get snapshots of their own. */
+/* Write the directories of modules: those into which they are installed, next to the interpreter or in the
+ * layouts of Debian and Fedora, and those of PYTHONPATH. Two container images that share the layer of the
+ * interpreter differ here, and so do two volumes. They get separate snapshots. */
 static void put_places(struct arena *a, FILE *out, const struct key_facts *facts)
 {
     const char *slash = strrchr(facts->program, '/');
@@ -139,7 +139,7 @@ static void put_places(struct arena *a, FILE *out, const struct key_facts *facts
         }
 }
 
-/* How many processors a program finds: libraries start as many threads. */
+/* Return the number of CPUs that a program sees: libraries start as many threads. */
 static unsigned allowed_processors(void)
 {
     cpu_set_t set;
@@ -152,7 +152,7 @@ static int put_machine(FILE *out, struct error *err)
     char boot[64];
     if (uname(&system) < 0)
         return error_set(err, -errno, "uname");
-    /* Not by base/proc.h: within a container /proc/sys, or this very file, is a mount of its own. */
+    /* Not by base/proc.h: in a container, /proc/sys or this file itself is a separate mount. */
     ssize_t n = io_read_small_at(AT_FDCWD, BOOT_ID, boot, sizeof(boot));
     if (n < 0)
         return error_set(err, (int)n, "read '%s'", BOOT_ID);

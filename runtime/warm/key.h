@@ -1,5 +1,5 @@
-/* The key of a snapshot: everything that shapes the start of an interpreter and its imports, and that is
- * known before it runs. The text counts; the name is only its hash. */
+/* The key of a snapshot: everything that shapes the start of an interpreter and its imports and is known
+ * before it runs. The text identifies the snapshot; the name is only its hash. */
 #ifndef PYSBX_WARM_KEY_H
 #define PYSBX_WARM_KEY_H
 
@@ -27,7 +27,7 @@ struct warm_key {
 struct key_facts {
     const char *version; /* of the runtime, commit included */
     const char *called;  /* argv[0] */
-    const char *program; /* the path that it was found under in the container */
+    const char *program; /* its path in the container */
     const struct file_identity *interpreter;
     unsigned minor; /* Python 3.minor */
     const struct command_line *command_line;
@@ -36,22 +36,23 @@ struct key_facts {
     const char *cwd;
     uid_t uid;
     gid_t gid;
-    const char *limits;       /* of the process, in words */
-    const char *cpus;         /* cpuset of the container and its quota of time, in words, or NULL */
-    struct json_text seccomp; /* the profile as it is written */
-    const char *credentials;  /* groups, capabilities, user namespace: which files the imports can read */
-    const char *confinement;  /* labels, profiles, rulesets; NULL or "" for none */
+    const char *limits;       /* of the process, as text */
+    const char *cpus;         /* cpuset of the container and its CPU quota, as text, or NULL */
+    struct json_text seccomp; /* the profile as written */
+    const char
+        *credentials; /* groups, capabilities, user namespace: they decide which files the imports can read */
+    const char *confinement; /* labels, profiles, rulesets; NULL or "" for none */
     const struct root_view *view;
 };
 
-/* 0 or negative errno: /proc cannot be read. */
+/* Make the key. Return 0 or negative errno: /proc cannot be read. */
 int key_make(struct arena *a, const struct key_facts *facts, struct warm_key *out, struct error *err);
 
-/* Is a variable ("NAME=value") part of the key, because the loader, the C library, the interpreter or common
- * libraries read it in a way that is not observed? */
+/* Return whether a variable ("NAME=value") is part of the key, because the loader, the C library, the
+ * interpreter or common libraries read it in a way that is not observed. */
 bool key_has_variable(const char *variable);
 
-/* The name that belongs to a text. */
+/* Compute the name of a key from its text. */
 void key_name(const char *text, size_t size, char name[static KEY_NAME_SIZE]);
 
 #endif

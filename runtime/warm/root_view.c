@@ -1,5 +1,5 @@
-/* A path is resolved as the kernel will do it: in the mount that is on top there, links followed step by
- * step, from one mount into another if they lead there (path_resolution(7)). */
+/* Resolve a path as the kernel will: in the topmost mount of each path, following links step by step, also
+ * from one mount into another (path_resolution(7)). */
 #include "warm/root_view.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@
 #include "base/str.h"
 #include "spec/spec.h"
 
-/* As the kernel: path_resolution(7). */
+/* The kernel's limit: path_resolution(7). */
 #define MAX_LINKS 40
 
-/* What is left of the path behind the destination, "" or beginning with a slash; NULL when it is elsewhere.
- */
+/* Return the rest of the path after the destination, "" or beginning with a slash; NULL if the path is
+ * elsewhere. */
 static const char *beneath(const char *path, const char *destination)
 {
     const char *rest = str_after(path, destination);
@@ -29,8 +29,8 @@ static const char *beneath(const char *path, const char *destination)
     return *rest == '\0' || *rest == '/' ? rest : NULL;
 }
 
-/* Beneath a mount that is seen from within only, like most masked paths, nothing is looked at from outside.
- */
+/* Return whether the path is beneath a mount that is visible only from inside, like most masked paths.
+ * Nothing beneath it is examined from outside. */
 static bool is_hidden(const struct root_view *view, const char *path)
 {
     for (size_t i = view->count; i > 0; i--)
@@ -60,8 +60,8 @@ void root_view_plan(struct arena *a, const struct spec *spec, int rootfs, const 
     }
 }
 
-/* Open a path without links on its way: -ELOOP when there is one, at its end too unless flags say O_NOFOLLOW
- * and O_PATH. */
+/* Open a path that contains no links. Return -ELOOP if there is one, also at its end unless flags contain
+ * O_NOFOLLOW and O_PATH. */
 static int open_straight(const struct root_view *view, const char *path, int flags)
 {
     for (size_t i = view->count; i > 0; i--) { /* the last one is on top */
@@ -80,7 +80,8 @@ static int open_straight(const struct root_view *view, const char *path, int fla
     return path_open_in_root_nosymlink(view->root, path, flags, 0);
 }
 
-/* Does it lead to a mount point? Such directories are made where they are missing, in a new tmpfs too. */
+/* Return whether the path leads to a mount point. Such directories are created if they are missing, in a new
+ * tmpfs too. */
 static bool is_on_the_way(const struct root_view *view, const char *path)
 {
     for (size_t i = 0; i < view->count; i++)
@@ -89,7 +90,7 @@ static bool is_on_the_way(const struct root_view *view, const char *path)
     return false;
 }
 
-/* Read a link; 0 when it is none. */
+/* Read a link; return 0 if it is not a link. */
 static ssize_t read_link(const struct root_view *view, const char *path, char *target, size_t size)
 {
     cleanup_fd int fd = open_straight(view, path, O_PATH | O_NOFOLLOW);
@@ -101,7 +102,7 @@ static ssize_t read_link(const struct root_view *view, const char *path, char *t
     return (size_t)n < size ? n : -ENAMETOOLONG;
 }
 
-/* Append a component to a path without links; false when it gets too long. */
+/* Append a component to a path without links; return false if the path gets too long. */
 static bool step(char *path, size_t end, const char *name, size_t length)
 {
     if (end + 1 + length >= PATH_MAX)
@@ -112,8 +113,8 @@ static bool step(char *path, size_t end, const char *name, size_t length)
     return true;
 }
 
-/* The path without links, in `done`; both are of PATH_MAX bytes. What comes behind something that does not
- * exist is -ENOENT. */
+/* Write the path without links to `done`; both buffers have PATH_MAX bytes. A path below something that does
+ * not exist gives -ENOENT. */
 static int resolve(const struct root_view *view, char *todo, char *done)
 {
     char target[PATH_MAX], joined[PATH_MAX];
@@ -187,8 +188,8 @@ bool root_view_has_mounts(const struct root_view *view, const char *directory)
     return false;
 }
 
-/* Made for each container: no file of a snapshot lies there (ELSEWHERE in agent/bootstrap.py). Where the
- * program lies its first process looks by itself. */
+/* These are created for each container: no file of a snapshot is there (ELSEWHERE in agent/bootstrap.py). If
+ * the program is there, its first process looks for itself. */
 static bool is_elsewhere(const char *destination)
 {
     return str_eq(destination, "/dev/shm") || str_eq(destination, "/dev/mqueue");
@@ -203,7 +204,7 @@ bool root_view_is_exact(const struct root_view *view)
         cleanup_fd int there = open_straight(&before, mount->destination, O_PATH);
         if (there == -ELOOP)
             return false;
-        /* What is mounted beneath its source is not seen in the container. Podman mounts /dev/shm so. */
+        /* The container does not see the mounts beneath this source. Podman mounts /dev/shm like this. */
         if (mount->source != NULL && !mount->recursive && !is_elsewhere(mount->destination) &&
             (stat(mount->source, &st) < 0 || S_ISDIR(st.st_mode)))
             return false;

@@ -1,5 +1,5 @@
-/* A container's files as it will see them, looked at before it exists, or from within: its root, and what is
- * bind mounted over it. Links lead nowhere else (openat2(2)). */
+/* A view of a container's files as the container will see them: its root and the bind mounts over it. It is
+ * used before the container exists, or from inside. Links cannot lead out of it (openat2(2)). */
 #ifndef PYSBX_WARM_ROOT_VIEW_H
 #define PYSBX_WARM_ROOT_VIEW_H
 
@@ -12,8 +12,8 @@ struct spec;
 
 struct root_view_mount {
     const char *destination; /* clean and absolute */
-    const char *source;      /* on the host; NULL: cannot be seen from outside (a tmpfs, proc) */
-    bool recursive;          /* with what is mounted beneath the source */
+    const char *source;      /* on the host; NULL: not visible from outside (a tmpfs, proc) */
+    bool recursive;          /* with the mounts beneath the source */
 };
 
 struct root_view {
@@ -22,24 +22,24 @@ struct root_view {
     size_t count;
 };
 
-/* The look of a container that does not exist yet; sources that are relative are in the bundle. */
+/* Make the view of a container that does not exist yet; relative sources are in the bundle. */
 void root_view_plan(struct arena *a, const struct spec *spec, int rootfs, const char *bundle,
                     struct root_view *out);
 
-/* Open `path` (absolute and clean, in the container) with open(2) flags; descriptor or negative errno.
- * -EXDEV: the path leads into a mount that cannot be seen from outside. Makes system calls only. */
+/* Open `path` (absolute and clean, in the container) with open(2) flags. Return a descriptor or negative
+ * errno. -EXDEV: the path leads into a mount that is not visible from outside. Makes system calls only. */
 int root_view_open(const struct root_view *view, const char *path, int flags);
 
-/* Is something mounted on `name` in the directory (absolute and clean), or beneath it? Then a descriptor of
- * the directory shows what is under the mount. */
+/* Return whether there is a mount on `name` in the directory (absolute and clean), or beneath it. Then a
+ * descriptor of the directory shows the files under the mount. */
 bool root_view_is_mounted(const struct root_view *view, const char *directory, const char *name);
 
-/* Is something mounted anywhere beneath the directory (absolute and clean)? */
+/* Return whether there is a mount anywhere beneath the directory (absolute and clean). */
 bool root_view_has_mounts(const struct root_view *view, const char *directory);
 
-/* Is what is seen from outside, where it can be seen, what the container will see? Not when a mount point is
- * reached through a link, or a directory is mounted without what is mounted beneath it; /dev/shm and
- * /dev/mqueue, which engines mount so, have no file of a snapshot. */
+/* Return whether the container will see the same files as the view, where the view shows any. It will not if
+ * a mount point is reached through a link, or a directory is mounted without the mounts beneath it. Engines
+ * mount /dev/shm and /dev/mqueue like that, but no file of a snapshot is there. */
 bool root_view_is_exact(const struct root_view *view);
 
 #endif

@@ -1,4 +1,4 @@
-/* Snapshots of sessions as files; proc(5) for the descriptors that a path may name (/proc/self/fd/N). */
+/* Snapshots of sessions as files; see proc(5) for the descriptors that a path may name (/proc/self/fd/N). */
 #include "warm/session.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "warm/agent/agent.h"
 #include "warm/dump/dump.h"
 
-/* Stands where a template's snapshot has its manifest: that one begins a program and does not go on with one.
- */
+/* This stands where a builder's snapshot has its manifest. That one begins a program; a session continues
+ * one. */
 static const char meta[] = "pysbx: a session, version 1";
 
 static int check_file(int fd, const char *path, struct stat *st, struct error *err)

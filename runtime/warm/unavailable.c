@@ -1,6 +1,6 @@
-/* Stands for snapshots where there is nothing to make or restore them with: every start is cold, for one
- * reason. What decides (warm/decide.h) asks for it, so of the rest only warm_dump is ever called, by `warm
- * save`. */
+/* Replace snapshots in builds that cannot make or restore them: every start is cold, for one reason. The
+ * decision (warm/decide.h) asks for that reason, so of the other functions only warm_dump is ever called, by
+ * `warm save`. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* What a process may not have when it is saved, looked up from outside: proc(5), getitimer(2). */
+/* Refuse what a process may not have when it is saved, examined from outside: proc(5), getitimer(2). */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ static int check_status(struct tracee *t, struct arena *a, struct error *err)
     return 0;
 }
 
-/* A file of /proc/PID that has to be empty. */
+/* Check that a file of /proc/PID is empty. */
 static int check_empty(struct tracee *t, struct arena *a, const char *name, const char *what,
                        struct error *err)
 {

@@ -1,4 +1,4 @@
-/* Open descriptors by /proc/PID/fd and fdinfo (proc(5)); which of them share a position, by kcmp(2). */
+/* Open descriptors by /proc/PID/fd and fdinfo (proc(5)); kcmp(2) finds those that share a position. */
 #include "warm/dump/descriptors.h"
 
 #include <ctype.h>
@@ -31,22 +31,22 @@
 /* A file of /proc/PID/fdinfo, with a line for each lock. */
 #define MAX_INFO (1UL << 20)
 
-/* As the kernel has it: to C libraries for x86-64 O_LARGEFILE is 0. */
+/* The kernel's value: in C libraries for x86-64 O_LARGEFILE is 0. */
 #define LARGEFILE 0100000U
 
-/* With these a descriptor is what the restore makes of it; O_NOFOLLOW, which SQLite gives, was for the
+/* With these flags the restore makes an equal descriptor; O_NOFOLLOW, which SQLite passes, only affected the
  * open(2) itself. */
 #define PLAIN_FLAGS ((unsigned)(O_RDONLY | O_CLOEXEC | O_NOFOLLOW) | LARGEFILE)
 
-/* What /proc says of a descriptor, and the image does not. */
+/* The properties of a descriptor that are in /proc and not in the snapshot. */
 struct details {
-    const char *path; /* tells only how the file was called */
-    bool plain;       /* neither flags nor locks that would be lost */
+    const char *path; /* only the former name of the file */
+    bool plain;       /* no flags or locks that would be lost */
 };
 
-/* Locks of fcntl(2) belong to the process that has taken them. In a template that is not this one but the one
- * that it was forked from, and has waited since. Who cannot be looked at may have one; who has closed the
- * file has none. */
+/* Locks of fcntl(2) belong to the process that took them. In a builder, that is the process that it was
+ * forked from, which has been waiting since. If that process cannot be examined, it may have a lock; if it
+ * has closed the file, it has none. */
 static bool parent_may_have_lock(const struct tracee *t, struct arena *a, const char *number)
 {
     char *status, *info;
@@ -75,7 +75,7 @@ static bool read_info(const struct tracee *t, struct arena *a, const char *numbe
     return (found.flags & (unsigned)(O_ACCMODE | O_PATH | O_DIRECTORY)) == O_RDONLY;
 }
 
-/* Two descriptors of one open(2) have one position (kcmp(2)); so they are taken to be if nobody can say. */
+/* Two descriptors of one open(2) share a position (kcmp(2)). Assume that they do if this is unknown. */
 static bool are_apart(const struct tracee *t, uint32_t one, uint32_t other)
 {
     return syscall(SYS_kcmp, t->pid, t->pid, KCMP_FILE, (unsigned long)one, (unsigned long)other) > 0;
@@ -89,8 +89,9 @@ static const struct snapshot_descriptor *descriptor_of(const struct snapshot_hea
     return NULL;
 }
 
-/* The file's index in the table, where no other descriptor has it: the restore opens each once. The table's
- * length if there is none; false for a descriptor that cannot be told from one that is saved. */
+/* Find the file's index in the table, if no other descriptor has it: the restore opens each file once. It is
+ * the table's length if the file is not there. Return false for a descriptor that cannot be told from a saved
+ * one. */
 static bool find_file(const struct tracee *t, const struct snapshot_parts *parts, const char *path,
                       const struct file_identity *identity, struct snapshot_descriptor *d)
 {
@@ -108,7 +109,7 @@ static bool find_file(const struct tracee *t, const struct snapshot_parts *parts
     return true;
 }
 
-/* What can be opened again: the index of a file, which may be put into the table, or /dev/urandom. */
+/* Find a file that can be opened again: its index, which may be added to the table, or /dev/urandom. */
 static bool file_of(const struct tracee *t, const struct dump_request *request, struct arena *a,
                     const char *number, const struct details *details, struct snapshot_parts *parts,
                     struct snapshot_descriptor *d)

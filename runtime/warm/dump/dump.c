@@ -1,5 +1,5 @@
-/* The snapshot of a parked process, step by step: stop it, refuse or read, write (warm/dump/dump.h). The
- * process is not changed but for what lies below its stack. */
+/* Make the snapshot of a parked process, step by step: stop it, refuse or read, write (warm/dump/dump.h). The
+ * process is changed only below its stack. */
 #include "warm/dump/dump.h"
 
 #include <errno.h>
@@ -23,13 +23,13 @@
 #include "warm/dump/writes.h"
 #include "warm/snapshot/snapshot.h"
 
-/* It says that it is about to park, and does so: two seconds, asked every millisecond. */
+/* The process reports that it is about to park, and then parks: two seconds, checked every millisecond. */
 #define PARK_TRIES    2000
 #define PARK_INTERVAL 1000000
 
-/* Written at once, and where the page cache has room for a piece of that size, which one fault maps as a
- * whole (since Linux 6.18): larger ones save faults, smaller ones leave unmapped what an idle container does
- * not look at. */
+/* Pieces of this size are written at once, at positions where the page cache can hold a piece that one fault
+ * maps as a whole (since Linux 6.18). Larger pieces save faults; smaller ones leave unmapped what an idle
+ * container does not read. */
 #define COPY_SIZE (128UL << 10)
 
 static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
@@ -43,7 +43,7 @@ static bool is_in_agent(const struct dump_vmas *vmas, uint64_t address)
     return false;
 }
 
-/* Stopped where the agent parks, and nowhere else: only there the agent takes over after the restore. */
+/* The process must stop where the agent parks: only there does the agent take over after the restore. */
 static int stop_parked(struct tracee *t, const struct dump_request *request, struct arena *a,
                        struct dump_vmas *vmas, struct error *err)
 {
@@ -63,7 +63,7 @@ static int stop_parked(struct tracee *t, const struct dump_request *request, str
     return error_text(err, -ENOTSUP, "process %d does not wait in '%s'", (int)t->pid, request->agent_path);
 }
 
-/* What goes to the image page behind page, in pieces that end at multiples of COPY_SIZE. */
+/* The output for the pages of the snapshot, in pieces that end at multiples of COPY_SIZE. */
 struct output {
     int fd;
     char *piece;
@@ -117,7 +117,7 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
     return ret < 0 ? ret : flush(&out, err);
 }
 
-/* What the process is, besides its pages. */
+/* Read the state of the process except its pages. */
 static int examine(struct tracee *t, const struct dump_request *request, struct arena *a,
                    struct dump_vmas *vmas, struct snapshot_parts *parts, struct error *err)
 {
@@ -170,8 +170,8 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     return ret;
 }
 
-/* What the restore will ask of the image is asked here, so that a process that cannot be restored is found
- * while its template is there. */
+/* Check the snapshot as the restore will, so that a process that cannot be restored is found while its
+ * builder exists. */
 static int check_snapshot(int fd, struct error *err)
 {
     struct snapshot snapshot;

@@ -1,5 +1,5 @@
-/* Write the snapshot of a parked interpreter. The runtime looks at it from outside (ptrace(2), /proc): it is
- * not trusted to describe itself. */
+/* Write the snapshot of a parked interpreter. The runtime examines it from outside (ptrace(2), /proc),
+ * because it is not trusted to describe itself. */
 #ifndef PYSBX_WARM_DUMP_DUMP_H
 #define PYSBX_WARM_DUMP_DUMP_H
 
@@ -13,10 +13,11 @@
 struct error;
 struct stat;
 
-/* 0 or negative errno. -ENOTSUP names what cannot be saved: a second thread, an open descriptor other than 0,
- * 1 and 2 (but for files that can be opened again: warm/dump/descriptors.h), a shared writable mapping, a
- * timer, a child, an executable page that was written to, …; -EFBIG that it is too large. The process is
- * waited for, two seconds at most, until it is parked. Afterwards it goes on waiting, and is of no use. */
+/* Save the process. Return 0 or negative errno. -ENOTSUP names the obstacle: a second thread, a shared
+ * writable mapping, a timer, a child, an executable page that was written to, and others. Open descriptors
+ * other than 0, 1 and 2 are obstacles too, unless the files can be opened again (warm/dump/descriptors.h).
+ * -EFBIG: it is too large. The call waits up to two seconds until the process is parked. Afterwards the
+ * process keeps waiting, and is of no further use. */
 int warm_dump(const struct dump_request *request, struct error *err);
 
 #endif

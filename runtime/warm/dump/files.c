@@ -1,5 +1,6 @@
-/* Mapped and open files by path and identity, as a restore will look them up: beneath the container's root,
- * without symbolic links, for the kernel names files by their real paths (proc(5)). Reads no file. */
+/* Identify mapped and open files by path and identity, as a restore will look them up: beneath the
+ * container's root, without symbolic links. The kernel names files by their real paths (proc(5)). No file is
+ * read. */
 #include "warm/dump/files.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static uint32_t put_file(struct snapshot_parts *parts, char *strings, const char
     return (uint32_t)parts->file_count++;
 }
 
-/* *missing: there is no such file beneath the root. */
+/* Set *missing if there is no such file beneath the root. */
 static int look_up(int root, const char *path, struct file_identity *identity, bool *missing,
                    struct error *err)
 {
@@ -52,7 +53,7 @@ static int take_content(struct dump_vmas *vmas, size_t path, struct error *err)
     return ret;
 }
 
-/* The indices of the paths in the paths' order, which keeps the files of a directory together. */
+/* Return the indices of the paths, sorted by path, which keeps the files of a directory together. */
 static const size_t *sort(struct arena *a, const struct dump_vmas *vmas)
 {
     size_t *order = ARENA_ARRAY(a, vmas->path_count + 1, size_t);

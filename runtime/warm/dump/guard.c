@@ -33,9 +33,9 @@ static uint64_t vdso_of(const struct snapshot_vdso *vdso, size_t count)
     return 0;
 }
 
-/* The kernel's areas of this process. */
+/* Read the vdso and vvar areas of this process. */
 static int own_vdso(struct arena *a, struct snapshot_vdso out[SNAPSHOT_MAX_VDSO], size_t *count,
-                       struct error *err)
+                    struct error *err)
 {
     char *text;
     cleanup_fd int fd = proc_open("self/maps", O_RDONLY, err);
@@ -74,7 +74,7 @@ int dump_guard_agent(const struct tracee *t, const struct dump_vmas *vmas, const
             continue;
         uint64_t length = vma->end - vma->start, rest = vma->offset < size ? size - vma->offset : 0;
         if (length > rest)
-            length = rest; /* behind the file's end there are zeros */
+            length = rest; /* after the end of the file there are zeros */
         cleanup_free char *content = malloc(length + 1);
         if (content == NULL)
             return error_set(err, -ENOMEM, "compare the agent");

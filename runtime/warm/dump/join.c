@@ -1,4 +1,4 @@
-/* Neighbouring areas as one (warm/dump/join.h). */
+/* Join neighbouring VMAs (warm/dump/join.h). */
 #include "warm/dump/join.h"
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ static uint64_t extent_end(const struct snapshot_extent *r, uint64_t page)
     return r->address + r->pages * page;
 }
 
-/* The number of runs from `first` on that are in the area: runs have the order of the areas. */
+/* Return the number of extents from `first` on that are in the VMA: extents have the order of the VMAs. */
 static size_t count_extents(const struct dump_vmas *vmas, size_t first, const struct snapshot_vma *a)
 {
     size_t n = 0;
@@ -39,8 +39,8 @@ static bool may_be_code(const struct snapshot_vma *a, const struct snapshot_vma 
     return (a->prot == CODE || b->prot == CODE) && (a->prot | b->prot) == CODE;
 }
 
-/* `content`: one of them has runs. Code of a file has none. Areas that permit the same may
- * be apart by the kernel's bookkeeping only. */
+/* Return whether two VMAs join; `content`: one of them has extents. Code of a file has none. VMAs with equal
+ * permissions may be separate only in the kernel's bookkeeping. */
 static bool joins(const struct snapshot_vma *a, const struct snapshot_vma *b, bool content)
 {
     if (a->end != b->start || a->flags != b->flags || (a->flags & SNAPSHOT_VMA_STACK) != 0)
@@ -50,7 +50,7 @@ static bool joins(const struct snapshot_vma *a, const struct snapshot_vma *b, bo
     return !content && goes_on(a, b) && (a->prot == b->prot || may_be_code(a, b));
 }
 
-/* Append runs to those that are kept already; the first may go on where the last has ended. */
+/* Append extents to those that are kept already; the first may continue where the last has ended. */
 static void keep_extents(struct dump_vmas *vmas, size_t *kept, size_t first, size_t count, bool joined,
                          uint64_t page)
 {
@@ -63,12 +63,12 @@ static void keep_extents(struct dump_vmas *vmas, size_t *kept, size_t first, siz
     }
 }
 
-/* Pages that are stored too rather than mapped around, for a mapping more costs as much as to copy two. What
- * was not touched of a file is better left to the page cache, which others share. Of what is copied each page
- * costs, and what ends where the heap does keeps memory of no file at its end, or the kernel would not call
- * it "[heap]". */
+/* Limits for pages that are stored too rather than mapped around, because another mapping costs as much as
+ * copying two pages. Untouched pages of a file are better left to the page cache, which others share. In a
+ * copied VMA each page has a cost. A VMA that ends where the heap does keeps anonymous memory at its end, or
+ * the kernel would not name it "[heap]". */
 struct filling {
-    uint64_t between, edge; /* runs; the first or last of them and the area's end */
+    uint64_t between, edge; /* extents; the first or last of them and the end of the VMA */
 };
 
 static struct filling filling_of(const struct snapshot_vma *a, uint64_t heap_end)
@@ -77,7 +77,7 @@ static struct filling filling_of(const struct snapshot_vma *a, uint64_t heap_end
     return zeros ? (struct filling){16, 16} : (struct filling){4, 0};
 }
 
-/* Make runs of one area longer, or one of several; returns how many are left. */
+/* Make extents of one VMA longer, or join several; return how many are left. */
 static size_t fill_vma(const struct snapshot_vma *a, struct snapshot_extent *extents, size_t count,
                        uint64_t page, struct filling few)
 {

@@ -1,4 +1,4 @@
-/* Fewer areas and runs of the same memory: each is a system call of every restore. */
+/* Reduce the VMAs and extents of the same memory: each is a system call of every restore. */
 #ifndef PYSBX_WARM_DUMP_JOIN_H
 #define PYSBX_WARM_DUMP_JOIN_H
 
@@ -6,13 +6,11 @@
 
 struct dump_vmas;
 
-/* Make one of neighbours, after dump_vmas_scan, in place; `page`: bytes. What is only read of a library and
- * was not written to (its headers, its constants) is mapped as its code is, for it lies before and behind it
- * in the same file. An area of a file that one run is all of becomes an anonymous one, which may be the
- * neighbour of another. A few pages between runs become part of them, and a few zeros at the ends of
- * anonymous memory; but not of the area that ends at `heap_end`, where the kernel calls only memory of no
- * file "[heap]".
- */
+/* Join neighbours in place, after dump_vmas_scan; `page`: bytes. Parts of a library that are only read and
+ * were not written to (its headers, its constants) are mapped like its code, because they surround it in the
+ * same file. A VMA of a file that one extent covers becomes anonymous, so it may join its neighbour. A few
+ * pages between extents become part of them, and so do a few zeros at the ends of anonymous memory. The VMA
+ * that ends at `heap_end` is excluded: there the kernel names only anonymous memory "[heap]". */
 void dump_vmas_join(struct dump_vmas *vmas, uint64_t page, uint64_t heap_end);
 
 #endif

@@ -1,6 +1,7 @@
-/* The pages that a process has for itself, by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
- * Relocated and written-to pages of mapped files are among them, untouched ones are not. And those that are
- * to be touched by nobody, as the C library puts them at the end of a thread's stack (glibc 2.42). */
+/* Find the pages that a process has for itself, by /proc/PID/pagemap
+ * (Documentation/admin-guide/mm/pagemap.rst). These include relocated and written pages of mapped files, not
+ * untouched ones. Also find guard pages, which the C library places at the end of a thread's stack (glibc
+ * 2.42). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -18,14 +19,14 @@
 #define PAGEMAP_PRESENT (1ULL << 63)
 #define PAGEMAP_SWAPPED (1ULL << 62)
 #define PAGEMAP_FILE    (1ULL << 61) /* of a file, or shared */
-/* MADV_GUARD_INSTALL, said since Linux 6.15. In the two releases before such a page only looks swapped out,
- * and cannot be read: no snapshot. */
+/* MADV_GUARD_INSTALL, reported since Linux 6.15. In the two releases before, such a page only appears swapped
+ * out, and cannot be read: no snapshot. */
 #define PAGEMAP_GUARD (1ULL << 58)
 
-/* Pages looked at at once. */
+/* The number of pages examined at once. */
 #define BLOCK 512
 
-/* Pieces of areas, one behind the other. */
+/* Consecutive pieces of VMAs. */
 struct pieces {
     struct snapshot_extent *items;
     size_t count, room;
@@ -66,7 +67,7 @@ static void add_page(struct scan *s, struct pieces *to, const struct snapshot_vm
     to->items[to->count++] = (struct snapshot_extent){.address = address, .pages = 1};
 }
 
-/* A process has it for itself, and it is to come back. */
+/* Return whether the process has the page for itself, and the page must be restored. */
 static bool is_own(const struct snapshot_vma *a, uint64_t entry)
 {
     if ((entry & PAGEMAP_GUARD) != 0 || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) != 0)
@@ -76,8 +77,8 @@ static bool is_own(const struct snapshot_vma *a, uint64_t entry)
     return (entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) != 0 && (entry & PAGEMAP_FILE) == 0;
 }
 
-/* Pages one behind the other that it has for itself. Anonymous ones of nothing but zeros need not be stored;
- * they are there because somebody read them, or cleared them before use. */
+/* Add consecutive pages that it has for itself. Anonymous pages that contain only zeros are not stored: the
+ * process has read them, or cleared them before use. */
 static int add_pages(struct scan *s, const struct snapshot_vma *a, uint64_t address, size_t count)
 {
     bool anonymous = (a->flags & SNAPSHOT_VMA_FILE) == 0;
@@ -130,7 +131,7 @@ static int scan_vmas(struct scan *s)
     return 0;
 }
 
-/* The area from `start` on, up to `end`. */
+/* Return the part of the VMA from `start` to `end`. */
 static struct snapshot_vma part_of(const struct snapshot_vma *a, uint64_t start, uint64_t end)
 {
     struct snapshot_vma part = *a;
@@ -141,7 +142,7 @@ static struct snapshot_vma part_of(const struct snapshot_vma *a, uint64_t start,
     return part;
 }
 
-/* Each piece between guards, and each of guards, is an area. */
+/* Make a VMA of each piece between guards, and of each piece of guards. */
 static int set_guards_apart(struct scan *s)
 {
     struct dump_vmas *out = s->out;

@@ -1,4 +1,4 @@
-/* What is saved, and how. */
+/* The process to save, and how to save it. */
 #ifndef PYSBX_WARM_DUMP_REQUEST_H
 #define PYSBX_WARM_DUMP_REQUEST_H
 
@@ -11,26 +11,27 @@ struct stat;
 
 struct dump_request {
     pid_t pid; /* the parked process, which the caller may trace (ptrace(2)) */
-    /* The pid namespace it has to be in, for its number may be another's by now; NULL: any. */
+    /* The pid namespace of the process, because its number may have been reused; NULL: any. */
     const struct stat *pid_namespace;
     int root; /* descriptor of its root directory: its files are opened and identified beneath it */
-    /* When the template began, in nanoseconds since 1970: files that it has open for reading are saved unless
-     * they have changed since then, for it may have read them before. 0: it is none, and only of files that
-     * are mapped as well; what a session has open need not be in another container. */
+    /* When the builder began, in nanoseconds since 1970. Files that it has open for reading are saved unless
+     * they have changed since then, because it may have read them before. 0: the process is not a builder.
+     * Then only files that are also mapped are saved: other open files of a session may not exist in another
+     * container. */
     int64_t began;
-    /* The path under which the process has mapped the agent, as /proc/PID/maps gives it: the process has to
-     * wait in its code, and the image says "agent" for it. */
+    /* The path of the agent in /proc/PID/maps. The process must wait in its code, and the snapshot refers to
+     * it as "agent". */
     const char *agent_path;
     long park; /* number of the system call in which it waits there */
-    /* A process that was forked from the same one and has gone on to its program: the pages that it has
-     * written to are noted, for a restore to make them private at once. 0: none; what cannot be learned from
-     * it is left out, as is a process of another pid namespace. */
+    /* A process that was forked from the same one and has continued to its program. The pages that it has
+     * written to are noted, and a restore makes them private at once. 0: none. Unknown pages are left out,
+     * and so is a process of another pid namespace. */
     pid_t rehearsal;
-    const void *agent; /* what the process has to have mapped there; NULL: not compared */
+    const void *agent; /* the expected content of that mapping; NULL: not compared */
     size_t agent_size;
-    uint64_t limit;   /* bytes of pages at most; 0: any */
-    bool spare;       /* the process lives on if the caller ends; else it is killed with it */
-    const void *meta; /* stored as it is, for warm/manifest/manifest.h */
+    uint64_t limit;   /* maximum bytes of pages; 0: any */
+    bool spare;       /* the process survives the caller; else it is killed with it */
+    const void *meta; /* stored unchanged, for warm/manifest/manifest.h */
     size_t meta_size;
     int out; /* an empty file, open for reading and writing; the caller syncs and names it */
 };

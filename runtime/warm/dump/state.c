@@ -1,5 +1,5 @@
-/* Registers, signals and what the kernel keeps of a process' layout. What ptrace(2) and /proc do not tell,
- * the stopped process asks for itself. x86-64. */
+/* Registers, signals and the kernel's data on the layout of a process. The stopped process itself makes the
+ * system calls for data that ptrace(2) and /proc do not show. x86-64. */
 #include "warm/dump/state.h"
 
 #include <asm/prctl.h>
@@ -23,7 +23,7 @@
 #include "warm/dump/tracee.h"
 #include "warm/snapshot/snapshot.h"
 
-/* Of Linux 5.13; the headers of older systems lack them. */
+/* Since Linux 5.13; the headers of older systems lack them. */
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
@@ -32,14 +32,14 @@ struct rseq_configuration {
     uint32_t size, signature, flags, padding;
 };
 
-/* What the kernel's system calls write. */
+/* The structures that the kernel's system calls write. */
 struct kernel_stack {
     uint64_t sp;
     uint32_t flags, padding;
     uint64_t size;
 };
 
-/* A call whose result lies in memory: read to `data`. */
+/* Make a call whose result is in memory, and read it to `data`. */
 static int ask(struct tracee *t, long number, const uint64_t arguments[6], void *data, size_t size,
                struct error *err)
 {
@@ -98,7 +98,7 @@ static int read_registers(const struct tracee *t, struct snapshot_thread *out, s
     return 0;
 }
 
-/* The number by which the process knows itself: the last of its namespaces. */
+/* Read the number by which the process knows itself: the last of its namespaces. */
 static int own_pid(const struct tracee *t, struct arena *a, int *pid, struct error *err)
 {
     char *status;
@@ -112,9 +112,9 @@ static int own_pid(const struct tracee *t, struct arena *a, int *pid, struct err
                             (int)t->pid);
 }
 
-/* The C library keeps the thread's number where the kernel clears it at the end of the thread (glibc:
- * pthread.tid; clone(2), CLONE_CHILD_CLEARTID). A restored thread has another number, so the word has to be
- * this one. */
+/* The C library keeps the thread's number at the address that the kernel clears at the end of the thread
+ * (glibc: pthread.tid; clone(2), CLONE_CHILD_CLEARTID). A restored thread has another number, so the word
+ * must be this one. */
 static int read_tid(struct tracee *t, struct arena *a, struct snapshot_thread *out, struct error *err)
 {
     uint64_t arguments[6] = {PR_GET_TID_ADDRESS, tracee_scratch(t)};

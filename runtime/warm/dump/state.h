@@ -1,4 +1,4 @@
-/* The state of a stopped process besides its memory. */
+/* The state of a stopped process except its memory. */
 #ifndef PYSBX_WARM_DUMP_STATE_H
 #define PYSBX_WARM_DUMP_STATE_H
 
@@ -7,8 +7,8 @@ struct error;
 struct snapshot_header;
 struct tracee;
 
-/* Refuse with -ENOTSUP, by name, what cannot be made again: a second thread, a child, a pending
- * signal, a timer. */
+/* Refuse state that cannot be restored with -ENOTSUP, by name: a second thread, a child, a pending signal, a
+ * timer. */
 int dump_state_check(struct tracee *t, struct arena *a, struct error *err);
 
 /* Fill in thread, memory and signals of the header. */

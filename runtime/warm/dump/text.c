@@ -17,7 +17,7 @@
 #define STAT_END_DATA   46
 #define STAT_START_BRK  47
 
-/* "pos:\t0\nflags:\t02100000\n…", the flags in octal; a line for each lock. */
+/* Parse "pos:\t0\nflags:\t02100000\n…", the flags in octal, and a line for each lock. */
 bool dump_text_descriptor(const char *text, struct dump_descriptor *out)
 {
     unsigned long position;
@@ -32,7 +32,7 @@ bool dump_text_descriptor(const char *text, struct dump_descriptor *out)
 bool dump_text_layout(const char *text, struct snapshot_memory *out)
 {
     uint64_t fields[STAT_START_BRK + 1] = {0};
-    /* The second field is the command in parentheses and may hold anything. */
+    /* The second field is the command in parentheses and may contain any character. */
     const char *p = strrchr(text, ')');
     for (int i = STAT_STATE; p != NULL && i <= STAT_START_BRK; i++) {
         p = strchr(p, ' ');
@@ -50,7 +50,7 @@ bool dump_text_layout(const char *text, struct snapshot_memory *out)
     return true;
 }
 
-/* The value of a line "Name:\tvalue" of /proc/PID/status, or NULL. */
+/* Return the value of a line "Name:\tvalue" of /proc/PID/status, or NULL. */
 static const char *status_value(const char *status, const char *name)
 {
     const char *line = strstr(status, name);

@@ -1,5 +1,5 @@
-/* What the files of /proc/PID say of a process (proc(5)). Parsers only: no system call. A process chooses a
- * part of these texts itself: its command, the names of its files. */
+/* Parse the files of /proc/PID (proc(5)), without system calls. The process itself chooses parts of these
+ * texts: its command, the names of its files. */
 #ifndef PYSBX_WARM_DUMP_TEXT_H
 #define PYSBX_WARM_DUMP_TEXT_H
 
@@ -10,10 +10,10 @@
 struct snapshot_memory;
 struct snapshot_vdso;
 
-/* What fdinfo says of a descriptor. */
+/* The content of fdinfo for a descriptor. */
 struct dump_descriptor {
     uint64_t position;
-    unsigned flags; /* of open(2), as the kernel has them */
+    unsigned flags; /* of open(2), in the kernel's encoding */
     bool has_lock;
 };
 
@@ -24,15 +24,15 @@ bool dump_text_descriptor(const char *text, struct dump_descriptor *out);
  * missing. */
 bool dump_text_layout(const char *text, struct snapshot_memory *out);
 
-/* The pid of a process in the last of its namespaces, by /proc/PID/status. 0 if it is missing. */
+/* Return the pid of a process in the last of its namespaces, from /proc/PID/status; 0 if it is missing. */
 int dump_text_own_pid(const char *text);
 
-/* The number of threads and whether a signal is pending, by /proc/PID/status. False if one of the lines is
- * missing. */
+/* Read the number of threads and whether a signal is pending, from /proc/PID/status. False if one of the
+ * lines is missing. */
 bool dump_text_threads(const char *text, unsigned long *threads, bool *pending);
 
-/* The kernel's areas by /proc/PID/maps, whose text is changed: the first `room` of them. Return their number.
- */
+/* Read the first `room` vdso and vvar areas from /proc/PID/maps, whose text is changed. Return their
+ * number. */
 size_t dump_text_vdso(char *text, struct snapshot_vdso *out, size_t room);
 
 #endif

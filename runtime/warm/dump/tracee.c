@@ -1,5 +1,5 @@
-/* A process that is stopped and looked at from outside. Nothing is put into it but registers and, below its
- * stack, the results of the system calls that it is made to do; ptrace(2), proc(5). */
+/* Stop a process and examine it from outside. It is changed only in its registers and, below its stack, by
+ * the results of the system calls that it is made to do; ptrace(2), proc(5). */
 #include "warm/dump/tracee.h"
 
 #include <errno.h>
@@ -17,17 +17,17 @@
 #include "base/io.h"
 #include "base/proc.h"
 
-/* smaps of some ten thousand areas. */
+/* smaps of some ten thousand VMAs. */
 #define MAX_TEXT (64UL << 20)
 
-/* A stop takes microseconds, in which the processor is only offered to others; a process that sleeps in the
- * kernel without end is not waited for. */
+/* A stop takes microseconds, during which the CPU is only offered to others. There is no wait for a process
+ * that sleeps in the kernel without end. */
 #define STOP_SPINS    100
 #define STOP_TRIES    20000
 #define STOP_INTERVAL 250000 /* nanoseconds */
 
-/* What a system call leaves in RAX when a stop has interrupted it: ERESTARTSYS to ERESTART_RESTARTBLOCK
- * (include/linux/errno.h of the kernel; never seen by a program). */
+/* Return whether RAX has the value that a system call leaves when a stop has interrupted it: ERESTARTSYS to
+ * ERESTART_RESTARTBLOCK (include/linux/errno.h of the kernel; never visible to a program). */
 static bool is_interrupted(const struct user_regs_struct *regs)
 {
     long result = (long)regs->rax;
@@ -52,7 +52,7 @@ int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespac
     return 0;
 }
 
-/* The next stop of the process; *status is what waitpid(2) says. */
+/* Wait for the next stop of the process; *status is the status from waitpid(2). */
 static int wait_for_stop(const struct tracee *t, int *status, struct error *err)
 {
     for (int i = 0; i < STOP_TRIES; i++) {
@@ -90,7 +90,7 @@ int tracee_stop(struct tracee *t, struct error *err)
     return error_text(err, -EAGAIN, "process %d does not wait in a system call", (int)t->pid);
 }
 
-/* The instruction itself is executed again: the kernel would do so only where it interrupted the call. */
+/* Execute the instruction itself again: the kernel would do so only where it interrupted the call. */
 static int begin_anew(const struct tracee *t)
 {
     struct user_regs_struct regs = t->parked;
@@ -114,8 +114,8 @@ void tracee_release(struct tracee *t)
 {
     if (t->attached) {
         (void)begin_anew(t);
-        /* Fails when it is not stopped, which is so only after an error: then it is for the end of this
-         * process to let it go, or to kill it. */
+        /* This fails if the process is not stopped, which happens only after an error. Then the end of this
+         * process releases it, or kills it. */
         (void)ptrace(PTRACE_DETACH, t->pid, NULL, NULL);
     }
     t->attached = false;
@@ -125,7 +125,7 @@ void tracee_release(struct tracee *t)
 
 uint64_t tracee_scratch(const struct tracee *t)
 {
-    /* 128 bytes below the stack belong to the function that runs (System V ABI for x86-64, 3.2.2). */
+    /* The 128 bytes below the stack belong to the running function (System V ABI for x86-64, 3.2.2). */
     return ((t->parked.rsp - 128) & ~63ULL) - 2048;
 }
 
@@ -134,7 +134,7 @@ int tracee_call(struct tracee *t, long number, const uint64_t arguments[6], long
     struct user_regs_struct regs = t->parked;
     regs.rip -= 2;
     regs.rax = (uint64_t)number;
-    regs.orig_rax = -1UL; /* nothing to begin anew */
+    regs.orig_rax = -1UL; /* nothing to restart */
     regs.rdi = arguments[0];
     regs.rsi = arguments[1];
     regs.rdx = arguments[2];
@@ -158,8 +158,8 @@ int tracee_call(struct tracee *t, long number, const uint64_t arguments[6], long
     return 0;
 }
 
-/* Not by process_vm_readv(2), although that copies once and this twice: it pins pages, and of what a fork has
- * left shared the kernel makes a copy first (Linux 5.19). */
+/* Not by process_vm_readv(2), although it copies once and this twice. It pins pages, and the kernel first
+ * copies pages that are shared after a fork (Linux 5.19). */
 int tracee_read(const struct tracee *t, uint64_t address, void *data, size_t size, struct error *err)
 {
     for (size_t done = 0; done < size;) {

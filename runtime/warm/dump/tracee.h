@@ -1,4 +1,4 @@
-/* A process that is stopped and looked at: ptrace(2), /proc/PID. x86-64. */
+/* Stop and examine a process: ptrace(2), /proc/PID. x86-64. */
 #ifndef PYSBX_WARM_DUMP_TRACEE_H
 #define PYSBX_WARM_DUMP_TRACEE_H
 
@@ -20,33 +20,33 @@ struct tracee {
     struct user_regs_struct parked; /* the registers at the system call in which it waits */
 };
 
-/* Attach; the process runs on. Should the caller end, it is killed, or with `spare` let go. `out` is to be
- * given to tracee_release in any case. 0 or negative errno. */
+/* Attach; the process continues to run. If the caller ends, the process is killed, or with `spare` released.
+ * Always pass `out` to tracee_release. Return 0 or negative errno. */
 int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespace, bool spare,
                   struct error *err);
 
-/* Stop it. 0 when it waits in a system call, with the registers in `parked`; -EAGAIN when it was doing
- * something else (it runs again then); another negative errno. */
+/* Stop it. Return 0 if it waits in a system call, with the registers in `parked`; -EAGAIN if it was doing
+ * anything else (it runs again then); another negative errno. */
 int tracee_stop(struct tracee *t, struct error *err);
 
-/* Let it run again, the system call begun anew. */
+/* Let it run again, and restart the system call. */
 int tracee_resume(struct tracee *t, struct error *err);
 
-/* Detach, as tracee_resume. */
+/* Detach, like tracee_resume. */
 void tracee_release(struct tracee *t);
 
-/* Let the stopped process make a system call, with the instruction that it waits at. *result is the call's, a
- * negative errno if it failed. 0 or negative errno. */
+/* Let the stopped process make a system call, with the instruction that it waits at. *result is the result of
+ * the call, a negative errno if it failed. Return 0 or negative errno. */
 int tracee_call(struct tracee *t, long number, const uint64_t arguments[6], long *result, struct error *err);
 
-/* Memory below its stack that nothing uses (64 KiB would be too much, a page is not): for results of calls.
- */
+/* Return the address of unused memory below its stack, for results of calls (64 KiB would be too much, a page
+ * is not). */
 uint64_t tracee_scratch(const struct tracee *t);
 
-/* Read its memory, whatever the protection. 0 or negative errno. */
+/* Read its memory, regardless of the protection. Return 0 or negative errno. */
 int tracee_read(const struct tracee *t, uint64_t address, void *data, size_t size, struct error *err);
 
-/* A file of its directory in /proc, in the arena; *size may be NULL. 0 or negative errno. */
+/* Read a file of its directory in /proc into the arena; *size may be NULL. Return 0 or negative errno. */
 int tracee_file(const struct tracee *t, struct arena *a, const char *name, char **text, size_t *size,
                 struct error *err);
 

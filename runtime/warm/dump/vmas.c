@@ -1,5 +1,5 @@
-/* The areas of a stopped process, by /proc/PID/smaps (proc(5), Documentation/filesystems/proc.rst). Decides
- * what can be mapped again and what cannot; opens no mapped file. */
+/* Read the VMAs of a stopped process from /proc/PID/smaps (proc(5), Documentation/filesystems/proc.rst).
+ * Decide which of them can be mapped again; no mapped file is opened. */
 #include "warm/dump/vmas.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "base/str.h"
 #include "warm/dump/tracee.h"
 
-/* Two letters of the line VmFlags: what they ask for, or why the area cannot be saved. Letters that are not
- * here say nothing that has to be done again. */
+/* Two-letter codes of the line VmFlags: the flags that they require, or why the VMA cannot be saved. Other
+ * codes describe nothing that must be restored. */
 static const struct {
     char letters[3];
     uint32_t flag;
@@ -48,14 +48,14 @@ struct reader {
     const char *agent_path;
     struct dump_vmas *out;
     struct error *err;
-    /* The area whose lines are being read. */
+    /* The VMA whose lines are being read. */
     struct snapshot_vma vma;
     const char *name;
     char perms[5];
     bool is_vdso;
-    uint64_t total; /* bytes of all areas so far */
+    uint64_t total; /* bytes of all VMAs so far */
     uint64_t page;
-    uint64_t last; /* where the area before it ends */
+    uint64_t last; /* the end of the VMA before it */
 };
 
 static int refuse(const struct reader *r, const char *why)
@@ -64,7 +64,7 @@ static int refuse(const struct reader *r, const char *why)
                       (unsigned long)r->vma.end, r->name[0] != '\0' ? r->name : "anonymous", why);
 }
 
-/* The first line: "start-end perms offset device inode   name". */
+/* Parse the first line: "start-end perms offset device inode   name". */
 static int read_head(struct reader *r, char *line)
 {
     unsigned long start, end, offset;
@@ -89,7 +89,8 @@ static int read_flags(struct reader *r, const char *list)
         for (size_t i = 0; i < sizeof(vm_flags) / sizeof(*vm_flags); i++) {
             if (strncmp(p, vm_flags[i].letters, 2) != 0)
                 continue;
-            /* The kernel's own areas are devices to it; sealed, they cannot be put anywhere else. */
+            /* The kernel treats the vdso and vvar areas as devices. If they are sealed, they cannot be
+             * moved. */
             if (vm_flags[i].refused != NULL && (!r->is_vdso || strcmp(vm_flags[i].letters, "sl") == 0))
                 return refuse(r, vm_flags[i].refused);
             r->vma.flags |= vm_flags[i].flag;
@@ -116,7 +117,7 @@ static uint32_t find_path(struct reader *r)
     struct dump_vmas *out = r->out;
     if (strcmp(r->name, r->agent_path) == 0)
         return SNAPSHOT_FILE_AGENT;
-    /* Areas of one file follow each other. */
+    /* VMAs of one file follow each other. */
     for (size_t i = out->path_count; i-- > 0;)
         if (strcmp(out->paths[i], r->name) == 0)
             return (uint32_t)i;
@@ -124,7 +125,8 @@ static uint32_t find_path(struct reader *r)
     return (uint32_t)out->path_count++;
 }
 
-/* A mapping whose file was removed cannot be told from one of a file of that name. */
+/* Return whether the name marks a removed file. Such a mapping cannot be told from a mapping of a file with
+ * that name. */
 static bool is_deleted(const char *name)
 {
     static const char mark[] = " (deleted)";
@@ -132,7 +134,7 @@ static bool is_deleted(const char *name)
     return len >= sizeof(mark) - 1 && strcmp(name + len - (sizeof(mark) - 1), mark) == 0;
 }
 
-/* Reserved by some for what they will never use; to look through all of it would take minutes. */
+/* Some programs reserve memory that they will never use; scanning all of it would take minutes. */
 #define MOST_MEMORY (1ULL << 38)
 
 int dump_vmas_take_content(struct snapshot_vma *a, const char *name, struct error *err)
@@ -187,7 +189,7 @@ static int classify(struct reader *r)
 static int finish_vma(struct reader *r)
 {
     if (str_after(r->name, "[vsyscall]") != NULL)
-        return 0; /* no area, though it is listed: the same in every process */
+        return 0; /* listed, but not a VMA: the same in every process */
     if (r->is_vdso)
         return add_vdso(r);
     int ret = classify(r);
@@ -216,7 +218,7 @@ int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_pa
     struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
     r.page = (uint64_t)sysconf(_SC_PAGESIZE);
     bool head = true;
-    /* Each area ends with its line VmFlags. */
+    /* Each VMA ends with its line VmFlags. */
     for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && ret == 0;
          line = strtok_r(NULL, "\n", &save)) {
         const char *flags = str_after(line, "VmFlags:");

@@ -1,5 +1,4 @@
-/* The address space of a stopped process: what has to be mapped again, and the pages that have to be saved.
- */
+/* The address space of a stopped process: what must be mapped again, and the pages that must be saved. */
 #ifndef PYSBX_WARM_DUMP_VMAS_H
 #define PYSBX_WARM_DUMP_VMAS_H
 
@@ -12,9 +11,9 @@ struct arena;
 struct error;
 struct tracee;
 
-/* In place of a file, for a private area of one that the container has not got: an anonymous area from here
- * on, of which every page counts. So it is with the pages of the snapshot that a process was restored from.
- */
+/* In place of a file, for a private VMA of a file that the container lacks. From here on it is an anonymous
+ * VMA of which every page counts. The pages of the snapshot that a process was restored from are such
+ * VMAs. */
 #define DUMP_BY_CONTENT 0xfffffffeU
 
 struct dump_vmas {
@@ -25,24 +24,21 @@ struct dump_vmas {
     size_t vma_count, vdso_count, path_count, extent_count;
 };
 
-/* Read /proc/PID/smaps. What cannot be mapped again is -ENOTSUP and named. Areas of `agent_path` get
+/* Read /proc/PID/smaps. -ENOTSUP names a VMA that cannot be mapped again. VMAs of `agent_path` get
  * SNAPSHOT_FILE_AGENT. */
 int dump_vmas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_vmas *out,
                    struct error *err);
 
-/* The same for the text of that file, which is changed; `pid` is for messages. */
+/* Parse the text of that file, which is changed; `pid` is for messages. */
 int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_vmas *out,
                     struct error *err);
 
-/* Make of an area of a file, called `name`, one that is saved by its content. -ENOTSUP: it is code, or
- * shared.
- */
+/* Save a VMA of the file `name` by its content. -ENOTSUP: it is code, or shared. */
 int dump_vmas_take_content(struct snapshot_vma *vma, const char *name, struct error *err);
 
-/* Find the pages that the process has for itself, and those of areas that are saved by their content: neither
- * untouched nor those of a file (pagemap). Fills in `runs`. Guard pages (MADV_GUARD_INSTALL) become areas of
- * their own. A page of code that was written to is -ENOTSUP.
- */
+/* Find the pages that the process has for itself (pagemap), and the pages of VMAs that are saved by their
+ * content, and fill in `extents`. Untouched pages and pages of files do not count. Guard pages
+ * (MADV_GUARD_INSTALL) become separate VMAs. A page of code that was written to is -ENOTSUP. */
 int dump_vmas_scan(const struct tracee *t, struct arena *a, struct dump_vmas *vmas, struct error *err);
 
 #endif

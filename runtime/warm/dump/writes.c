@@ -1,6 +1,6 @@
-/* The write set, by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst): of the memory that fork(2)
- * has left shared, a process has those pages to itself which it has written to. Nothing here is needed, and
- * what a template pretends costs its own containers time and memory at worst. */
+/* Find the write set by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst). Of the memory that is
+ * shared after fork(2), a process has the pages that it has written to for itself. A restore works without
+ * the write set. A builder that falsifies it costs its own containers time and memory at worst. */
 #include "warm/dump/writes.h"
 
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 
 #define PAGEMAP_PRESENT   (1ULL << 63)
 #define PAGEMAP_FILE      (1ULL << 61) /* of a file, or shared */
-#define PAGEMAP_EXCLUSIVE (1ULL << 56) /* mapped by this process alone */
+#define PAGEMAP_EXCLUSIVE (1ULL << 56) /* mapped only by this process */
 
 /* Pages; pandas writes to 320. */
 #define WRITES_MAX 4096
 
-/* Pages looked at at once. */
+/* The number of pages examined at once. */
 #define BLOCK 512
 
 struct writes {
@@ -68,7 +68,7 @@ static bool scan_vma(struct writes *w, const struct snapshot_vma *a)
     return w->pages <= WRITES_MAX;
 }
 
-/* What is copied is there already, and what is not part of an image is not there to be copied. */
+/* Skip VMAs that are copied in any case or have no pages in the snapshot. */
 static bool is_written_to(const struct snapshot_vma *a)
 {
     return (a->prot & PROT_WRITE) != 0 && (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY)) == 0 &&

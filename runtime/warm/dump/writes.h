@@ -1,4 +1,4 @@
-/* What a process writes to between its restore and its program. */
+/* The pages that a process writes to between its restore and its program. */
 #ifndef PYSBX_WARM_DUMP_WRITES_H
 #define PYSBX_WARM_DUMP_WRITES_H
 
@@ -8,13 +8,13 @@ struct arena;
 struct snapshot_parts;
 struct stat;
 
-/* Note in `parts`, whose areas are complete, the pages that process `pid` has to itself: it was forked from
- * the process that is saved, and has gone on to its program (dump_request.rehearsal). Its number may be
- * another's by now: it has to be in the pid namespace `pid_namespace`; NULL: any. Leaves the table empty when
- * they cannot be had, or are so many that somebody must have meant it. */
+/* Note in `parts`, whose VMAs are complete, the pages that process `pid` has for itself. It was forked from
+ * the saved process and has continued to its program (dump_request.rehearsal). Its number may have been
+ * reused, so it must be in the pid namespace `pid_namespace`; NULL: any. Leave the table empty if the pages
+ * are unknown, or too many to be an accident. */
 void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct snapshot_parts *parts);
 
-/* The same by an open /proc/PID/pagemap. */
+/* Do the same with an open /proc/PID/pagemap. */
 void dump_writes_scan(int pagemap, struct arena *a, struct snapshot_parts *parts);
 
 #endif

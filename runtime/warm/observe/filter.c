@@ -1,4 +1,4 @@
-/* The observer's system calls as a table, and the filter made of it: seccomp(2), bpf(4). */
+/* The observer's system calls as a table, and the filter built from it: seccomp(2), bpf(4). */
 #include "warm/observe/filter.h"
 
 #include <fcntl.h>
@@ -130,14 +130,14 @@ static void add_return(struct program *p, uint32_t action)
     add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
-/* Half of an argument: the lower one is the first on this machine. */
+/* Load half of an argument: the lower half comes first on this machine. */
 static void add_load(struct program *p, int argument, bool upper)
 {
     uint32_t at = (uint32_t)(offsetof(struct seccomp_data, args) + (size_t)argument * sizeof(uint64_t));
     add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + (upper ? 4 : 0)));
 }
 
-/* Calls of which most say nothing, by their arguments: they go on at once. */
+/* Let calls continue immediately if their arguments show that they reveal nothing, as most of them do. */
 static void add_exceptions(struct program *p, const struct observed_call *call)
 {
     static const uint32_t usual[] = {AF_UNIX, AF_INET, AF_INET6};
@@ -177,7 +177,7 @@ static void add_exceptions(struct program *p, const struct observed_call *call)
     }
 }
 
-/* The most instructions of one call, and of the frame around all. */
+/* The maximum number of instructions for one call, and for the frame around all. */
 #define LENGTH_OF_CALL  10
 #define LENGTH_OF_FRAME 6
 

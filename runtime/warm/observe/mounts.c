@@ -1,4 +1,4 @@
-/* Lists of mounts for a template: proc_pid_mounts(5), proc_pid_mountinfo(5). */
+/* Lists of mounts for a builder: proc_pid_mounts(5), proc_pid_mountinfo(5). */
 #include "warm/observe/mounts.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #define MOUNTS_MAX ((size_t)4 * 1024 * 1024) /* bytes of /proc/PID/mounts */
 
-/* "SOURCE PLACE TYPE OPTIONS 0 0", as in fstab(5): what is mounted where. */
+/* Write "SOURCE PATH TYPE OPTIONS 0 0", as in fstab(5): only what is mounted where. */
 static void put_mount(int out, char *line)
 {
     char *rest = NULL;
@@ -27,9 +27,9 @@ static void put_mount(int out, char *line)
         dprintf(out, "none %s %s rw 0 0\n", place, type);
 }
 
-/* "ID PARENT DEVICE ROOT PLACE OPTIONS … - TYPE SOURCE OPTIONS", proc_pid_mountinfo(5). Of cgroups, of which
- * libraries ask how many CPUs they may use, the options name the controllers; one that is part of a hierarchy
- * names the container. */
+/* Write "ID PARENT DEVICE ROOT PATH OPTIONS … - TYPE SOURCE OPTIONS", proc_pid_mountinfo(5). Libraries read
+ * the entries of cgroups to learn how many CPUs they may use. There the options name the controllers; an
+ * entry for part of a hierarchy names the container. */
 static void put_mountinfo(int out, char *line)
 {
     enum { ID, PARENT, DEVICE, ROOT, PLACE, OPTIONS, FIELDS };

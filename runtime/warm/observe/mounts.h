@@ -1,4 +1,4 @@
-/* What a template is told of its mounts (observe.h). */
+/* The lists of mounts that a builder sees (observe.h). */
 #ifndef PYSBX_WARM_OBSERVE_MOUNTS_H
 #define PYSBX_WARM_OBSERVE_MOUNTS_H
 
@@ -7,7 +7,7 @@
 struct arena;
 
 /* Make a file in memory of the list `name` ("mounts" or "mountinfo") of a process, without paths of the host
- * and names of its container. Descriptor or negative errno. */
+ * and names of its container. Return a descriptor or negative errno. */
 int observe_mounts(struct arena *a, pid_t pid, const char *name);
 
 #endif

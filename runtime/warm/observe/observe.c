@@ -1,4 +1,4 @@
-/* The observer: one notification after the other, seccomp_unotify(2). */
+/* The observer: it handles one notification after the other, seccomp_unotify(2). */
 #include "warm/observe/observe.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@
 #define SECCOMP_ADDFD_FLAG_SEND (1UL << 1) /* Linux 5.14 */
 #endif
 
-/* What one template may make the runtime remember: a report has as many records at most. */
+/* The maximum number of records that one builder can make the runtime keep: a report has no more. */
 #define RECORDS_MAX 200000
 #define RECORD_MAX  (PATH_MAX + 2)
 #define SLOTS       (1U << 19) /* of the set: a power of two, and never full */
@@ -48,11 +48,11 @@ struct observer {
     int listener;
     enum observe_mode mode;
     bool stopped;
-    pid_t quiet;                   /* the thread that asks whether something is there, or 0 */
-    struct seccomp_notif *request; /* of the size that the kernel has */
+    pid_t quiet;                   /* the thread that asks whether a path exists, or 0 */
+    struct seccomp_notif *request; /* of the size that the kernel uses */
     struct seccomp_notif_resp *response;
     size_t request_size, response_size;
-    uint64_t *slots; /* hashes of the records there are, 0: free */
+    uint64_t *slots; /* hashes of the records, 0: free */
     char *data;
     size_t size, room, count;
 };
@@ -79,7 +79,7 @@ int observer_new(struct arena *a, int listener, enum observe_mode mode, struct o
     return 0;
 }
 
-/* The first of its kind? */
+/* Return whether the record is the first of its kind. */
 static bool is_new(struct observer *o, const char *record, size_t size)
 {
     uint64_t hash = hash_bytes(record, size).a | 1;
@@ -93,7 +93,7 @@ static bool is_new(struct observer *o, const char *record, size_t size)
     }
 }
 
-/* A record is lost only when there are far too many, which the last one says. */
+/* A record is lost only if there are far too many, and the last one says so. */
 static void note(struct observer *o, char kind, const char *text)
 {
     char record[RECORD_MAX];
@@ -123,7 +123,7 @@ static void begin_imports(struct observer *o)
     note(o, 'B', "");
 }
 
-/* Memory of the process that waits. 0 or negative errno. */
+/* Read memory of the waiting process. Return 0 or negative errno. */
 static int read_memory(pid_t pid, uint64_t address, void *out, size_t size)
 {
     struct iovec local = {out, size}, remote = {(void *)(uintptr_t)address, size};
@@ -131,7 +131,7 @@ static int read_memory(pid_t pid, uint64_t address, void *out, size_t size)
     return n < 0 ? -errno : n == (ssize_t)size ? 0 : -EFAULT;
 }
 
-/* A string, page by page, for the next page may not be there. */
+/* Read a string page by page, because the next page may not exist. */
 static int read_string(pid_t pid, uint64_t address, char out[static PATH_MAX])
 {
     const size_t page = 4096;
@@ -149,7 +149,7 @@ static int read_string(pid_t pid, uint64_t address, char out[static PATH_MAX])
     return -ENAMETOOLONG;
 }
 
-/* Where a link of the process leads, as the process sees it: "cwd" or "fd/N". */
+/* Read the target of a link of the process, as the process sees it: "cwd" or "fd/N". */
 static int read_link(pid_t pid, const char *name, char out[static PATH_MAX])
 {
     struct error ignored = {0};
@@ -161,7 +161,7 @@ static int read_link(pid_t pid, const char *name, char out[static PATH_MAX])
     return out[0] == '/' ? 0 : -ENOTDIR; /* a pipe, a socket, a file in memory */
 }
 
-/* Take "//" and "/./" out; ".." stays, for what is before it may be a link. */
+/* Remove "//" and "/./"; ".." stays, because the name before it may be a link. */
 static void tidy(char *path)
 {
     char *to = path;
@@ -184,7 +184,7 @@ static int join(char out[static PATH_MAX], const char *base, const char *rest)
     return n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* What follows the directory of a process in /proc, or NULL: "/proc/self/fd/3" gives "fd/3". */
+/* Return the part after the directory of a process in /proc, or NULL: "/proc/self/fd/3" gives "fd/3". */
 static const char *in_process(const char *path)
 {
     const char *rest = str_after(path, "/proc/self/");
@@ -197,7 +197,8 @@ static const char *in_process(const char *path)
     return rest;
 }
 
-/* Links of /proc that lead to where no path leads: root, working directory and open files of the process. */
+/* Follow links of /proc whose targets no path can name: root, working directory and open files of the
+ * process. */
 static int follow_magic(pid_t pid, char path[static PATH_MAX])
 {
     char rest[PATH_MAX], link[PATH_MAX], name[32];
@@ -220,7 +221,7 @@ static int follow_magic(pid_t pid, char path[static PATH_MAX])
     return ret < 0 ? ret : join(path, link, rest);
 }
 
-/* The path of a call as the process sees it, absolute. -ENOENT: it names nothing. */
+/* Read the path of a call as the process sees it, absolute. -ENOENT: it names nothing. */
 static int read_path(const struct observer *o, const struct observed_call *call, char out[static PATH_MAX])
 {
     char path[PATH_MAX], base[PATH_MAX], name[32];
@@ -272,10 +273,10 @@ static void note_address(struct observer *o, uint64_t address, uint64_t size)
         note(o, 'H', "connect to a socket that has no absolute path");
 }
 
-/* A port of any number is free for all, one that is chosen may be taken elsewhere. */
+/* A port with any number is free for everyone; a chosen one may be in use elsewhere. */
 static void note_own_address(struct observer *o, uint64_t address, uint64_t size)
 {
-    struct sockaddr_in name = {0}; /* of IPv6 begins alike */
+    struct sockaddr_in name = {0}; /* IPv6 begins in the same way */
     if (size < sizeof(name) || read_memory((pid_t)o->request->pid, address, &name, sizeof(name)) < 0)
         return;
     if ((name.sin_family == AF_INET || name.sin_family == AF_INET6) && name.sin_port != 0)
@@ -284,7 +285,7 @@ static void note_own_address(struct observer *o, uint64_t address, uint64_t size
 
 static void note_message(struct observer *o, uint64_t address)
 {
-    struct msghdr message = {0}; /* the first member of struct mmsghdr, too */
+    struct msghdr message = {0}; /* also the first member of struct mmsghdr */
     if (read_memory((pid_t)o->request->pid, address, &message, sizeof(message)) == 0 &&
         message.msg_name != NULL)
         note_address(o, (uint64_t)(uintptr_t)message.msg_name, message.msg_namelen);
@@ -302,7 +303,7 @@ static void note_program(struct observer *o, const char *path)
     note(o, 'x', path);
 }
 
-/* libselinux asks whether a file system of the kernel is there, the C library for /dev/shm. */
+/* libselinux asks whether a file system of the kernel exists, the C library asks for /dev/shm. */
 static void note_file_system(struct observer *o, const char *path)
 {
     if (str_after(path, "/sys/") == NULL && str_after(path, "/proc/") == NULL &&
@@ -319,8 +320,8 @@ static void note_path(struct observer *o, const struct observed_call *call)
     int ret = read_path(o, call, path);
     if (ret == 0 && call->kind == OBSERVED_OPEN2)
         ret = read_memory(pid, args[call->detail], &how, sizeof(how));
-    /* The call fails as well, or its process has ended; before its first program the runtime's child may be
-     * closed to others, and executes what the runtime has found. */
+    /* Either the call fails too, or its process has ended. Before its first program, the runtime's child may
+     * be non-dumpable, and executes the program that the runtime has found. */
     if (ret == -EFAULT || ret == -ENOENT || ret == -ENAMETOOLONG || ret == -ESRCH ||
         (ret < 0 && call->kind == OBSERVED_EXECUTE))
         return;
@@ -347,8 +348,8 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note(o, call->kind == OBSERVED_STATUS ? 's' : 'p', path);
 }
 
-/* A process whose parent waits until it has executed a program only prepares that: vfork(2), posix_spawn(3).
- */
+/* A process whose parent waits until it has executed a program only prepares that: vfork(2),
+ * posix_spawn(3). */
 static void note_clone(struct observer *o, uint64_t flags)
 {
     if ((flags & (CLONE_THREAD | CLONE_VFORK)) == 0)
@@ -401,7 +402,7 @@ static void note_call(struct observer *o)
     }
 }
 
-/* The name of the list of mounts that a template opens, or NULL. */
+/* Return the name of the list of mounts that a builder opens, or NULL. */
 static const char *mounts_of(const struct observer *o)
 {
     char path[PATH_MAX];
@@ -414,7 +415,7 @@ static const char *mounts_of(const struct observer *o)
     return in != NULL && str_eq(in, "mountinfo") ? "mountinfo" : NULL;
 }
 
-/* Answer the call that opens its mounts by another file. */
+/* Answer the call that opens its mounts with another file. */
 static int give_mounts(const struct observer *o, const char *name, struct error *err)
 {
     cleanup_fd int fd = observe_mounts(o->arena, (pid_t)o->request->pid, name);

@@ -1,5 +1,5 @@
-/* What makes a machine the same to a snapshot: kernel, processor and agent. Needs no file, for it is asked in
- * a container, where /proc may be hidden. x86-64. */
+/* Compare machines: a snapshot is valid for one kernel, CPU and agent. No file is read, because the check
+ * runs in a container, where /proc may be hidden. x86-64. */
 #include <cpuid.h>
 #include <elf.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "warm/agent/agent.h"
 #include "warm/snapshot/snapshot.h"
 
-/* Leaves of CPUID that say which instructions there are (Intel SDM, volume 2, CPUID). Of leaf 1, EBX holds
- * the number of the processor on which the program happens to run, and is left out. */
+/* Leaves of CPUID that list the available instructions (Intel SDM, volume 2, CPUID). EBX of leaf 1 is left
+ * out: it contains the number of the CPU on which the program currently runs. */
 static const struct {
     unsigned leaf, subleaf;
     unsigned mask_b;
@@ -36,7 +36,7 @@ static uint64_t hash_processor(void)
     return hash_bytes(answers, sizeof(answers)).a;
 }
 
-/* All of the kernel's shared object, to the end of its section headers, which come last. */
+/* Hash the kernel's whole shared object, to the end of its section headers, which come last. */
 static uint64_t hash_vdso(void)
 {
     const Elf64_Ehdr *elf = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);

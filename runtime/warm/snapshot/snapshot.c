@@ -1,5 +1,5 @@
-/* Read and check the file of a snapshot (warm/snapshot/snapshot.h). What it says is believed only as far as
- * it was checked here: order, bounds, alignment, indices. Opens nothing that the image names. */
+/* Read and check the file of a snapshot (warm/snapshot/snapshot.h). Its content is trusted only as far as it
+ * was checked here: order, bounds, alignment, indices. No file that the snapshot names is opened. */
 #include "warm/snapshot/snapshot.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-/* Header and tables of the largest snapshot that makes sense: some hundred thousand areas and runs. */
+/* The size of header and tables of the largest plausible snapshot: some hundred thousand VMAs and extents. */
 #define MAX_TABLES (64ULL << 20)
 
 static int damaged(struct error *err, const char *what)
@@ -25,7 +25,7 @@ static bool aligned(uint64_t value, uint64_t page)
     return (value & (page - 1)) == 0;
 }
 
-/* A range of whole pages that a program can have. */
+/* Return whether the range consists of whole pages that a program can have. */
 static bool is_range(uint64_t start, uint64_t end, uint64_t page)
 {
     return start < end && start >= SNAPSHOT_LOWEST && end <= SNAPSHOT_HIGHEST && aligned(start, page) &&
@@ -160,7 +160,7 @@ static bool holds(const struct snapshot *snapshot, uint64_t address, uint64_t si
     return a != NULL && (a->prot & prot) == prot && (a->flags & SNAPSHOT_VMA_GUARD) == 0;
 }
 
-/* Where the restorer, the kernel or the first instruction would touch memory. */
+/* Check the addresses where the restorer, the kernel or the first instruction would access memory. */
 static int check_thread(const struct snapshot *snapshot, struct error *err)
 {
     const struct snapshot_thread *t = &snapshot->header->thread;
@@ -173,7 +173,7 @@ static int check_thread(const struct snapshot *snapshot, struct error *err)
         return damaged(err, "registers");
     if (m->auxv_count > SNAPSHOT_MAX_AUXV || m->auxv_count % 2 != 0)
         return damaged(err, "auxiliary vector");
-    /* The kernel's own conditions (validate_prctl_map_addr), known before the old memory is gone. */
+    /* The kernel's own conditions (validate_prctl_map_addr), checked before the old memory is gone. */
     const uint64_t addresses[] = {m->start_code, m->end_code, m->start_data, m->end_data,
                                   m->start_brk,  m->brk,      m->start_stack};
     for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
@@ -184,7 +184,7 @@ static int check_thread(const struct snapshot *snapshot, struct error *err)
     return 0;
 }
 
-/* A table's place; NULL when it does not lie in the file. */
+/* Return the address of a table; NULL if it is not inside the file. */
 static const void *table(const struct snapshot *snapshot, const struct snapshot_table *t, size_t element)
 {
     uint64_t size = snapshot->header->tables_size;

@@ -1,9 +1,9 @@
-/* The file of a snapshot: header, tables, pages. Everything that names a place in the file or in memory is
- * checked when the file is opened, so that a damaged one is an error and nothing worse.
+/* The file of a snapshot: header, tables, pages. Every position in the file or in memory is checked when the
+ * file is opened, so a damaged file causes an error and nothing worse.
  *
- *     header | areas | runs | files | writes | strings | meta | … to a page | pages of the runs
+ *     header | VMAs | extents | files | writes | strings | meta | … to a page | pages of the extents
  *
- * Numbers are those of the machine that wrote it, for it is of no use on another. */
+ * Numbers have the format of the machine that wrote the file, because no other machine can use it. */
 #ifndef PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 #define PYSBX_WARM_SNAPSHOT_SNAPSHOT_H
 
@@ -20,34 +20,34 @@ struct error;
 #define SNAPSHOT_MAGIC   0x31534e4158425359ULL
 #define SNAPSHOT_VERSION 6
 
-/* Addresses that a program can have, both ends: vm.mmap_min_addr's usual value, and the end of 47 bits less
- * the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
+/* The lowest and highest addresses that a program can have: the default of vm.mmap_min_addr, and the end of
+ * 47 bits less the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
 #define SNAPSHOT_LOWEST  0x10000ULL
 #define SNAPSHOT_HIGHEST 0x7ffffffff000ULL
 
-/* What an area is, besides its protection. */
+/* Properties of a VMA besides its protection. */
 enum snapshot_vma_flag {
     SNAPSHOT_VMA_FILE = 1 << 0,      /* of a file; anonymous otherwise */
     SNAPSHOT_VMA_SHARED = 1 << 1,    /* MAP_SHARED of a file, never writable */
     SNAPSHOT_VMA_STACK = 1 << 2,     /* grows down */
     SNAPSHOT_VMA_DROPPABLE = 1 << 3, /* MAP_DROPPABLE (Linux 6.11) */
     SNAPSHOT_VMA_NORESERVE = 1 << 4,
-    /* What was given by madvise(2). Areas that are wiped in a child of fork(2) hold what must not exist
-     * twice, the state of a random number generator: they come back empty. */
+    /* Flags from madvise(2). VMAs that are wiped in a child of fork(2) contain data that must not exist
+     * twice, such as the state of a random number generator. They are restored empty. */
     SNAPSHOT_VMA_WIPEONFORK = 1 << 5,
     SNAPSHOT_VMA_DONTFORK = 1 << 6,
     SNAPSHOT_VMA_DONTDUMP = 1 << 7,
     SNAPSHOT_VMA_HUGEPAGE = 1 << 8,
     SNAPSHOT_VMA_NOHUGEPAGE = 1 << 9,
     SNAPSHOT_VMA_MERGEABLE = 1 << 10,
-    SNAPSHOT_VMA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): whoever touches it gets SIGSEGV */
+    SNAPSHOT_VMA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): an access causes SIGSEGV */
     SNAPSHOT_VMA_FLAGS = (1 << 12) - 1,
 };
 
-/* The content is not part of the image. */
+/* The content is not part of the snapshot. */
 #define SNAPSHOT_VMA_EMPTY (SNAPSHOT_VMA_DROPPABLE | SNAPSHOT_VMA_WIPEONFORK)
 
-/* In place of an index of the table of files: of an area, and of a descriptor. */
+/* Values in place of an index of the table of files, for a VMA and for a descriptor. */
 #define SNAPSHOT_FILE_AGENT   0xffffffffU
 #define SNAPSHOT_FILE_URANDOM 0xfffffffeU /* /dev/urandom, random(4) */
 
@@ -62,39 +62,40 @@ struct snapshot_vma {
     uint32_t reserved;
 };
 
-/* Whether the content is copied to memory of no file: stacks, for only such memory grows, and what was
- * compiled at run time or calls back (ctypes), for files of the store need not be executable (noexec,
- * SELinux). */
+/* Return whether the content is copied to anonymous memory. Stacks are, because only such memory grows. So is
+ * code that was compiled at run time or calls back (ctypes), because files of the store may not be executable
+ * (noexec, SELinux). */
 static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 {
     return (a->flags & SNAPSHOT_VMA_STACK) != 0 ||
            ((a->flags & SNAPSHOT_VMA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
 }
 
-/* A read gives no more at once, and stops earlier where the limit of read(2) is. */
+/* A single read returns no more, and the limit of read(2) ends it earlier. */
 #define SNAPSHOT_COPY_MAX (1ULL << 30)
 
-/* Pages with content, all of one area. */
+/* Pages with content, all of one VMA. */
 struct snapshot_extent {
     uint64_t address, pages;
-    uint64_t offset; /* in the image, page aligned */
+    uint64_t offset; /* in the file, page aligned */
 };
 
-/* Whether the run is all of the area: then nothing of the area itself would be seen. `page`: bytes. */
+/* Return whether the extent is the whole VMA: then nothing of the VMA itself would be visible. `page`:
+ * bytes. */
 static inline bool snapshot_extent_covers(const struct snapshot_extent *r, const struct snapshot_vma *a,
                                           uint64_t page)
 {
     return r->address == a->start && r->pages * page == a->end - a->start;
 }
 
-/* A file that is mapped, the agent is none of them, or that a descriptor is of. */
+/* A file that is mapped, other than the agent, or that has a descriptor. */
 struct snapshot_file {
     uint64_t path; /* in the strings; absolute, beneath the container's root */
     struct file_identity identity;
 };
 
-/* Pages of one area that every process writes to on its way to the program: made private at the restore, all
- * at once. */
+/* Pages of one VMA that every process writes to before its program runs. They are made private at the
+ * restore, all at once. */
 struct snapshot_write {
     uint64_t address, pages;
 };
@@ -103,27 +104,27 @@ struct snapshot_write {
 #define SNAPSHOT_MAX_AUXV 64
 #define SNAPSHOT_SIGNALS  64
 
-/* What the kernel itself maps into every process. Libraries keep addresses of functions in there, so they
- * come back where they were; the kernel's own names tell which is which. */
+/* The mappings that the kernel itself makes in every process. Libraries keep addresses of functions in them,
+ * so they are restored at the same addresses. The kernel's own names identify them. */
 struct snapshot_vdso {
     uint64_t start, end;
     char name[24]; /* "[vdso]", "[vvar]", "[vvar_vclock]" */
 };
 
-/* The machine and the runtime: a snapshot is good for the same kernel and the same processor only, for
- * libraries have chosen their code by what the processor can do, and for the agent that it has mapped. */
+/* The machine and the runtime. A snapshot is valid only for the same kernel and the same CPU, because
+ * libraries have chosen their code by the CPU's features, and for the agent that it has mapped. */
 struct snapshot_host {
     char release[65], version[65]; /* uname(2) */
     char agent[33], padding[5];    /* warm/agent/agent.h */
-    uint64_t processor;            /* of what CPUID says */
-    uint64_t vdso;                 /* of the code that the kernel maps */
+    uint64_t processor;            /* hash of the answers of CPUID */
+    uint64_t vdso;                 /* hash of the code that the kernel maps */
 };
 
-/* The one thread. Of the registers only those count that a call of a function keeps: the process is parked in
- * one (System V ABI for x86-64, 3.2.1). */
+/* The only thread. Of the registers only those count that a function call preserves, because the process is
+ * parked in one (System V ABI for x86-64, 3.2.1). */
 struct snapshot_thread {
     uint64_t rip, rsp, rbp, rbx, r12, r13, r14, r15, flags, fs_base, gs_base;
-    uint8_t fpu[512]; /* as FXSAVE writes it: control words of x87 and SSE */
+    uint8_t fpu[512]; /* as written by FXSAVE: control words of x87 and SSE */
     uint64_t signal_mask;
     uint64_t altstack, altstack_size, altstack_flags;
     uint64_t tid_address;
@@ -132,12 +133,12 @@ struct snapshot_thread {
     uint32_t rseq_size, rseq_signature;
 };
 
-/* As rt_sigaction(2) of the kernel takes it. */
+/* In the form of the kernel's rt_sigaction(2). */
 struct snapshot_signal {
     uint64_t handler, flags, restorer, mask;
 };
 
-/* What /proc/PID/stat, auxv and brk(2) say (PR_SET_MM_MAP of prctl(2)). */
+/* The values of /proc/PID/stat, auxv and brk(2) (PR_SET_MM_MAP of prctl(2)). */
 struct snapshot_memory {
     uint64_t start_code, end_code, start_data, end_data, start_brk, brk, start_stack;
     uint64_t auxv_count; /* of words */
@@ -149,7 +150,7 @@ struct snapshot_memory {
 
 /* A descriptor beyond the standard streams, open for reading: of a file, or of /dev/urandom. */
 struct snapshot_descriptor {
-    uint32_t fd, file; /* file: index of the table, of no other descriptor, or SNAPSHOT_FILE_URANDOM */
+    uint32_t fd, file; /* file: index of the table, which no other descriptor has, or SNAPSHOT_FILE_URANDOM */
     uint64_t position;
     uint32_t close_on_exec, reserved;
 };
@@ -175,7 +176,7 @@ struct snapshot_header {
     struct snapshot_signal signals[SNAPSHOT_SIGNALS]; /* [n] is signal n + 1 */
 };
 
-/* An open image. What it points to lives until snapshot_close. */
+/* An open snapshot. Its pointers are valid until snapshot_close. */
 struct snapshot {
     const struct snapshot_header *header;
     const struct snapshot_vma *vmas;
@@ -189,8 +190,8 @@ struct snapshot {
     size_t map_size;
 };
 
-/* Maps and checks header and tables. 0 or negative errno: -EINVAL for a file that is no image or a damaged
- * one, -ENOTSUP for another version of the format. The descriptor stays the caller's. */
+/* Map and check header and tables. Return 0 or negative errno: -EINVAL for a file that is not a snapshot or
+ * is damaged, -ENOTSUP for another version of the format. The descriptor still belongs to the caller. */
 int snapshot_open(int fd, struct snapshot *out, struct error *err);
 void snapshot_close(struct snapshot *snapshot);
 
@@ -199,13 +200,13 @@ static inline const char *snapshot_path(const struct snapshot *snapshot, const s
     return snapshot->strings + file->path;
 }
 
-/* The area that holds all of [address, address + size), or NULL. */
+/* Return the VMA that contains all of [address, address + size), or NULL. */
 const struct snapshot_vma *snapshot_vma_at(const struct snapshot *snapshot, uint64_t address, uint64_t size);
 
-/* How many pages the write set has. */
+/* Return the number of pages in the write set. */
 uint64_t snapshot_write_pages(const struct snapshot *snapshot);
 
-/* What an image is made of, for snapshot_write. */
+/* The parts of a snapshot, for snapshot_write. */
 struct snapshot_parts {
     struct snapshot_header header; /* without magic, format, page size, checksum, sizes and tables */
     struct snapshot_vma *vmas;
@@ -217,16 +218,17 @@ struct snapshot_parts {
     size_t vma_count, extent_count, file_count, write_count, strings_size, meta_size;
 };
 
-/* Write header and tables and make the file as long as it will be; the pages of the runs are the caller's. */
+/* Write header and tables and set the final length of the file. The caller writes the pages of the
+ * extents. */
 int snapshot_write(int fd, struct snapshot_parts *parts, struct error *err);
 
-/* This machine. */
+/* Describe this machine. */
 void snapshot_host_now(struct snapshot_host *out);
 
-/* What differs between two machines, in words, or NULL. */
+/* Return the difference between two machines, in words, or NULL. */
 const char *snapshot_host_difference(const struct snapshot_host *a, const struct snapshot_host *b);
 
-/* The checksum of header and tables, `size` bytes of them at `data`; what the header has for one does not
+/* Return the checksum of header and tables, `size` bytes at `data`; the checksum field of the header does not
  * count. */
 uint64_t snapshot_checksum(const void *data, size_t size);
 

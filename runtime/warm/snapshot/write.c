@@ -15,7 +15,7 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* The next table begins at *end, which moves on. */
+/* Place a table at *end, which moves on. */
 static void place(struct snapshot_table *table, uint64_t *end, size_t count, size_t element)
 {
     *table = (struct snapshot_table){.offset = *end, .count = count};

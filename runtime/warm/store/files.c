@@ -1,5 +1,5 @@
 /* Files of the store, one by one. All are opened beneath its directory without following links, and count
- * only when they are regular files of the caller's own. */
+ * only if they are regular files owned by the caller. */
 #include "warm/store/files.h"
 
 #include <errno.h>
@@ -105,7 +105,7 @@ int store_lock(const struct store *store, const char *key, bool wait)
             return -errno;
         if (st.st_nlink > 0)
             return fd_steal(&fd);
-        /* Whoever had it has removed the file: the name may stand for another one. */
+        /* The previous holder of the lock has removed the file: the name may refer to another one. */
     }
 }
 

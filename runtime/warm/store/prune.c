@@ -1,5 +1,5 @@
-/* What is in the store, and what has to go. A snapshot is removed under its lock, so that nobody's
- * half-written one is taken away; those who run from it keep their mappings. */
+/* List the store and decide what must be removed. A snapshot is removed under its lock, so an unfinished one
+ * of another process stays. Processes that run from a snapshot keep their mappings. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "warm/store/files.h"
 #include "warm/store/store.h"
 
-/* The names in the directory, in the arena. */
+/* List the names in the directory, in the arena. */
 static int list_names(struct arena *a, const struct store *store, const char ***names, size_t *count,
                       struct error *err)
 {
@@ -70,7 +70,7 @@ static void describe_snapshot(struct arena *a, const struct store *store, struct
     item->stale = store_file_text(a, store, item->name, STORE_STALE);
 }
 
-/* Keys that have a file of that kind: STORE_SNAPSHOT, or STORE_FAILED and no image. */
+/* List the keys that have a file of that kind: STORE_SNAPSHOT, or STORE_FAILED and no snapshot. */
 static int list_items(struct arena *a, const struct store *store, enum store_file kind,
                       struct store_item **items, size_t *count, struct error *err)
 {
@@ -136,8 +136,8 @@ int store_remove(const struct store *store, const char *name, struct error *err)
     return ret < 0 ? error_set(err, ret, "remove snapshot '%s' from '%s'", name, store->path) : 0;
 }
 
-/* Damaged, or of another version. By the checksum too (`pages`) when 'warm verify' has said that what it
- * finds goes. */
+/* Return whether the snapshot is damaged or of another version. `pages` also compares the checksum, when
+ * `warm verify` has said that damaged snapshots are removed. */
 static bool is_damaged(const struct store *store, const char *name, bool pages)
 {
     struct arena a = {0};
@@ -158,7 +158,7 @@ static bool must_go(const struct store *store, const struct store_limits *limits
            is_damaged(store, item->name, limits->damaged);
 }
 
-/* What a killed builder has left: its lock is free. Notes of the key stay. */
+/* Remove the output of a killed builder: its lock is free. Notes of the key stay. */
 static void remove_unfinished(const struct store *store, const char *key)
 {
     cleanup_fd int lock = store_lock(store, key, false);
@@ -168,7 +168,7 @@ static void remove_unfinished(const struct store *store, const char *key)
     store_unlock(store, key, &lock);
 }
 
-/* Notes of keys that have no snapshot, and files of killed builders and other versions, once they are too
+/* Remove notes of keys without a snapshot, and files of killed builders and other versions, once they are too
  * old. */
 static void remove_leftovers(struct arena *a, const struct store *store, const struct store_limits *limits)
 {

@@ -1,5 +1,5 @@
-/* One key's way through the store. Nothing is synced to the disk: a key holds the id of the boot, so that
- * after a crash no image is used again, and until then what was written is what is read. */
+/* The operations on one key of the store. Nothing is synced to the disk. A key contains the boot ID, so no
+ * snapshot is used again after a crash. Until then, reads return the data that was written. */
 #include "warm/store/store.h"
 
 #include <errno.h>
@@ -44,8 +44,8 @@ static int make_directory(const char *path, struct error *err)
     return dir < 0 ? error_set(err, dir, "make the directory of snapshots '%s'", path) : 0;
 }
 
-/* Snapshots of earlier versions hold the environment of the container that made them. Without that file there
- * may be some. */
+/* Snapshots of earlier versions contain the environment of the container that made them. Without that file
+ * some of them may exist. */
 static int remove_earlier(const struct store *store, struct error *err)
 {
     struct arena a = {0};
@@ -118,7 +118,7 @@ int store_advise(const char *path, struct error *err)
     return err->code;
 }
 
-/* Open image and manifest of `name`. -ENOENT: there is none that is the caller's own. */
+/* Open snapshot and manifest of `name`. -ENOENT: the caller owns none. */
 static int open_snapshot(struct arena *a, const struct store *store, const char *name,
                          struct store_entry *entry, struct stat *st, struct error *err)
 {
@@ -153,8 +153,8 @@ static bool same_key(const struct store_entry *entry, const struct warm_key *key
     return facts.key.size == key->size && memcmp(facts.key.text, key->text, key->size) == 0;
 }
 
-/* Seconds since the file was written; a clock that was set back makes everything old. By the exact clock:
- * that of time(2) is a tick behind, and from Linux 6.13 on a file may be newer than that. */
+/* Return the seconds since the file was written; a clock that was set back makes everything old. Use the
+ * exact clock: time(2) is a tick behind, and since Linux 6.13 a file may be newer than that. */
 static int64_t age(const struct stat *st)
 {
     struct timespec now;
@@ -165,7 +165,7 @@ static int64_t age(const struct stat *st)
 
 enum state { STATE_FRESH, STATE_NONE, STATE_EXPIRED };
 
-/* Why a snapshot is not to be used any more, or NULL. */
+/* Return why a snapshot may no longer be used, or NULL. */
 static const char *expiry(struct arena *a, const struct store *store, const struct store_question *q,
                           const struct stat *snapshot)
 {
@@ -200,7 +200,7 @@ static enum state find(struct arena *a, const struct store *store, const struct 
     return STATE_EXPIRED;
 }
 
-/* A reason not to make the snapshot now, or NULL. */
+/* Return a reason not to make the snapshot now, or NULL. */
 static const char *forbidden(struct arena *a, const struct store *store, const struct store_question *q,
                              enum state state, const char *why)
 {
@@ -224,7 +224,7 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
     return first ? STORE_FIRST_RUN : NULL;
 }
 
-/* The lock is held: open an empty file, in the place of what a killed one has left. */
+/* With the lock held, open an empty file that replaces the output of a killed builder. */
 static int begin(const struct store *store, struct store_entry *entry, struct error *err)
 {
     char name[STORE_FILE_NAME_SIZE];
@@ -265,7 +265,7 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
         return cold(entry, "another one is making the snapshot");
     if (entry->lock < 0)
         return error_set(err, entry->lock, "lock snapshot '%s' in '%s'", entry->name, store->path);
-    /* Who had the lock before may have made it, or failed. */
+    /* The previous holder of the lock may have made it, or failed. */
     no = NULL;
     if (find(a, store, q, entry) == STATE_FRESH)
         entry->answer = STORE_READY;
@@ -279,7 +279,7 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
     return no != NULL ? cold(entry, no) : 0;
 }
 
-/* The checksum first: an image never stands without it. */
+/* The checksum comes first: a snapshot never exists without it. */
 static int write_sum(const struct store *store, const struct store_entry *entry)
 {
     char name[STORE_FILE_NAME_SIZE], text[32];
@@ -327,7 +327,7 @@ static void drop_output(const struct store *store, struct store_entry *entry)
     fd_close(&entry->out);
 }
 
-/* Reasons quote names that a container has chosen, and are printed. */
+/* Reasons quote names that a container has chosen, and they are printed. */
 static void note_reason(const struct store *store, const char *name, enum store_file file, const char *reason)
 {
     struct arena a = {0};

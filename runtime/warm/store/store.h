@@ -1,6 +1,6 @@
-/* Snapshots on disk: one image a key in a directory of the user's own, 0700. No daemon: whoever starts a
- * container finds, builds, counts and removes. Safe against two builders, kill -9 at any moment and a full
- * disk. */
+/* Snapshots on disk: one file for each key in a directory owned by the user, 0700. There is no daemon: the
+ * process that starts a container finds, builds, counts and removes snapshots. Safe against two builders,
+ * kill -9 at any moment and a full disk. */
 #ifndef PYSBX_WARM_STORE_STORE_H
 #define PYSBX_WARM_STORE_STORE_H
 
@@ -17,22 +17,21 @@ struct error;
 struct manifest;
 struct warm_config;
 
-/* Where snapshots live: /var/lib/pysbx-runtime/warm for root of the host, else
- * $XDG_DATA_HOME/pysbx-runtime/warm or ~/.local/share/pysbx-runtime/warm. NULL when no such place is known.
- */
+/* Return the directory of snapshots: /var/lib/pysbx-runtime/warm for root of the host, else
+ * $XDG_DATA_HOME/pysbx-runtime/warm or ~/.local/share/pysbx-runtime/warm. NULL if no such path is known. */
 const char *store_path(struct arena *a, bool root_of_host);
 
-/* Open the directory, with `create` making it. It has to be the caller's own and nobody else's (0700).
- * 0 or negative errno; -ENOENT without `create` when there is none. */
+/* Open the directory; `create` makes a missing one. It must be owned by the caller and closed to other users
+ * (0700). Return 0 or negative errno; -ENOENT without `create` if it does not exist. */
 int store_open(const char *path, bool create, struct store *out, struct error *err);
 void store_close(struct store *store);
 
-/* Add to the error of a snapshot that has no room which store it is and what helps. Returns its code. */
+/* Add to the error of a snapshot without space which store it is and what helps. Return its code. */
 int store_advise(const char *path, struct error *err);
 
 enum store_answer {
     STORE_COLD,  /* start cold: reason says why */
-    STORE_READY, /* a snapshot: image and manifest are filled */
+    STORE_READY, /* a snapshot: file and manifest are filled in */
     STORE_BUILD, /* make it: the lock is held until store_commit, store_fail or store_release */
 };
 
@@ -51,75 +50,75 @@ struct store_question {
     const struct warm_key *key;
     const struct warm_config *config;
     bool bare;  /* nothing is preloaded: config.second_run counts */
-    bool force; /* `warm build`: build unless there is a fresh one, whatever has failed before */
+    bool force; /* `warm build`: build unless there is a fresh one, regardless of earlier failures */
     bool look;  /* `plan`, `warm show`: change nothing; STORE_BUILD comes without lock and file */
 };
 
 /* The reason of the answer STORE_COLD to a bare key that was never asked for (secondRun in warm.json). */
 #define STORE_FIRST_RUN "the first run of a bare interpreter makes no snapshot"
 
-/* What to do about a key. 0 or negative errno for a store that cannot be used: then start cold. */
+/* Decide what to do about a key. Return 0, or negative errno for a store that cannot be used: then start
+ * cold. */
 int store_ask(struct arena *a, const struct store *store, const struct store_question *question,
               struct store_entry *entry, struct error *err);
 
-/* The image in slot->out is complete: sync it, give it its name, make room for it. The slot is released then.
- * On failure nothing is left. */
+/* Complete the snapshot in entry->out: sync it, give it its name, make room for it. Release the entry. On
+ * failure nothing is left. */
 int store_commit(const struct store *store, const struct warm_config *config, struct store_entry *entry,
                  struct error *err);
 
-/* The snapshot could not be made: remembered with the reason, for config.retry_after. The slot is released.
- */
+/* Record for config.retry_after that the snapshot could not be made, with the reason. Release the entry. */
 void store_fail(const struct store *store, struct store_entry *entry, const char *reason);
 
-/* The snapshot did not fit a container: it is made again by the next who asks, but not before it is
- * config.retry_after old. */
+/* Record that the snapshot did not fit a container. The next process that asks makes it again, but not before
+ * it is config.retry_after old. */
 void store_mark_stale(const struct store *store, const char *name, const char *reason);
 
 /* Count one use, and remember when. */
 void store_count_use(const struct store *store, const char *name);
 
-/* Close descriptors; a lock is given up and what was written so far removed. */
+/* Close descriptors, release a lock and remove unfinished output. */
 void store_release(const struct store *store, struct store_entry *entry);
 
-/* One snapshot, as `warm list` shows it. */
+/* One snapshot, as shown by `warm list`. */
 struct store_item {
     char name[KEY_NAME_SIZE];
     uint64_t size;       /* bytes */
     int64_t built, used; /* seconds since 1970; used is 0 before the first use */
-    int64_t touched;     /* the later of both, in nanoseconds: what orders a list */
+    int64_t touched;     /* the later of both, in nanoseconds: the order of a list */
     uint64_t uses;
     const char *stale;  /* why it did not fit the last time, or NULL */
-    const char *failed; /* why it could not be made; NULL for all that store_list gives */
+    const char *failed; /* why it could not be made; NULL for all snapshots of store_list */
 };
 
-/* All snapshots, the one used last first. In the arena. 0 or negative errno. */
+/* List all snapshots, the last used first. In the arena. Return 0 or negative errno. */
 int store_list(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                struct error *err);
 
-/* The keys that have no snapshot because it could not be made: when that was, as `built`, and why; nothing
- * else is known of them. The last one first. In the arena. 0 or negative errno. */
+/* List the keys that have no snapshot because it could not be made: the time, as `built`, and the reason;
+ * nothing else is known of them. The latest first. In the arena. Return 0 or negative errno. */
 int store_list_failed(struct arena *a, const struct store *store, struct store_item **items, size_t *count,
                       struct error *err);
 
-/* Open a snapshot by its name, whatever its age: slot->answer is STORE_READY. -ENOENT: there is none;
- * -EUCLEAN and others: it is damaged. With `pages` the checksum of all its content is compared as well. */
+/* Open a snapshot by its name, regardless of its age: entry->answer is STORE_READY. -ENOENT: there is none;
+ * -EUCLEAN and others: it is damaged. `pages` also compares the checksum of its whole content. */
 int store_open_item(struct arena *a, const struct store *store, const char *name, bool pages,
                     struct store_entry *entry, struct error *err);
 
-/* Remove a snapshot and all that is known of it; containers that run from it are not touched. 0 or negative
- * errno: -EBUSY while it is being made. */
+/* Remove a snapshot and all notes about it; containers that run from it are not affected. Return 0 or
+ * negative errno: -EBUSY while it is being made. */
 int store_remove(const struct store *store, const char *name, struct error *err);
 
 struct store_limits {
     uint32_t max_age;
     uint64_t max_uses, max_size;
     bool all;     /* remove every snapshot */
-    bool damaged; /* look for damage, which reads all of every snapshot */
+    bool damaged; /* look for damage, which reads every snapshot completely */
 };
 
-/* Remove what is too old, used too often or damaged, then the one used longest ago until the rest fits, but
- * never `keep` (NULL for none); then notes and left-overs that are too old. *removed, if wanted, counts
- * snapshots. */
+/* Remove snapshots that are too old, used too often or damaged. Then remove the least recently used until the
+ * rest fits, but never `keep` (NULL for none). Last, remove notes and leftovers that are too old. *removed,
+ * if not NULL, counts snapshots. */
 int store_prune(struct arena *a, const struct store *store, const struct store_limits *limits,
                 const char *keep, size_t *removed, struct error *err);
 
