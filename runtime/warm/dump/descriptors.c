@@ -89,9 +89,9 @@ static const struct snapshot_descriptor *descriptor_of(const struct snapshot_hea
     return NULL;
 }
 
-/* Find the file's index in the table, if no other descriptor has it: the restore opens each file once. It is
- * the table's length if the file is not there. Return false for a descriptor that cannot be told from a saved
- * one. */
+/* Find the file's index in the table, if no other descriptor has it: the restore opens each file once. The
+ * index is the table's length if there is no such entry. Return false for a descriptor that cannot be told
+ * from a saved one. */
 static bool find_file(const struct tracee *t, const struct snapshot_parts *parts, const char *path,
                       const struct file_identity *identity, struct snapshot_descriptor *d)
 {

@@ -1,19 +1,19 @@
-/* The frame of a signal that never was: rt_sigreturn(2) sets registers, signal mask and alternate stack from
- * it in one step. x86-64 (arch/x86/include/uapi/asm/sigcontext.h of the kernel). */
+/* Build the frame of a signal that never occurred: rt_sigreturn(2) sets registers, signal mask and alternate
+ * stack from it in one step. x86-64 (arch/x86/include/uapi/asm/sigcontext.h of the kernel). */
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
 
 #include "warm/restore/plan.h"
 
-/* Of the kernel's ucontext: the stack segment is meant as it is written. */
+/* Of the kernel's ucontext: the stack segment is used as written. */
 #define UC_SIGCONTEXT_SS     0x2
 #define UC_STRICT_RESTORE_SS 0x4
 
 #define USER_CODE_SEGMENT  0x33ULL
 #define USER_STACK_SEGMENT 0x2bULL
 
-/* What a program may set of the flags and a function has to keep: nothing but the direction, which is 0. */
+/* The flags that a program may set and a function must preserve: only the direction, which is 0. */
 #define FLAGS_KEPT 0x202ULL
 
 void restore_plan_frame(struct restore_plan *plan)
@@ -21,10 +21,10 @@ void restore_plan_frame(struct restore_plan *plan)
     const struct snapshot_thread *t = &plan->snapshot->header->thread;
     ucontext_t *context = restore_plan_alloc(plan, sizeof(*context));
     /* Without the mark of an extended state the kernel takes these 512 bytes and sets the rest to its initial
-     * values (fpu__restore_sig): of the registers for vectors none is kept by a call. */
+     * values (fpu__restore_sig). A function call preserves none of the vector registers. */
     void *fpu = restore_plan_alloc(plan, sizeof(t->fpu));
     memcpy(fpu, t->fpu, sizeof(t->fpu));
-    memset((char *)fpu + 464, 0, 48); /* the kernel's own, of another meaning here */
+    memset((char *)fpu + 464, 0, 48); /* private to the kernel, with another meaning here */
     mcontext_t *m = &context->uc_mcontext;
     m->fpregs = fpu;
     const struct {

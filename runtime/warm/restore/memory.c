@@ -1,5 +1,5 @@
-/* The steps of a restore that exchange the memory. The address space on the way, lowest address first; M is
- * the middle of the largest gap of the snapshot:
+/* The steps of a restore that exchange the memory. This is the address space during the exchange, lowest
+ * address first; M is the middle of the largest gap of the snapshot:
  *
  *     before                     exchange              after
  *     the runtime's program      nothing               the interpreter, its heap
@@ -8,9 +8,9 @@
  *     libraries, stack           nothing               the interpreter's mappings, its stack
  *     [vvar] [vdso]              nothing               [vvar] [vdso], where the snapshot had them
  *
- * Where the snapshot has nothing that the runtime has, which is usual, for both lie anywhere, it is mapped
- * before the exchange, beside the runtime, which can still give it back; the exchange then unmaps the gaps.
- */
+ * Usually the snapshot has nothing at the addresses of the runtime, because both are placed at random. Then
+ * it is mapped before the exchange, next to the runtime, which can still undo that. The exchange then unmaps
+ * the gaps. */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -63,13 +63,13 @@ static void unmap(struct restore_plan *plan, uint64_t from, uint64_t to)
         restore_step(&plan->rest, REPORT_UNMAP, 0, SYS_munmap, from, to - from);
 }
 
-/* Where an area begins: a stack has room to grow. */
+/* Return the start of a VMA: a stack has room to grow. */
 static uint64_t vma_start(const struct restore_plan *plan, const struct snapshot_vma *a)
 {
     return (a->flags & SNAPSHOT_VMA_STACK) != 0 ? plan->stack : a->start;
 }
 
-/* All that is neither the place nor, if it is mapped already, the snapshot's. */
+/* Unmap everything except the place and, if it is mapped already, the snapshot. */
 static void unmap_others(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
@@ -87,9 +87,9 @@ static void unmap_others(struct restore_plan *plan)
     }
 }
 
-/* The kernel lays its areas out in one block, the same way in every process: where the code is, the others
- * are. They are moved twice, for where they belong something of the runtime may lie, and where they are
- * something of the snapshot. */
+/* The kernel maps the vdso and vvar areas as one block, in the same way in every process: the address of the
+ * code gives the others. They are moved twice. Their final addresses may be in use by the runtime, and their
+ * current ones by the snapshot. */
 static void exchange_vdso(struct restore_plan *plan)
 {
     const struct snapshot_header *h = plan->snapshot->header;
@@ -113,7 +113,7 @@ static void exchange_vdso(struct restore_plan *plan)
     }
 }
 
-/* The area as it would be untouched. */
+/* Map the VMA in its untouched state. */
 static void map_vma(struct restore_plan *plan, const struct snapshot_vma *a)
 {
     uint64_t flags = MAP_FIXED_NOREPLACE | ((a->flags & SNAPSHOT_VMA_NORESERVE) != 0 ? MAP_NORESERVE : 0);
@@ -133,14 +133,14 @@ static void map_vma(struct restore_plan *plan, const struct snapshot_vma *a)
                  (uint64_t)-1);
 }
 
-/* What could be written to until its content was there. */
+/* Set the protection of a VMA that was writable until it had its content. */
 static void protect(struct restore_plan *plan, const struct snapshot_vma *a)
 {
     if (snapshot_vma_is_copied(a) && (a->prot & PROT_WRITE) == 0)
         restore_step(&plan->map, REPORT_PROTECT, 0, SYS_mprotect, a->start, a->end - a->start, a->prot);
 }
 
-/* A step's arguments for pages of the snapshot; `over` their area, if that is mapped. */
+/* Fill in a step's arguments for pages of the snapshot; `over`: their VMA, if that is mapped. */
 static void run_arguments(const struct restore_plan *plan, const struct snapshot_vma *a,
                           const struct snapshot_extent *r, bool over, uint64_t arguments[6])
 {
@@ -165,7 +165,7 @@ static void map_extent(struct restore_plan *plan, const struct snapshot_vma *a,
 
 static void advise(struct restore_plan *plan, const struct snapshot_vma *a)
 {
-    /* Droppable memory has the properties already, and may not be given others. */
+    /* Droppable memory already has these properties, and refuses to be given others. */
     if ((a->flags & SNAPSHOT_VMA_DROPPABLE) != 0)
         return;
     for (size_t i = 0; i < sizeof(advices) / sizeof(*advices); i++)
@@ -174,7 +174,8 @@ static void advise(struct restore_plan *plan, const struct snapshot_vma *a)
                          a->end - a->start, (uint64_t)advices[i].advice);
 }
 
-/* The run that is all of the area, or NULL; *next, the first run that lies in no area before, moves on. */
+/* Return the extent that is the whole VMA, or NULL. *next, the first extent beyond all earlier VMAs, moves
+ * on. */
 static const struct snapshot_extent *whole_extent(const struct snapshot *snapshot,
                                                   const struct snapshot_vma *a,
                                                   const struct snapshot_extent **next)
@@ -187,15 +188,16 @@ static const struct snapshot_extent *whole_extent(const struct snapshot *snapsho
     return whole ? first : NULL;
 }
 
-/* Does it take nothing but the image? So it is with memory, and with what the image has all pages of. */
+/* Return whether the VMA needs only the snapshot file. That is true for anonymous memory, and for VMAs whose
+ * pages are all in the file. */
 static bool is_early(const struct snapshot_vma *a, bool whole)
 {
     return whole || ((a->flags & ~(uint32_t)SNAPSHOT_VMA_NORESERVE) == 0 && !snapshot_vma_is_copied(a));
 }
 
-/* What is written to on the way to the program in any case: one call for many pages costs less than a fault
- * for each. For the process itself process_madvise(2) knows every advice since Linux 6.13, and PIDFD_SELF
- * since 6.15; before, the pages are copied one by one. */
+/* Make pages private that are written to in any case before the program: one call for many pages costs less
+ * than a fault for each. For the calling process, process_madvise(2) supports every advice since Linux 6.13,
+ * and PIDFD_SELF since 6.15. Before, the pages are copied one by one. */
 static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t count)
 {
     for (size_t i = 0; i < count; i += IOV_MAX)
@@ -204,8 +206,8 @@ static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t
                      count - i < IOV_MAX ? count - i : IOV_MAX, MADV_POPULATE_WRITE);
 }
 
-/* The steps for early areas or the others. Their part of the write set is put into *room; returns how many
- * pieces it has. */
+/* Add the steps for early VMAs or the others. Put their part of the write set into *room; return the number
+ * of pieces. */
 static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room)
 {
     const struct snapshot *snapshot = plan->snapshot;
@@ -243,7 +245,7 @@ void restore_plan_map(struct restore_plan *plan)
         prefetch(plan, plan->copied ? room + early : room, plan->copied ? late : early + late);
 }
 
-/* Does the step take memory where there was nothing? */
+/* Return whether the step takes memory where there was none. */
 static bool takes_memory(const struct restorer_step *step)
 {
     return step->number == SYS_mmap && (step->arguments[3] & MAP_FIXED_NOREPLACE) != 0;
@@ -256,7 +258,7 @@ static void unmap_steps(const struct restore_plan *plan, size_t count)
             munmap((void *)plan->map.steps[i].arguments[0], plan->map.steps[i].arguments[1]);
 }
 
-/* Steps from one to the end, here and now. After a failure nothing of all steps is left. */
+/* Carry out the steps from one to the end immediately. After a failure, undo all steps. */
 static bool carry_out(const struct restore_plan *plan, size_t from)
 {
     for (size_t i = from; i < plan->map.count; i++) {

@@ -1,5 +1,6 @@
-/* A place for restorer, arguments and stack in the address space (warm/restore/place.h). Reads no file: the
- * kernel itself tells whether the running program has something there (MAP_FIXED_NOREPLACE, Linux 4.17). */
+/* Find a place for restorer, arguments and stack in the address space (warm/restore/place.h). No file is
+ * read: the kernel itself reports whether the running program has something there (MAP_FIXED_NOREPLACE, Linux
+ * 4.17). */
 #include "warm/restore/place.h"
 
 #include <errno.h>
@@ -18,16 +19,16 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-/* Tried one after another, from the middle of the largest gap upwards. */
+/* The number of addresses to try, from the middle of the largest gap upwards. */
 #define TRIES 64
 #define STEP  (1ULL << 30)
 
-/* What the kernel keeps free below a stack (stack_guard_gap). */
+/* The distance that the kernel keeps free below a stack (stack_guard_gap). */
 #define STACK_GUARD (1ULL << 20)
-/* Enough for any recursion where there is no limit. */
+/* Enough for any recursion if there is no limit. */
 #define STACK_MOST (8ULL << 30)
 
-/* The end of what the snapshot has below `address`, or the lowest address. */
+/* Return the end of the last part of the snapshot below `address`, or the lowest address. */
 static uint64_t end_below(const struct snapshot *snapshot, uint64_t address)
 {
     uint64_t end = SNAPSHOT_LOWEST;
@@ -40,8 +41,8 @@ static uint64_t end_below(const struct snapshot *snapshot, uint64_t address)
     return end;
 }
 
-/* The middle of the largest gap between the snapshot's areas: far from its heap, which grows upwards, and
- * from where the kernel places mappings. */
+/* Return the middle of the largest gap between the snapshot's VMAs: far from its heap, which grows upwards,
+ * and from the addresses where the kernel places mappings. */
 static uint64_t find_gap(const struct snapshot *snapshot, uint64_t *size)
 {
     uint64_t middle = 0;
@@ -57,16 +58,16 @@ static uint64_t find_gap(const struct snapshot *snapshot, uint64_t *size)
     return middle & ~(STEP - 1);
 }
 
-/* Executable memory comes from a file, for SELinux forbids to make other memory executable (execmem). */
+/* Map executable memory from a file, because SELinux forbids making other memory executable (execmem). */
 static int map_code(uint64_t address, uint64_t size)
 {
-    /* A write beyond it is a signal (SIGXFSZ) that ends the process. */
+    /* A write beyond the limit is a signal (SIGXFSZ) that ends the process. */
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < restorer_size())
         return -EFBIG;
     cleanup_fd int fd = memfd_create("restorer", MFD_CLOEXEC | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
-        fd = memfd_create("restorer", MFD_CLOEXEC); /* MFD_EXEC is of Linux 6.3 */
+        fd = memfd_create("restorer", MFD_CLOEXEC); /* MFD_EXEC exists since Linux 6.3 */
     if (fd < 0)
         return -errno;
     int ret = io_write_full(fd, restorer_start, restorer_size());
@@ -76,7 +77,7 @@ static int map_code(uint64_t address, uint64_t size)
     return put == MAP_FAILED ? -errno : 0;
 }
 
-/* All of it, inaccessible as yet. */
+/* Reserve the whole range, inaccessible at first. */
 static int reserve(uint64_t address, uint64_t size)
 {
     void *got = mmap((void *)address, size, PROT_NONE,

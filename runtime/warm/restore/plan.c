@@ -1,4 +1,4 @@
-/* The list of system calls of a restore: the list itself, and the texts of its errors. */
+/* The list of system calls of a restore, and the texts of its errors. */
 #include "warm/restore/plan.h"
 
 #include <limits.h>
@@ -31,10 +31,10 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_CAPABILITIES] = "set the capabilities",
 };
 
-/* Steps that are for no area, run or page: two for each of the kernel's areas, one for each signal, three for
- * each descriptor, and those that are written out, of which there are some twenty. */
+/* Steps that do not belong to a VMA, extent or page: two for each vdso or vvar area, one for each signal,
+ * three for each descriptor, and some twenty that are written out in the code. */
 #define STEPS_FIXED (2 * SNAPSHOT_MAX_VDSO + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
-/* For an area: the mapping, its advices, its protection. */
+/* For a VMA: the mapping, its advices, its protection. */
 #define STEPS_VMA 9
 
 #define OTHER_SIZE (16UL << 10) /* parameters, frame, layout */
@@ -44,7 +44,7 @@ size_t restore_plan_map_steps(const struct snapshot *snapshot)
     return snapshot->vma_count * STEPS_VMA + snapshot->extent_count + snapshot->write_count / IOV_MAX + 2;
 }
 
-/* They may all be among them, or instead of them a step for each gap between areas. */
+/* The list may contain them all, or instead of them a step for each gap between VMAs. */
 static size_t most_steps(const struct snapshot *snapshot, const struct restore_request *request)
 {
     return STEPS_FIXED + restore_plan_map_steps(snapshot) + request->finish.close_from;

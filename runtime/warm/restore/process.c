@@ -1,5 +1,5 @@
-/* The steps of a restore that make the process what it was, memory apart, and what is done last of all. Makes
- * steps and asks questions; changes nothing. */
+/* The steps of a restore that make the process what it was, except its memory, and the final steps. They make
+ * steps and ask questions; they change nothing. */
 #include <asm/prctl.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -30,11 +30,11 @@ static uint64_t pointer(const void *p)
 
 void restore_plan_leave(struct restore_plan *plan)
 {
-    /* The runtime has no handlers, but its memory is about to go: nothing may come in between. */
+    /* The runtime has no handlers, but its memory is about to go: no signal may arrive in between. */
     static const uint64_t all = ~0ULL;
     restore_step(&plan->rest, REPORT_SIGNALS, 0, SYS_rt_sigprocmask, SIG_SETMASK,
                  pointer(restore_plan_copy(plan, &all, sizeof(all))), 0, sizeof(all));
-    /* The kernel writes there whenever the process is scheduled, and ends it if it cannot. */
+    /* The kernel writes there whenever the process is scheduled, and ends the process if it cannot. */
     if (plan->own_rseq != 0)
         restore_step(&plan->rest, REPORT_RSEQ, 0, SYS_rseq, plan->own_rseq, plan->own_rseq_size,
                      RSEQ_UNREGISTER, plan->own_rseq_signature);
@@ -63,7 +63,7 @@ static void set_thread(struct restore_plan *plan)
         restore_step(&plan->rest, REPORT_RSEQ, 0, SYS_rseq, t->rseq, t->rseq_size, 0, t->rseq_signature);
 }
 
-/* The auxiliary vector with this process' identity. */
+/* Make the auxiliary vector with this process's identity. */
 static const uint64_t *make_auxv(struct restore_plan *plan)
 {
     const struct snapshot_memory *m = &plan->snapshot->header->memory;
@@ -97,7 +97,7 @@ static void set_layout(struct restore_plan *plan)
         .env_end = plan->environment_end,
         .auxv = (void *)(uintptr_t)make_auxv(plan),
         .auxv_size = (uint32_t)(m->auxv_count * sizeof(uint64_t)),
-        .exe_fd = (uint32_t)-1, /* /proc/PID/exe stays what it is, which needs no privilege */
+        .exe_fd = (uint32_t)-1, /* /proc/PID/exe stays unchanged, which needs no privilege */
     };
     restore_step(&plan->rest, REPORT_LAYOUT, 0, SYS_prctl, PR_SET_MM, PR_SET_MM_MAP,
                  pointer(restore_plan_copy(plan, &map, sizeof(map))), sizeof(map));
@@ -122,16 +122,16 @@ static void open_descriptors(struct restore_plan *plan)
         int file = d->file == SNAPSHOT_FILE_URANDOM ? plan->urandom : plan->files[d->file];
         restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_dup3, (uint64_t)file, d->fd,
                      d->close_on_exec != 0 ? O_CLOEXEC : 0);
-        /* It was opened without waiting, for it could have been anything. */
+        /* It was opened without blocking, because it could have been any file. */
         restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_fcntl, d->fd, F_SETFL, 0);
         restore_step(&plan->rest, REPORT_DESCRIPTOR, 0, SYS_lseek, d->fd, d->position, SEEK_SET);
     }
 }
 
-/* What is not closed with all the others: the report, the labels, the snapshot's own. */
+/* Descriptors that are not closed with the others: the report, the labels, the snapshot's own. */
 #define KEPT_MAX (3 + SNAPSHOT_MAX_DESCRIPTORS)
 
-/* The lowest of them from `first` on, ~0U for none. */
+/* Return the lowest of them from `first` on, ~0U for none. */
 static unsigned next_kept(const int *kept, size_t count, unsigned first)
 {
     unsigned next = ~0U;
@@ -141,7 +141,7 @@ static unsigned next_kept(const int *kept, size_t count, unsigned first)
     return next;
 }
 
-/* As execve(2) does it, and what lies above those that are passed on. */
+/* Close descriptors like execve(2), and those above the ones that are passed on. */
 static void close_descriptors(struct restore_plan *plan, const int *kept, size_t count)
 {
     unsigned first = plan->request->finish.close_from;
@@ -211,11 +211,12 @@ void restore_plan_finish(struct restore_plan *plan, int report_fd)
     take_labels(plan, finish);
     if (finish->filter != NULL && !finish->filter_by_privilege)
         load_filter(plan, finish);
-    /* The last sign of life: its end is how the runtime learns that all went well. */
+    /* The last sign of life: its end tells the runtime that everything has succeeded. */
     if (report_fd >= 0)
         restore_step(&plan->rest, REPORT_CLOSE, 0, SYS_close, (uint64_t)report_fd);
-    /* As execve(2) leaves a program that was not given other credentials; last, for others in the container
-     * may trace it then, and would have it without filter and with the descriptor. */
+    /* execve(2) leaves a program without new credentials dumpable too. This comes last. From then on, other
+     * processes in the container may trace this one, and would otherwise have it without filter and with the
+     * descriptor. */
     restore_step(&plan->rest, REPORT_NAME, RESTORER_HINT, SYS_prctl, PR_SET_DUMPABLE, 1);
     plan->work->steps = plan->rest.steps;
     plan->work->step_count = plan->rest.count;

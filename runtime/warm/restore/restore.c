@@ -28,7 +28,7 @@
 #define SYS_rseq 334
 #endif
 
-/* The restorer's own needs. */
+/* The size of the restorer's stack. */
 #define STACK_SIZE (16UL << 10)
 
 struct restore {
@@ -38,7 +38,7 @@ struct restore {
     int *files;
     size_t file_count;
     int urandom;
-    /* What the request points to, and the caller need not keep. */
+    /* Copies of data that the request points to, so that the caller may release it. */
     struct sock_fprog filter;
     struct __user_cap_data_struct caps[2];
 };
@@ -58,8 +58,8 @@ static int check_host(const struct snapshot *snapshot, struct error *err)
     return 0;
 }
 
-/* A descriptor that is needed to the end must not have a number that the snapshot has: `fd` itself, or a
- * copy. Negative errno. */
+/* Return a descriptor whose number no descriptor of the snapshot has, because it is needed to the end: `fd`
+ * itself, or a copy. Negative errno. */
 static int aside(const struct snapshot *snapshot, int fd)
 {
     int limit = 0;
@@ -72,14 +72,15 @@ static int aside(const struct snapshot *snapshot, int fd)
     return copy < 0 ? -errno : copy;
 }
 
-/* The directory of the file that was opened last: the next one is in the same, as a rule. */
+/* The directory of the file that was opened last: the next file is usually in the same. */
 struct folder {
     const char *path;
     size_t length;
     int fd;
 };
 
-/* What lies there now may be anything: a FIFO must not hang the runtime, a terminal not become its own. */
+/* Any file may be at the path now: a FIFO must not block the runtime, and a terminal must not become its
+ * controlling terminal. */
 static int open_file(int root, const char *path, struct folder *last)
 {
     char folder[PATH_MAX];
@@ -98,7 +99,7 @@ static int open_file(int root, const char *path, struct folder *last)
                         : path_open_in_root_nosymlink(last->fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* The file has to be the one that the snapshot was made with. */
+/* The file must be the one that the snapshot was made with. */
 static int compare_file(int fd, const char *path, const struct file_identity *expected, struct error *err)
 {
     struct file_identity identity;
@@ -110,7 +111,7 @@ static int compare_file(int fd, const char *path, const struct file_identity *ex
                : error_text(err, -ESTALE, "file '%s' of the snapshot is another one", path);
 }
 
-/* The files that the snapshot has mapped or open. */
+/* Open the files that the snapshot has mapped or open. */
 static int open_files(struct restore *restore, struct error *err)
 {
     const struct snapshot *snapshot = restore->request.snapshot;
@@ -141,7 +142,7 @@ static int open_files(struct restore *restore, struct error *err)
     return ret;
 }
 
-/* The container's own, if a descriptor of the snapshot wants it. */
+/* Open the container's own device, if a descriptor of the snapshot needs it. */
 static int open_urandom(struct restore *restore, struct error *err)
 {
     const struct snapshot_header *h = restore->request.snapshot->header;
@@ -163,9 +164,9 @@ static int open_urandom(struct restore *restore, struct error *err)
     return restore->urandom < 0 ? error_set(err, restore->urandom, "copy a descriptor") : 0;
 }
 
-/* What the C library has registered with the kernel (rseq(2), glibc 2.35). Its size is not what __rseq_size
- * says, and ending the registration takes the very size; asked with a wrong signature, the kernel says EPERM
- * when all the rest is right. */
+/* The area that the C library has registered with the kernel (rseq(2), glibc 2.35). Its size differs from
+ * __rseq_size, and only the exact size ends the registration. Asked with a wrong signature, the kernel
+ * returns EPERM if everything else is right. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 #define RSEQ_SIGNATURE  0x53053053U /* glibc's, for x86 */
@@ -192,7 +193,8 @@ static int find_own_rseq(struct restore_plan *plan, struct error *err)
     return error_text(err, -ENOTSUP, "the C library's restartable sequences are of an unknown size");
 }
 
-/* The strings of a list one after another at *next, which moves on, and an array of pointers to them. */
+/* Put the strings of a list one after another at *next, which moves on, and make an array of pointers to
+ * them. */
 static uint64_t put_strings(struct restore_plan *plan, char *const *list, uint64_t *next, uint64_t *count)
 {
     size_t n = 0;
@@ -245,7 +247,7 @@ static uint64_t whole_pages(uint64_t size, uint64_t page)
     return (size + page - 1) / page * page;
 }
 
-/* Memory that the limits of this process forbid is better known now than half way. It is not the snapshot's
+/* Check now, not half way, whether the limits of this process forbid the memory. That is not the snapshot's
  * fault: others can use it. */
 static int check_limits(const struct snapshot *snapshot, const struct restore_place *place, struct error *err)
 {
@@ -271,7 +273,7 @@ static int check_limits(const struct snapshot *snapshot, const struct restore_pl
     return 0;
 }
 
-/* Code of no file may be forbidden to this process, though it was not to the template: by SELinux (execmem),
+/* This process may be denied anonymous executable memory, although the builder was not: by SELinux (execmem),
  * or PR_SET_MDWE. As with limits, others can use the snapshot. */
 static int check_code(const struct snapshot *snapshot, struct error *err)
 {
@@ -312,7 +314,7 @@ static void close_files(struct restore *restore)
         close(restore->files[--restore->file_count]);
 }
 
-/* The snapshot's own descriptors are made of the files, which would have to stay open. */
+/* The snapshot's own descriptors are made from its files, which would have to stay open. */
 static void map_overlapped(struct restore *restore)
 {
     if (restore->request.overlapped && restore->request.snapshot->header->descriptor_count == 0 &&
@@ -352,7 +354,7 @@ static int make_plan(struct restore *restore, struct error *err)
     return 0;
 }
 
-/* The caller's stay open as well: all close themselves at execve, and the restorer closes them. */
+/* The caller's descriptors stay open too: all are close-on-exec, and the restorer closes them. */
 static int set_labels_aside(struct restore *restore, struct error *err)
 {
     struct restore_finish *finish = &restore->request.finish;
@@ -408,7 +410,7 @@ static struct restore *make_restore(const struct snapshot *snapshot, int file)
 struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy)
 {
     struct error ignored = {0};
-    /* Asking a virtual machine's processor takes the hypervisor, some five microseconds for each question. */
+    /* On a virtual machine CPUID traps to the hypervisor: some five microseconds for each question. */
     if (snapshot->header->descriptor_count > 0 || check_host(snapshot, &ignored) < 0)
         return NULL;
     struct restore *restore = make_restore(snapshot, file);

@@ -1,7 +1,7 @@
 /* Turn the calling process, which is about to become the container's program, into the interpreter of a
- * snapshot. No execve: the process is in the container's namespaces, root, cgroup and identity already; what
- * is left is to exchange its memory. Everything that can fail happens in restore_prepare, where the caller
- * can still fall back to execve; restore_go does not return. */
+ * snapshot. There is no execve. The process already is in the container's namespaces, root, cgroup and
+ * identity; only its memory is exchanged. Everything that can fail happens in restore_prepare, where the
+ * caller can still fall back to execve. restore_go does not return. */
 #ifndef PYSBX_WARM_RESTORE_RESTORE_H
 #define PYSBX_WARM_RESTORE_RESTORE_H
 
@@ -18,35 +18,35 @@ struct error;
 struct snapshot;
 struct restore;
 
-/* Why no snapshot can be made or restored by this build of the runtime, in words, or NULL. */
+/* Return why this build of the runtime cannot make or restore snapshots, in words, or NULL. */
 const char *restore_unavailable(void);
 
-/* Map what of the snapshot `image` takes nothing but its file, `file`, while the rest of the request is not
- * known yet, or what it names is not there. With `copy`, pages of its write set that lie there are made
- * private, which takes memory: it counts for the cgroup, and lies on the node, that the caller has now. NULL:
- * the machine is another, or this process has something where the snapshot belongs, and nothing has changed.
- */
+/* Map the parts of `snapshot` that need only its file, `file`, while the rest of the request is unknown or
+ * does not exist yet. With `copy`, pages of its write set in these parts are made private. That takes memory,
+ * which counts for the current cgroup of the caller and is on its current NUMA node. NULL: the machine
+ * differs, or this process has something at the snapshot's addresses, and nothing has changed. */
 struct restore *restore_begin(const struct snapshot *snapshot, int file, bool copy);
 
-/* Goes on with *out, which restore_begin has made for the same image, or is NULL.
+/* Continue with *out, which restore_begin has made for the same snapshot, or which is NULL.
  *
- * Compares the machine, opens and compares the files, places restorer, stack, arguments and filter where
- * nothing of the snapshot lies. 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel,
- * processor or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. Nothing has
- * changed for the caller then, what was begun is given up, and *out is NULL. The strings, the image, the
- * filter's instructions and the labels of the request are used until restore_go, the descriptors as well
- * unless the snapshot was mapped; the limits of resources and the identity are those of the moment. */
+ * Compare the machine, open and compare the files, and place restorer, stack, arguments and filter where the
+ * snapshot has nothing. Return 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel, CPU
+ * or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. After an error nothing
+ * has changed for the caller, the mapping that was begun is undone, and *out is NULL. The request's strings,
+ * snapshot, filter instructions and labels are used until restore_go, and so are the descriptors unless the
+ * snapshot was mapped. Resource limits and identity are those at the time of the call. */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
-/* Is the snapshot mapped already, so that of the descriptors only the labels' are needed any more? */
+/* Return whether the snapshot is mapped already, so that only the descriptors of the labels are still
+ * needed. */
 bool restore_is_mapped(const struct restore *restore);
 
-/* Give it up, and the memory back. NULL: nothing. */
+/* Release it, and its memory. NULL: nothing. */
 void restore_free(struct restore *restore);
 
-/* The jump. A failure after the old memory is gone ends the process with exit code 1. What has failed is sent
- * to `error_fd`, a socket, in one message: two ints, error_message and a negative errno, and a text with its
- * NUL, as container/sync.h has it. Success closes error_fd. -1: nobody listens. */
+/* Jump. A failure after the old memory is gone ends the process with exit code 1. The error is sent to
+ * `error_fd`, a socket, in one message: two ints, error_message and a negative errno, and a text with its
+ * NUL, as in container/sync.h. Success closes error_fd. -1: no message. */
 _Noreturn void restore_go(struct restore *restore, int error_fd);
 
 #endif

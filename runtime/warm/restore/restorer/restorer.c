@@ -1,5 +1,5 @@
-/* Exchange the memory of the process that it runs in. It runs from pages of its own, on a stack of its own,
- * with nothing else of the program that made the list left: no C library, no thread-local data, no stack
+/* Exchange the memory of the calling process. The restorer runs from pages of its own, on a stack of its own.
+ * Nothing else of the program that made the list is left: no C library, no thread-local data, no stack
  * protector. */
 #include "warm/restore/restorer/work.h"
 
@@ -9,7 +9,7 @@
 
 #include "warm/restore/restorer/x86_64.h"
 
-/* Nothing may be left of the old program, not even a way back. */
+/* Nothing of the old program may be left, not even a way back. */
 RESTORER_INLINE _Noreturn void give_up(struct restorer_work *work, const struct restorer_step *step,
                                        long result)
 {

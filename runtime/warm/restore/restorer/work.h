@@ -1,5 +1,5 @@
-/* What exchanges the memory of a process, and the list of system calls that it carries out. The list is made
- * beforehand and complete: the restorer decides nothing. */
+/* The restorer exchanges the memory of a process. It carries out a list of system calls that is complete when
+ * it starts: the restorer decides nothing. */
 #ifndef PYSBX_WARM_RESTORE_RESTORER_WORK_H
 #define PYSBX_WARM_RESTORE_RESTORER_WORK_H
 
@@ -7,39 +7,39 @@
 
 enum restorer_flag {
     RESTORER_HINT = 1,  /* a failure does no harm */
-    RESTORER_STORE = 2, /* the result is stored as an int at the address that is the first argument */
+    RESTORER_STORE = 2, /* the result is stored as an int at the address in the first argument */
 };
 
-/* One system call. Anything but a negative errno is success; addresses are fixed, so that mmap(2) can give no
- * other. */
+/* One system call. Any result except a negative errno is success. Addresses are fixed, so mmap(2) can return
+ * no other. */
 struct restorer_step {
     int64_t number;
     uint64_t arguments[6];
-    uint32_t report; /* which report is sent if it fails */
+    uint32_t report; /* the report to send if it fails */
     uint32_t flags;
 };
 
 #define RESTORER_TEXT_MAX 120
 
-/* From `message` on sent as it is: the form of messages between container process and runtime
+/* Sent as is from `message` on: the form of messages between container process and runtime
  * (container/sync.h). */
 struct restorer_report {
     uint32_t text_size; /* not sent; with the NUL */
     int32_t message;
     int32_t code;                 /* filled in: negative errno */
-    char text[RESTORER_TEXT_MAX]; /* NUL-terminated; ends with three digits for the number of the error */
+    char text[RESTORER_TEXT_MAX]; /* NUL-terminated; ends with three digits for the error number */
 };
 
 struct restorer_work {
     const struct restorer_step *steps;
     uint64_t step_count;
     struct restorer_report *reports;
-    uint64_t frame;    /* what rt_sigreturn(2) restores in the end */
-    int64_t report_fd; /* -1: nobody listens */
+    uint64_t frame;    /* restored by rt_sigreturn(2) at the end */
+    int64_t report_fd; /* -1: no report */
 };
 
-/* Carries out the steps and does not come back. Runs where it was copied to: between the two symbols it is
- * position independent and refers to nothing outside. */
+/* Carry out the steps without returning. The copied code between the two symbols is position independent and
+ * refers to nothing outside. */
 _Noreturn void restorer_run(struct restorer_work *work);
 extern const unsigned char restorer_start[] __asm__("__start_pysbx_restorer");
 extern const unsigned char restorer_end[] __asm__("__stop_pysbx_restorer");

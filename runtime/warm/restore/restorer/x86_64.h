@@ -1,4 +1,4 @@
-/* The few instructions that C has no words for: a system call, the end of a restore. System V ABI for x86-64,
+/* The few instructions that C cannot express: a system call, the end of a restore. System V ABI for x86-64,
  * appendix A.2.1; signal(7), sigreturn(2). */
 #ifndef PYSBX_WARM_RESTORE_RESTORER_X86_64_H
 #define PYSBX_WARM_RESTORE_RESTORER_X86_64_H
@@ -7,7 +7,8 @@
 
 #include "warm/restore/restorer/work.h"
 
-/* Whatever the compiler's options are: the code is copied, and what it would call is not. */
+/* These override the compiler's options, because the code is copied and functions that it would call are
+ * not. */
 #define RESTORER_ALONE  __attribute__((no_stack_protector, no_sanitize("address", "undefined")))
 #define RESTORER_INLINE static inline __attribute__((always_inline)) RESTORER_ALONE
 
@@ -27,7 +28,7 @@ RESTORER_INLINE long restorer_syscall(long number, const uint64_t a[6])
     return result;
 }
 
-/* rt_sigreturn(2) with the stack pointer at the frame. */
+/* Call rt_sigreturn(2) with the stack pointer at the frame. */
 RESTORER_INLINE _Noreturn void restorer_return(uint64_t frame)
 {
     __asm__ volatile("mov %0, %%rsp\n\t"
@@ -40,7 +41,7 @@ RESTORER_INLINE _Noreturn void restorer_return(uint64_t frame)
     __builtin_unreachable();
 }
 
-/* Leave the present stack for good. */
+/* Leave the current stack for good. */
 RESTORER_INLINE _Noreturn void restorer_enter(uint64_t code, uint64_t stack, const struct restorer_work *work)
 {
     __asm__ volatile("mov %1, %%rsp\n\t"
