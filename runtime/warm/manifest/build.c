@@ -1,6 +1,5 @@
-/* From a template's report to a manifest. The report is a stranger's: every record is checked for its form,
- * nothing but paths and names is taken from it, and each path is looked at here, beneath the template's root.
- */
+/* Turn a builder's report into a manifest. The report is untrusted: the form of every record is checked, and
+ * only paths and names are taken from it. Each path is examined here, beneath the builder's root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,12 +19,12 @@
 
 #define RECORDS_MAX 200000
 
-/* What a record leads to: a name in a directory, or (name NULL) the path itself, or (name empty) that the
- * path is a directory. Whether something is there is seen here, whatever the report says. */
+/* The item of a record: a name in a directory, or the path itself (name NULL), or the statement that the path
+ * is a directory (name empty). Its existence is checked here, independent of the report. */
 struct item {
     const char *directory, *name;
-    bool link;      /* it counts itself, not what it leads to */
-    bool kind_only; /* that it is there, and of what type */
+    bool link;      /* the link itself counts, not its target */
+    bool kind_only; /* only its existence and type count */
     bool status;    /* its identity was asked for, not only its content */
 };
 
@@ -42,7 +41,7 @@ struct builder {
     struct names modules, variables, places, values;
     struct manifest_content *contents;
     size_t content_count;
-    uint64_t content_size; /* bytes of those that are read at each start */
+    uint64_t content_size; /* bytes of the contents that are read at each start */
     struct siphash_key salt;
     const char *python;
     bool whole_environment, asks_terminal;
@@ -96,7 +95,7 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         b->modules.items[b->modules.count++] = text;
         return 0;
     case 'e':
-        /* Nothing can be set under such a name. */
+        /* A variable with such a name cannot be set. */
         if (text[0] == '\0' || strchr(text, '=') != NULL)
             return 0;
         b->variables.items[b->variables.count++] = text;
@@ -107,7 +106,7 @@ static int take_record(struct builder *b, const char *record, struct error *err)
     case 'V':
         b->values.items[b->values.count++] = text;
         return 0;
-    case 'M': /* for the template alone, as the two that follow: what is mapped is known by the image */
+    case 'M': /* for the builder only, as the two that follow: the snapshot file names the mapped files */
     case 'o':
     case 'g':
         return 0;
@@ -159,7 +158,7 @@ static int by_place(const void *a, const void *b)
         return x->name == NULL ? -1 : 1;
     order = strcmp(x->name, y->name);
     if (order == 0)
-        order = x->kind_only - y->kind_only; /* the first of a name counts, which asks for the most */
+        order = x->kind_only - y->kind_only; /* the first of a name counts, which has the strictest demand */
     return order != 0 ? order : y->status - x->status;
 }
 
@@ -179,7 +178,7 @@ static void sort_names(struct names *names)
     names->count = kept;
 }
 
-/* Of a variable that is not set the name alone stays: it must not be set later either. */
+/* Return the variable, or only the name of one that is not set: it must not be set later either. */
 static const char *variable_of(char *const *envp, const char *name)
 {
     size_t length = strlen(name);
@@ -197,15 +196,15 @@ static bool is_reported(const struct names *names, const char *name)
     return false;
 }
 
-/* Left to others: HOME is part of the key, and where it is not set the child takes it from the container's
- * /etc/passwd, which is a file like others then. */
+/* HOME is handled elsewhere: it is part of the key. If it is not set, the child takes it from the container's
+ * /etc/passwd, which then is a file like others. */
 static bool is_home(const char *variable)
 {
     return strncmp(variable, "HOME", 4) == 0 && (variable[4] == '=' || variable[4] == '\0');
 }
 
-/* Every variable, for imports that went through all of them. An engine gives each container another HOSTNAME:
- * it counts when it was asked for by name, since who goes through all looks for prefixes of his own. */
+/* Return every variable, for imports that read all of them. An engine gives each container another HOSTNAME.
+ * It counts only if it was read by name, because code that reads all variables looks for its own prefixes. */
 static struct names whole_environment(struct builder *b)
 {
     char *const *envp = b->source->envp;
@@ -220,7 +219,7 @@ static struct names whole_environment(struct builder *b)
     return names;
 }
 
-/* The C library and the interpreter ask for dozens of these, and the key has them all. */
+/* The C library and the interpreter read dozens of these, and the key contains them all. */
 static bool is_in_key(struct builder *b, const char *name)
 {
     return key_has_variable(arena_printf(b->arena, "%s=", name));
@@ -280,15 +279,15 @@ static int changed(const char *directory, const char *name, struct error *err)
                       slash ? "/" : "", name);
 }
 
-/* Bytes that a start may have to read, because their times cannot be trusted. */
+/* The maximum bytes that a start may have to read because the times of files cannot be trusted. */
 #define UNTRUSTED_MAX ((uint64_t)256 * 1024 * 1024)
 
-/* Note how a regular file is compared: `fd` is open for reading, or a negative errno. *number
- * is that of its content in the table. */
+/* Note how a regular file is compared: `fd` is open for reading, or a negative errno. *number is that of its
+ * content in the table. */
 static int put_content(struct builder *b, int fd, const char *path, uint64_t size, bool status,
                        uint32_t *number, struct error *err)
 {
-    if (fd < 0) /* the imports could not read it either, or it is not theirs to be read any more */
+    if (fd < 0) /* the imports could not read it either, or they may no longer read it */
         return fd == -EACCES ? 0 : error_set(err, fd, "open '%s'", path);
     bool trusted = content_settle(fd);
     bool alone = !status && content_is_mounted(b->source->view->root, fd);
@@ -309,11 +308,11 @@ static int put_content(struct builder *b, int fd, const char *path, uint64_t siz
     return 0;
 }
 
-/* A path that is no directory: the file itself; of a name within an archive, the archive; of a path that
- * leads nowhere, its first part that is missing. */
+/* Put a path that is not a directory: the file itself. For a name within an archive, put the archive; for a
+ * path that does not exist, its first missing part. */
 static int put_path(struct builder *b, struct output *out, const char *path, bool status, struct error *err)
 {
-    size_t missing = 0; /* length of the first part that is missing */
+    size_t missing = 0; /* length of the first missing part */
     char *part = arena_strdup(b->arena, path);
     for (;;) {
         struct file_identity id;
@@ -360,7 +359,7 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, &entry->content, err);
 }
 
-/* All items of one directory, from *next on. */
+/* Put all items of one directory, from *next on. */
 static int put_directory(struct builder *b, struct output *out, size_t *next, struct error *err)
 {
     const char *path = b->items[*next].directory;
@@ -378,7 +377,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     put_group(b, out, path, &id);
     struct manifest_group *group = &out->groups[out->group_count - 1];
     if (first->name != NULL)
-        group->flags = 0; /* nobody asks for the directory itself */
+        group->flags = 0; /* nothing asks for the directory itself */
     for (const struct item *item = first; item < behind; item++) {
         bool again = item > first && str_eq(item->name, item[-1].name);
         int ret =
@@ -397,7 +396,7 @@ static int put_items(struct builder *b, struct output *out, struct error *err)
         qsort(b->items, b->item_count, sizeof(*b->items), by_place);
     for (size_t next = 0; ret == 0 && next < b->item_count;)
         ret = put_directory(b, out, &next, err);
-    /* A link counts by what it leads to, which only its whole path tells. */
+    /* A link counts by its target, which only its whole path determines. */
     for (size_t i = 0; ret == 0 && i < out->link_count; i++)
         ret = put_path(b, out, out->links[i], true, err);
     return ret;
@@ -411,7 +410,7 @@ static uint32_t *put_names(struct builder *b, const struct names *names)
     return offsets;
 }
 
-/* Room for every string, some of which are written twice (a directory and its files) or cut in parts. */
+/* Return the room for every string. Some are written twice (a directory and its files) or cut into parts. */
 static size_t strings_room(const struct builder *b)
 {
     size_t room = b->source->key->size + strlen(b->source->builder) + strlen(b->python) + 3;
@@ -434,7 +433,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "HEX:PATH" of each record. */
+/* Parse "HEX:PATH" of each record. */
 static int put_values(struct builder *b, struct manifest_value **out, struct error *err)
 {
     struct manifest_value *values = ARENA_ARRAY(b->arena, b->values.count + 1, struct manifest_value);

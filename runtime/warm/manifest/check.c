@@ -1,7 +1,7 @@
-/* Modules that a program would have found beside itself. A snapshot has imported its modules before the
- * program's own place, the first of sys.path, was known; a file of the same name there means that the
- * snapshot is not for it, unless it is the very file that was imported. Archives are read as zipimport does
- * (APPNOTE.TXT of the zip format, 4.3). */
+/* Check for modules that a program would have found next to itself. A snapshot has imported its modules
+ * before the program's own directory, the first of sys.path, was known. If that directory contains a file of
+ * the same name, the snapshot does not fit, unless it is the file that was imported. Archives are read like
+ * zipimport does (APPNOTE.TXT of the zip format, 4.3). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static bool is_module(const struct manifest *m, const char *name, size_t length)
     return false;
 }
 
-/* Could an import of a module of the snapshot take this file? Extension modules carry tags:
+/* Return whether an import of a module of the snapshot could take this file. Extension modules carry tags:
  * "name.cpython-311-….so". A directory counts with or without __init__.py. */
 static bool is_shadow(const struct manifest *m, const char *name, size_t length, bool regular)
 {
@@ -58,7 +58,7 @@ static bool is_shadow(const struct manifest *m, const char *name, size_t length,
     return is_module(m, name, stem);
 }
 
-/* Not -ESTALE: the snapshot is as good as ever to programs in other places. */
+/* Not -ESTALE: the snapshot still fits programs in other directories. */
 #define IN_THE_WAY (-EEXIST)
 
 static int shadowed(const char *place, const char *name, size_t length, struct error *err)
@@ -67,7 +67,7 @@ static int shadowed(const char *place, const char *name, size_t length, struct e
                       str_eq(place, "/") ? "" : "/", (int)length, name);
 }
 
-/* A namespace package is made of all directories of its name, in the order of the path. */
+/* A namespace package consists of all directories of its name, in the order of the path. */
 static bool is_package(const struct manifest *m, const struct manifest_group *g)
 {
     for (uint32_t i = g->first; i < g->first + g->count; i++)
@@ -77,8 +77,8 @@ static bool is_package(const struct manifest *m, const struct manifest_group *g)
     return false;
 }
 
-/* Is it what the snapshot has imported, rather than something before it? The identity of a file or package
- * that the snapshot depends on was or will be verified. */
+/* Return whether the snapshot has imported this very file or package, rather than one after it. The identity
+ * of a file or package that the snapshot depends on was or will be verified. */
 static bool is_own(const struct manifest *m, const char *place, const char *name)
 {
     for (uint32_t i = 0; i < m->header->group_count; i++) {
@@ -95,7 +95,8 @@ static bool is_own(const struct manifest *m, const char *place, const char *name
     return false;
 }
 
-/* On machines of 64 bits struct dirent is what getdents64(2) writes, and musl has no dirent64 since 1.2.4. */
+/* On 64-bit machines struct dirent is the structure that getdents64(2) writes, and musl has no dirent64 since
+ * 1.2.4. */
 _Static_assert(sizeof(((struct dirent *)NULL)->d_ino) == 8 && sizeof(((struct dirent *)NULL)->d_off) == 8 &&
                    offsetof(struct dirent, d_reclen) == 16 && offsetof(struct dirent, d_name) == 19,
                "struct dirent is not linux_dirent64");
@@ -131,7 +132,8 @@ static uint32_t little(const unsigned char *p, size_t bytes)
     return value;
 }
 
-/* Where the record at the archive's end is, which a comment may follow; -1 for a file that is no archive. */
+/* Return the position of the record at the end of the archive, which a comment may follow; -1 for a file that
+ * is not an archive. */
 static off_t archive_end(int fd, off_t size, unsigned char record[static ARCHIVE_END_SIZE])
 {
     static unsigned char tail[ARCHIVE_END_SIZE + ARCHIVE_COMMENT_MAX];
@@ -146,7 +148,7 @@ static off_t archive_end(int fd, off_t size, unsigned char record[static ARCHIVE
     return -1;
 }
 
-/* 1: it is an archive and has none of the modules. 0: it is no archive. */
+/* Return 1 for an archive that contains none of the modules, 0 for a file that is not an archive. */
 static int check_archive(const struct manifest *m, int fd, off_t size, const char *place, struct error *err)
 {
     unsigned char end[ARCHIVE_END_SIZE];
@@ -190,14 +192,15 @@ static int join(char out[static PATH_MAX], const char *directory, const char *na
     return n < 0 || n >= PATH_MAX ? error_set(err, -ENAMETOOLONG, "'%.64s…'", name) : 0;
 }
 
-/* Cut the last component off; "/" stays. */
+/* Remove the last component; "/" stays. */
 static void to_parent(char *path)
 {
     char *slash = strrchr(path, '/');
     slash[slash == path] = '\0';
 }
 
-/* The script's directory, and where a script that is a link leads to: the interpreter follows one link. */
+/* Check the script's directory, and the directory of the target if the script is a link: the interpreter
+ * follows one link. */
 static int check_beside(const struct manifest *m, const struct root_view *view, const char *path,
                         struct error *err)
 {
@@ -221,7 +224,7 @@ static int check_beside(const struct manifest *m, const struct root_view *view, 
     return manifest_check_shadow(m, view, place, err);
 }
 
-/* What -I and -P leave out: the place of -c, -m, standard input and scripts. */
+/* Return whether -I or -P leaves out the directory of -c, -m, standard input and scripts. */
 static bool is_safe_path(const struct command_line *command_line)
 {
     for (size_t i = 0; i < command_line->option_count; i++)

@@ -1,6 +1,6 @@
-/* How a manifest lies in memory and in the image: header, groups, entries, contents, values,
- * modules, variables, places, strings. Offsets of strings count from the first string. Numbers are those of
- * the machine that wrote it. */
+/* The layout of a manifest in memory and in the snapshot file: header, groups, entries, contents, values,
+ * modules, variables, places, strings. Offsets of strings count from the first string. Numbers have the
+ * format of the machine that wrote it. */
 #ifndef PYSBX_WARM_MANIFEST_FORMAT_H
 #define PYSBX_WARM_MANIFEST_FORMAT_H
 
@@ -13,16 +13,16 @@
 #define MANIFEST_MAGIC UINT64_C(0x34304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
-    GROUP_IDENTITY = 1, /* what the path leads to has this identity */
-    GROUP_ABSENT = 2,   /* the path leads nowhere */
+    GROUP_IDENTITY = 1, /* the target of the path has this identity */
+    GROUP_ABSENT = 2,   /* the path does not exist */
 };
 
-/* What is compared of a file, beside its identity. */
+/* The comparison of a file, in addition to its identity. */
 enum content_rule {
-    CONTENT_NONE,    /* the identity alone counts */
-    CONTENT_AS_WELL, /* its times cannot be trusted: identity and content have to be the same */
-    CONTENT_ALONE,   /* only the content was looked at: another file may have it, with another identity */
-    CONTENT_TRUSTED, /* the same, and where the identity is the same, so is the content */
+    CONTENT_NONE,    /* only the identity counts */
+    CONTENT_AS_WELL, /* its times cannot be trusted: identity and content must be the same */
+    CONTENT_ALONE,   /* only the content was read: another file may have it, with another identity */
+    CONTENT_TRUSTED, /* the same, and with the same identity the content is the same */
 };
 
 struct manifest_content {
@@ -30,7 +30,7 @@ struct manifest_content {
     uint64_t rule; /* enum content_rule */
 };
 
-/* A path, resolved once, and files in the directory that it leads to. */
+/* A path, resolved once, and files in the directory at its end. */
 struct manifest_group {
     struct file_identity identity;
     uint32_t path, flags;
@@ -39,16 +39,16 @@ struct manifest_group {
     uint32_t reserved;
 };
 
-/* A file in a directory; a link is itself, not what it leads to. */
+/* A file in a directory; a link counts itself, not its target. */
 struct manifest_entry {
-    struct file_identity identity; /* mode 0: there is none of this name */
+    struct file_identity identity; /* mode 0: no file has this name */
     uint32_t name;
-    uint32_t kind_only; /* of the mode the type of file counts, and nothing else */
-    uint32_t content;   /* as of a group */
+    uint32_t kind_only; /* only the type of file in the mode counts */
+    uint32_t content;   /* as in a group */
     uint32_t reserved;
 };
 
-/* A file of the kernel, which each container has its own of: what it says. */
+/* The value of a file of the kernel, of which each container has its own. */
 struct manifest_value {
     struct siphash hash; /* of kernel_value() */
     uint32_t path, reserved;
@@ -62,7 +62,7 @@ struct manifest_header {
     uint32_t key, key_size;   /* the key's text is among the strings */
     uint32_t group_count, entry_count, module_count, variable_count;
     uint32_t strings_size;
-    uint32_t whole_environment; /* the variables are all there were */
+    uint32_t whole_environment; /* the variables are all that existed */
     uint32_t place_count;
     uint32_t asks_terminal; /* the imports asked whether a standard stream is one */
     uint32_t content_count;
@@ -70,7 +70,7 @@ struct manifest_header {
     uint32_t reserved;
 };
 
-/* Points into the data. */
+/* Pointers into the data. */
 struct manifest {
     const struct manifest_header *header;
     const struct manifest_group *groups;

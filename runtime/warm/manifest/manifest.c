@@ -1,4 +1,4 @@
-/* Reading a manifest, and comparing it with what is there now. */
+/* Read a manifest, and compare it with the current files. */
 #include "warm/manifest/manifest.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static bool is_string(const struct manifest *m, uint32_t offset)
     return offset < m->header->strings_size;
 }
 
-/* Every offset leads to a string, for the last byte of all is a NUL; every range lies in its table. */
+/* Every offset leads to a string, because the very last byte is a NUL; every range lies in its table. */
 static bool is_sound(const struct manifest *m)
 {
     const struct manifest_header *h = m->header;
@@ -104,7 +104,7 @@ static int differs(const char *what, const char *directory, const char *name, st
     return error_text(err, -ESTALE, "'%s%s%s' %s", directory, slash ? "/" : "", name, what);
 }
 
-/* What two identities say of a file: 1 the same, 0 another, -EAGAIN its content has to be read. */
+/* Compare two identities of a file: 1 the same, 0 different, -EAGAIN the content must be read. */
 static int judge(const struct file_identity *expected, const struct file_identity *now,
                  const struct manifest_content *content)
 {
@@ -121,7 +121,8 @@ static const struct manifest_content *content_of(const struct manifest *m, uint3
     return number > 0 ? &m->contents[number - 1] : NULL;
 }
 
-/* Does an open file have the content? 1, 0, or negative errno; `fd` may be one itself. */
+/* Return whether an open file has the content: 1, 0, or negative errno; `fd` may be a negative errno
+ * itself. */
 static int has_content(const struct manifest *m, const struct manifest_content *content, int fd)
 {
     struct siphash now;
@@ -129,7 +130,7 @@ static int has_content(const struct manifest *m, const struct manifest_content *
     return ret < 0 ? ret : memcmp(&now, &content->hash, sizeof(now)) == 0;
 }
 
-/* Is a file in a directory what it was? 1, 0, or negative errno. */
+/* Return whether a file in a directory is unchanged: 1, 0, or negative errno. */
 static int is_same_file(const struct manifest *m, const struct manifest_entry *entry,
                         const struct file_identity *now, int dir, const char *name)
 {
@@ -161,7 +162,7 @@ static int verify_entry(const struct manifest *m, int dir, const char *directory
     return same ? 0 : differs("has changed", directory, name, err);
 }
 
-/* The same for what the path of a group leads to. */
+/* Return the same for the file at the path of a group. */
 static int is_same_place(const struct manifest *m, const struct manifest_group *g,
                          const struct root_view *view, int fd)
 {
@@ -218,9 +219,9 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
         int ret = verify_group(m, &m->groups[i], view, err);
         if (ret < 0)
             return ret;
-        /* The other process, and the kernel's thread that it waits for when it takes the old root away
-         * (synchronize_rcu_expedited), may have been woken on this processor while others idle: without
-         * giving way this loop would keep them from it for two milliseconds. */
+        /* The other process may have been woken on this CPU while others are idle. So may the kernel's thread
+         * that it waits for when it unmounts the old root (synchronize_rcu_expedited). Without yielding, this
+         * loop would delay them for two milliseconds. */
         if (queue != NULL)
             sched_yield();
     }
@@ -236,7 +237,7 @@ static const char *find_variable(char *const *envp, const char *name, size_t len
     return NULL;
 }
 
-/* No variable that the template had not; HOME and HOSTNAME are told apart in manifest_build.c. */
+/* Refuse variables that the builder did not have; build.c treats HOME and HOSTNAME separately. */
 static int check_additions(const struct manifest *m, char *const *envp, struct error *err)
 {
     for (size_t i = 0; envp[i] != NULL; i++) {

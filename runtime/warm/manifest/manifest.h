@@ -1,6 +1,7 @@
-/* What a snapshot depends on, beyond its key: files, directories, absent files and variables that the imports
- * looked at. Made from the template's report, of which only paths and names are believed: identities are
- * taken here. It is the image's meta blob; a damaged one is an error, never a wrong answer. */
+/* The dependencies of a snapshot beyond its key: files, directories, absent files and variables that the
+ * imports read or asked for. The manifest is made from the builder's report, of which only paths and names
+ * are trusted: identities are read here. It is the meta blob of the snapshot file. A damaged one is an error,
+ * never a wrong answer. */
 #ifndef PYSBX_WARM_MANIFEST_MANIFEST_H
 #define PYSBX_WARM_MANIFEST_MANIFEST_H
 
@@ -14,78 +15,88 @@ struct command_line;
 struct error;
 struct root_view;
 
-/* The report of a template, and what the runtime adds. A report is a sequence of NUL-terminated records, of
- * which the first byte is the kind: v sys.version, f a file, c a file of which only the content was
- * read, d a directory, p a file of which it counts only
- * that it is there and of what kind, D the same of a directory, a a path that must be absent, l a symbolic
- * link on the way to one of these, w a directory in which the imports have made a file that is gone, m a
- * top-level module, e a variable, E the whole environment, t that the imports ask whether a standard stream
- * is a terminal, o a file that is mapped, g the digest of a random generator's state, V "HEX:PATH" what a
- * file of the kernel says (content.h), M that a library reads /proc/self/mounts (these three for the template
- * alone), x failure, with its reason, r ready, the last record. */
+/* The report of a builder, and the runtime's additions. A report is a sequence of NUL-terminated records,
+ * whose first byte is the kind:
+ *   v  sys.version
+ *   f  a file
+ *   c  a file of which only the content was read
+ *   d  a directory
+ *   p  a file of which only existence and type count
+ *   D  the same of a directory
+ *   a  a path that must be absent
+ *   l  a symbolic link on the way to one of these
+ *   w  a directory in which the imports have made a file that is gone
+ *   m  a top-level module
+ *   e  a variable
+ *   E  the whole environment
+ *   t  the imports ask whether a standard stream is a terminal
+ *   o  a file that is mapped (for the builder only)
+ *   g  the digest of a random generator's state (for the builder only)
+ *   V  "HEX:PATH", the value of a file of the kernel (content.h)
+ *   M  a library reads /proc/self/mounts (for the builder only)
+ *   x  failure, with its reason
+ *   r  ready, the last record */
 struct manifest_source {
     const char *report;
     size_t report_size;
     const struct warm_key *key;
-    char *const *envp;            /* of the template */
-    const struct root_view *view; /* of the template's files */
+    char *const *envp;            /* of the builder */
+    const struct root_view *view; /* of the builder's files */
     const char *builder;          /* version of the runtime */
     int64_t built;                /* seconds since 1970 */
-    int64_t began; /* nanoseconds since 1970, before the template was there: what changed later may have been
-                      read before that */
+    int64_t began; /* nanoseconds since 1970, before the builder existed: a later change may come after the
+                      read */
 };
 
-/* Encode. 0 or negative errno: -EPROTO for a report that breaks the protocol, -ENOEXEC with the template's
- * own words when it says that it failed. */
+/* Encode the manifest. Return 0 or negative errno: -EPROTO for a report that breaks the protocol, -ENOEXEC
+ * with the builder's own message if it reports failure. */
 int manifest_build(struct arena *a, const struct manifest_source *source, void **data, size_t *size,
                    struct error *err);
 
 struct manifest; /* points into the data it was opened from, which must outlive it */
 
-/* Check the form of everything; data is aligned to 8 bytes. 0 or -EUCLEAN. */
+/* Check the form of the whole manifest; data is aligned to 8 bytes. Return 0 or -EUCLEAN. */
 int manifest_open(struct arena *a, const void *data, size_t size, struct manifest **out, struct error *err);
 
-/* Memory that two processes share, zeroed: each verifies the directories that the other has not begun with.
- */
+/* Memory that two processes share, zeroed: each verifies the directories that the other has not begun. */
 struct manifest_queue {
     _Atomic uint32_t next;
 };
 
-/* Are all files what they were, those whose turn it is here? NULL: all of them. -ESTALE names the first path
- * that differs, -EXDEV one that the look cannot see. Makes system calls only, so that a forked child may call
- * it.
- */
+/* Verify that all files are unchanged; with `queue`, only those that this process takes from it. NULL: all of
+ * them. -ESTALE names the first path that differs, -EXDEV one that the view cannot show. Makes system calls
+ * only, so that a forked child may call it. */
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
                     struct manifest_queue *queue, struct error *err);
 
-/* Would one of the preloaded modules have come from the place that the program puts first in sys.path: the
- * working directory, the script's, a directory or an archive that is run? -EEXIST names the file. A program
- * that does not exist shadows nothing. System calls only. `argv` as command_line_parse saw it, `cwd`
- * absolute. */
+/* Check whether one of the preloaded modules would have come from the path that the program puts first in
+ * sys.path: the working directory, the script's, or a directory or archive that is run. -EEXIST names the
+ * file. A program that does not exist shadows nothing. Makes system calls only. `argv` as command_line_parse
+ * saw it, `cwd` absolute. */
 int manifest_check_program(const struct manifest *manifest, const struct root_view *view,
                            const struct command_line *command_line, char *const *argv, const char *cwd,
                            struct error *err);
 
-/* The same for one directory. */
+/* Check one directory in the same way. */
 int manifest_check_shadow(const struct manifest *manifest, const struct root_view *view,
                           const char *directory, struct error *err);
 
-/* Do the variables that the imports read have the values they had? -ESTALE names one. */
+/* Check that the variables that the imports read are unchanged. -ESTALE names one. */
 int manifest_check_environment(const struct manifest *manifest, char *const *envp, struct error *err);
 
-/* Do the files of /proc and /sys that the imports read say what they said? -ESTALE names one. By a process of
- * the container; system calls only. */
+/* Check that the files of /proc and /sys that the imports read are unchanged. -ESTALE names one. For a
+ * process of the container; makes system calls only. */
 int manifest_check_values(const struct manifest *manifest, struct error *err);
 
-/* May this process make files where the imports made some? Who looks for a place for temporary ones does
- * (tempfile.gettempdir). -ESTALE names a directory. System calls only. */
+/* Check that this process may make files where the imports made some, for example in search of a directory
+ * for temporary files (tempfile.gettempdir). -ESTALE names a directory. Makes system calls only. */
 int manifest_check_places(const struct manifest *manifest, struct error *err);
 
-/* Is a standard stream of this process a terminal, which the template had not, and did the imports ask?
- * -EEXIST: the snapshot is as good as ever to others. System calls only. */
+/* Check whether a standard stream of this process is a terminal although the builder had none, and the
+ * imports asked. -EEXIST: the snapshot still fits others. Makes system calls only. */
 int manifest_check_streams(const struct manifest *manifest, struct error *err);
 
-/* What it says of itself. Strings point into the data. */
+/* Facts about the snapshot. Strings point into the data. */
 struct manifest_facts {
     const char *python; /* sys.version */
     const char *builder;
@@ -94,7 +105,7 @@ struct manifest_facts {
     size_t file_count, module_count; /* module_count: top-level names */
 };
 void manifest_describe(const struct manifest *manifest, struct manifest_facts *out);
-/* The i-th top-level module name. */
+/* Return the i-th top-level module name. */
 const char *manifest_module(const struct manifest *manifest, size_t i);
 
 #endif
