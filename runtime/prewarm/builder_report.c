@@ -56,5 +56,5 @@ enum builder_report_state builder_report_take(struct builder_report_text *report
 const char *builder_report_reason(const struct builder_report_text *report)
 {
     const char *reason = last_record(report->data, report->size) + 1;
-    return reason[0] != '\0' ? reason : "the template gives no reason";
+    return reason[0] != '\0' ? reason : "the builder gives no reason";
 }

@@ -29,7 +29,7 @@ static const struct {
     {WARM_OBSTACLE_PRESERVED_FDS, "descriptors are passed on to the program"},
     {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
     {WARM_OBSTACLE_UNKNOWN_IDS,
-     "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
+     "the path of the joined user namespace does not reveal its IDs, as /proc/PID/ns/user would"},
     {WARM_OBSTACLE_TRACING_HOOKS, "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
     {WARM_OBSTACLE_LATE_CLONE, "processes of the container may trace others (CAP_SYS_PTRACE)"},
 };
@@ -45,7 +45,7 @@ static const struct {
     {"PYTHONTRACEMALLOC", "PYTHONTRACEMALLOC traces from the start on"},
     {"PYTHONPERFSUPPORT", "PYTHONPERFSUPPORT writes a file of its process"},
     {"PYTHON_PERF_JIT_SUPPORT", "PYTHON_PERF_JIT_SUPPORT writes a file of its process"},
-    {"PYTHONMALLOCSTATS", "PYTHONMALLOCSTATS shows what start-up allocates"},
+    {"PYTHONMALLOCSTATS", "PYTHONMALLOCSTATS shows the allocations of start-up"},
     {"LD_DEBUG", "LD_DEBUG shows the loader at work"},
     {"LD_SHOW_AUXV", "LD_SHOW_AUXV shows the loader at work"},
     {"LD_TRACE_LOADED_OBJECTS", "LD_TRACE_LOADED_OBJECTS lists libraries only"},
@@ -100,7 +100,7 @@ static int take_preload(const char **names, size_t count, struct str_list *out, 
         return error_set(err, -EINVAL, "more than %d modules", PRELOAD_MAX);
     for (size_t i = 0; i < count; i++)
         if (!is_module_name(names[i]))
-            return error_set(err, -EINVAL, "'%.64s%s' is no name of a module", names[i],
+            return error_set(err, -EINVAL, "'%.64s%s' is not the name of a module", names[i],
                              strlen(names[i]) > 64 ? "…" : "");
     if (count > 0)
         qsort(names, count, sizeof(*names), by_text);
@@ -214,7 +214,7 @@ int warm_decide(struct arena *a, const struct warm_context *context, struct warm
                          WARM_ANNOTATION_MODE, mode);
     out->candidate = context->argv[0] != NULL && warm_is_candidate(context->argv[0]);
     if (!out->candidate) {
-        out->reason = "the program is not called like a Python interpreter";
+        out->reason = "the program does not have the name of a Python interpreter";
         return conclude(out, err);
     }
     int ret = warm_config_read(a, context->config, context->root_of_host, &out->config, err);

@@ -144,23 +144,22 @@ const char *interpreter_find(struct arena *a, const struct root_view *view, cons
     cleanup_fd int path_only = search(a, view, argv0, search_path, cwd, &out->program);
     out->unseen = path_only < 0;
     if (out->unseen)
-        return arena_printf(a, "no program '%s' is seen in the container's root", argv0);
+        return arena_printf(a, "program '%s' is not visible in the container's root", argv0);
     char path[PATH_MAX];
     if (!resolved_name(path_only, path))
         return "the program's file cannot be named: /proc cannot be used";
     if (!minor_of(base_name(path), &out->minor))
-        return arena_printf(a, "'%s' is '%s', which is not called python3.N as CPython is", out->program,
-                            base_name(path));
+        return arena_printf(a, "'%s' is '%s', whose name is not python3.N", out->program, base_name(path));
     if (out->minor < MINOR_MIN || out->minor > MINOR_MAX)
         return arena_printf(a, "Python 3.%u is not supported: 3.%d to 3.%d are", out->minor, MINOR_MIN,
                             MINOR_MAX);
     if (identity_of(path_only, &out->identity) < 0)
-        return arena_printf(a, "'%s' cannot be looked at", out->program);
+        return arena_printf(a, "'%s' cannot be examined", out->program);
     char buffer[256];
     cleanup_fd int fd = open_again(path_only);
     const char *loader = fd >= 0 ? loader_of(fd, buffer, sizeof(buffer)) : NULL;
     if (loader == NULL)
-        return arena_printf(a, "'%s' is no dynamic program for this machine", out->program);
+        return arena_printf(a, "'%s' is not a dynamic program for this machine", out->program);
     if (!str_eq(loader, GLIBC_LOADER))
         return arena_printf(a, "'%s' asks for the loader '%s', which is not glibc's", out->program, loader);
     return NULL;

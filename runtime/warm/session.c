@@ -21,12 +21,13 @@ static int check_file(int fd, const char *path, struct stat *st, struct error *e
     if (fstat(fd, st) < 0)
         return error_set(err, -errno, "snapshot '%s'", path);
     if (!S_ISREG(st->st_mode))
-        return error_text(err, -EINVAL, "snapshot '%s': it is no regular file", path);
+        return error_text(err, -EINVAL, "snapshot '%s': it is not a regular file", path);
     if (st->st_uid != geteuid() || (st->st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return error_text(err, -EPERM,
-                          "snapshot '%s' is not the caller's alone: it must belong to user %u and have mode "
-                          "0600",
-                          path, geteuid());
+        return error_text(
+            err, -EPERM,
+            "snapshot '%s' is not private to the caller: it must belong to user %u and have mode "
+            "0600",
+            path, geteuid());
     return 0;
 }
 
@@ -77,7 +78,7 @@ int session_open(const char *path, struct snapshot *out, struct error *err)
         return error_wrap(err, "snapshot '%s'", path);
     if (out->meta_size != sizeof(meta) || memcmp(out->meta, meta, sizeof(meta)) != 0) {
         snapshot_close(out);
-        return error_text(err, -EINVAL, "snapshot '%s': it is not one of a session", path);
+        return error_text(err, -EINVAL, "snapshot '%s': it is not the snapshot of a session", path);
     }
     return fd_steal(&fd);
 }

@@ -10,7 +10,7 @@
 #include "warm/observe/observe.h"
 #include "warm/restore/restore.h"
 
-static const char reason[] = "this runtime is built for a machine whose registers no snapshot can hold yet";
+static const char reason[] = "snapshots do not support the architecture that this runtime is built for";
 
 const unsigned char agent_start[1], agent_end[1];
 const char agent_identity[AGENT_IDENTITY_SIZE], agent_bootstrap[1];

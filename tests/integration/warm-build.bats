@@ -96,7 +96,7 @@ snapshots() {
         program require 'print("ran")'
         expect 1 run_box
         stderr_has "no space left"
-        stderr_has "(in '$(warm_store)'; 'pysbx-runtime warm prune --all' makes room, maxSize in warm.json bounds"
+        stderr_has "(in '$(warm_store)'; 'pysbx-runtime warm prune --all' makes room, maxSize in warm.json limits"
         [[ $(snapshots) == 0 ]]
         umount "$(warm_store)"
     done
@@ -467,7 +467,7 @@ for _ in range(100):
 os.close(file)
 EOF
     preload repeated
-    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; where maxSize in warm.json is the bound, raise it"
+    is_cold_because "MiB, and 28 are allowed (in '$(warm_store)'; if maxSize in warm.json is the limit, raise it"
     [[ $(snapshots) -eq 0 ]]
 }
 

@@ -296,32 +296,32 @@ wait()'
     : >open
     chmod 0644 open
     expect 1 runtime warm save box "$(parked)" open
-    stderr_has "is not the caller's alone"
+    stderr_has "is not private to the caller"
     (umask 077 && echo content >full)
     expect 1 runtime warm save box "$(parked)" full
     stderr_has "the file is not empty"
     mkfifo pipe
     expect 1 runtime warm save box "$(parked)" pipe
-    stderr_has "it is no regular file"
+    stderr_has "it is not a regular file"
     save
     [[ $(stat -c %a saved) == 600 ]]
 
     expect 1 continue_as_fork full
-    stderr_has "it is no snapshot"
+    stderr_has "it is not a snapshot"
     expect 1 continue_as_fork pipe
-    stderr_has "it is no regular file"
+    stderr_has "it is not a regular file"
     expect 1 continue_as_fork none
     stderr_has "open snapshot 'none': does not exist"
     chmod 0604 saved
     expect 1 continue_as_fork
-    stderr_has "is not the caller's alone"
+    stderr_has "is not private to the caller"
 }
 
 @test "--snapshot: a builder's snapshot begins a program, and continues none" {
     preload json
     expect 0 warm -c 'pass'
     expect 1 continue_as_fork "$(warm_store)/$(runtime warm list --quiet | head -n 1)"
-    stderr_has "it is not one of a session"
+    stderr_has "it is not the snapshot of a session"
 }
 
 @test "--snapshot: a cold start never replaces the session" {
@@ -353,7 +353,7 @@ if fork(): wait()'
     mv new "$library"
     expect 1 continue_as_fork
     stderr_has "libc"
-    stderr_has "is another one"
+    stderr_has "has been replaced"
 }
 
 @test "--snapshot: another build of the runtime, whose agent the session has not mapped, is an error" {

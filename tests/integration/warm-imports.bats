@@ -85,7 +85,7 @@ config["annotations"]["run.pysbx.warm"] = "auto"'
     output_is None
     configure 'config["annotations"]["run.pysbx.warm"] = "require"'
     expect 1 python3 -c "$forbid" "$RUNTIME" run --bundle bundle box
-    stderr_has "the snapshot has code that was made at run time, which is forbidden here"
+    stderr_has "the snapshot has code that was generated at run time, which is forbidden here"
     expect 0 warm -c 'import compiles; print(compiles.code is not None)'
     output_is True
 }

@@ -118,7 +118,7 @@ PYTHON
     expect 1 runtime warm show 00000000000000000000000000000000
     stderr_has "does not exist"
     expect 1 runtime warm show ../../etc/passwd
-    stderr_has "is no key"
+    stderr_has "is not the key"
 }
 
 @test "warm show --bundle: whether a bundle fits, and why not" {
@@ -161,7 +161,7 @@ PYTHON
     chmod u+w "$image"
     printf 'x' | dd of="$image" bs=1 seek=$(($(stat -c %s "$image") - 5000)) conv=notrunc status=none
     expect 1 runtime warm verify
-    output_has "does not have its checksum"
+    output_has "does not match its checksum"
     stderr_has "1 of 1 snapshots are damaged"
     truncate -s 4096 "$image"
     expect 1 runtime warm verify "$(key)"

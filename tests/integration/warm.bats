@@ -114,7 +114,7 @@ setup() {
     environment PATH=/usr/bin
     configure 'mount("/bin/python3.98", "/bin/true"); process["args"] = ["python3.98"]' # through a link
     expect 1 run_box
-    stderr_has "run.pysbx.warm=require: no program 'python3.98' is seen"
+    stderr_has "run.pysbx.warm=require: program 'python3.98' is not visible"
     configure 'config["annotations"]["run.pysbx.warm"] = "auto"'
     expect 0 run_box
 }
@@ -355,7 +355,7 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     output_holds 'it["warm"]["key"] and "its ids" not in it["warm"].get("reason", "")'
     configure 'linux["namespaces"][-1]["path"] = arguments[0]' "$PWD/user"
     expect 0 runtime plan --bundle bundle
-    output_holds 'it["warm"]["start"] == "cold" and "does not tell its ids" in it["warm"]["reason"]'
+    output_holds 'it["warm"]["start"] == "cold" and "does not reveal its IDs" in it["warm"]["reason"]'
     umount user
     kill "$pid"
 }

@@ -327,7 +327,7 @@ static void test_stale(void)
     is_int(answer(&key), STORE_READY, "stale, but built a moment ago: it may fit the next container");
     age_file(key.name, 61);
     is_int(ask(&key, &entry), STORE_BUILD, "stale: rebuilt");
-    is_str(entry.reason, "the snapshot does not fit any more: '/lib/a.py' has changed", "the reason");
+    is_str(entry.reason, "the snapshot no longer fits: '/lib/a.py' has changed", "the reason");
     is_int(commit(&key, &entry, 1), 0, "made");
     is_int(answer(&key), STORE_READY, "fresh again");
     empty_store();

@@ -112,7 +112,7 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
         const struct snapshot_extent *r = &parts->extents[i];
         ret = r->offset == out.offset + out.filled
                   ? write_extent(t, r->address, r->pages * parts->header.page_size, &out, err)
-                  : error_set(err, -EINVAL, "place of pages in the snapshot");
+                  : error_set(err, -EINVAL, "position of pages in the snapshot");
     }
     return ret < 0 ? ret : flush(&out, err);
 }

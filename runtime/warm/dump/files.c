@@ -38,8 +38,9 @@ static int look_up(int root, const char *path, struct file_identity *identity, b
     int ret = fd < 0 ? fd : identity_of(fd, identity);
     if (ret < 0)
         return error_set(err, ret, "mapped file '%s'", path);
-    return S_ISREG(identity->mode) ? 0
-                                   : error_text(err, -ENOTSUP, "'%s' is mapped and no regular file", path);
+    return S_ISREG(identity->mode)
+               ? 0
+               : error_text(err, -ENOTSUP, "'%s' is mapped and is not a regular file", path);
 }
 
 static int take_content(struct dump_vmas *vmas, size_t path, struct error *err)

@@ -61,7 +61,7 @@ int dump_guard_layout(const struct dump_vmas *vmas, struct arena *a, struct erro
         same = strcmp(own[i].name, vmas->vdso[i].name) == 0 &&
                own[i].start - here == vmas->vdso[i].start - there &&
                own[i].end - here == vmas->vdso[i].end - there;
-    return same ? 0 : error_text(err, -ENOTSUP, "it has moved the kernel's areas (vdso)");
+    return same ? 0 : error_text(err, -ENOTSUP, "it has moved the vdso and vvar areas");
 }
 
 int dump_guard_agent(const struct tracee *t, const struct dump_vmas *vmas, const void *agent, size_t size,
@@ -94,8 +94,8 @@ int dump_guard_size(const struct snapshot_parts *parts, uint64_t page, uint64_t 
         pages += parts->extents[i].pages;
     if (limit == 0 || pages <= limit / page)
         return 0;
-    return error_text(err, -EFBIG, "it holds %lu MiB, and %lu are allowed",
-                      (unsigned long)(pages * page >> 20), (unsigned long)(limit >> 20));
+    return error_text(err, -EFBIG, "it has %lu MiB, and %lu are allowed", (unsigned long)(pages * page >> 20),
+                      (unsigned long)(limit >> 20));
 }
 
 int dump_guard_rseq(int file, const struct snapshot_parts *parts, uint64_t page, struct error *err)

@@ -108,8 +108,8 @@ static int own_pid(const struct tracee *t, struct arena *a, int *pid, struct err
     *pid = dump_text_own_pid(status);
     return *pid > 0
                ? 0
-               : error_text(err, -ENOTSUP, "the kernel does not tell the pid of process %d in its namespace",
-                            (int)t->pid);
+               : error_text(err, -ENOTSUP,
+                            "the kernel does not report the pid of process %d in its namespace", (int)t->pid);
 }
 
 /* The C library keeps the thread's number at the address that the kernel clears at the end of the thread
@@ -125,7 +125,7 @@ static int read_tid(struct tracee *t, struct arena *a, struct snapshot_thread *o
     if (ret == 0 && out->tid_address != 0)
         ret = tracee_read(t, out->tid_address, &word, sizeof(word), err);
     if (ret == 0 && (out->tid_address == 0 || word != pid))
-        ret = error_text(err, -ENOTSUP, "its C library does not keep the thread's number where it is known");
+        ret = error_text(err, -ENOTSUP, "its C library keeps the thread's number at an unknown address");
     return ret;
 }
 

@@ -42,7 +42,7 @@ int tracee_attach(struct tracee *out, pid_t pid, const struct stat *pid_namespac
     if (out->proc < 0)
         return out->proc;
     if (pid_namespace != NULL && proc_in_pid_namespace(out->proc, pid_namespace) != 1)
-        return error_text(err, -ESRCH, "process %d is none of the template's", (int)pid);
+        return error_text(err, -ESRCH, "process %d does not belong to the builder", (int)pid);
     if (ptrace(PTRACE_SEIZE, pid, NULL, spare ? 0 : PTRACE_O_EXITKILL) < 0)
         return error_set(err, -errno, "trace process %d (ptrace)", (int)pid);
     out->attached = true;

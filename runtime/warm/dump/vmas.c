@@ -31,13 +31,13 @@ static const struct {
     {"nh", SNAPSHOT_VMA_NOHUGEPAGE, NULL},
     {"mg", SNAPSHOT_VMA_MERGEABLE, NULL},
     {"lo", 0, "is locked in memory"},
-    {"ht", 0, "is of huge pages"},
-    {"io", 0, "is of a device"},
-    {"pf", 0, "is of a device"},
-    {"mm", 0, "is of a device"},
-    {"um", 0, "is watched by userfaultfd"},
-    {"uw", 0, "is watched by userfaultfd"},
-    {"ui", 0, "is watched by userfaultfd"},
+    {"ht", 0, "uses huge pages"},
+    {"io", 0, "belongs to a device"},
+    {"pf", 0, "belongs to a device"},
+    {"mm", 0, "belongs to a device"},
+    {"um", 0, "is registered with userfaultfd"},
+    {"uw", 0, "is registered with userfaultfd"},
+    {"ui", 0, "is registered with userfaultfd"},
     {"ss", 0, "is a shadow stack"},
     {"sl", 0, "is sealed"},
 };
@@ -105,7 +105,7 @@ static int add_vdso(struct reader *r)
 {
     struct dump_vmas *out = r->out;
     if (out->vdso_count == SNAPSHOT_MAX_VDSO)
-        return refuse(r, "is one too many of the kernel's");
+        return refuse(r, "is one vdso or vvar area too many");
     struct snapshot_vdso *s = &out->vdso[out->vdso_count++];
     *s = (struct snapshot_vdso){.start = r->vma.start, .end = r->vma.end};
     snprintf(s->name, sizeof(s->name), "%s", r->name);
@@ -156,7 +156,7 @@ static int classify(struct reader *r)
     bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
     r->total += a->end - a->start;
     if (r->total > MOST_MEMORY)
-        return refuse(r, "is too large, with all below it");
+        return refuse(r, "is too large, with all memory below it");
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
     if (!agent && is_deleted(r->name)) {
@@ -164,13 +164,13 @@ static int classify(struct reader *r)
         return dump_vmas_take_content(a, r->name, r->err);
     }
     if (strpbrk(r->name, "\\\n") != NULL)
-        return refuse(r, "is of a file with a strange name");
+        return refuse(r, "belongs to a file with an unusual name");
     if (r->name[0] == '/') {
         a->flags |= SNAPSHOT_VMA_FILE | (shared ? SNAPSHOT_VMA_SHARED : 0);
         if ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0)
-            return refuse(r, "is of a file, writable and executable");
+            return refuse(r, "belongs to a file and is writable and executable");
         if ((a->flags & (SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_STACK)) != 0)
-            return refuse(r, "is of a file, and wiped on fork or a stack");
+            return refuse(r, "belongs to a file and is wiped on fork or a stack");
         a->file = find_path(r);
         return 0;
     }
@@ -183,7 +183,7 @@ static int classify(struct reader *r)
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (strcmp(r->name, known[i]) == 0)
             return 0;
-    return str_after(r->name, "[anon:") != NULL ? 0 : refuse(r, "is of an unknown kind");
+    return str_after(r->name, "[anon:") != NULL ? 0 : refuse(r, "has an unknown kind");
 }
 
 static int finish_vma(struct reader *r)

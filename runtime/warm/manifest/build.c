@@ -74,7 +74,7 @@ static int take_record(struct builder *b, const char *record, struct error *err)
     const char *text = record + 1;
     bool is_path = strchr("cfpdDalow", record[0]) != NULL;
     if (is_path && (text[0] != '/' || strlen(text) >= PATH_MAX))
-        return error_text(err, -EPROTO, "the template reports the path '%.128s', which is not absolute",
+        return error_text(err, -EPROTO, "the builder reports the path '%.128s', which is not absolute",
                           str_printable(b->arena, text));
     switch (record[0]) {
     case 'c':
@@ -118,9 +118,9 @@ static int take_record(struct builder *b, const char *record, struct error *err)
         return 0;
     case 'x':
         return error_text(err, -ENOEXEC, "%s",
-                          text[0] != '\0' ? str_printable(b->arena, text) : "the template gives no reason");
+                          text[0] != '\0' ? str_printable(b->arena, text) : "the builder gives no reason");
     default:
-        return error_text(err, -EPROTO, "the template reports '%.32s', which has no meaning",
+        return error_text(err, -EPROTO, "the builder reports '%.32s', which has no meaning",
                           str_printable(b->arena, record));
     }
 }
@@ -130,7 +130,7 @@ static int take_report(struct builder *b, struct error *err)
     const char *report = b->source->report, *end = report + b->source->report_size;
     size_t count = count_records(report, b->source->report_size);
     if (b->source->report_size == 0 || end[-1] != '\0' || count > RECORDS_MAX)
-        return error_text(err, -EPROTO, "the template's report is cut off or too long");
+        return error_text(err, -EPROTO, "the builder's report is cut off or too long");
     b->items = ARENA_ARRAY(b->arena, count + 1, struct item); /* and /etc/passwd */
     b->modules.items = ARENA_ARRAY(b->arena, count, const char *);
     b->variables.items = ARENA_ARRAY(b->arena, count, const char *);
@@ -138,14 +138,14 @@ static int take_report(struct builder *b, struct error *err)
     b->values.items = ARENA_ARRAY(b->arena, count, const char *);
     for (const char *record = report; record < end; record += strlen(record) + 1) {
         if (record[0] == 'r' && b->python[0] == '\0')
-            return error_text(err, -EPROTO, "the template does not say which Python it is");
+            return error_text(err, -EPROTO, "the builder does not say which Python it is");
         if (record[0] == 'r')
             return 0;
         int ret = take_record(b, record, err);
         if (ret < 0)
             return ret;
     }
-    return error_text(err, -EPROTO, "the template ended before it was ready");
+    return error_text(err, -EPROTO, "the builder ended before it was ready");
 }
 
 static int by_place(const void *a, const void *b)
@@ -319,7 +319,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
         cleanup_fd int fd = root_view_open(b->source->view, part, O_PATH);
         int ret = fd < 0 ? fd : identity_of(fd, &id);
         if (ret < 0 && ret != -ENOENT && ret != -ENOTDIR)
-            return error_set(err, ret, "look at '%s'", part);
+            return error_set(err, ret, "examine '%s'", part);
         if (ret == 0 && (missing == 0 || !S_ISDIR(id.mode)) && id.changed >= b->source->began)
             return changed(part, "", err);
         if (ret == 0) {
@@ -343,7 +343,7 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     struct file_identity id = {0};
     int ret = identity_at(dir, item->name, false, &id);
     if (ret < 0 && ret != -ENOENT)
-        return error_set(err, ret, "look at '%s/%s'", item->directory, item->name);
+        return error_set(err, ret, "examine '%s/%s'", item->directory, item->name);
     if (ret == 0 && !item->kind_only && id.changed >= b->source->began)
         return changed(item->directory, item->name, err);
     if (S_ISLNK(id.mode) && !item->link) {
@@ -446,7 +446,7 @@ static int put_values(struct builder *b, struct manifest_value **out, struct err
             siphash_add(&state, &byte, 1);
         }
         if (text[0] != ':' || text[1] != '/' || strlen(text + 1) >= PATH_MAX)
-            return error_text(err, -EPROTO, "the template reports the value '%.32s', which has no meaning",
+            return error_text(err, -EPROTO, "the builder reports the value '%.32s', which has no meaning",
                               b->values.items[i]);
         values[i] = (struct manifest_value){.hash = siphash_end(&state), .path = put_text(b, text + 1)};
     }

@@ -63,7 +63,7 @@ static bool is_shadow(const struct manifest *m, const char *name, size_t length,
 
 static int shadowed(const char *place, const char *name, size_t length, struct error *err)
 {
-    return error_text(err, IN_THE_WAY, "'%s%s%.*s' stands before a module of the snapshot", place,
+    return error_text(err, IN_THE_WAY, "'%s%s%.*s' shadows a module of the snapshot", place,
                       str_eq(place, "/") ? "" : "/", (int)length, name);
 }
 
@@ -251,7 +251,7 @@ int manifest_check_program(const struct manifest *m, const struct root_view *vie
     if (fd < 0)
         return error_set(err, fd, "open '%s'", path);
     if (fstat(fd, &st) < 0)
-        return error_set(err, -errno, "look at '%s'", path);
+        return error_set(err, -errno, "examine '%s'", path);
     if (S_ISDIR(st.st_mode))
         return check_directory(m, fd, path, err);
     ret = S_ISREG(st.st_mode) ? check_archive(m, fd, st.st_size, path, err) : 0;

@@ -150,9 +150,9 @@ static int verify_entry(const struct manifest *m, int dir, const char *directory
     int ret = identity_at(dir, name, false, &now);
     bool was = expected->mode != 0;
     if (ret == -ENOENT)
-        return was ? differs("does not exist any more", directory, name, err) : 0;
+        return was ? differs("no longer exists", directory, name, err) : 0;
     if (ret < 0)
-        return error_set(err, ret, "look at '%s/%s'", directory, name);
+        return error_set(err, ret, "examine '%s/%s'", directory, name);
     if (!was)
         return differs("did not exist", directory, name, err);
     int same = entry->kind_only != 0 ? (now.mode & S_IFMT) == (expected->mode & S_IFMT)
@@ -184,15 +184,15 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
     cleanup_fd int fd = root_view_open(view, path, O_PATH);
     bool missing = fd == -ENOENT || fd == -ENOTDIR;
     if (missing && root_view_is_mounted(view, "/", path + 1))
-        return error_text(err, -EXDEV, "'%s' is made for a mount", path);
+        return error_text(err, -EXDEV, "'%s' is created for a mount", path);
     if ((g->flags & GROUP_ABSENT) != 0 && (missing || fd >= 0))
         return missing ? 0 : differs("did not exist", path, "", err);
     if (missing)
-        return differs("does not exist any more", path, "", err);
+        return differs("no longer exists", path, "", err);
     if (fd == -EXDEV)
-        return error_text(err, fd, "'%s' lies in a mount that cannot be seen from outside", path);
+        return error_text(err, fd, "'%s' is in a mount that is not visible from outside", path);
     if (fd < 0)
-        return error_set(err, fd, "look at '%s'", path);
+        return error_set(err, fd, "examine '%s'", path);
     int same = (g->flags & GROUP_IDENTITY) != 0 ? is_same_place(m, g, view, fd) : 1;
     if (same < 0)
         return error_set(err, same, "read '%s'", path);
@@ -275,7 +275,7 @@ int manifest_check_values(const struct manifest *m, struct error *err)
         siphash_add(&state, value, size > 0 ? (size_t)size : 0);
         struct siphash now = siphash_end(&state);
         if (size < 0 || memcmp(&now, &m->values[i].hash, sizeof(now)) != 0)
-            return error_text(err, -ESTALE, "'%s' says something else", path);
+            return error_text(err, -ESTALE, "'%s' has other content", path);
     }
     return 0;
 }
@@ -285,7 +285,7 @@ int manifest_check_places(const struct manifest *m, struct error *err)
     for (uint32_t i = 0; i < m->header->place_count; i++) {
         const char *path = m->strings + m->places[i];
         if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) < 0)
-            return error_text(err, -ESTALE, "no file can be made in '%s'", path);
+            return error_text(err, -ESTALE, "no file can be created in '%s'", path);
     }
     return 0;
 }

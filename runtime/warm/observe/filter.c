@@ -22,8 +22,8 @@
 #define NR_LISTXATTRAT 465
 
 #define RING    "use io_uring, which hides what they read"
-#define HANDLE  "use handles of files, which hide what they read"
-#define KEYS    "look at keys of the kernel, which each container has its own of"
+#define HANDLE  "use file handles, which hide what they read"
+#define KEYS    "read keys of the kernel, which differ between containers"
 #define PROCESS "read another process, which hides what they read"
 
 static const struct observed_call calls[] = {

@@ -101,7 +101,7 @@ static void note(struct observer *o, char kind, const char *text)
         return;
     if (++o->count == RECORDS_MAX) {
         kind = 'H';
-        text = "look at too many files";
+        text = "ask for too many files";
     }
     int length = snprintf(record, sizeof(record), "%c%s", kind, text);
     size_t size = (size_t)length + 1;
@@ -422,7 +422,7 @@ static int give_mounts(const struct observer *o, const char *name, struct error 
     struct seccomp_notif_addfd answer = {
         .id = o->request->id, .flags = SECCOMP_ADDFD_FLAG_SEND, .srcfd = (__u32)fd, .newfd_flags = O_CLOEXEC};
     if (fd < 0)
-        return error_set(err, fd, "write down the template's mounts");
+        return error_set(err, fd, "write the list of the builder's mounts");
     if (ioctl(o->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &answer) < 0 && errno != ENOENT)
         return error_set(err, -errno, "answer a seccomp notification with a file");
     return 0;

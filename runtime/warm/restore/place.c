@@ -104,12 +104,12 @@ int restore_place_make(const struct snapshot *snapshot, struct restore_place *pl
     place->code_size = (restorer_size() + page - 1) & ~(page - 1);
     uint64_t gap, size = total(place), address = find_gap(snapshot, &gap);
     if (gap / 2 < size + (TRIES + 1) * STEP)
-        return error_text(err, -ENOTSUP, "the snapshot leaves no room for what restores it");
+        return error_text(err, -ENOTSUP, "the snapshot leaves no room for the restorer");
     int ret = reserve(address, size);
     for (int i = 1; ret == -EEXIST && i < TRIES; i++)
         ret = reserve(address += STEP, size);
     if (ret < 0)
-        return error_set(err, ret, "make room for what restores the snapshot");
+        return error_set(err, ret, "make room for the restorer");
     set_addresses(place, address);
     ret = map_code(place->code, place->code_size);
     if (ret == 0 &&
@@ -117,7 +117,7 @@ int restore_place_make(const struct snapshot *snapshot, struct restore_place *pl
         ret = -errno;
     if (ret < 0) {
         restore_place_unmake(place);
-        return error_set(err, ret, "map what restores the snapshot");
+        return error_set(err, ret, "map the restorer");
     }
     return 0;
 }

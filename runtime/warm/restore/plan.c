@@ -13,7 +13,7 @@
 static const char *const texts[REPORT_COUNT] = {
     [REPORT_SIGNALS] = "set the signals",
     [REPORT_RSEQ] = "register restartable sequences",
-    [REPORT_VDSO] = "move the kernel's vdso",
+    [REPORT_VDSO] = "move the vdso",
     [REPORT_UNMAP] = "unmap the runtime",
     [REPORT_MAP_FILE] = "map a file",
     [REPORT_MAP_MEMORY] = "map memory",
@@ -23,11 +23,11 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_ADVICE] = "set properties of memory",
     [REPORT_THREAD] = "set the thread's identity",
     [REPORT_LAYOUT] = "set the layout of memory (PR_SET_MM_MAP)",
-    [REPORT_NAME] = "set the process' name",
-    [REPORT_DESCRIPTOR] = "open descriptors again",
+    [REPORT_NAME] = "set the process name",
+    [REPORT_DESCRIPTOR] = "reopen descriptors",
     [REPORT_CLOSE] = "close descriptors",
     [REPORT_FILTER] = "load the seccomp filter",
-    [REPORT_LABEL] = "take the label (/proc/self/attr/current)",
+    [REPORT_LABEL] = "set the label (/proc/self/attr/current)",
     [REPORT_CAPABILITIES] = "set the capabilities",
 };
 

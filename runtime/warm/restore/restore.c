@@ -108,7 +108,7 @@ static int compare_file(int fd, const char *path, const struct file_identity *ex
         return error_set(err, ret, "file '%s' of the snapshot", path);
     return identity_equal(&identity, expected)
                ? 0
-               : error_text(err, -ESTALE, "file '%s' of the snapshot is another one", path);
+               : error_text(err, -ESTALE, "file '%s' of the snapshot has been replaced", path);
 }
 
 /* Open the files that the snapshot has mapped or open. */
@@ -124,7 +124,7 @@ static int open_files(struct restore *restore, struct error *err)
         const char *path = snapshot_path(snapshot, &snapshot->files[i]);
         cleanup_fd int fd = open_file(restore->request.root, path, &last);
         if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-            ret = error_text(err, -ESTALE, "file '%s' of the snapshot is gone", path);
+            ret = error_text(err, -ESTALE, "file '%s' of the snapshot no longer exists", path);
         else if (fd < 0)
             ret = error_set(err, fd, "open file '%s' of the snapshot", path);
         else
@@ -157,7 +157,7 @@ static int open_urandom(struct restore *restore, struct error *err)
     if (fd < 0)
         return error_set(err, fd, "open '/dev/urandom'");
     if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != SNAPSHOT_URANDOM_DEVICE)
-        return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's");
+        return error_text(err, -ENOTSUP, "'/dev/urandom' is not the kernel's device");
     restore->urandom = aside(restore->request.snapshot, fd);
     if (restore->urandom == fd)
         fd_steal(&fd);
@@ -287,7 +287,7 @@ static int check_code(const struct snapshot *snapshot, struct error *err)
                : NULL;
     if (probe == MAP_FAILED)
         return error_text(err, -EACCES,
-                          "the snapshot has code that was made at run time, which is forbidden here");
+                          "the snapshot has code that was generated at run time, which is forbidden here");
     if (probe != NULL)
         munmap(probe, page);
     return 0;

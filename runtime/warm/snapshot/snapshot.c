@@ -54,11 +54,11 @@ static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct err
     for (size_t i = 0; i < snapshot->vma_count; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         if (!is_range(a->start, a->end, page) || a->start < last)
-            return damaged(err, "order of the areas");
+            return damaged(err, "order of the VMAs");
         last = a->end;
         if ((a->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0 ||
             ((a->prot & PROT_WRITE) != 0 && (a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)))
-            return damaged(err, "protection of an area");
+            return damaged(err, "protection of a VMA");
         bool file = (a->flags & SNAPSHOT_VMA_FILE) != 0, shared = (a->flags & SNAPSHOT_VMA_SHARED) != 0;
         bool stack = (a->flags & SNAPSHOT_VMA_STACK) != 0, empty = (a->flags & SNAPSHOT_VMA_EMPTY) != 0;
         bool guard = (a->flags & SNAPSHOT_VMA_GUARD) != 0;
@@ -66,10 +66,10 @@ static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct err
         if ((a->flags & ~(uint32_t)SNAPSHOT_VMA_FLAGS) != 0 || (file && (stack || empty)) ||
             (shared && (!file || (a->prot & PROT_WRITE) != 0)) || (stack && (empty || stacks > 1)) ||
             (guard && (stack || (a->flags & SNAPSHOT_VMA_DROPPABLE) != 0)))
-            return damaged(err, "kind of an area");
+            return damaged(err, "kind of a VMA");
         if (file && (!aligned(a->offset, page) || a->offset > INT64_MAX - (a->end - a->start) ||
                      (a->file >= snapshot->file_count && a->file != SNAPSHOT_FILE_AGENT)))
-            return damaged(err, "file of an area");
+            return damaged(err, "file of a VMA");
     }
     return 0;
 }
@@ -78,20 +78,20 @@ static int check_vdso(const struct snapshot *snapshot, uint64_t page, struct err
 {
     const struct snapshot_header *h = snapshot->header;
     if (h->vdso_count == 0 || h->vdso_count > SNAPSHOT_MAX_VDSO)
-        return damaged(err, "number of the kernel's areas");
+        return damaged(err, "number of the vdso and vvar areas");
     uint64_t last = 0;
     size_t code = 0;
     for (size_t i = 0; i < h->vdso_count; i++) {
         const struct snapshot_vdso *s = &h->vdso[i];
         if (!is_range(s->start, s->end, page) || s->start < last || s->name[sizeof(s->name) - 1] != '\0')
-            return damaged(err, "order of the kernel's areas");
+            return damaged(err, "order of the vdso and vvar areas");
         last = s->end;
         code += strcmp(s->name, "[vdso]") == 0;
         for (size_t k = 0; k < snapshot->vma_count; k++)
             if (snapshot->vmas[k].start < s->end && s->start < snapshot->vmas[k].end)
-                return damaged(err, "an area lies where the kernel's are");
+                return damaged(err, "a VMA overlaps the vdso and vvar areas");
     }
-    return code == 1 ? 0 : damaged(err, "names of the kernel's areas");
+    return code == 1 ? 0 : damaged(err, "names of the vdso and vvar areas");
 }
 
 static int check_extents(const struct snapshot *snapshot, uint64_t page, struct error *err)
@@ -107,10 +107,10 @@ static int check_extents(const struct snapshot *snapshot, uint64_t page, struct 
         if (a == NULL || (a->flags & (SNAPSHOT_VMA_SHARED | SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_GUARD)) != 0 ||
             ((a->prot & PROT_EXEC) != 0 && !snapshot_vma_is_copied(a)) ||
             (snapshot_vma_is_copied(a) && r->pages * page > SNAPSHOT_COPY_MAX))
-            return damaged(err, "pages that belong to no area");
+            return damaged(err, "pages that belong to no VMA");
         if (!aligned(r->offset, page) || r->offset < h->tables_size || r->offset > h->size ||
             r->pages * page > h->size - r->offset)
-            return damaged(err, "place of pages in the file");
+            return damaged(err, "position of pages in the file");
         last = r->address + r->pages * page;
     }
     last = 0;
@@ -119,7 +119,7 @@ static int check_extents(const struct snapshot *snapshot, uint64_t page, struct 
         if (w->address < last || !aligned(w->address, page) || w->pages == 0 ||
             w->pages > SNAPSHOT_HIGHEST / page ||
             snapshot_vma_at(snapshot, w->address, w->pages * page) == NULL)
-            return damaged(err, "pages to be written");
+            return damaged(err, "pages to write");
         last = w->address + w->pages * page;
     }
     return 0;
@@ -205,7 +205,7 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     snapshot->meta = table(snapshot, &h->meta, 1);
     if (snapshot->vmas == NULL || snapshot->extents == NULL || snapshot->files == NULL ||
         snapshot->writes == NULL || snapshot->strings == NULL || snapshot->meta == NULL)
-        return damaged(err, "place of a table");
+        return damaged(err, "position of a table");
     snapshot->vma_count = h->vmas.count;
     snapshot->extent_count = h->extents.count;
     snapshot->file_count = h->files.count;
@@ -242,7 +242,7 @@ static int check_header(int fd, struct snapshot_header *header, struct error *er
     if (n < 0)
         return error_set(err, -errno, "read the snapshot");
     if ((size_t)n != sizeof(*header) || header->magic != SNAPSHOT_MAGIC)
-        return damaged(err, "it is no snapshot");
+        return damaged(err, "it is not a snapshot");
     if (header->format != SNAPSHOT_VERSION)
         return error_text(err, -ENOTSUP, "the snapshot has format %u, this runtime reads %u", header->format,
                           SNAPSHOT_VERSION);

@@ -114,7 +114,7 @@ int store_list_failed(struct arena *a, const struct store *store, struct store_i
     for (size_t i = 0; ret == 0 && i < *count; i++) {
         struct store_item *item = &(*items)[i];
         if (item->failed == NULL || item->failed[0] == '\0')
-            item->failed = "no reason is on record";
+            item->failed = "no reason is recorded";
     }
     return ret;
 }

@@ -97,14 +97,14 @@ void store_close(struct store *store)
     fd_close(&store->dir);
 }
 
-#define MAKE_ROOM "'pysbx-runtime warm prune --all' makes room, maxSize in warm.json bounds what is kept"
+#define MAKE_ROOM "'pysbx-runtime warm prune --all' makes room, maxSize in warm.json limits what is kept"
 static const struct {
     int code;
     const char *advice;
 } advices[] = {
     {ENOSPC, MAKE_ROOM},
     {EDQUOT, MAKE_ROOM},
-    {EFBIG, "where maxSize in warm.json is the bound, raise it, or preload less"},
+    {EFBIG, "if maxSize in warm.json is the limit, raise it, or preload less"},
 };
 
 int store_advise(const char *path, struct error *err)
@@ -126,7 +126,7 @@ static int open_snapshot(struct arena *a, const struct store *store, const char 
     if (fd < 0)
         return error_set(err, -errno, "snapshot '%s'", name);
     if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || st->st_uid != geteuid())
-        return error_text(err, -EUCLEAN, "snapshot '%s' is not a file of the caller's own", name);
+        return error_text(err, -EUCLEAN, "snapshot '%s' is not a file owned by the caller", name);
     int ret = snapshot_open(fd, &entry->mapped, err);
     if (ret < 0)
         return error_wrap(err, "snapshot '%s'", name);
@@ -177,7 +177,7 @@ static const char *expiry(struct arena *a, const struct store *store, const stru
     if (age(snapshot) < q->config->retry_after && !q->force)
         return NULL;
     const char *stale = store_file_text(a, store, q->key->name, STORE_STALE);
-    return stale != NULL ? arena_printf(a, "the snapshot does not fit any more: %s", stale) : NULL;
+    return stale != NULL ? arena_printf(a, "the snapshot no longer fits: %s", stale) : NULL;
 }
 
 static enum state find(struct arena *a, const struct store *store, const struct store_question *q,
@@ -215,7 +215,7 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
                             "the snapshot could not be made, and is not tried again for %" PRIu32
                             " s (retryAfter in warm.json): %s",
                             q->config->retry_after,
-                            reason != NULL && reason[0] != '\0' ? reason : "no reason is on record");
+                            reason != NULL && reason[0] != '\0' ? reason : "no reason is recorded");
     }
     bool first = q->bare && q->config->second_run && state == STATE_NONE &&
                  !store_file_stat(store, q->key->name, STORE_SEEN, &st);
@@ -262,7 +262,7 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
     const char *why = entry->reason;
     entry->lock = store_lock(store, entry->name, q->config->wait_for_build || q->force);
     if (entry->lock == -EAGAIN)
-        return cold(entry, "another one is making the snapshot");
+        return cold(entry, "another process is making the snapshot");
     if (entry->lock < 0)
         return error_set(err, entry->lock, "lock snapshot '%s' in '%s'", entry->name, store->path);
     /* The previous holder of the lock may have made it, or failed. */
@@ -372,7 +372,7 @@ static int compare_sum(struct arena *a, const struct store *store, const char *n
     if (ret < 0)
         return error_set(err, ret, "read snapshot '%s'", name);
     if (text == NULL || !str_eq(text, arena_printf(a, "%016" PRIx64 "\n", sum)))
-        return error_text(err, -EUCLEAN, "snapshot '%s' does not have its checksum", name);
+        return error_text(err, -EUCLEAN, "snapshot '%s' does not match its checksum", name);
     return 0;
 }
 
@@ -384,7 +384,7 @@ int store_open_item(struct arena *a, const struct store *store, const char *name
     struct stat st;
     *entry = (struct store_entry){.answer = STORE_READY, .file = -1, .lock = -1, .out = -1};
     if (!store_file_parse(name, key, &file) || file != STORE_SNAPSHOT)
-        return error_text(err, -ENOENT, "'%.64s' is no key of a snapshot", name);
+        return error_text(err, -ENOENT, "'%.64s' is not the key of a snapshot", name);
     memcpy(entry->name, key, sizeof(entry->name));
     int ret = open_snapshot(a, store, key, entry, &st, err);
     if (ret == 0 && pages)
