@@ -48,7 +48,7 @@ struct key_facts {
 /* Make the key. Return 0 or negative errno: /proc cannot be read. */
 int key_make(struct arena *a, const struct key_facts *facts, struct warm_key *out, struct error *err);
 
-/* Return whether a variable ("NAME=value") is part of the key, because the loader, the C library, the
+/* Return whether a variable ("NAME=value") is part of the key. It is if the loader, the C library, the
  * interpreter or common libraries read it in a way that is not observed. */
 bool key_has_variable(const char *variable);
 

@@ -14,8 +14,8 @@
  * file exists; the lookup is the message (observe.h). */
 #define WARM_VARIABLES "/dev/.pysbx-variable/"
 
-/* In the same way a probe reports that it is about to ask whether a path exists, through a call that asks for
- * more, and that it has asked: "1" and "0" in this directory. */
+/* A probe may ask whether a path exists through a call that asks for more. Before and after, it looks up "1"
+ * and "0" in this directory. */
 #define WARM_QUIET "/dev/.pysbx-quiet/"
 
 #define WARM_PARAMS_MAGIC 0x5059534257524d31ULL

@@ -1,7 +1,7 @@
 /* The snapshot of a session: a process in the middle of its work, which a fork of it continues in a container
  * of its own. The file belongs to the caller: it is not in the store, and no key finds it. It depends only on
- * the files that are mapped, because nothing in it will be imported again. Everyone who can read the file
- * knows the data of the session. */
+ * the files that are mapped, because nothing in it will be imported again. A user with read access to the
+ * file has the data of the session. */
 #ifndef PYSBX_WARM_SESSION_H
 #define PYSBX_WARM_SESSION_H
 

@@ -219,9 +219,9 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
         int ret = verify_group(m, &m->groups[i], view, err);
         if (ret < 0)
             return ret;
-        /* The other process may have been woken on this CPU while others are idle. So may the kernel's thread
-         * that it waits for when it unmounts the old root (synchronize_rcu_expedited). Without yielding, this
-         * loop would delay them for two milliseconds. */
+        /* The other process may have been woken on this CPU while others are idle. The same is true of the
+         * kernel thread that it waits for when it unmounts the old root (synchronize_rcu_expedited). Without
+         * yielding, this loop would delay them for two milliseconds. */
         if (queue != NULL)
             sched_yield();
     }

@@ -17,25 +17,25 @@ struct root_view;
 
 /* The report of a builder, and the runtime's additions. A report is a sequence of NUL-terminated records,
  * whose first byte is the kind:
- *   v  sys.version
- *   f  a file
- *   c  a file of which only the content was read
- *   d  a directory
- *   p  a file of which only existence and type count
- *   D  the same of a directory
- *   a  a path that must be absent
- *   l  a symbolic link on the way to one of these
- *   w  a directory in which the imports have made a file that is gone
- *   m  a top-level module
- *   e  a variable
- *   E  the whole environment
- *   t  the imports ask whether a standard stream is a terminal
- *   o  a file that is mapped (for the builder only)
- *   g  the digest of a random generator's state (for the builder only)
- *   V  "HEX:PATH", the value of a file of the kernel (content.h)
- *   M  a library reads /proc/self/mounts (for the builder only)
- *   x  failure, with its reason
- *   r  ready, the last record */
+ *   v  sys.version.
+ *   f  a file.
+ *   c  a file of which only the content was read.
+ *   d  a directory.
+ *   p  a file of which only existence and type count.
+ *   D  the same of a directory.
+ *   a  a path that must be absent.
+ *   l  a symbolic link on the way to one of these.
+ *   w  a directory in which the imports have made a file that is gone.
+ *   m  a top-level module.
+ *   e  a variable.
+ *   E  the whole environment.
+ *   t  the imports ask whether a standard stream is a terminal.
+ *   o  a file that is mapped (for the builder only).
+ *   g  the digest of a random generator's state (for the builder only).
+ *   V  "HEX:PATH", the value of a file of the kernel (content.h).
+ *   M  a library reads /proc/self/mounts (for the builder only).
+ *   x  failure, with its reason.
+ *   r  ready, the last record. */
 struct manifest_source {
     const char *report;
     size_t report_size;
@@ -69,10 +69,10 @@ struct manifest_queue {
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
                     struct manifest_queue *queue, struct error *err);
 
-/* Check whether one of the preloaded modules would have come from the path that the program puts first in
- * sys.path: the working directory, the script's, or a directory or archive that is run. -EEXIST names the
- * file. A program that does not exist shadows nothing. Makes system calls only. `argv` as command_line_parse
- * saw it, `cwd` absolute. */
+/* Check whether one of the preloaded modules would have come from the program's first directory in
+ * sys.path. That is the working directory, the script's directory, or a directory or archive that is run.
+ * -EEXIST names the file. A program that does not exist shadows nothing. Makes system calls only. `argv`
+ * as command_line_parse saw it, `cwd` absolute. */
 int manifest_check_program(const struct manifest *manifest, const struct root_view *view,
                            const struct command_line *command_line, char *const *argv, const char *cwd,
                            struct error *err);

@@ -5,17 +5,17 @@
  * container image.
  *
  * Records consist of a letter, a text and NUL, in no order. Each occurs once, except for "u":
- *   o  path that was opened for reading, or executed
- *   s  path whose status was read
- *   p  path that was tested for existence, or was to be created, changed or removed
- *   c  path of a socket that was connected to
- *   f  path whose file system was asked for its properties, such as its free space
- *   e  variable that was read through the C library
- *   u  the host name was read
- *   F  a process was started that may run code of its parent
- *   x  path of a program that was executed, also "o"
- *   N  the imports tried to reach another host, or asked for the network interfaces
- *   B  the imports begin: earlier records are noted again if they occur again
+ *   o  path that was opened for reading, or executed.
+ *   s  path whose status was read.
+ *   p  path that was tested for existence, or that the call creates, changes or removes.
+ *   c  path of a socket that was connected to.
+ *   f  path whose file system was asked for its properties, such as its free space.
+ *   e  variable that was read through the C library.
+ *   u  the host name was read.
+ *   F  a process was started that may run code of its parent.
+ *   x  path of a program that was executed, also "o".
+ *   N  the imports tried to reach another host, or asked for the network interfaces.
+ *   B  the imports begin: earlier records are noted again if they occur again.
  *   H  any other obstacle to a snapshot: a phrase that follows "the imports" */
 #ifndef PYSBX_WARM_OBSERVE_OBSERVE_H
 #define PYSBX_WARM_OBSERVE_OBSERVE_H

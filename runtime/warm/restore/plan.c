@@ -31,8 +31,8 @@ static const char *const texts[REPORT_COUNT] = {
     [REPORT_CAPABILITIES] = "set the capabilities",
 };
 
-/* Steps that do not belong to a VMA, extent or page: two for each vdso or vvar area, one for each signal,
- * three for each descriptor, and some twenty that are written out in the code. */
+/* Steps that do not belong to a VMA, extent or page. There are two for each vdso or vvar area, one for each
+ * signal, three for each descriptor, and some twenty single ones. */
 #define STEPS_FIXED (2 * SNAPSHOT_MAX_VDSO + SNAPSHOT_SIGNALS + 3 * SNAPSHOT_MAX_DESCRIPTORS + 64)
 /* For a VMA: the mapping, its advices, its protection. */
 #define STEPS_VMA 9

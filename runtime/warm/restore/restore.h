@@ -30,11 +30,11 @@ struct restore *restore_begin(const struct snapshot *snapshot, int file, bool co
 /* Continue with *out, which restore_begin has made for the same snapshot, or which is NULL.
  *
  * Compare the machine, open and compare the files, and place restorer, stack, arguments and filter where the
- * snapshot has nothing. Return 0 or negative errno: -ESTALE names a file that differs, -ENOTSUP a kernel, CPU
- * or layout that the snapshot is not for, -ENOMEM a limit that is too small for it. After an error nothing
- * has changed for the caller, the mapping that was begun is undone, and *out is NULL. The request's strings,
- * snapshot, filter instructions and labels are used until restore_go, and so are the descriptors unless the
- * snapshot was mapped. Resource limits and identity are those at the time of the call. */
+ * snapshot has nothing. Return 0 or negative errno. -ESTALE names a file that differs, -ENOTSUP an unsuitable
+ * kernel, CPU or layout, and -ENOMEM a limit that is too small. After an error nothing has changed for the
+ * caller, the mapping that was begun is undone, and *out is NULL. The request's strings, snapshot, filter
+ * instructions and labels are used until restore_go, and so are the descriptors unless the snapshot was
+ * mapped. Resource limits and identity are those at the time of the call. */
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err);
 
 /* Return whether the snapshot is mapped already, so that only the descriptors of the labels are still

@@ -62,9 +62,9 @@ struct snapshot_vma {
     uint32_t reserved;
 };
 
-/* Return whether the content is copied to anonymous memory. Stacks are, because only such memory grows. So is
- * code that was compiled at run time or calls back (ctypes), because files of the store may not be executable
- * (noexec, SELinux). */
+/* Return whether the content is copied to anonymous memory. Stacks are copied, because only such memory
+ * grows. Code that was compiled at run time or calls back (ctypes) is copied, because files of the store may
+ * not be executable (noexec, SELinux). */
 static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 {
     return (a->flags & SNAPSHOT_VMA_STACK) != 0 ||
@@ -111,8 +111,8 @@ struct snapshot_vdso {
     char name[24]; /* "[vdso]", "[vvar]", "[vvar_vclock]" */
 };
 
-/* The machine and the runtime. A snapshot is valid only for the same kernel and the same CPU, because
- * libraries have chosen their code by the CPU's features, and for the agent that it has mapped. */
+/* The machine and the runtime. A snapshot is valid only for the same kernel, the same CPU and the agent that
+ * it has mapped. The CPU counts because libraries have chosen their code by its features. */
 struct snapshot_host {
     char release[65], version[65]; /* uname(2) */
     char agent[33], padding[5];    /* warm/agent/agent.h */
