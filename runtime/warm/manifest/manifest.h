@@ -69,8 +69,8 @@ struct manifest_queue {
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
                     struct manifest_queue *queue, struct error *err);
 
-/* Check whether one of the preloaded modules would have come from the program's first directory in
- * sys.path. That is the working directory, the script's directory, or a directory or archive that is run.
+/* Check whether the directory that the program puts first in sys.path shadows one of the preloaded
+ * modules. It is the working directory, the script's directory, or a directory or archive that is run.
  * -EEXIST names the file. A program that does not exist shadows nothing. Makes system calls only. `argv`
  * as command_line_parse saw it, `cwd` absolute. */
 int manifest_check_program(const struct manifest *manifest, const struct root_view *view,
