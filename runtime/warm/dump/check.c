@@ -71,11 +71,13 @@ static int check_interval_timers(struct tracee *t, struct error *err)
 int dump_state_check(struct tracee *t, struct arena *a, struct error *err)
 {
     int ret = check_status(t, a, err);
-    if (ret == 0)
-        ret = check_empty(t, a, arena_printf(a, "task/%d/children", (int)t->pid), "a child process", err);
-    if (ret == 0)
-        ret = check_empty(t, a, "timers", "a timer (timer_create)", err);
-    if (ret == 0)
-        ret = check_interval_timers(t, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = check_empty(t, a, arena_printf(a, "task/%d/children", (int)t->pid), "a child process", err);
+    if (ret < 0)
+        return ret;
+    ret = check_empty(t, a, "timers", "a timer (timer_create)", err);
+    if (ret < 0)
+        return ret;
+    return check_interval_timers(t, err);
 }

@@ -89,16 +89,17 @@ static int flush(struct output *out, struct error *err)
 static int write_extent(const struct tracee *t, uint64_t address, uint64_t size, struct output *out,
                         struct error *err)
 {
-    int ret = 0;
-    for (uint64_t done = 0; ret == 0 && done < size;) {
+    for (uint64_t done = 0; done < size;) {
         size_t part = size - done < room(out) ? (size_t)(size - done) : room(out);
-        ret = tracee_read(t, address + done, out->piece + out->filled, part, err);
+        int ret = tracee_read(t, address + done, out->piece + out->filled, part, err);
+        if (ret < 0)
+            return ret;
         out->filled += part;
         done += part;
-        if (ret == 0 && room(out) == 0)
-            ret = flush(out, err);
+        if (room(out) == 0 && (ret = flush(out, err)) < 0)
+            return ret;
     }
-    return ret;
+    return 0;
 }
 
 static int write_pages(const struct tracee *t, const struct snapshot_parts *parts, int fd, struct error *err)
@@ -107,14 +108,15 @@ static int write_pages(const struct tracee *t, const struct snapshot_parts *part
     if (piece == NULL)
         return error_set(err, -ENOMEM, "write the snapshot");
     struct output out = {.fd = fd, .piece = piece, .offset = parts->header.tables_size};
-    int ret = 0;
-    for (size_t i = 0; ret == 0 && i < parts->extent_count; i++) {
+    for (size_t i = 0; i < parts->extent_count; i++) {
         const struct snapshot_extent *r = &parts->extents[i];
-        ret = r->offset == out.offset + out.filled
-                  ? write_extent(t, r->address, r->pages * parts->header.page_size, &out, err)
-                  : error_set(err, -EINVAL, "position of pages in the snapshot");
+        if (r->offset != out.offset + out.filled)
+            return error_set(err, -EINVAL, "position of pages in the snapshot");
+        int ret = write_extent(t, r->address, r->pages * parts->header.page_size, &out, err);
+        if (ret < 0)
+            return ret;
     }
-    return ret < 0 ? ret : flush(&out, err);
+    return flush(&out, err);
 }
 
 /* Read the state of the process except its pages. */
@@ -122,19 +124,25 @@ static int examine(struct tracee *t, const struct dump_request *request, struct 
                    struct dump_vmas *vmas, struct snapshot_parts *parts, struct error *err)
 {
     int ret = stop_parked(t, request, a, vmas, err);
-    if (ret == 0)
-        ret = dump_guard_layout(vmas, a, err);
-    if (ret == 0 && request->agent != NULL)
+    if (ret < 0)
+        return ret;
+    ret = dump_guard_layout(vmas, a, err);
+    if (ret < 0)
+        return ret;
+    if (request->agent != NULL)
         ret = dump_guard_agent(t, vmas, request->agent, request->agent_size, err);
-    if (ret == 0)
-        ret = dump_state_check(t, a, err);
-    if (ret == 0)
-        ret = dump_state_read(t, a, &parts->header, err);
-    if (ret == 0)
-        ret = dump_files(request->root, vmas, a, parts, err);
-    if (ret == 0)
-        ret = dump_descriptors(t, request, a, parts, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = dump_state_check(t, a, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_state_read(t, a, &parts->header, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_files(request->root, vmas, a, parts, err);
+    if (ret < 0)
+        return ret;
+    return dump_descriptors(t, request, a, parts, err);
 }
 
 static int dump(struct tracee *t, const struct dump_request *request, struct arena *a, struct error *err)
@@ -143,10 +151,12 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     struct snapshot_parts *parts = ARENA_NEW(a, struct snapshot_parts);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     int ret = tracee_attach(t, request->pid, request->pid_namespace, request->spare, err);
-    if (ret == 0)
-        ret = examine(t, request, a, &vmas, parts, err);
-    if (ret == 0)
-        ret = dump_vmas_scan(t, a, &vmas, err);
+    if (ret < 0)
+        return ret;
+    ret = examine(t, request, a, &vmas, parts, err);
+    if (ret < 0)
+        return ret;
+    ret = dump_vmas_scan(t, a, &vmas, err);
     if (ret < 0)
         return ret;
     dump_vmas_join(&vmas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
@@ -161,13 +171,15 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     parts->meta = request->meta;
     parts->meta_size = request->meta_size;
     ret = dump_guard_size(parts, page, request->limit, err);
-    if (ret == 0)
-        ret = snapshot_write(request->out, parts, err);
-    if (ret == 0)
-        ret = write_pages(t, parts, request->out, err);
-    if (ret == 0)
-        ret = dump_guard_rseq(request->out, parts, page, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = snapshot_write(request->out, parts, err);
+    if (ret < 0)
+        return ret;
+    ret = write_pages(t, parts, request->out, err);
+    if (ret < 0)
+        return ret;
+    return dump_guard_rseq(request->out, parts, page, err);
 }
 
 /* Check the snapshot as the restore will, so that a process that cannot be restored is found while its
@@ -176,19 +188,19 @@ static int check_snapshot(int fd, struct error *err)
 {
     struct snapshot snapshot;
     int ret = snapshot_open(fd, &snapshot, err);
-    if (ret == 0)
-        snapshot_close(&snapshot);
-    return ret;
+    if (ret < 0)
+        return ret;
+    snapshot_close(&snapshot);
+    return 0;
 }
 
 int warm_dump(const struct dump_request *request, struct error *err)
 {
-    struct arena arena = {0};
+    cleanup_arena struct arena arena = {0};
     struct tracee tracee;
     int ret = dump(&tracee, request, &arena, err);
     tracee_release(&tracee);
     if (ret == 0)
         ret = check_snapshot(request->out, err);
-    arena_free(&arena);
     return ret < 0 ? error_wrap(err, "snapshot of process %d", (int)request->pid) : 0;
 }

@@ -45,13 +45,15 @@ static int look_up(int root, const char *path, struct file_identity *identity, b
 
 static int take_content(struct dump_vmas *vmas, size_t path, struct error *err)
 {
-    int ret = 0;
-    for (size_t i = 0; ret == 0 && i < vmas->vma_count; i++) {
+    for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma *a = &vmas->vmas[i];
-        if ((a->flags & SNAPSHOT_VMA_FILE) != 0 && a->file == path)
-            ret = dump_vmas_take_content(a, vmas->paths[path], err);
+        if ((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file != path)
+            continue;
+        int ret = dump_vmas_take_content(a, vmas->paths[path], err);
+        if (ret < 0)
+            return ret;
     }
-    return ret;
+    return 0;
 }
 
 /* Return the indices of the paths, sorted by path, which keeps the files of a directory together. */
@@ -85,11 +87,11 @@ int dump_files(int root, struct dump_vmas *vmas, struct arena *a, struct snapsho
         bool missing;
         size_t i = order[k];
         int ret = look_up(root, vmas->paths[i], &identity, &missing, err);
-        if (ret == 0 && missing)
-            ret = take_content(vmas, i, err);
-        else if (ret == 0)
-            places[i] = put_file(parts, strings, vmas->paths[i], &identity);
         if (ret < 0)
+            return ret;
+        if (!missing)
+            places[i] = put_file(parts, strings, vmas->paths[i], &identity);
+        else if ((ret = take_content(vmas, i, err)) < 0)
             return ret;
     }
     for (size_t i = 0; i < vmas->vma_count; i++) {

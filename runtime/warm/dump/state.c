@@ -45,11 +45,11 @@ static int ask(struct tracee *t, long number, const uint64_t arguments[6], void 
 {
     long result;
     int ret = tracee_call(t, number, arguments, &result, err);
-    if (ret == 0 && result < 0)
-        ret = error_set(err, (int)result, "system call %ld in process %d", number, (int)t->pid);
-    if (ret == 0)
-        ret = tracee_read(t, tracee_scratch(t), data, size, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    if (result < 0)
+        return error_set(err, (int)result, "system call %ld in process %d", number, (int)t->pid);
+    return tracee_read(t, tracee_scratch(t), data, size, err);
 }
 
 static int read_signals(struct tracee *t, struct snapshot_header *out, struct error *err)
@@ -119,14 +119,17 @@ static int read_tid(struct tracee *t, struct arena *a, struct snapshot_thread *o
 {
     uint64_t arguments[6] = {PR_GET_TID_ADDRESS, tracee_scratch(t)};
     int ret = ask(t, SYS_prctl, arguments, &out->tid_address, sizeof(out->tid_address), err);
+    if (ret < 0)
+        return ret;
     int pid = 0, word = 0;
-    if (ret == 0)
-        ret = own_pid(t, a, &pid, err);
-    if (ret == 0 && out->tid_address != 0)
-        ret = tracee_read(t, out->tid_address, &word, sizeof(word), err);
-    if (ret == 0 && (out->tid_address == 0 || word != pid))
-        ret = error_text(err, -ENOTSUP, "its C library keeps the thread's number at an unknown address");
-    return ret;
+    ret = own_pid(t, a, &pid, err);
+    if (ret < 0)
+        return ret;
+    if (out->tid_address != 0 && (ret = tracee_read(t, out->tid_address, &word, sizeof(word), err)) < 0)
+        return ret;
+    if (out->tid_address == 0 || word != pid)
+        return error_text(err, -ENOTSUP, "its C library keeps the thread's number at an unknown address");
+    return 0;
 }
 
 static int read_robust_list(struct tracee *t, struct snapshot_thread *out, struct error *err)
@@ -140,9 +143,11 @@ static int read_robust_list(struct tracee *t, struct snapshot_thread *out, struc
     if (address == NULL)
         return 0;
     int ret = tracee_read(t, out->robust_list, &head, sizeof(head), err);
-    if (ret == 0 && ((void *)head.list.next != (void *)address || head.list_op_pending != NULL))
-        ret = error_text(err, -ENOTSUP, "it holds a robust mutex");
-    return ret;
+    if (ret < 0)
+        return ret;
+    if ((void *)head.list.next != (void *)address || head.list_op_pending != NULL)
+        return error_text(err, -ENOTSUP, "it holds a robust mutex");
+    return 0;
 }
 
 static int read_stat(struct tracee *t, struct arena *a, struct snapshot_memory *out, struct error *err)
@@ -177,13 +182,16 @@ static int read_memory(struct tracee *t, struct arena *a, struct snapshot_memory
 int dump_state_read(struct tracee *t, struct arena *a, struct snapshot_header *out, struct error *err)
 {
     int ret = read_registers(t, &out->thread, err);
-    if (ret == 0)
-        ret = read_signals(t, out, err);
-    if (ret == 0)
-        ret = read_tid(t, a, &out->thread, err);
-    if (ret == 0)
-        ret = read_robust_list(t, &out->thread, err);
-    if (ret == 0)
-        ret = read_memory(t, a, &out->memory, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = read_signals(t, out, err);
+    if (ret < 0)
+        return ret;
+    ret = read_tid(t, a, &out->thread, err);
+    if (ret < 0)
+        return ret;
+    ret = read_robust_list(t, &out->thread, err);
+    if (ret < 0)
+        return ret;
+    return read_memory(t, a, &out->memory, err);
 }

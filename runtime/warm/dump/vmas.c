@@ -219,18 +219,20 @@ int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_pa
     r.page = (uint64_t)sysconf(_SC_PAGESIZE);
     bool head = true;
     /* Each VMA ends with its line VmFlags. */
-    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL && ret == 0;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL;
          line = strtok_r(NULL, "\n", &save)) {
         const char *flags = str_after(line, "VmFlags:");
         if (head)
             ret = read_head(&r, line);
         else if (flags != NULL)
             ret = read_flags(&r, flags);
-        if (ret == 0 && flags != NULL)
-            ret = finish_vma(&r);
+        if (ret < 0)
+            return ret;
+        if (flags != NULL && (ret = finish_vma(&r)) < 0)
+            return ret;
         head = flags != NULL;
     }
-    return ret;
+    return 0;
 }
 
 int dump_vmas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_vmas *out,
