@@ -38,9 +38,11 @@ int session_create(const char *path, struct error *err)
     if (fd < 0)
         return error_set(err, -errno, "open '%s' for the snapshot", path);
     int ret = check_file(fd, path, &st, err);
-    if (ret == 0 && st.st_size != 0)
-        ret = error_text(err, -EEXIST, "snapshot '%s': the file is not empty", path);
-    return ret < 0 ? ret : fd_steal(&fd);
+    if (ret < 0)
+        return ret;
+    if (st.st_size != 0)
+        return error_text(err, -EEXIST, "snapshot '%s': the file is not empty", path);
+    return fd_steal(&fd);
 }
 
 int session_save(pid_t pid, int root, uint64_t limit, int out, struct error *err)

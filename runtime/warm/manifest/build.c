@@ -391,15 +391,20 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
 
 static int put_items(struct builder *b, struct output *out, struct error *err)
 {
-    int ret = 0;
     if (b->item_count > 0)
         qsort(b->items, b->item_count, sizeof(*b->items), by_place);
-    for (size_t next = 0; ret == 0 && next < b->item_count;)
-        ret = put_directory(b, out, &next, err);
+    for (size_t next = 0; next < b->item_count;) {
+        int ret = put_directory(b, out, &next, err);
+        if (ret < 0)
+            return ret;
+    }
     /* A link counts by its target, which only its whole path determines. */
-    for (size_t i = 0; ret == 0 && i < out->link_count; i++)
-        ret = put_path(b, out, out->links[i], true, err);
-    return ret;
+    for (size_t i = 0; i < out->link_count; i++) {
+        int ret = put_path(b, out, out->links[i], true, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 static uint32_t *put_names(struct builder *b, const struct names *names)
@@ -509,10 +514,10 @@ int manifest_build(struct arena *a, const struct manifest_source *source, void *
 {
     struct builder b = {.arena = a, .source = source, .python = ""};
     int ret = take_report(&b, err);
-    if (ret == 0 && getrandom(&b.salt, sizeof(b.salt), 0) != sizeof(b.salt))
-        ret = error_set(err, -errno, "draw a salt for the contents of files");
     if (ret < 0)
         return ret;
+    if (getrandom(&b.salt, sizeof(b.salt), 0) != sizeof(b.salt))
+        return error_set(err, -errno, "draw a salt for the contents of files");
     b.contents = ARENA_ARRAY(a, 2 * b.item_count + 1, struct manifest_content);
     sort_names(&b.modules);
     sort_names(&b.places);
@@ -524,10 +529,12 @@ int manifest_build(struct arena *a, const struct manifest_source *source, void *
         .links = ARENA_ARRAY(a, b.item_count + 1, const char *),
     };
     ret = put_items(&b, &out, err);
+    if (ret < 0)
+        return ret;
     struct manifest_value *values = NULL;
-    if (ret == 0)
-        ret = put_values(&b, &values, err);
-    if (ret == 0)
-        assemble(&b, &out, values, data, size);
-    return ret;
+    ret = put_values(&b, &values, err);
+    if (ret < 0)
+        return ret;
+    assemble(&b, &out, values, data, size);
+    return 0;
 }

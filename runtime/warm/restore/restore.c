@@ -111,6 +111,27 @@ static int compare_file(int fd, const char *path, const struct file_identity *ex
                : error_text(err, -ESTALE, "file '%s' of the snapshot has been replaced", path);
 }
 
+/* Open one of the files, and add its descriptor to those of the restore. */
+static int take_file(struct restore *restore, const char *path, const struct file_identity *expected,
+                     struct folder *last, struct error *err)
+{
+    cleanup_fd int fd = open_file(restore->request.root, path, last);
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+        return error_text(err, -ESTALE, "file '%s' of the snapshot no longer exists", path);
+    if (fd < 0)
+        return error_set(err, fd, "open file '%s' of the snapshot", path);
+    int ret = compare_file(fd, path, expected, err);
+    if (ret < 0)
+        return ret;
+    int kept = aside(restore->request.snapshot, fd);
+    if (kept < 0)
+        return error_set(err, kept, "open file '%s' of the snapshot", path);
+    restore->files[restore->file_count++] = kept;
+    if (kept == fd)
+        fd_steal(&fd);
+    return 0;
+}
+
 /* Open the files that the snapshot has mapped or open. */
 static int open_files(struct restore *restore, struct error *err)
 {
@@ -122,21 +143,7 @@ static int open_files(struct restore *restore, struct error *err)
     int ret = 0;
     for (size_t i = 0; ret == 0 && i < snapshot->file_count; i++) {
         const char *path = snapshot_path(snapshot, &snapshot->files[i]);
-        cleanup_fd int fd = open_file(restore->request.root, path, &last);
-        if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-            ret = error_text(err, -ESTALE, "file '%s' of the snapshot no longer exists", path);
-        else if (fd < 0)
-            ret = error_set(err, fd, "open file '%s' of the snapshot", path);
-        else
-            ret = compare_file(fd, path, &snapshot->files[i].identity, err);
-        int kept = ret == 0 ? aside(snapshot, fd) : -1;
-        if (ret == 0 && kept < 0)
-            ret = error_set(err, kept, "open file '%s' of the snapshot", path);
-        if (ret < 0)
-            break;
-        restore->files[restore->file_count++] = kept;
-        if (kept == fd)
-            fd_steal(&fd);
+        ret = take_file(restore, path, &snapshot->files[i].identity, &last, err);
     }
     fd_close(&last.fd);
     return ret;
@@ -303,9 +310,12 @@ static int make_place(struct restore *restore, struct error *err)
     for (size_t i = 0; i < h->vdso_count; i++)
         place->parking_size += h->vdso[i].end - h->vdso[i].start;
     int ret = check_limits(restore->request.snapshot, place, err);
-    if (ret == 0)
-        ret = check_code(restore->request.snapshot, err);
-    return ret < 0 ? ret : restore_place_make(restore->request.snapshot, place, err);
+    if (ret < 0)
+        return ret;
+    ret = check_code(restore->request.snapshot, err);
+    if (ret < 0)
+        return ret;
+    return restore_place_make(restore->request.snapshot, place, err);
 }
 
 static void close_files(struct restore *restore)
@@ -422,6 +432,23 @@ struct restore *restore_begin(const struct snapshot *snapshot, int file, bool co
     return NULL;
 }
 
+static int prepare(struct restore *restore, struct error *err)
+{
+    int ret = open_files(restore, err);
+    if (ret < 0)
+        return ret;
+    ret = open_urandom(restore, err);
+    if (ret < 0)
+        return ret;
+    ret = set_labels_aside(restore, err);
+    if (ret < 0)
+        return ret;
+    ret = make_place(restore, err);
+    if (ret < 0)
+        return ret;
+    return make_plan(restore, err);
+}
+
 int restore_prepare(const struct restore_request *request, struct restore **out, struct error *err)
 {
     struct restore *restore = *out != NULL ? *out : make_restore(request->snapshot, request->file);
@@ -431,15 +458,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
     *out = NULL;
     copy_request(restore, request);
     if (ret == 0)
-        ret = open_files(restore, err);
-    if (ret == 0)
-        ret = open_urandom(restore, err);
-    if (ret == 0)
-        ret = set_labels_aside(restore, err);
-    if (ret == 0)
-        ret = make_place(restore, err);
-    if (ret == 0)
-        ret = make_plan(restore, err);
+        ret = prepare(restore, err);
     if (ret < 0) {
         restore_free(restore);
         return ret;

@@ -212,17 +212,21 @@ static int check_tables(struct snapshot *snapshot, struct error *err)
     snapshot->write_count = h->writes.count;
     snapshot->meta_size = h->meta.count;
     int ret = check_vmas(snapshot, h->page_size, err);
-    if (ret == 0)
-        ret = check_vdso(snapshot, h->page_size, err);
-    if (ret == 0)
-        ret = check_extents(snapshot, h->page_size, err);
-    if (ret == 0)
-        ret = check_files(snapshot, err);
-    if (ret == 0)
-        ret = check_descriptors(snapshot, err);
-    if (ret == 0)
-        ret = check_thread(snapshot, err);
-    return ret;
+    if (ret < 0)
+        return ret;
+    ret = check_vdso(snapshot, h->page_size, err);
+    if (ret < 0)
+        return ret;
+    ret = check_extents(snapshot, h->page_size, err);
+    if (ret < 0)
+        return ret;
+    ret = check_files(snapshot, err);
+    if (ret < 0)
+        return ret;
+    ret = check_descriptors(snapshot, err);
+    if (ret < 0)
+        return ret;
+    return check_thread(snapshot, err);
 }
 
 uint64_t snapshot_checksum(const void *data, size_t size)

@@ -111,12 +111,14 @@ int store_list_failed(struct arena *a, const struct store *store, struct store_i
                       struct error *err)
 {
     int ret = list_items(a, store, STORE_FAILED, items, count, err);
-    for (size_t i = 0; ret == 0 && i < *count; i++) {
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < *count; i++) {
         struct store_item *item = &(*items)[i];
         if (item->failed == NULL || item->failed[0] == '\0')
             item->failed = "no reason is recorded";
     }
-    return ret;
+    return 0;
 }
 
 int store_remove(const struct store *store, const char *name, struct error *err)
@@ -140,13 +142,12 @@ int store_remove(const struct store *store, const char *name, struct error *err)
  * `warm verify` has said that damaged snapshots are removed. */
 static bool is_damaged(const struct store *store, const char *name, bool pages)
 {
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     struct store_entry entry;
     struct error reason = {0};
     int ret = store_open_item(&a, store, name, pages, &entry, &reason);
     if (ret == 0)
         store_release(store, &entry);
-    arena_free(&a);
     return ret == -EUCLEAN || (pages && ret < 0 && ret != -ENOENT);
 }
 

@@ -48,7 +48,7 @@ static int make_directory(const char *path, struct error *err)
  * some of them may exist. */
 static int remove_earlier(const struct store *store, struct error *err)
 {
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     const struct store_limits everything = {.all = true};
     if (faccessat(store->dir, STORE_FORMAT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -61,7 +61,6 @@ static int remove_earlier(const struct store *store, struct error *err)
             error_set(err, ret, "make '%s/" STORE_FORMAT_FILE "'", store->path);
     }
     flock(store->dir, LOCK_UN);
-    arena_free(&a);
     return ret;
 }
 
@@ -310,13 +309,12 @@ int store_commit(const struct store *store, const struct warm_config *config, st
         store_file_remove(store, entry->name, outdated[i]);
     fd_close(&entry->out);
     store_unlock(store, entry->name, &entry->lock);
-    struct arena a = {0};
+    cleanup_arena struct arena a = {0};
     struct error ignored = {0};
     struct store_limits limits = {
         .max_age = config->max_age, .max_uses = config->max_uses, .max_size = config->max_size};
     if (store_prune(&a, store, &limits, entry->name, NULL, &ignored) < 0)
         log_debug("%s", ignored.text);
-    arena_free(&a);
     return 0;
 }
 
