@@ -140,7 +140,7 @@ static void put_places(struct arena *a, FILE *out, const struct key_facts *facts
 }
 
 /* Return the number of CPUs that a program sees: libraries start as many threads. */
-static unsigned allowed_processors(void)
+static unsigned allowed_cpus(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 0;
@@ -159,7 +159,7 @@ static int put_machine(FILE *out, struct error *err)
     put(out, "machine", "%s", system.machine);
     put(out, "kernel", "%s %s", system.release, system.version);
     put(out, "boot", "%s", boot);
-    put(out, "processors", "%u", allowed_processors());
+    put(out, "processors", "%u", allowed_cpus());
     return 0;
 }
 

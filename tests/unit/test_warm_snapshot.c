@@ -98,8 +98,8 @@ static void test_reading(void)
         diag("%s", err.text);
         return;
     }
-    is_int(snapshot.vma_count, 4, "areas");
-    is_int(snapshot.extent_count, 2, "runs");
+    is_int(snapshot.vma_count, 4, "VMAs");
+    is_int(snapshot.extent_count, 2, "extents");
     is_str(snapshot_path(&snapshot, &snapshot.files[1]), "/lib/two", "a file's path");
     ok(snapshot.meta_size == 4 && memcmp(snapshot.meta, "meta", 4) == 0, "meta data");
     ok(snapshot.extents[0].offset % page == 0 &&
@@ -367,8 +367,8 @@ static void test_host(void)
     snapshot_host_now(&here);
     snapshot_host_now(&other);
     ok(snapshot_host_difference(&here, &other) == NULL, "a machine equals itself");
-    ok(here.release[0] != '\0' && here.vdso != 0 && here.processor != 0, "it has an identity");
-    other.processor++;
+    ok(here.release[0] != '\0' && here.vdso != 0 && here.cpu != 0, "it has an identity");
+    other.cpu++;
     is_str(snapshot_host_difference(&here, &other), "on another CPU", "another CPU differs");
     other = here;
     other.vdso++;

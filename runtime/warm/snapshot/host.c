@@ -23,7 +23,7 @@ static const struct {
 _Static_assert(sizeof(((struct snapshot_host *)0)->agent) == AGENT_IDENTITY_SIZE,
                "the header has room for it");
 
-static uint64_t hash_processor(void)
+static uint64_t hash_cpu(void)
 {
     unsigned basic = __get_cpuid_max(0, NULL), extended = __get_cpuid_max(0x80000000U, NULL);
     unsigned answers[sizeof(leaves) / sizeof(*leaves)][4] = {0};
@@ -54,7 +54,7 @@ void snapshot_host_now(struct snapshot_host *out)
         snprintf(out->version, sizeof(out->version), "%s", name.version);
     }
     memcpy(out->agent, agent_identity, sizeof(out->agent));
-    out->processor = hash_processor();
+    out->cpu = hash_cpu();
     out->vdso = hash_vdso();
 }
 
@@ -67,7 +67,7 @@ const char *snapshot_host_difference(const struct snapshot_host *a, const struct
         return "by another build of the runtime";
     if (a->vdso != b->vdso)
         return "on another vdso";
-    if (a->processor != b->processor)
+    if (a->cpu != b->cpu)
         return "on another CPU";
     return NULL;
 }

@@ -116,7 +116,7 @@ struct snapshot_vdso {
 struct snapshot_host {
     char release[65], version[65]; /* uname(2) */
     char agent[33], padding[5];    /* warm/agent/agent.h */
-    uint64_t processor;            /* hash of the answers of CPUID */
+    uint64_t cpu;                  /* hash of the answers of CPUID */
     uint64_t vdso;                 /* hash of the code that the kernel maps */
 };
 
