@@ -18,7 +18,7 @@ struct prewarm {
     const struct start *start;
     struct warm_plan decision; /* its `reason` is the one reason for a cold start; NULL: warm */
     const char *store;         /* path */
-    struct store_entry entry;  /* of a session: the image, and neither manifest nor name */
+    struct store_entry entry;  /* of a session: the snapshot, without manifest or name */
     bool session;              /* the program continues a saved session */
     int agent;                 /* the agent in a sealed memfd, -1 when cold */
     /* The runtime and the child compare files at the same time, and take them from this queue, which they

@@ -28,7 +28,7 @@ extern const size_t parked_state_count;
 bool parked_is_sequence(const struct parked_state *state);
 bool parked_has_sequences(void);
 
-/* Save a process in the state of that name to `image`, or with a request in which pid, root, agent and
+/* Save a process in the state of that name to `snapshot`, or with a request in which pid, root, agent and
  * meta are set. Errors are those of warm_dump. */
 int parked_dump(const char *state, int snapshot, struct error *err);
 int parked_dump_with(const char *state, struct dump_request request, struct error *err);

@@ -30,7 +30,7 @@ struct restored {
     int output, errors;
 };
 
-/* Options of all requests. `beside` maps the snapshot immediately, next to the memory of the calling
+/* Options of all requests. `overlapped` maps the snapshot immediately, next to the memory of the calling
  * process. `begins` begins the restore before it is prepared. */
 static bool overlapped, begins;
 
@@ -288,7 +288,7 @@ static void give_up(struct restore **restore)
     *restore = NULL;
 }
 
-/* A preparation beside the process can be undone, and VMAs in its way remain. Then the exchange happens
+/* A preparation next to the process can be undone, and VMAs in its way remain. Then the exchange happens
  * later. */
 static void test_overlapped(int snapshot)
 {
@@ -305,7 +305,7 @@ static void test_overlapped(int snapshot)
     ok(!restore_is_mapped(restore), "it is not mapped before that is necessary");
     give_up(&restore);
     request.overlapped = true;
-    is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared beside this process");
+    is_int(restore_prepare(&request, &restore, &err), 0, "another is prepared next to this process");
     ok(restore_is_mapped(restore), "it is mapped");
     ok(count_mappings() > before + 5, "its VMAs exist");
     give_up(&restore);
@@ -400,7 +400,7 @@ static void test_begun(int file)
     struct snapshot_header header = *request.snapshot->header;
     struct snapshot snapshot = *request.snapshot;
     snapshot.header = &header;
-    header.host.processor ^= 1;
+    header.host.cpu ^= 1;
     ok(restore_begin(&snapshot, file, true) == NULL, "nothing is begun on another CPU");
     is_int((int)count_mappings(), (int)before, "nothing is mapped");
     struct restore_request elsewhere = request;

@@ -70,7 +70,7 @@ static int ask_as(const struct store_question *question, struct store_entry *ent
     return ret;
 }
 
-/* Return the answer about a key with modules. The slot belongs to the caller. */
+/* Return the answer about a key with modules. The entry belongs to the caller. */
 static int ask(const struct warm_key *key, struct store_entry *entry)
 {
     struct store_question question = {.key = key, .config = &config};

@@ -201,7 +201,7 @@ static void to_parent(char *path)
 
 /* Check the script's directory, and the directory of the target if the script is a link: the interpreter
  * follows one link. */
-static int check_beside(const struct manifest *m, const struct root_view *view, const char *path,
+static int check_script(const struct manifest *m, const struct root_view *view, const char *path,
                         struct error *err)
 {
     char directory[PATH_MAX], target[PATH_MAX], place[PATH_MAX];
@@ -257,5 +257,5 @@ int manifest_check_program(const struct manifest *m, const struct root_view *vie
     ret = S_ISREG(st.st_mode) ? check_archive(m, fd, st.st_size, path, err) : 0;
     if (ret != 0)
         return ret < 0 ? ret : 0;
-    return safe ? 0 : check_beside(m, view, path, err);
+    return safe ? 0 : check_script(m, view, path, err);
 }
