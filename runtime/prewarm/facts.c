@@ -18,28 +18,32 @@
 #include "warm/decide.h"
 #include "warm/root_view.h"
 
-static unsigned obstacles(const struct start *start, const char *credentials)
+/* Return a reason of the container for a cold start, in words for a user, or NULL. */
+static const char *obstacle(struct arena *a, const struct start *start, const char *credentials)
 {
     const struct process_plan *p = start->process;
+    const bool hooks = start->spec->hooks.start_container.count > 0;
     const struct {
         bool there;
-        enum warm_obstacle obstacle;
+        const char *reason;
     } rows[] = {
-        {p->seccomp.notify, WARM_OBSTACLE_LISTENER},
-        {start->spec->linux_->personality != NULL, WARM_OBSTACLE_PERSONALITY},
-        {p->preserve_fds > 0, WARM_OBSTACLE_PRESERVED_FDS},
-        {!start->own_mounts, WARM_OBSTACLE_NO_OWN_ROOT},
-        {credentials == NULL, WARM_OBSTACLE_UNKNOWN_IDS},
+        /* The filter is loaded during create. */
+        {p->seccomp.notify, "the seccomp filter has a listener"},
+        {start->spec->linux_->personality != NULL, "linux.personality asks for another execution domain"},
+        {p->preserve_fds > 0, "descriptors are passed on to the program"},
+        {!start->own_mounts, "the container has no mount namespace of its own"},
+        {credentials == NULL,
+         "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
         /* A restorer installs the filter itself, after the hooks: too late if these can trace the process. */
-        {!start->exec && start->traceable && start->spec->hooks.start_container.count > 0,
-         WARM_OBSTACLE_TRACING_HOOKS},
-        {start->exec && start->traceable, WARM_OBSTACLE_LATE_CLONE},
+        {!start->exec && start->traceable && hooks,
+         "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
+        /* exec clones late. */
+        {start->exec && start->traceable, "processes of the container may trace others (CAP_SYS_PTRACE)"},
     };
-    unsigned found = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].there)
-            found |= rows[i].obstacle;
-    return found;
+            return rows[i].reason;
+    return labels_obstacle(a, start);
 }
 
 /* Return a limit that the process will have. */
@@ -100,8 +104,7 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
         .argv = process->argv,
         .search_path = process->search_path,
         .terminal = spec->process->terminal,
-        .obstacles = obstacles(start, credentials),
-        .label_obstacle = labels_obstacle(a, start),
+        .obstacle = obstacle(a, start, credentials),
         .root_of_host = root_of_host,
     };
     return warm_decide(a, &context, out, err);

@@ -16,8 +16,8 @@ const char *labels_obstacle(struct arena *a, const struct start *start);
  * nothing. */
 const char *labels_key(struct arena *a, const struct start *start);
 
-/* Return why the label may not have `program`, the file of the snapshot, `file` or a standard stream of the runtime;
- * NULL if it may have all. A program that the policy would not execute is not restored either. */
+/* Return why the label may not have `program`, the file of the snapshot, `file` or a standard stream of the
+ * runtime; NULL if it may have all. A program that the policy would not execute is not restored either. */
 const char *labels_refusal(struct arena *a, const struct start *start, const char *program, int file);
 
 /* Give the agent's file, which the caller owns, the label of the program without categories, so that a

@@ -20,20 +20,6 @@
 static const char *const mode_words[] = {
     [WARM_AUTO] = "auto", [WARM_REQUIRE] = "require", [WARM_OFF] = "off"};
 
-static const struct {
-    unsigned obstacle;
-    const char *reason;
-} obstacle_reasons[] = {
-    {WARM_OBSTACLE_LISTENER, "the seccomp filter has a listener"},
-    {WARM_OBSTACLE_PERSONALITY, "linux.personality asks for another execution domain"},
-    {WARM_OBSTACLE_PRESERVED_FDS, "descriptors are passed on to the program"},
-    {WARM_OBSTACLE_NO_OWN_ROOT, "the container has no mount namespace of its own"},
-    {WARM_OBSTACLE_UNKNOWN_IDS,
-     "the path of the joined user namespace does not reveal its IDs, as /proc/PID/ns/user would"},
-    {WARM_OBSTACLE_TRACING_HOOKS, "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
-    {WARM_OBSTACLE_LATE_CLONE, "processes of the container may trace others (CAP_SYS_PTRACE)"},
-};
-
 /* Variables which, if set and not empty, request an action at start-up. A snapshot is past that point. */
 static const struct {
     const char *name, *reason;
@@ -151,11 +137,8 @@ static int plan_preload(struct arena *a, const struct warm_context *context, str
 
 static const char *obstacle(const struct warm_context *context)
 {
-    for (size_t i = 0; i < sizeof(obstacle_reasons) / sizeof(obstacle_reasons[0]); i++)
-        if ((context->obstacles & obstacle_reasons[i].obstacle) != 0)
-            return obstacle_reasons[i].reason;
-    if (context->label_obstacle != NULL)
-        return context->label_obstacle;
+    if (context->obstacle != NULL)
+        return context->obstacle;
     for (size_t v = 0; context->facts.envp[v] != NULL; v++)
         for (size_t i = 0; i < sizeof(variable_reasons) / sizeof(variable_reasons[0]); i++) {
             const char *rest = str_after(context->facts.envp[v], variable_reasons[i].name);

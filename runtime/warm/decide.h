@@ -21,27 +21,15 @@ struct root_view;
 
 enum warm_mode { WARM_AUTO, WARM_REQUIRE, WARM_OFF };
 
-/* Obstacles that only the container's plan knows. Each has its reason in decide.c. */
-enum warm_obstacle {
-    WARM_OBSTACLE_LISTENER = 1 << 0,      /* a seccomp filter with a listener: loaded during create */
-    WARM_OBSTACLE_PERSONALITY = 1 << 1,   /* another execution domain */
-    WARM_OBSTACLE_PRESERVED_FDS = 1 << 2, /* the program expects open descriptors beyond 2 */
-    WARM_OBSTACLE_NO_OWN_ROOT = 1 << 3,   /* no mount namespace of its own */
-    WARM_OBSTACLE_UNKNOWN_IDS = 1 << 4,   /* the ID mapping is unknown, and so are the credentials */
-    WARM_OBSTACLE_TRACING_HOOKS = 1 << 5, /* startContainer hooks can trace the process */
-    WARM_OBSTACLE_LATE_CLONE = 1 << 6,    /* exec clones late: container/exec.h */
-};
-
 struct warm_context {
     struct key_facts facts;            /* those that the caller knows; warm_decide fills in the others */
     const struct str_map *annotations; /* of the container */
     char *const *argv;
-    const char *search_path;    /* PATH for argv[0] */
-    bool terminal;              /* standard input will be a terminal */
-    unsigned obstacles;         /* of enum warm_obstacle */
-    const char *label_obstacle; /* why its label or profile needs an execve(2); NULL: it does not */
-    const char *config;         /* path of warm.json, NULL: the default paths */
-    bool root_of_host;          /* the caller is root, and not only in a user namespace */
+    const char *search_path; /* PATH for argv[0] */
+    bool terminal;           /* standard input will be a terminal */
+    const char *obstacle;    /* a reason of the container for a cold start, in words for a user, or NULL */
+    const char *config;      /* path of warm.json, NULL: the default paths */
+    bool root_of_host;       /* the caller is root, and not only in a user namespace */
 };
 
 struct warm_plan {

@@ -191,8 +191,7 @@ arguments() {
         same_reason "${word#*:}"
     done
     arguments -c pass
-    for word in PYTHONINSPECT PYTHONVERBOSE PYTHONDEBUG PYTHONPROFILEIMPORTTIME PYTHONTRACEMALLOC PYTHONPERFSUPPORT \
-        PYTHONMALLOCSTATS LD_DEBUG LD_SHOW_AUXV; do
+    for word in $(sed -n "s/^    {\"\([A-Z_]*\)\", \".*/\1/p" "$TESTS/../runtime/warm/decide.c"); do
         environment "$word=1"
         same_reason "$word"
         environment "$word="

@@ -192,15 +192,9 @@ static void test_obstacles(void)
 {
     struct warm_plan plan;
     struct error err;
-    for (unsigned i = 0; 1U << i <= WARM_OBSTACLE_LATE_CLONE; i++) {
-        struct warm_context context = context_of(command);
-        context.obstacles = 1U << i;
-        decide(&context, &plan, &err);
-        ok(plan.reason != NULL, "obstacle %u: %s", i, plan.reason != NULL ? plan.reason : "none");
-    }
-    struct warm_context labelled = context_of(command);
-    labelled.label_obstacle = "the policy";
-    decide(&labelled, &plan, &err);
+    struct warm_context hindered = context_of(command);
+    hindered.obstacle = "the policy";
+    decide(&hindered, &plan, &err);
     ok(plan.reason != NULL, "a label that cannot be set");
     is_str(plan.reason, "the policy", "… with its reason");
     static const struct {
