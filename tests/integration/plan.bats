@@ -199,7 +199,7 @@ arguments() {
     configure 'linux["personality"] = {"domain": "LINUX32"}'
     same_reason "another execution domain"
     configure 'del linux["personality"]; process["args"] = ["/nowhere/python3"]'
-    same_reason "no program '/nowhere/python3' is seen"
+    same_reason "program '/nowhere/python3' is not visible"
     configure 'process["args"] = ["python3", "-c", "pass"]; config["annotations"] = {"run.pysbx.warm": "off"}'
     same_reason "switched off"
     configure_warm '{"mode": "off"}'
