@@ -1,4 +1,4 @@
-/* kill, pause, resume, update, processes, statistics. They read the state record, never config.json. */
+/* The commands kill, pause, resume, update, ps and events. They read the state record, never config.json. */
 #include <errno.h>
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 #include "container/lifecycle.h"
 #include "container/lookup.h"
 
-/* Look a container up, do one thing with its record, let go. */
+/* A container that a command has looked up, until the command ends. */
 struct subject {
     struct arena arena;
     struct record record;
@@ -31,7 +31,7 @@ static void subject_close(struct subject *s)
 
 #define cleanup_subject __attribute__((cleanup(subject_close)))
 
-/* The wording is what engines look for when a process is already gone. */
+/* Engines look for this phrase when a process is already gone. */
 static int not_running(const char *id, struct error *err)
 {
     return error_text(err, -ESRCH, "container not running: '%s' has no process any more", id);
@@ -47,7 +47,7 @@ int container_kill(const struct runtime_options *rt, const char *id, int sig, bo
         ret = cgroup_kill(&s.record.cgroup, sig, err);
         return ret == -ESRCH ? not_running(id, err) : ret;
     }
-    /* Without a cgroup the processes that init leaves behind in a shared pid namespace cannot be told from
+    /* Without a cgroup, the processes that init leaves behind in a shared pid namespace cannot be told from
      * others. */
     cleanup_fd int pidfd = record_pidfd(&s.record);
     if (pidfd == -ESRCH)
@@ -60,7 +60,7 @@ int container_kill(const struct runtime_options *rt, const char *id, int sig, bo
     return 0;
 }
 
-/* For commands that need a cgroup and living processes. */
+/* Refuse a container that is stopped or being created: the command needs a cgroup and processes. */
 static int need_running(struct subject *s, const char *what, struct error *err)
 {
     enum status status = record_status(s->dir, &s->record);

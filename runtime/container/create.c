@@ -1,5 +1,5 @@
-/* The steps of a creation. The record on disk names what will be made before it is made, so delete_recorded
- * undoes each step: here after a failure, and in `delete --force` for a runtime that was killed. */
+/* The steps of a creation. The record on disk names each thing before it is made, so delete_recorded can undo
+ * every step. It does so here after a failure, and in `delete --force` after the runtime was killed. */
 #include "container/create.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .cgroup = plan->cgroup->ref,
         .rdt_group = plan->intelrdt.group,
         .rdt_monitor = plan->intelrdt.monitor,
-        /* A group named after the container is its own even if the runtime dies before it can say so. */
+        /* A group named after the container is its own even if the runtime dies before it can record that. */
         .rdt_made = {.group = plan->intelrdt.group != NULL && !plan->intelrdt.named,
                      .monitor = plan->intelrdt.monitor != NULL},
         .has_seccomp = plan->has_process && plan->process.seccomp.filter != NULL,
@@ -73,7 +73,7 @@ static void fill_record(struct creation *c, const struct create_options *options
     };
 }
 
-/* Make the directory and write the record, before anything else is made. Without a directory of its own the
+/* Make the directory and write the record before anything else is made. If the directory cannot be made, the
  * creation has nothing to undo. */
 static int write_record(struct creation *c, struct error *err)
 {
@@ -142,7 +142,7 @@ static int spawn(struct creation *c, const struct create_options *options, int c
     return ret;
 }
 
-/* The steps between the record on disk and the goal. */
+/* Carry out the steps between the record on disk and the goal. */
 static int carry_out(struct creation *c, const struct create_options *options, struct error *err)
 {
     cleanup_fd int cgroup_fd = -1;

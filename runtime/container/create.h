@@ -1,5 +1,5 @@
-/* Creating a container: plan, then act. Both steps are apart, so that a caller can look at the plan, and can
- * decide between them how the program begins (plan.process.launch). */
+/* Creating a container: plan, then act. The steps are separate, so a caller can look at the plan. Between
+ * them it can also decide how the program begins (plan.process.launch). */
 #ifndef PYSBX_CONTAINER_CREATE_H
 #define PYSBX_CONTAINER_CREATE_H
 
@@ -8,18 +8,18 @@
 
 struct error;
 
-/* Plan a container, whose configuration is that of the bundle, or `source`, which must outlive the creation.
- * Opens the state root, and makes it if it is missing, unless the goal is CREATION_STAYS_A_PLAN. Release the
- * creation also after a failure. 0 or a negative errno. */
+/* Plan a container. Its configuration is that of the bundle, or `source`, which must outlive the creation.
+ * Open the state root, and make it if it is missing, unless the goal is CREATION_STAYS_A_PLAN. Release the
+ * creation also after a failure. Return 0 or a negative errno. */
 int creation_plan(const struct runtime_options *rt, const struct create_options *options,
                   const struct plan_source *source, enum creation_goal goal, struct creation *out,
                   struct error *err);
 
-/* Create the container that is planned, up to the goal. After a failure nothing of it is left. The creation
- * is the caller's to release in either case. 0 or a negative errno. */
+/* Create the planned container, up to the goal. After a failure nothing of it is left. In either case the
+ * caller releases the creation. Return 0 or a negative errno. */
 int creation_make(struct creation *creation, const struct create_options *options, struct error *err);
 
-/* Close and free; the container stays. */
+/* Close and free what the creation holds. The container stays. */
 void creation_release(struct creation *creation);
 #define cleanup_creation __attribute__((cleanup(creation_release)))
 

@@ -1,4 +1,4 @@
-/* A container that is being created: its plan, and what its creator holds. */
+/* A container that is being created: its plan, and the resources that its creator holds. */
 #ifndef PYSBX_CONTAINER_CREATION_H
 #define PYSBX_CONTAINER_CREATION_H
 
@@ -9,7 +9,8 @@
 #include "container/record.h"
 
 enum creation_goal {
-    CREATION_WAITS,        /* create: init waits on the socket in the container's directory for start */
+    /* create: init waits for start, on the socket in the container's directory. */
+    CREATION_WAITS,
     CREATION_RUNS,         /* run: init goes on to the program at once */
     CREATION_STAYS_A_PLAN, /* plan: nothing is made, and no socket is opened */
 };
@@ -18,12 +19,13 @@ struct creation {
     struct arena arena;
     struct plan plan;
     struct record record;
-    int root, dir; /* state root, the container's directory */
-    int pidfd;     /* its init: a child of the calling process */
+    int root, dir; /* the state root, and the container's directory */
+    int pidfd;     /* its init, a child of the calling process */
     int sync;      /* to the init, until it executes its program */
     int devices;   /* the loaded BPF device filter, -1 for none */
     enum creation_goal goal;
-    char scope_path[PATH_MAX]; /* of the cgroup, as systemd has made it: record.cgroup.path points here */
+    /* The cgroup's path as systemd has made it. record.cgroup.path points here. */
+    char scope_path[PATH_MAX];
 };
 
 #define CREATION_NONE                                                                                        \

@@ -19,7 +19,7 @@
 #include "sandbox/intelrdt.h"
 #include "sandbox/mount/rootfs.h"
 
-/* How long a killed init may take to end. */
+/* How long a killed init may take to end, in milliseconds. */
 #define KILL_TIMEOUT_MS 10000
 
 /* Kill the child of a failed creation and wait for it. */
@@ -79,8 +79,8 @@ static int detach_root(const struct deletion *d, struct error *err)
     return d->record->chrooted ? rootfs_detach(d->record->rootfs, d->record->mount_namespace, err) : 0;
 }
 
-/* The specification: a failure after the namespaces exist is followed by destruction and the poststop hooks.
- */
+/* Run the poststop hooks. The specification: after a failure that follows the creation of the namespaces, the
+ * container is destroyed and its poststop hooks run. */
 static int run_poststop(const struct deletion *d, struct error *err)
 {
     cleanup_arena struct arena a = {0};
@@ -126,7 +126,8 @@ void delete_failed(const struct deletion *deletion)
     }
 }
 
-/* Without force, only a container that is stopped, or created and never started, is deleted. */
+/* Check that the container is stopped, or created and never started. Without force, delete refuses any
+ * other. */
 static int check_status(int dir, const struct record *record, struct error *err)
 {
     enum status status = record_status(dir, record);
@@ -143,11 +144,11 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     if (dir < 0)
         return dir;
     int ret = record_lock(dir, id, err);
-    /* A creation or a hook that hangs is what force is for. */
+    /* Force continues in spite of a creation or a hook that hangs. */
     if (ret < 0 && !(ret == -EBUSY && force))
         return ret;
     ret = record_read(a, dir, &record, err);
-    /* A create that was killed before its first record leaves a directory and nothing else. */
+    /* A create that was killed before its first record leaves an empty directory. */
     if (ret == -ENOENT && force)
         return record_remove_dir(root, dir, id, err);
     if (ret == 0 && !force)
@@ -155,7 +156,8 @@ static int delete_in(struct arena *a, int root, const char *id, bool force, stru
     return ret < 0 ? ret : delete_recorded(root, dir, &record, err);
 }
 
-/* By id, below the state root of these options; -ENOENT with a text if there is none. */
+/* Delete the container with this id from the state root of these options. -ENOENT with a text if there is
+ * none. */
 static int delete_by_id(const struct runtime_options *rt, const char *id, bool force, struct error *err)
 {
     cleanup_arena struct arena a = {0};

@@ -1,5 +1,5 @@
-/* Removing all that create makes: after the container's end, after a failed creation, and after a runtime
- * that was killed. */
+/* Removing all that create makes: after the container has ended, after a failed creation, and after the
+ * runtime was killed. */
 #ifndef PYSBX_CONTAINER_DELETE_H
 #define PYSBX_CONTAINER_DELETE_H
 
@@ -9,23 +9,24 @@ struct runtime_options;
 struct spec_hook_list;
 
 struct deletion {
-    int root, dir; /* the state root, the container's directory */
+    int root, dir; /* the state root, and the container's directory */
     const struct record *record;
-    /* Of a creation that failed. */
-    int init;                              /* pidfd of the child that is init, not waited for yet; -1: none */
-    const struct spec_hook_list *poststop; /* the hooks of its configuration, which need not be saved yet */
-    const char *pid_file;                  /* or NULL */
+    /* The rest is for a creation that failed. */
+    int init;                              /* pidfd of init, a child that is not waited for yet; -1: none */
+    const struct spec_hook_list *poststop; /* the hooks of its configuration, which may not be saved yet */
+    const char *pid_file;                  /* NULL: none */
 };
 
-/* Kill what is left of the container and remove what its record names, in this order: first process, cgroup,
- * resctrl groups, mount of the root, record. Poststop hooks run before the record goes. Stops at the first
- * step that fails, and can be repeated. 0 or a negative errno. */
+/* Kill the processes that are left, and remove everything that the container's record names. The order is:
+ * first process, cgroup, resctrl groups, mount of the root, record. The poststop hooks run before the record
+ * is removed. Stop at the first step that fails; the call can be repeated. Return 0 or a negative errno. */
 int delete_recorded(int root, int dir, const struct record *record, struct error *err);
 
-/* The same steps for a creation that failed. A step that fails is a warning, and the next follows. */
+/* Take the same steps for a creation that failed. A step that fails is a warning, and the next one
+ * follows. */
 void delete_failed(const struct deletion *deletion);
 
-/* Remove a container by its id, as `delete --force` does, and whatever happens say nothing. */
+/* Remove a container by its id, as `delete --force` does. Report no error. */
 void delete_quietly(const struct runtime_options *rt, const char *id);
 
 #endif

@@ -1,4 +1,4 @@
-/* The clone, the steps of the child, and what the runtime does meanwhile. */
+/* The clone, the steps of the child, and the steps of the runtime meanwhile. */
 #include "container/exec.h"
 
 #include <errno.h>
@@ -59,9 +59,9 @@ static int enter(const struct execution *x, int flags, const char *what, struct 
 
 static int enter_container(const struct execution *x, struct error *err)
 {
-    /* As in the container's first process: the runtime of an ordinary user cannot do it afterwards. */
+    /* As in the container's first process: the runtime of an ordinary user cannot do this afterwards. */
     (void)oom_apply(x->options->process, 0, NULL);
-    /* Nothing in the container may trace or read this process while it still is the runtime. */
+    /* Nothing in the container may trace or read this process while it is still the runtime. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
     int flags = (int)x->record.namespaces & ~(x->late ? 0 : CLONE_NEWPID);
@@ -72,7 +72,8 @@ static int enter_container(const struct execution *x, struct error *err)
         root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0)
             return error_set(err, -errno, "open the root of container '%s'", x->record.id);
-        /* It was opened by number. It is the root of this process if the process still exists. */
+        /* The root was opened by the pid's number. It is the root of this process if the process still
+         * exists. */
         if (sys_pidfd_send_signal(x->init, 0, NULL, 0) < 0 && errno == ESRCH)
             return error_text(err, -ESRCH, "container not running: '%s'", x->record.id);
     }
@@ -156,8 +157,9 @@ static pid_t clone_child(struct execution *x, int cgroup_fd)
     return sys_clone3(&args, sizeof(args));
 }
 
-/* Let the runtime enter the pid namespace, so that its child is born there. An unprivileged runtime has that
- * right from the user namespace, which it owns. 1: it has entered the user namespace as well. */
+/* Let the runtime enter the pid namespace, so that its child is cloned into it. An unprivileged runtime
+ * has that right from the user namespace, which it owns. Return 1 if it has entered the user namespace as
+ * well. */
 static int enter_pid_namespace(const struct execution *x, struct error *err)
 {
     if ((x->record.namespaces & CLONE_NEWPID) == 0)
@@ -170,7 +172,7 @@ static int enter_pid_namespace(const struct execution *x, struct error *err)
     return ret < 0 ? ret : 1;
 }
 
-/* Clone into the container's cgroup, cgroup_fd, or where that is not possible into another place. 0 in the
+/* Clone into the container's cgroup, cgroup_fd, or if that is not possible into another one. Return 0 in the
  * child. */
 static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
 {
@@ -184,8 +186,8 @@ static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
         pid = clone_child(x, fallback);
     }
     if (pid < 0 && (errno == EACCES || errno == EPERM) && cgroup_fd >= 0) {
-        /* The runtime may not enter the cgroup (a delegated tree of systemd). Its manager moves the process.
-         */
+        /* The runtime may not enter the cgroup (a delegated tree of systemd). Its manager moves the
+         * process. */
         pid = clone_child(x, -1);
         if (pid > 0 && cgroup_move(ref, x->options->cgroup, cgroup_fd, pid, err) < 0)
             return err->code;
@@ -193,7 +195,7 @@ static pid_t clone_into(struct execution *x, int cgroup_fd, struct error *err)
     return pid < 0 ? error_set(err, -errno, "clone a process in container '%s'", x->record.id) : pid;
 }
 
-/* 0 in the child. */
+/* Clone the child. Return 0 in the child. */
 static pid_t spawn(struct execution *x, struct error *err)
 {
     cleanup_fd int cgroup_fd = -1;
@@ -237,7 +239,7 @@ static int receive(struct execution *x, struct error *err)
     return message;
 }
 
-/* Apply what a late clone inherits from the child. */
+/* Apply the settings that a late clone inherits from the child. */
 static int settle(const struct execution *x, struct error *err)
 {
     int ret = oom_apply(x->options->process, x->pid, err);

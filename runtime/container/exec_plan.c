@@ -1,4 +1,4 @@
-/* May the container be entered, and as what. */
+/* Whether exec may enter a container, and with which properties. */
 #include "container/exec_plan.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static int check_status(struct execution *x, struct error *err)
     return x->init < 0 ? error_text(err, x->init, "container not running: '%s'", x->record.id) : 0;
 }
 
-/* Refuse what a late clone cannot do. */
+/* Refuse settings that a late clone does not support. */
 static int check_late(const struct execution *x, struct error *err)
 {
     if (!x->late)
@@ -67,7 +67,7 @@ static int check_late(const struct execution *x, struct error *err)
     return 0;
 }
 
-/* May the process be in that container with those that are there? */
+/* Decide whether the process may enter the container, given the processes that are in it. */
 static int plan_entry(struct execution *x, struct error *err)
 {
     bool capable = tracing_capable(&x->plan.caps);
@@ -88,7 +88,7 @@ static int plan(struct execution *x, struct error *err)
         .landlock = str_map_get(&x->record.annotations, LANDLOCK_ANNOTATION),
         .landlock_log = x->record.landlock_log,
     };
-    /* A user's process may not move between the trees of two managers: systemd does it (cgroups(7),
+    /* A user's process may not move between the trees of two managers. systemd moves it (cgroups(7),
      * delegation). */
     const struct cgroup_ref *cgroup = &x->record.cgroup;
     int ret = cgroup->manager == CGROUP_MANAGER_SYSTEMD && cgroup->user_bus ? libraries_require(err) : 0;

@@ -1,4 +1,4 @@
-/* One more process in a container: what exec decides before it changes anything. */
+/* One more process in a container: the decisions of exec before it changes anything. */
 #ifndef PYSBX_CONTAINER_EXEC_PLAN_H
 #define PYSBX_CONTAINER_EXEC_PLAN_H
 
@@ -15,8 +15,9 @@ struct seccomp_handover;
 
 struct exec_options {
     const char *id;
-    struct arena *arena;          /* that the following lies in */
-    struct spec_process *process; /* complete: what --process or the options said, see exec_default_process */
+    struct arena *arena; /* the memory of the following */
+    /* Complete, from --process or the options: see exec_default_process. */
+    struct spec_process *process;
     const char *pid_file, *console_socket;
     const char *cgroup; /* sub-cgroup beneath the container's, or NULL */
     unsigned preserve_fds, listen_fds;
@@ -29,9 +30,9 @@ struct execution {
     struct record record;
     struct process_plan plan;
     struct seccomp_handover *handover;
-    int copy; /* of the runtime's program, see detach.h */
+    int copy; /* of the runtime's program, see sandbox/detach.h */
     int dir;
-    int lock;  /* shared: container/tracing.h; -1: none */
+    int lock;  /* a shared lock: container/tracing.h; -1: none */
     int init;  /* pidfd of the container's init */
     int pidfd; /* the new process */
     int sync;
@@ -39,21 +40,22 @@ struct execution {
     bool late; /* clone late: container/exec.h */
 };
 
-/* Return in *out the process object of the container's own config.json, to be changed by the options of exec:
- * user, capabilities, labels and limits are the container's. In the arena. 0 or a negative errno. */
+/* Return in *out the process object of the container's own config.json, in the arena. The options of exec may
+ * change it. User, capabilities, labels and limits are the container's. Return 0 or a negative errno. */
 int exec_default_process(struct arena *a, const struct runtime_options *rt, const char *id,
                          struct spec_process **out, struct error *err);
 
-/* Open the container of the options and plan the process, or refuse it. Only a mark of a process that can
- * trace is left outside of the execution (container/tracing.h). Release the execution also after a failure. 0
- * or a negative errno. */
+/* Open the container of the options and plan the process, or refuse it. If the process can trace, this marks
+ * containers as traceable (container/tracing.h), and changes nothing else outside the execution. Release the
+ * execution also after a failure. Return 0 or a negative errno. */
 int execution_plan(const struct runtime_options *rt, const struct exec_options *options,
                    struct execution *out, struct error *err);
 
-/* Return in *out the configuration of the container with the process of the options, which tells what the
- * program will find; in the arena of the execution. 0 or a negative errno. */
+/* Return in *out the configuration of the container with the process of the options: it tells what the
+ * program will find. It lives in the arena of the execution. Return 0 or a negative errno. */
 int execution_spec(struct execution *execution, struct spec **out, struct error *err);
 
+/* Close and free what the execution holds. */
 void execution_release(struct execution *execution);
 #define cleanup_execution __attribute__((cleanup(execution_release)))
 

@@ -5,7 +5,7 @@
 #include "container/process.h"
 #include "container/sync.h"
 
-/* A filter with a listener is loaded while the runtime still listens. */
+/* Load a filter with a listener while the runtime still listens. */
 static int arm(struct process_plan *plan, struct seccomp_handover *handover, int channel, struct error *err)
 {
     if (!process_loads_early(plan))

@@ -1,4 +1,4 @@
-/* The usual launch (container/launch.h): the program is executed. */
+/* The usual launch (container/launch.h): execute the program. */
 #ifndef PYSBX_CONTAINER_EXECVE_H
 #define PYSBX_CONTAINER_EXECVE_H
 
@@ -11,7 +11,7 @@ struct seccomp_handover;
 extern const struct launch launch_execve;
 
 /* Become the program by the launch of the plan. If that launch fails and has a fallback, tell the runtime why
- * (SYNC_COLD over `channel`) and execute the program. Return only on failure. */
+ * (SYNC_COLD over `channel`) and execute the program. Return a negative errno, only on failure. */
 int launch_enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                  int channel, struct error *err);
 

@@ -1,4 +1,4 @@
-/* OCI hooks: started with the state on standard input, waited for with their timeout. */
+/* OCI hooks: start them with the state on standard input, and wait for them with their timeout. */
 #include "container/hooks.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@
 #include "container/record.h"
 #include "spec/annotations.h"
 
-/* The state in a memory file: every hook reads it from the start, and one that never reads cannot block the
- * runtime. */
+/* Write the state to a memory file. Every hook reads it from the start, and a hook that never reads cannot
+ * block the runtime. */
 static int state_file(const struct hook_run *run, const struct record *record, struct error *err)
 {
     cleanup_json_out struct json_out *out = json_out_new(false);
@@ -42,8 +42,8 @@ static int state_file(const struct hook_run *run, const struct record *record, s
     return fd_steal(&fd);
 }
 
-/* Of a hook that is a program of the container the path is one of the container, too: nothing that the image
- * has put there is to lead through a descriptor of this process. */
+/* Open a file that takes the output of hooks. If the hook is a program of the container, the path is resolved
+ * in the container. A link that the image contains must not lead through a descriptor of this process. */
 static int open_output(const struct hook_run *run, const struct record *record, const char *key)
 {
     const char *path = str_map_get(&record->annotations, key);
@@ -53,8 +53,9 @@ static int open_output(const struct hook_run *run, const struct record *record, 
     return run->environment != NULL ? path_open_no_magic(path, flags, 0700) : open(path, flags, 0700);
 }
 
-/* In the hook's process, with a label of SELinux: it may use no file in memory of the runtime's, and would
- * find nothing in its place. Pipes it may, as any program's standard streams are some. */
+/* In the process of a hook with an SELinux label, replace the state by a pipe. The policy denies it the
+ * runtime's memory files, and the hook would find nothing on standard input. Pipes are allowed, because
+ * standard streams of any program can be pipes. */
 static int state_pipe(int state)
 {
     struct stat st;
@@ -70,8 +71,8 @@ static int state_pipe(int state)
     return -1;
 }
 
-/* In the hook's process. The state comes as descriptor 0 at its first byte: a file of its own offset is not
- * needed, for hooks of a list run one after the other. */
+/* In the hook's process: become the hook. Descriptor 0 is the state, at its first byte. Hooks of a list run
+ * one after the other, so they can share the file's offset. */
 static _Noreturn void become_hook(const struct spec_hook *hook, const struct hook_run *run, int state,
                                   int out, int errfd)
 {
@@ -93,7 +94,7 @@ static _Noreturn void become_hook(const struct spec_hook *hook, const struct hoo
     static char *const no_arguments[] = {NULL};
     char *own_name[] = {(char *)(uintptr_t)hook->path, NULL};
     char **argv = hook->args.count > 0 ? (char **)(uintptr_t)hook->args.items : own_name;
-    /* Only what the hook's own env says; without one, the runtime's environment, as other runtimes do. */
+    /* Only the hook's own env. Without one, it gets the runtime's environment, as with other runtimes. */
     char *const *env = hook->has_env
                            ? (hook->env.count > 0 ? (char *const *)(uintptr_t)hook->env.items : no_arguments)
                        : run->environment != NULL ? run->environment
@@ -115,7 +116,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Wait for the hook's end, at most its timeout. */
+/* Wait for the end of the hook, at most for its timeout. */
 static int wait_hook(pid_t pid, const struct spec_hook *hook, int *status)
 {
     if (hook->timeout.set) {
@@ -136,7 +137,8 @@ static int wait_hook(pid_t pid, const struct spec_hook *hook, int *status)
     return RETRY(waitpid(pid, status, 0)) < 0 ? -errno : 0;
 }
 
-/* The hook's last line on standard error says best why it failed; engines show nothing but our error. */
+/* Write the last line of the hook on standard error into out. It says best why the hook failed, and engines
+ * show only the runtime's error. */
 static void last_words(int captured, char *out, size_t size)
 {
     char text[512];
@@ -155,7 +157,7 @@ static void last_words(int captured, char *out, size_t size)
     snprintf(out, size, ": %.*s", (int)size - 4, line != NULL ? line + 1 : text);
 }
 
-/* What a hook that went well has said goes where it would have gone. */
+/* Pass on the standard error of a hook that succeeded. */
 static void pass_on(int captured)
 {
     char text[4096];

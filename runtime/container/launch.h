@@ -1,9 +1,9 @@
 /* How the program of a process begins. execve(2) is one way (container/execve.h). The caller of creation_make
- * or execution_run can supply another one, as prewarm/restore.c does. The functions are called at fixed
- * points of the life of a process; NULL means that there is nothing to do at that point.
+ * or execution_run can supply another one, as prewarm/restore_launch.c does. The functions are called at
+ * fixed points of the life of a process. NULL means that there is nothing to do at that point.
  *
- * A process keeps only that code of the static program which the linker can reach from init_finish and
- * exec_finish (container/child/finish.h). The linker does not see calls through a table, so the Makefile
+ * A process keeps only the code of the static program that the linker can reach from init_finish and
+ * exec_finish (container/child/finish.h). The linker does not see calls through a table. So the Makefile
  * names every struct launch_child: LAUNCHES. */
 #ifndef PYSBX_CONTAINER_LAUNCH_H
 #define PYSBX_CONTAINER_LAUNCH_H
@@ -20,20 +20,20 @@ struct seccomp_plan;
 
 /* In the child. */
 struct launch_child {
-    /* The child waits for its network namespace: do what needs no file of the container. `own_pages`: the
-     * child has its cgroup and its memory policy, so pages that it touches now are charged to the container.
-     */
+    /* The child waits for its network namespace: do the work that needs no file of the container.
+     * `own_pages`: the child has its cgroup and its memory policy, so pages that it touches now are charged
+     * to the container. */
     void (*overlap)(const struct launch *launch, bool own_pages);
     /* The child has the container's root, user and capabilities, and has found the program. Return 0, or a
      * negative errno. A launch that cannot begin puts another one into the plan. */
     int (*check)(struct process_plan *plan, const char *program, int channel, struct error *err);
-    /* The child holds nothing of the host, and says next that it is ready: load a filter that has a listener.
-     */
+    /* The child holds nothing of the host, and reports next that it is ready: load a filter that has a
+     * listener. */
     int (*arm)(struct process_plan *plan, struct seccomp_handover *handover, int channel, struct error *err);
     /* Hooks in the container have run since `check`: files may have changed. */
     void (*distrust)(const struct launch *launch);
-    /* Confine the process and become the program. Return only on failure; if `fallback` is set, the process
-     * is as it was before. `handover` may be NULL. */
+    /* Confine the process and become the program. Return only on failure. If `fallback` is set, the process
+     * is then as it was before. `handover` may be NULL. */
     int (*enter)(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                  int channel, struct error *err);
 };
@@ -49,7 +49,7 @@ struct launch_parent {
                   struct error *err);
     /* Serve the child until `channel` has a message. */
     int (*serve)(const struct launch *launch, int channel, struct error *err);
-    /* Write the member of `plan` that says how the program begins. */
+    /* Write the member of `plan` that tells how the program begins. */
     void (*describe)(const struct launch *launch, struct json_out *out);
     /* Close and free what the launch holds. */
     void (*release)(const struct launch *launch);
@@ -62,15 +62,16 @@ struct launch {
     const struct launch_child *child;
     const struct launch_parent *parent;
     void *state; /* of the implementation */
-    /* The process becomes the program without execve(2). So labels are written by the process itself, and
-     * what execve(2) would clear has to be cleared. */
+    /* The process becomes the program without execve(2). So the process itself writes its labels, and clears
+     * everything that execve(2) would clear. */
     bool in_place;
-    bool fallback;                     /* after a failure of `enter` the program is executed */
-    int kept[LAUNCH_KEPT];             /* -1: none; they belong to the implementation */
-    const struct seccomp_plan *filter; /* with a listener, loaded before the container's own; NULL: none */
+    bool fallback;         /* if `enter` fails, the program is executed */
+    int kept[LAUNCH_KEPT]; /* owned by the implementation; -1: none */
+    /* Has a listener, and is loaded before the container's own filter. NULL: none. */
+    const struct seccomp_plan *filter;
 };
 
-/* Call a function of the tables if it is there. */
+/* Call a function of the tables if it is set. */
 
 static inline void launch_overlap(const struct launch *launch, bool own_pages)
 {

@@ -10,7 +10,8 @@
 struct arena;
 struct error;
 
-/* Open the container's directory and read its record (in the arena); *dirfd is the caller's to close. */
+/* Open the container's directory and read its record, in the arena. The caller closes *dirfd. Return 0 or a
+ * negative errno. */
 int container_open_record(struct arena *a, const struct runtime_options *rt, const char *id, int *dirfd,
                           struct record *out, struct error *err);
 
@@ -19,10 +20,11 @@ struct listed {
     struct record record;
     enum status status;
 };
-/* All containers below the state root, by name; unreadable records are left out. *items in the arena. */
+/* Return all containers below the state root in *items, sorted by name, in the arena. Unreadable records are
+ * left out. Return 0 or a negative errno. */
 int container_list(struct arena *a, const struct runtime_options *rt, struct listed **items, size_t *count,
                    struct error *err);
-/* The same below a state root that is open. */
+/* Do the same below a state root that is already open. */
 int container_list_in(struct arena *a, int root, struct listed **items, size_t *count, struct error *err);
 
 #endif

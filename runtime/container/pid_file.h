@@ -6,7 +6,7 @@
 
 struct error;
 
-/* Write the pid in decimal, complete or not at all: engines read the file once. */
+/* Write the pid in decimal, atomically, because engines read the file once. Return 0 or a negative errno. */
 int pid_file_write(const char *path, pid_t pid, struct error *err);
 
 #endif

@@ -52,7 +52,8 @@ int plan_read(struct arena *a, const struct create_options *options, struct plan
     return ret;
 }
 
-/* CAP_SYS_ADMIN in the present user namespace: needed to open mounts for a child in another one. */
+/* Return whether the process has CAP_SYS_ADMIN in its user namespace. It needs that to open mounts for a
+ * child in another user namespace. */
 static bool has_sys_admin(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -107,8 +108,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     return process_plan(a, spec->process, &context, &out->process, err);
 }
 
-/* The administrator's decision comes before all planning, so that no mechanism sees an annotation that is
- * ignored. */
+/* Apply the administrator's decision before all planning, so that no mechanism sees an ignored annotation. */
 static int plan_annotations(struct arena *a, const struct spec *from, bool root_of_host, struct plan *out,
                             struct error *err)
 {
@@ -124,7 +124,7 @@ static int plan_annotations(struct arena *a, const struct spec *from, bool root_
     return 0;
 }
 
-/* A namespace that is joined by a path may be the runtime's own. */
+/* Refuse sysctls of a namespace that is joined by a path if it is the runtime's own. */
 static int check_sysctls(const struct plan *plan, struct error *err)
 {
     const struct str_map *sysctls = &plan->spec->linux_->sysctl;
@@ -139,7 +139,8 @@ static int check_sysctls(const struct plan *plan, struct error *err)
     return 0;
 }
 
-/* Can the runtime leave its own network namespace? Not if programs still run in it, or devices leave it. */
+/* Return whether the runtime can leave its own network namespace. It cannot if programs still run in it, or
+ * if devices leave it. */
 static bool can_leave_network(const struct plan *plan)
 {
     const struct spec_hooks *hooks = &plan->spec->hooks;

@@ -1,5 +1,6 @@
-/* The plan of a container: everything that create will do, decided before anything is touched. Parsing,
- * validation, compilation of the filter and all look-ups end here; the child executes and decides nothing. */
+/* The plan of a container: everything that create will do, decided before it changes anything. Parsing,
+ * validation, compilation of the filter and all look-ups end here. The child carries the plan out and decides
+ * nothing. */
 #ifndef PYSBX_CONTAINER_PLAN_H
 #define PYSBX_CONTAINER_PLAN_H
 
@@ -27,14 +28,15 @@ struct plan {
     const char *rootfs; /* absolute */
     const char *config; /* the text of the configuration */
     size_t config_size;
-    const struct spec *spec;            /* its annotations are those that are honoured */
-    struct annotations_ignored ignored; /* the others */
-    bool landlock_log;                  /* as runtime.json says */
-    bool has_process; /* the specification allows a container that can only be created and deleted */
+    const struct spec *spec;            /* its annotations are those that the runtime honours */
+    struct annotations_ignored ignored; /* the other annotations */
+    bool landlock_log;                  /* from runtime.json */
+    /* Without a process, a container can only be created and deleted. The specification allows that. */
+    bool has_process;
     struct process_plan process;
     struct namespaces_plan namespaces;
     struct idmap_plan idmap;
-    bool other_user_namespace; /* new or joined */
+    bool other_user_namespace; /* a new one, or one that is joined */
     struct rootfs_plan *rootfs_plan;
     struct sysctl_plan sysctl;
     struct netdev_plan netdev;
@@ -46,27 +48,29 @@ struct plan {
 /* A plan that holds no descriptor. */
 #define PLAN_NONE ((struct plan){.process.terminal = TERMINAL_PLAN_NONE, .namespaces.runtime = -1})
 
-/* What a plan is made of. */
+/* The input of a plan. */
 struct plan_source {
     const char *bundle; /* absolute, links resolved */
-    const char *config; /* the text of the configuration, which `spec` points into */
+    const char *config; /* the text of the configuration; `spec` points into it */
     size_t config_size;
     const struct spec *spec; /* validated */
 };
 
-/* Read the bundle's configuration. */
+/* Read the bundle's configuration. It lives in the arena. Return 0 or a negative errno. */
 int plan_read(struct arena *a, const struct create_options *options, struct plan_source *out,
               struct error *err);
 
-/* Make the plan: reads the system, touches nothing. state_dir: descriptor of the state root, where the cache
- * of compiled filters lives, or -1. What the plan has opened is its own also after a failure. */
+/* Make the plan: read the system, and change nothing. state_dir is the descriptor of the state root, which
+ * has the cache of compiled filters, or -1. The plan owns what it has opened, also after a failure. Return 0
+ * or a negative errno. */
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err);
 
-/* Warn of annotations without effect. Call it once a command, and not before what may begin the command anew.
- */
+/* Warn of annotations without effect. Call it once per command, and not before a step that may restart the
+ * command. */
 void plan_warn(struct arena *a, const struct plan *plan);
 
+/* Write the plan as JSON, for `plan`. Values of environment variables are left out. */
 void plan_describe(const struct plan *plan, struct json_out *out);
 
 #endif

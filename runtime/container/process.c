@@ -19,15 +19,15 @@
 #include "sandbox/keyring.h"
 #include "sandbox/seccomp/notify.h"
 
-/* Without no_new_privs, a filter and Landlock's rules need CAP_SYS_ADMIN until they are in force (seccomp(2),
- * landlock_restrict_self(2)). */
+/* Return whether confinement needs CAP_SYS_ADMIN. Without no_new_privs, a filter and Landlock's rules need it
+ * until they are in force (seccomp(2), landlock_restrict_self(2)). */
 static bool confined_by_privilege(const struct process_plan *plan)
 {
     return (plan->seccomp.filter != NULL || landlock_active(&plan->landlock)) &&
            !plan->credentials.no_new_privs;
 }
 
-/* Effective capabilities that the last steps need beyond the container's. */
+/* Keep the effective capabilities that the last steps need in addition to the container's. */
 static int hold_capabilities(const struct process_plan *plan, struct error *err)
 {
     if (!confined_by_privilege(plan))
@@ -45,13 +45,12 @@ static int join_keyring(const struct process_plan *plan, struct error *err)
     int ret = selinux_apply_keycreate(&plan->selinux, err);
     if (ret == 0)
         ret = keyring_join(plan->keyring, err);
-    /* A program that is executed finds it cleared. */
+    /* execve clears the label of new keys. A launch in place has to do it here. */
     return ret == 0 && plan->launch->in_place ? selinux_clear_keycreate(&plan->selinux, err) : ret;
 }
 
-/* Set the labels for execve(2). If it is not known yet whether the program is executed, only open the
- * kernel's files: a label that is set but not used would come into force when the program itself executes
- * another. */
+/* Set the labels for execve(2). If the program may not be executed, only open the kernel's files. A label
+ * that is set but not used would come into force when the program itself executes another one. */
 static int apply_labels(struct process_plan *plan, struct error *err)
 {
     bool in_place = plan->launch->in_place;
@@ -83,8 +82,8 @@ static int apply_privileged(struct process_plan *plan, struct error *err)
     return ret;
 }
 
-/* Directory and program are looked for with the runtime's rights first and once more as the container's user
- * where that was refused: on a file system that squashes root only the user may see them. */
+/* Look for directory and program with the runtime's credentials. If that was refused, do it again as the
+ * container's user: on a file system that squashes root only the user may see them. */
 static int look_up(const struct process_plan *plan, struct process_program *program, struct error *err)
 {
     int ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
@@ -107,7 +106,7 @@ int process_prepare(struct process_plan *plan, struct process_program *program, 
 
 int process_become(struct process_plan *plan, int copy, struct process_program *program, struct error *err)
 {
-    /* Before the identity changes: it needs privilege in the user namespace. */
+    /* Do this before the identity changes, because it needs privilege in the user namespace. */
     cleanup_fd int exe = plan->launch->in_place ? proc_open_regular(program->path) : -1;
     int ret = detach_from_binary(copy, exe, err);
     if (ret == 0)
@@ -120,7 +119,7 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
         ret = hold_capabilities(plan, err);
     if (ret == 0 && program->look_again)
         ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
-    /* The change of identity clears it. */
+    /* Set this here, because the change of identity clears it. */
     if (ret == 0 && plan->die_with_runtime && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         ret = error_set(err, -errno, "prctl PR_SET_PDEATHSIG");
     return ret;
@@ -129,11 +128,11 @@ int process_become(struct process_plan *plan, int copy, struct process_program *
 /* The kernel's default for fs.nr_open: no descriptor has a higher number. */
 #define MAX_DESCRIPTOR 1048576U
 
-/* Those that may outlive process_close_descriptors: the caller's, and those of the launch. */
+/* Descriptors that process_close_descriptors can keep: the caller's, and those of the launch. */
 #define MAX_KEPT 8
 
-/* The lowest descriptor from `first` on that has to stay open, ~0U for none: one of `keep`, or what is still
- * to come into force: Landlock's rules, labels. */
+/* Return the lowest descriptor from `first` on that has to stay open, or ~0U if there is none. It is one of
+ * `keep`, or belongs to confinement that is not in force yet: Landlock's rules or labels. */
 static unsigned next_kept(const struct process_plan *plan, const int *keep, size_t count, unsigned first)
 {
     const int own[] = {plan->landlock.ruleset, plan->selinux.exec.fd, plan->selinux.current.fd,
@@ -150,7 +149,7 @@ static unsigned next_kept(const struct process_plan *plan, const int *keep, size
 static void close_all_but(const struct process_plan *plan, const int *keep, size_t count)
 {
     unsigned first = plan->preserve_fds < MAX_DESCRIPTOR ? 3 + plan->preserve_fds : MAX_DESCRIPTOR;
-    /* Numbers that are passed on but were not open may have become the runtime's own. */
+    /* A number that is passed on but was not open may be a descriptor of the runtime now. */
     for (int fd = 3; fd < (int)first; fd++)
         if (next_kept(plan, keep, count, (unsigned)fd) != (unsigned)fd && fcntl(fd, F_GETFD) == FD_CLOEXEC)
             close(fd);
@@ -197,7 +196,7 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
 }
 
 /* Labels that are set for execve(2) are inherited. Those of a launch in place are written to files that only
- * their owner may write to, so this process opens its own. */
+ * their owner may write to. So this process opens its own. */
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
     int ret = plan->launch->in_place ? apply_labels(plan, err) : 0;
@@ -209,7 +208,7 @@ int process_execute(const struct process_plan *plan, const char *program, struct
 {
     execve(program, plan->argv, plan->envp);
     int reason = errno;
-    /* The file is there, as was seen before: what is missing is its interpreter. */
+    /* The file existed when it was looked up, so its interpreter is missing. */
     if (reason == ENOENT && access(program, F_OK) == 0)
         return error_text(err, -reason, "exec `%s`: its interpreter or dynamic loader is missing: %s",
                           program, error_engine_reason(reason));

@@ -1,4 +1,4 @@
-/* The process object planned: what the child will do, and how `plan` shows it. */
+/* Planning the process object: what the child will do, and how `plan` shows it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static const char *env_value(const struct str_list *env, const char *name)
     return NULL;
 }
 
-/* The environment with a free place for HOME when it is not there, and LISTEN_FDS for socket activation. */
+/* Copy the environment, with a free entry for HOME if it is missing, and with LISTEN_FDS for socket
+ * activation. */
 static void plan_environment(struct arena *a, const struct spec_process *process, unsigned listen_fds,
                              struct process_plan *out)
 {
@@ -118,7 +119,7 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     return seccomp_plan(a, context->spec, context->filter, &out->seccomp, err);
 }
 
-/* Names alone: values can be secrets. */
+/* Write names alone, because values can be secrets. */
 static void describe_environment(const struct process_plan *plan, struct json_out *out)
 {
     json_out_key(out, "env");

@@ -1,5 +1,4 @@
-/* The state record: where it lives, how it is written and read, and what it says about a container at this
- * moment. */
+/* The state record: its path, its format, and what it tells of a container at this moment. */
 #include "container/record.h"
 
 #include <errno.h>
@@ -22,11 +21,13 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+/* More than all annotations that fit in config.json. */
 #define RECORD_NAME   "state"
-#define RECORD_MAX    ((size_t)64 * 1024 * 1024) /* more than all annotations that config.json has room for */
-#define ID_MAX_LENGTH NAME_MAX                   /* it names a directory */
+#define RECORD_MAX    ((size_t)64 * 1024 * 1024)
+#define ID_MAX_LENGTH NAME_MAX /* it names a directory */
 
-/* How long creations and deletions of one container wait for each other, and how often they look. */
+/* How long creations and deletions of one container wait for each other, and how often they try, in
+ * milliseconds. */
 #define LOCK_TIMEOUT_MS  10000
 #define LOCK_INTERVAL_MS 5
 
@@ -40,8 +41,8 @@ const char *record_root(struct arena *a, const char *option)
     return arena_printf(a, "%s/pysbx-runtime", dir);
 }
 
-/* mkdir -p: engines give each of their namespaces a state root of its own and leave it to the runtime. What
- * is above is for others to read, the root itself is not. */
+/* Make the state root and its parents, like mkdir -p. Engines use a state root for each of their namespaces,
+ * and rely on the runtime to make it. Other users may read the parents, but not the root itself. */
 static int make_root(const char *root)
 {
     char path[PATH_MAX];
@@ -106,8 +107,8 @@ int record_check_id(const char *id, struct error *err)
 #define COMPANION_ID_MAX (NAME_MAX - 12)
 #define COMPANION_SUFFIX ":builder"
 
-/* A long id is cut off, and a hash of the whole distinguishes it. It then has two colons, so it differs from
- * every short id with the suffix. */
+/* A long id is truncated, and a hash of the whole id makes it unique. It then has two colons, so it differs
+ * from every short id with the suffix. */
 const char *record_companion_id(struct arena *a, const char *id)
 {
     char hash[HASH_NAME_SIZE];
@@ -198,7 +199,7 @@ int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err)
     return ret < 0 ? error_set(err, ret, "remove state directory of container '%s'", id) : 0;
 }
 
-/* The record is described once: writing and reading walk the same table. */
+/* The fields of the record. Writing and reading both use this table. */
 enum field_kind { FIELD_STRING, FIELD_BOOL, FIELD_U64, FIELD_INT, FIELD_UINT };
 
 static const struct {
@@ -241,7 +242,7 @@ static const struct {
 
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
-/* A growing text; `failed` once memory is short. */
+/* A growing text. `failed` is set if memory runs out. */
 struct text {
     char *data;
     size_t used, size;
@@ -266,8 +267,8 @@ static void text_add(struct text *t, const char *data, size_t size)
     t->used += size;
 }
 
-/* A line ends at a newline, so newlines and the escape itself are escaped in what is not ours (paths,
- * annotations). */
+/* Add a string of the user, such as a path or an annotation. A newline ends a line, so escape newlines and
+ * the escape character. */
 static void text_add_escaped(struct text *t, const char *s)
 {
     for (; *s != '\0'; s++) {
@@ -325,11 +326,11 @@ const char *record_time(struct arena *a)
     return arena_printf(a, "%s.%09ldZ", text, now.tv_nsec);
 }
 
-/* The annotations, of which there may be many: a line with the name and one with the value. An earlier
- * release does not know the words of the second row, and passes over them. */
+/* The annotations, of which there may be many. Each takes two lines, one with the name and one with the
+ * value. An earlier release does not know the keys of the second row, and skips them. */
 static const struct list {
     const char *key, *value_key;
-    size_t offset; /* of a struct str_map */
+    size_t offset; /* of a struct str_map in the record */
 } lists[] = {
     {"annotation", "value", offsetof(struct record, annotations)},
     {"ignored", "ignored-value", offsetof(struct record, ignored)},
@@ -425,7 +426,7 @@ static void make_room(struct arena *a, const char *text, struct record *out)
         map_of(out, &lists[i])->items = ARENA_ARRAY(a, counts[i], struct str_pair);
 }
 
-/* Whether the line belongs to a list of annotations. */
+/* Return whether the line belongs to a list of annotations. */
 static bool read_list(struct record *out, const char *key, const char *value)
 {
     for (size_t i = 0; i < LIST_COUNT; i++) {
@@ -512,7 +513,7 @@ enum record_beginning record_beginning(int dirfd, const struct record *record)
         return RECORD_WAITS;
     if (faccessat(dirfd, RECORD_STARTING, F_OK, 0) < 0)
         return RECORD_IS_PROGRAM;
-    /* A start that was killed leaves the name behind. */
+    /* A start that was killed leaves this file behind. */
     return proc_has_executed(record->pid) == 1 ? RECORD_IS_PROGRAM : RECORD_IS_STARTED;
 }
 

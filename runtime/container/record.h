@@ -30,100 +30,119 @@ struct json_out;
 #define RECORD_CGROUP       "cgroup"
 #define RECORD_TRACEABLE    "traceable"
 
-/* What a container is at a moment; derived from the record, the process and its cgroup, never stored. */
+/* The status of a container at a moment. It is derived from the record, the process and its cgroup, and never
+ * stored. */
 enum status { STATUS_CREATING, STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_STOPPED };
 
-/* Written before the first side effect of create, with all that will be made, so that delete --force can take
- * away what a killed create left; written again with the pid. */
+/* The record is written before the first side effect of create, and names all that will be made. So delete
+ * --force can remove what a killed create left. It is written again with the pid. */
 struct record {
     const char *id;
     const char *oci_version, *bundle, *rootfs;
     const char *created; /* RFC 3339 */
     uid_t owner;
-    pid_t pid;           /* 0 until there is one */
-    uint64_t start_time; /* of the pid, clock ticks after boot */
-    bool complete;       /* create went through */
-    unsigned
-        namespaces; /* CLONE_NEW* of those that the container has for itself or joined: what exec enters */
+    pid_t pid;           /* 0 before init exists */
+    uint64_t start_time; /* of init: clock ticks after boot */
+    bool complete;       /* create has succeeded */
+    /* CLONE_NEW* of the namespaces that the container has for itself or has joined: exec enters them. */
+    unsigned namespaces;
     bool no_new_keyring;
     bool traceable; /* container/tracing.h */
-    bool chrooted;  /* no mount namespace of its own: the root is mounted at rootfs and goes with delete */
-    const char *mount_namespace; /* the one it was mounted in, by path; NULL: the runtime's */
+    /* The container has no mount namespace of its own. Its root is mounted at rootfs, and delete unmounts
+     * it. */
+    bool chrooted;
+    /* The path of the mount namespace in which the root was mounted; NULL: the runtime's. */
+    const char *mount_namespace;
     struct cgroup_ref cgroup;
-    const char *rdt_group, *rdt_monitor; /* resctrl groups made for the container, or NULL */
+    /* The resctrl groups that were made for the container, or NULL. */
+    const char *rdt_group, *rdt_monitor;
     struct intelrdt_made rdt_made;
     bool has_seccomp;
     unsigned seccomp_flags;
     const char *seccomp_listener, *seccomp_metadata;
-    bool has_poststart, has_poststop; /* config.json has such hooks: only then does start or delete read it */
-    bool landlock_log;                /* runtime.json allowed it when the container was created */
-    struct str_map annotations;       /* that are honoured */
-    struct str_map ignored;           /* that runtime.json does not allow */
+    /* config.json has such hooks. Only then does start or delete read it. */
+    bool has_poststart, has_poststop;
+    /* runtime.json allowed the "log" of Landlock's rules when the container was created. */
+    bool landlock_log;
+    struct str_map annotations; /* those that the runtime honours */
+    struct str_map ignored;     /* those that runtime.json does not allow */
 };
 
-/* The state root: --root, else a non-empty $XDG_RUNTIME_DIR/pysbx-runtime, else /run/pysbx-runtime (an empty
- * variable counts as unset: rootful Podman passes one). In the arena. */
+/* Return the path of the state root, in the arena: --root, else $XDG_RUNTIME_DIR/pysbx-runtime, else
+ * /run/pysbx-runtime. An empty variable counts as unset, because rootful Podman passes one. */
 const char *record_root(struct arena *a, const char *option);
 
-/* Open the state root; with `make` it is made with mode 0700. A root that others may write to is refused.
- * Descriptor or negative errno; -ENOENT (err untouched) when it does not exist and make is false. */
+/* Open the state root. With `make`, create it with mode 0700 if it is missing. A root that other users may
+ * write to is refused. Return the descriptor or a negative errno. -ENOENT, with err untouched, if it does not
+ * exist and `make` is false. */
 int record_open_root(const char *root, bool make, struct error *err);
 
-/* A container's name: [A-Za-z0-9_+-][A-Za-z0-9_+.-]*, at most 255 characters (NAME_MAX). */
+/* Check a container's name: [A-Za-z0-9_+-][A-Za-z0-9_+.-]*, at most 255 characters (NAME_MAX). Return 0 or a
+ * negative errno. */
 int record_check_id(const char *id, struct error *err);
 
-/* The id of a second container that the runtime creates on behalf of the first, and that delete --force of
- * the first removes as well; in the arena. No container can have it, because it contains a colon. It is short
- * enough to name a directory. */
+/* Return, in the arena, the id of a second container that the runtime creates on behalf of the first one.
+ * delete --force of the first one removes the second as well. No other container can have this id, because it
+ * contains a colon. It is short enough to name a directory. */
 const char *record_companion_id(struct arena *a, const char *id);
 
-/* Make the container's directory; -EEXIST with a message when the name is taken.
- * Descriptor of the directory. */
+/* Make the container's directory. Return its descriptor or a negative errno; -EEXIST with a message if the
+ * name is taken. */
 int record_make_dir(int rootfd, const char *id, struct error *err);
-/* Open it; -ENOENT with the message "container '…' does not exist". */
+/* Open the container's directory. Return its descriptor or a negative errno; -ENOENT with the message
+ * "container '…' does not exist". */
 int record_open_dir(int rootfd, const char *id, struct error *err);
-/* One creation or deletion of a container at a time: wait, 10 s at most, for others to end. The lock lasts
- * until record_unlock or until no process has this descriptor any more, so nobody is locked out by a killed
- * runtime. -EBUSY after the wait; -ENOENT with the message "container '…' does not exist" when it was removed
- * meanwhile and the name may be another container's. */
+/* Allow one creation or deletion of a container at a time: wait for others to end, for at most 10 s. The lock
+ * lasts until record_unlock, or until no process has this descriptor open. So a killed runtime locks no other
+ * process out. Return 0, -EBUSY after the wait, or another negative errno. -ENOENT with the message
+ * "container '…' does not exist" if it was removed meanwhile; the name may be another container's by then. */
 int record_lock(int dirfd, const char *id, struct error *err);
+/* Release the lock of record_lock. */
 void record_unlock(int dirfd);
-/* flock(2) that waits as long as record_lock does. 0, -EWOULDBLOCK after that, or another negative errno. */
+/* Call flock(2), and wait as long as record_lock does. Return 0, -EWOULDBLOCK after that time, or another
+ * negative errno. */
 int record_wait_for_lock(int fd, int operation);
-/* Note that the cgroup of the record is the container's own, because the runtime has made it. */
+/* Record that the cgroup is the container's own, because the runtime has made it. Return 0 or a negative
+ * errno. */
 int record_own_cgroup(int dirfd, const char *id, struct error *err);
-/* Is that noted? */
+/* Return whether that is recorded. */
 bool record_owns_cgroup(int dirfd);
-/* Remove the directory, open as dirfd, and the runtime's files in it. A missing one is success. */
+/* Remove the directory, open as dirfd, and the runtime's files in it. A missing one is success. Return 0 or a
+ * negative errno. */
 int record_remove_dir(int rootfd, int dirfd, const char *id, struct error *err);
 
-/* The present time as RFC 3339, UTC, with nanoseconds; in the arena. */
+/* Return the current time as RFC 3339, UTC, with nanoseconds, in the arena. */
 const char *record_time(struct arena *a);
 
+/* Replace the record on disk as a whole. Return 0 or a negative errno. */
 int record_write(int dirfd, const struct record *record, struct error *err);
+/* Read the record from disk. Its strings live in the arena. Return 0 or a negative errno. */
 int record_read(struct arena *a, int dirfd, struct record *out, struct error *err);
 
-/* Read the text of a record, which ends with NUL. The text is changed: strings of *out point into it. 0 or
- * -EINVAL. */
+/* Parse the text of a record, which ends with NUL. The text is changed, and strings of *out point into it.
+ * Return 0 or -EINVAL. */
 int record_parse(struct arena *a, char *text, struct record *out, struct error *err);
 
-/* A verified descriptor of the container's init: the pid of the record, opened as pidfd, with
- * the record's start time. -ESRCH (err untouched) when the process is gone or the number
+/* Return a verified descriptor of the container's init. It is opened from the pid of the record, and its
+ * process has the record's start time. -ESRCH, with err untouched, if the process is gone or the number
  * belongs to another process now. */
 int record_pidfd(const struct record *record);
 
+/* Return the status of the container at this moment. dirfd is its state directory. */
 enum status record_status(int dirfd, const struct record *record);
 
-/* How far the first process is, whether it runs or is paused. One that waits can become the others later,
- * never the other way round. */
+/* How far the first process is, whether it runs or is paused. A process that waits can advance to the other
+ * values, never back. */
 enum record_beginning { RECORD_WAITS, RECORD_IS_STARTED, RECORD_IS_PROGRAM };
+/* Return how far the first process is. dirfd is the state directory of the container. */
 enum record_beginning record_beginning(int dirfd, const struct record *record);
+/* Return the name of a status in the specification, such as "running". */
 const char *status_name(enum status status);
 
-/* The state JSON of the specification with this pid and status: for `state` and the standard input of hooks.
- * Annotations are all that the configuration has; "ignoredAnnotations" names those without effect, for hooks
- * that judge the container (the specification lets a runtime add properties). `extended` adds rootfs, created
- * and owner, which `state` shows. */
+/* Write the state JSON of the specification with this pid and status, for `state` and the standard input of
+ * hooks. It has all annotations of the configuration. "ignoredAnnotations" names those without effect, for
+ * hooks that judge the container; the specification lets a runtime add properties. `extended` adds rootfs,
+ * created and owner, which `state` shows. */
 void record_write_state(const struct record *record, const char *status, pid_t pid, bool extended,
                         struct json_out *out);
 

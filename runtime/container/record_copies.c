@@ -1,4 +1,4 @@
-/* What create saved for later: configuration and filter. */
+/* The copies that create saved for later: configuration and filter. */
 #include "container/record_copies.h"
 
 #include <errno.h>

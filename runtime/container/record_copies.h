@@ -1,4 +1,4 @@
-/* The configuration as it was when the container was created. */
+/* The configuration and the filter as they were when the container was created. */
 #ifndef PYSBX_CONTAINER_RECORD_COPIES_H
 #define PYSBX_CONTAINER_RECORD_COPIES_H
 
@@ -9,11 +9,12 @@ struct error;
 struct record;
 struct seccomp_plan;
 
-/* Parse the copy of config.json in the container's directory; everything in the arena. Its annotations are
- * those that create honoured: a change of runtime.json concerns new containers only. */
+/* Parse the copy of config.json in the container's directory, in the arena. Its annotations are those that
+ * create honoured: a change of runtime.json concerns new containers only. Return 0 or a negative errno. */
 int saved_spec(struct arena *a, int dir, const struct record *record, struct spec **out, struct error *err);
 
-/* The compiled filter of the container, for one more process in it; without one, out->filter is NULL. */
+/* Return in *out the compiled filter of the container, for one more process in it. out->filter is NULL if
+ * there is none. Return 0 or a negative errno. */
 int saved_seccomp(struct arena *a, int dir, const struct record *record, struct seccomp_plan *out,
                   struct error *err);
 

@@ -26,7 +26,7 @@ void record_write_state(const struct record *record, const char *status, pid_t p
     json_out_pair_string(out, "ociVersion", record->oci_version);
     json_out_pair_string(out, "id", record->id);
     json_out_pair_string(out, "status", status);
-    /* The specification wants the pid only while there is a process; engines read 0 as "none". */
+    /* The specification requires the pid only while there is a process. Engines read 0 as "none". */
     json_out_pair_i64(out, "pid", pid);
     json_out_pair_string(out, "bundle", record->bundle);
     if (extended) {

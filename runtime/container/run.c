@@ -18,7 +18,7 @@ static int attend(struct creation *c, int *master, struct error *err)
     return ret < 0 ? ret : start_run_hooks(c->dir, &c->record, err);
 }
 
-/* The container may be deleted by another process meanwhile. */
+/* Delete the container. Another process may have deleted it meanwhile. */
 static int remove_container(struct creation *c, struct error *err)
 {
     int ret = record_lock(c->dir, c->record.id, err);

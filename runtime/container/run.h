@@ -1,4 +1,4 @@
-/* run: what follows once the container is created and its program runs. */
+/* run: the steps that follow once the container is created and its program runs. */
 #ifndef PYSBX_CONTAINER_RUN_H
 #define PYSBX_CONTAINER_RUN_H
 
@@ -8,13 +8,14 @@
 
 struct error;
 
-/* Prepare the runtime to stay in the foreground, before the container is created: hold signals back and
- * become the subreaper. After a failure call wait_restore_signals. */
+/* Prepare the runtime to stay in the foreground: hold signals back and become the subreaper. Call it before
+ * the container is created. If the creation fails, call wait_restore_signals. */
 void run_begin(const struct create_options *options, struct wait_signals *signals);
 
-/* Run the poststart hooks. Without options->detach wait for the program, and delete the container unless
- * options->keep; after a failure it is deleted in any case. Signals are no longer held back then. *exit_code:
- * the status of the program, 128+n for a signal. 0 or a negative errno. */
+/* Run the poststart hooks. Without options->detach, wait for the program, and then delete the container
+ * unless options->keep is set. After a failure the container is always deleted. On return, signals are no
+ * longer held back. *exit_code is the status of the program, 128+n for a signal. Return 0 or a negative
+ * errno. */
 int run_finish(struct creation *creation, const struct create_options *options, struct wait_signals *signals,
                int *exit_code, struct error *err);
 

@@ -28,7 +28,8 @@
 #include "sandbox/oom.h"
 #include "sandbox/seccomp/notify.h"
 
-/* A child that has ended is no error here: its reason can still be read from the socket. */
+/* Send a message to the child. It is no error if the child has ended: its reason can still be read from the
+ * socket. */
 static int tell_child(const struct creation *c, enum sync_message message, struct error *err)
 {
     int ret = sync_send(c->sync, message);
@@ -45,7 +46,8 @@ static bool has_scope(const struct plan *plan)
     return plan->cgroup->ref.manager == CGROUP_MANAGER_SYSTEMD;
 }
 
-/* Ask systemd for the scope, if there is one, and do what the child waits for at its beginning. */
+/* Ask systemd for the scope, if there is one, and take the steps that the child waits for at its
+ * beginning. */
 static int let_child_begin(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     struct plan *plan = &c->plan;
@@ -63,14 +65,14 @@ static int let_child_begin(struct creation *c, pid_t pid, struct cgroup_job **jo
     return child_waits(plan) ? tell_child(c, SYNC_MAPPED, err) : 0;
 }
 
-/* Wait until the child, which mounts meanwhile, is in its scope. The job is freed also after a failure of an
- * earlier step, `ret`. */
+/* Wait until the child, which mounts meanwhile, is in its scope. The job is freed even if an earlier step
+ * failed with `ret`. */
 static int finish_scope(struct creation *c, struct cgroup_job *job, int ret, struct error *err)
 {
     if (job == NULL)
         return ret;
     int finished = cgroup_attach_finish(job, c->scope_path, ret < 0 ? NULL : err);
-    /* A scope that exists already is another container's. */
+    /* A scope that already exists is another container's. */
     if (finished != -EEXIST) {
         int noted = record_own_cgroup(c->dir, c->plan.id, ret < 0 || finished < 0 ? NULL : err);
         if (finished == 0)
@@ -125,7 +127,7 @@ static int create_rdt(struct creation *c, pid_t pid, struct error *err)
     return root < 0 ? root : intelrdt_create(rdt, root, pid, &c->record.rdt_made, err);
 }
 
-/* The steps up to the scope. `job` is to be finished also after a failure. */
+/* Take the steps up to the scope. The caller must finish `job` also after a failure. */
 static int begin_child(struct creation *c, pid_t pid, struct cgroup_job **job, struct error *err)
 {
     struct plan *plan = &c->plan;
@@ -133,7 +135,8 @@ static int begin_child(struct creation *c, pid_t pid, struct cgroup_job **job, s
     int ret = network_last ? 0 : make_network(c, err);
     if (ret < 0)
         return ret;
-    /* Before the child becomes root of a user namespace: from then on its /proc files are not the user's. */
+    /* Set this before the child becomes root of a user namespace: from then on the user does not own its
+     * /proc files. */
     ret = plan->has_process ? oom_apply(plan->process.process, pid, err) : 0;
     if (ret < 0)
         return ret;
@@ -141,7 +144,7 @@ static int begin_child(struct creation *c, pid_t pid, struct cgroup_job **job, s
     return ret < 0 || !network_last ? ret : make_network(c, err);
 }
 
-/* The steps of the runtime while the child mounts: first those that the child waits for. */
+/* Take the steps of the runtime while the child mounts, beginning with those that the child waits for. */
 static int serve_child(struct creation *c, pid_t pid, struct error *err)
 {
     struct cgroup_job *job = NULL;
@@ -162,7 +165,8 @@ static int serve_child(struct creation *c, pid_t pid, struct error *err)
 static int run_runtime_hooks(struct creation *c, pid_t pid, struct error *err)
 {
     const struct spec_hooks *hooks = &c->plan.spec->hooks;
-    /* Prestart hooks once ran at start. The validation suite and other runtimes still tell them "created". */
+    /* Prestart hooks once ran at start. The validation suite and other runtimes still give them the status
+     * "created". */
     struct hook_run run = {.kind = "prestart", .status = "created", .pid = pid, .cwd = c->plan.bundle};
     int ret = hooks_run(&hooks->prestart, &run, &c->record, err);
     run.kind = "createRuntime";
@@ -176,7 +180,8 @@ static bool has_message(const struct creation *c)
     return poll(&p, 1, 0) > 0;
 }
 
-/* If the child failed, the steps of the runtime fail as well. The reason of the child says more. */
+/* If the child failed, the steps of the runtime fail as well. Report the reason of the child, which is more
+ * precise. */
 static int prefer_reason_of_child(const struct creation *c, int ret, struct error *err)
 {
     struct error reason = {0};
@@ -208,7 +213,7 @@ static int take_listener(struct creation *c, struct seccomp_handover *handover, 
                                   : pass_listener(c, handover, err);
 }
 
-/* A child that ends without a message was killed, most likely by the OOM killer. */
+/* Explain the end of a child that sent no message. It was killed, most likely by the OOM killer. */
 static int explain_end(const struct creation *c, struct error *err)
 {
     siginfo_t info = {0};
@@ -229,11 +234,11 @@ static int explain_end(const struct creation *c, struct error *err)
 
 /* The steps of the runtime that precede the program. */
 struct progress {
-    bool hooks_ran; /* or there are none */
+    bool hooks_ran; /* true also if there are none */
     bool verified, on_record, let_go;
 };
 
-/* Put the container on record. With `run`, it is still being created then: until init has entered its root,
+/* Put the container on record. For run, its status is still "creating" then: until init has entered its root,
  * exec would find the root of the host. */
 static int put_on_record(struct creation *c, const struct create_options *options, struct progress *progress,
                          struct error *err)
@@ -245,9 +250,9 @@ static int put_on_record(struct creation *c, const struct create_options *option
                                                  : ret;
 }
 
-/* Do what the init has not asked for: the long check of files while no message is there, and at the end let
- * the init go, to wait for start or on to the program. Both messages are sent before the init asks, so that
- * it does not wait for the runtime to wake up. */
+/* Take the steps that init has not asked for. These are the long check of files, while no message has
+ * arrived, and at the end the order to wait for start or to go on to the program. Both messages are sent
+ * before init asks, so that it does not wait for the runtime to wake up. */
 static int advance(struct creation *c, struct progress *progress, struct error *err)
 {
     int ret = 0;
@@ -262,7 +267,7 @@ static int advance(struct creation *c, struct progress *progress, struct error *
     return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
 }
 
-/* Serve the init's requests until it waits for start, or has executed the program. */
+/* Serve init's requests until it waits for start, or has executed the program. */
 static int follow_child(struct creation *c, const struct create_options *options,
                         struct seccomp_handover *handover, struct error *err)
 {
@@ -271,7 +276,7 @@ static int follow_child(struct creation *c, const struct create_options *options
                                 .verified = c->plan.process.launch->parent->verify == NULL};
     int ret = 0;
     if (!progress.verified)
-        sched_yield(); /* to the child, if it waits for this CPU: it is about to ask */
+        sched_yield(); /* let the child run, if it waits for this CPU: it is about to ask */
     if (runs && progress.hooks_ran && c->devices < 0)
         ret = put_on_record(c, options, &progress, err);
     while (ret == 0 && (ret = advance(c, &progress, err)) == 0) {
@@ -282,7 +287,7 @@ static int follow_child(struct creation *c, const struct create_options *options
         switch (message) {
         case SYNC_DEVICES:
             ret = cgroup_confine(&c->record.cgroup, c->devices, err);
-            /* systemd takes the cgroup away as soon as a child that failed has ended. */
+            /* systemd removes the cgroup as soon as a child that failed has ended. */
             if (ret < 0)
                 ret = prefer_reason_of_child(c, ret, err);
             if (ret == 0 && runs && progress.hooks_ran)
@@ -326,7 +331,7 @@ static int follow_child(struct creation *c, const struct create_options *options
     return ret;
 }
 
-/* 0 in the child. */
+/* Clone init. Return 0 in the child. */
 static pid_t clone_init(struct creation *c, int cgroup_fd, struct error *err)
 {
     const int shared = CLONE_NEWUSER | CLONE_NEWPID;
@@ -345,7 +350,7 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
                    struct seccomp_handover *handover, struct error *err)
 {
     int sockets[2];
-    /* The child must have it open before it sees that of the container. */
+    /* The child must have the runtime's /proc open before it sees that of the container. */
     int ret = proc_root(err);
     if (ret >= 0)
         ret = sync_pair(sockets, err);
@@ -359,7 +364,7 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
         return pid;
     if (pid == 0) {
         fd_close(&c->sync);
-        fd_close(&c->dir); /* and with it the lock, which is the runtime's */
+        fd_close(&c->dir); /* and with it the lock, which belongs to the runtime */
         fd_close(&c->root);
         struct init_context context = {.plan = &c->plan,
                                        .record = &c->record,

@@ -1,4 +1,4 @@
-/* start: tell the waiting init to go on, hear how it went, run the poststart hooks. */
+/* start: tell the waiting init to go on, receive the result, run the poststart hooks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ int start_program(int channel, struct error *err)
     while ((answer = sync_receive(channel, err)) == SYNC_COLD)
         log_debug("cold start: %s", err->text);
     if (answer == SYNC_END)
-        return 0; /* executed: the descriptor closed itself */
+        return 0; /* executed: execve closed the descriptor */
     return answer == SYNC_ERROR ? err->code : error_text(err, -EPROTO, "unexpected message %d", answer);
 }
 
@@ -82,8 +82,8 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
     cleanup_fd int channel = connect_init(dir, &record, err);
     if (channel < 0)
         return channel;
-    /* The socket says that the container is created, so a second start must find it gone. Under its new name
-     * it tells exec that the first process is not the program yet. */
+    /* The socket marks the container as created, so a second start must not find it. Under its new name it
+     * tells exec that the first process is not the program yet. */
     if (renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
         return error_text(err, -EINVAL, "cannot start container '%s': another process is starting it", id);
     ret = start_program(channel, err);

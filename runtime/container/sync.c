@@ -29,7 +29,7 @@ int sync_send(int fd, enum sync_message message)
     int word = message;
     if (RETRY(send(fd, &word, sizeof(word), MSG_NOSIGNAL)) >= 0)
         return 0;
-    /* A process that died with a message of ours unread resets the connection. */
+    /* If a process died with a message of the runtime unread, the connection is reset. */
     return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
@@ -39,7 +39,7 @@ void sync_send_reason(int fd, enum sync_message message, const struct error *err
     memcpy(p.text, err->text, sizeof(p.text));
     p.text[sizeof(p.text) - 1] = '\0';
     size_t size = offsetof(struct packet, text) + strlen(p.text) + 1;
-    /* The container's filter may be in force and have no use for sockets; write(2) is what all allow. */
+    /* The container's filter may be in force and not allow calls on sockets. Every filter allows write(2). */
     if (RETRY(send(fd, &p, size, MSG_NOSIGNAL)) < 0 && errno != EPIPE)
         (void)RETRY(write(fd, &p, size));
 }
@@ -52,8 +52,8 @@ int sync_ask_for_senders(int fd, struct error *err)
                : 0;
 }
 
-/* With the pid of the sender, if the kernel was asked for it. There is no room for descriptors, which nobody
- * is to send. */
+/* Receive a message, with the pid of the sender if the kernel was asked for it. There is no space for
+ * descriptors, because none are sent. */
 static ssize_t receive(int fd, struct packet *p, pid_t *sender)
 {
     union {
@@ -88,8 +88,8 @@ int sync_receive_from(int fd, pid_t *sender, struct error *err)
 {
     struct packet p = {0};
     ssize_t n = receive(fd, &p, sender);
-    /* A process that died with a message of ours unread resets the connection. The kernel says so once,
-     * before it hands out what that process sent last. */
+    /* If a process died with a message of the runtime unread, the connection is reset. The kernel reports
+     * that once, before it returns the last message of that process. */
     if (n < 0 && errno == ECONNRESET)
         n = receive(fd, &p, sender);
     if (n == 0 || (n < 0 && errno == ECONNRESET))

@@ -1,4 +1,4 @@
-/* The capability, the mark, the lock, and clones that are not dumpable. */
+/* The capability, the mark, the lock, and non-dumpable clones. */
 #include "container/tracing.h"
 
 #include <errno.h>
@@ -106,7 +106,7 @@ int tracing_announce(int root, const char *id, const struct stat *ns, struct err
         if (process < 0 || proc_in_pid_namespace(process, ns) != 1)
             continue;
         ret = mark_locked(root, other->id, err);
-        /* The container was deleted meanwhile. */
+        /* If it is missing, the container was deleted meanwhile. */
         ret = ret == -ENOENT ? 0 : ret;
     }
     return ret;

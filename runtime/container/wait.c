@@ -1,5 +1,5 @@
-/* The foreground: one epoll descriptor over the process' end and our signals, around which the terminal is
- * relayed. */
+/* The foreground. One epoll descriptor watches the end of the process and the runtime's signals, while the
+ * terminal is relayed. */
 #include "container/wait.h"
 
 #include <errno.h>
@@ -14,8 +14,9 @@
 #include "base/sys.h"
 #include "sandbox/terminal_relay.h"
 
-/* What is not forwarded: the kernel's reports of our own faults, job control of our own terminal, the
- * terminal's size (the relay's) and children (ours to reap). */
+/* Set the signals that are forwarded. Not among them are the kernel's reports of the runtime's own faults,
+ * and job control of its own terminal. The relay handles the terminal's size (SIGWINCH), and children are the
+ * runtime's to reap. */
 static void forwarded(sigset_t *set)
 {
     static const int kept[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGTRAP,
@@ -46,7 +47,7 @@ static int watch(int epoll, int fd)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Reap all that has ended; true when the process was among them. */
+/* Reap all children that have ended. Return true if the process was among them. */
 static bool reap(pid_t pid, int *status)
 {
     bool ended = false;
@@ -67,9 +68,9 @@ static void forward_pending(int signals, int pidfd)
             (void)sys_pidfd_send_signal(pidfd, (int)info.ssi_signo, NULL, 0);
 }
 
-/* A process that has ended and cannot be reaped is traced by another of its container, whose turn comes
- * first (ptrace(2)) and may never come. SIGCHLD says when it has: the descriptor would be ready all the time.
- */
+/* Stop watching a process that has ended and cannot be reaped. Another process of its container traces it;
+ * the tracer is the first to reap it (ptrace(2)), and may never do so. SIGCHLD tells when the tracer has done
+ * it. Otherwise epoll would report the descriptor all the time. */
 static void unwatch_ended(int epoll, int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -100,6 +101,6 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct er
         unwatch_ended(epoll, pidfd);
     }
     *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    /* What it has said since, or before it was watched at all. */
+    /* Relay the output since the last relay, or since before the terminal was watched. */
     return master >= 0 ? terminal_relay(master, pidfd, err) : 0;
 }

@@ -1,5 +1,5 @@
-/* Staying in the foreground with a process of a container: signals go to it, its terminal to ours, its status
- * to the caller. */
+/* Staying in the foreground with a process of a container. The process receives the runtime's signals, its
+ * terminal is relayed to the runtime's, and its status goes to the caller. */
 #ifndef PYSBX_CONTAINER_WAIT_H
 #define PYSBX_CONTAINER_WAIT_H
 
@@ -16,13 +16,15 @@ struct wait_signals {
 
 #define WAIT_SIGNALS_NONE ((struct wait_signals){0})
 
-/* Hold back every signal that is to be forwarded, from before the process exists: none is lost. */
+/* Hold back every signal that is forwarded later. Call this before the process exists, so that none is
+ * lost. */
 void wait_block_signals(struct wait_signals *signals);
+/* Restore the signals that were blocked before wait_block_signals. */
 void wait_restore_signals(struct wait_signals *signals);
 
-/* Forward signals to the process, relay its terminal (master, -1 without one; ownership stays), reap whatever
- * the runtime has become the subreaper of, until the process, a child, ends. *exit_code: its status, 128+n
- * for a signal. */
+/* Wait until the process, a child of the runtime, ends. Meanwhile forward signals to it, relay its terminal
+ * and reap all children of the runtime, which may be a subreaper. master: the terminal, -1 for none; it stays
+ * the caller's. *exit_code is the status of the process, 128+n for a signal. Return 0 or a negative errno. */
 int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct error *err);
 
 #endif

@@ -18,16 +18,16 @@
 #include "container/record.h"
 #include "container/sync.h"
 
-/* Exit status of a process that could not execute its program; shells use it for "not found". */
+/* The exit status of a process that could not execute its program. Shells use it for "not found". */
 #define EXIT_NO_PROGRAM 127
 
-/* While it waits for start, init holds no descriptor that refers to the host: a program of exec, or of
- * another container in the same pid namespace, may be able to trace it. */
+/* While it waits for start, init holds no descriptor that refers to the host. A program of exec may be able
+ * to trace init, and so may another container in the same pid namespace. */
 static void let_go_of_host(const struct init_context *c)
 {
     const struct process_plan *process = &c->plan->process;
-    /* A hook opens its own attributes in /proc to write its label, if the launch has not set it for execve.
-     */
+    /* To write its label, a hook opens its own attributes in /proc, if the launch has not set the label for
+     * execve. */
     bool labels = c->plan->spec->hooks.start_container.count > 0 && process->launch->in_place &&
                   (process->selinux.label != NULL || process->apparmor.profile != NULL);
     const int keep[] = {c->sync, c->start_socket, labels ? proc_root(NULL) : -1};
@@ -56,7 +56,8 @@ static int become(const struct init_context *c, struct process_program *program,
 static int wait_for_start(const struct init_context *c)
 {
     struct error err = {0};
-    /* The runtime was killed before the container was on record, so no command can reach this process. */
+    /* If this fails, the runtime was killed before the container was on record. No command can reach this
+     * process. */
     if (sync_expect(c->sync, SYNC_COMMIT, &err) < 0)
         _exit(1);
     if (c->start_socket < 0)
@@ -65,8 +66,7 @@ static int wait_for_start(const struct init_context *c)
         int fd = RETRY(accept4(c->start_socket, NULL, NULL, SOCK_CLOEXEC));
         if (fd < 0)
             return -1;
-        /* Another program connected, or a start that was killed before it sent anything. Wait for the next.
-         */
+        /* Another program connected, or a start was killed before it sent anything. Wait for the next one. */
         if (sync_expect(fd, SYNC_START, &err) == 0) {
             close(c->start_socket);
             return fd;
@@ -75,8 +75,9 @@ static int wait_for_start(const struct init_context *c)
     }
 }
 
-/* Run the startContainer hooks. They are programs of the image, as confined as the container's own. If they
- * can trace this process, it confines itself first, so that they gain nothing: *confined is then true. */
+/* Run the startContainer hooks. They are programs of the image, and as confined as the container's program.
+ * If they can trace this process, it confines itself first, so that they gain nothing. Then *confined is
+ * true. */
 static int run_hooks(const struct init_context *c, pid_t own, int starter, bool *confined, struct error *err)
 {
     struct process_plan *process = &c->plan->process;
@@ -118,7 +119,7 @@ static int start_program(const struct init_context *c, const struct process_prog
 _Noreturn void init_finish(const struct init_context *c, struct process_program *program)
 {
     struct error err = {0};
-    /* The runtime's /proc is closed later. */
+    /* Ask now, because the runtime's /proc is closed later. */
     pid_t own = c->plan->spec->hooks.start_container.count > 0 ? hooks_own_pid() : 0;
     if (become(c, program, &err) < 0) {
         sync_send_error(c->sync, &err);

@@ -1,8 +1,9 @@
-/* The last steps of a child: drop the runtime's binary, become the container's user, wait for start, become
- * the program. Of the static program's code only what these two functions reach stays in the process
- * (sandbox/detach.h). Their callers are never returned to. The linker finds out what they reach and does not
- * see a pointer to a function that was stored before, so none may be called: container/launch.h. Both
- * functions end with the program executed, or after the runtime (or start) was told why it is not. */
+/* The last steps of a child: drop the runtime's binary, become the container's user, wait for start, and
+ * become the program. The process keeps only the code of the static program that these two functions reach
+ * (sandbox/detach.h), so they never return to their callers. The linker finds this code, but does not see
+ * pointers to functions that were stored before. Such a pointer must not be called (container/launch.h).
+ * Both functions end when the program is executed, or after they have told the runtime, or start, why it
+ * is not. */
 #ifndef PYSBX_CONTAINER_CHILD_FINISH_H
 #define PYSBX_CONTAINER_CHILD_FINISH_H
 
@@ -19,11 +20,12 @@ struct init_context {
     struct plan *plan;
     const struct record *record; /* for the state on the standard input of hooks */
     struct seccomp_handover *handover;
-    int copy;         /* of the runtime's program, see detach.h */
+    int copy;         /* of the runtime's program, see sandbox/detach.h */
     int sync;         /* to the runtime that creates the container */
-    int start_socket; /* listening for start; -1: the order to start comes over `sync` (run) */
-    bool wait_first;  /* the runtime writes maps or moves devices before this process may begin */
-    bool wait_scope;  /* systemd moves this process to its cgroup while it mounts */
+    int start_socket; /* listens for start; -1: the order to start comes over `sync` (run) */
+    /* The runtime writes ID maps or moves devices before this process may begin. */
+    bool wait_first;
+    bool wait_scope; /* systemd moves this process to its cgroup while it mounts */
 };
 
 struct exec_context {
@@ -32,7 +34,7 @@ struct exec_context {
     int copy;  /* as in detach_from_binary */
     int sync;  /* to the runtime */
     bool late; /* this process clones the one that executes the program: late_clone.h */
-    /* What the plan points to. The late clone does not get it. NULL: none. */
+    /* The arenas that hold the plan's data. The late clone does not inherit them. NULL: none. */
     struct arena *arenas[2];
 };
 

@@ -40,7 +40,8 @@ static int set_names(const struct spec *spec, struct error *err)
     return 0;
 }
 
-/* Descriptors that the engine or a shell left open must not get into the container (CVE-2024-21626). */
+/* Mark the descriptors that the engine or a shell left open: they must not get into the container
+ * (CVE-2024-21626). */
 static int close_foreign_descriptors(const struct plan *plan, struct error *err)
 {
     unsigned first = 3 + plan->process.preserve_fds;
@@ -61,8 +62,8 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
     ret = namespaces_enter(&plan->namespaces, err);
     if (ret < 0)
         return ret;
-    /* The runtime of an ordinary user cannot do it once this process is not dumpable. What needs more
-     * privilege fails here, and the runtime does it. */
+    /* The runtime of an ordinary user cannot do this once this process is not dumpable. A value that needs
+     * more privilege fails here, and the runtime sets it. */
     (void)oom_apply(plan->process.process, 0, NULL);
     /* From here on, no process of another user or of the container may trace or read this one. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
@@ -134,7 +135,7 @@ static int await_hooks(const struct init_context *c, struct error *err)
     return ret < 0 ? error_set(err, ret, "send to the runtime") : sync_expect(c->sync, SYNC_HOOKS_RAN, err);
 }
 
-/* The steps before the devices. */
+/* Carry out the steps before the devices. */
 static int mount_root(const struct init_context *c, struct error *err)
 {
     struct plan *plan = c->plan;
@@ -177,7 +178,7 @@ static int setup_root(const struct init_context *c, struct error *err)
     return ret < 0 || slave < 0 ? ret : terminal_attach(fd_steal(&slave), err);
 }
 
-/* Everything up to the change of credentials. */
+/* Carry out all steps up to the change of credentials. */
 static int prepare(const struct init_context *c, struct process_program *program, struct error *err)
 {
     struct plan *plan = c->plan;

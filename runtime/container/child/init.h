@@ -4,9 +4,8 @@
 
 struct init_context;
 
-/* Carry out the plan, wait for start and execute the program, or end after the runtime (or start) was told
- * why.
- */
+/* Carry out the plan, wait for start and execute the program. After a failure tell the runtime, or start, the
+ * reason, and exit. */
 _Noreturn void init_main(const struct init_context *context);
 
 #endif

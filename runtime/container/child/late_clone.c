@@ -18,7 +18,7 @@
 #include "container/process.h"
 #include "container/sync.h"
 
-/* Bytes of stack that the deepest chain of calls of the runtime uses, most of them for paths. */
+/* Bytes of stack that the deepest chain of calls in the runtime uses. Most of them hold paths. */
 #define STACK_USED ((size_t)64 * 1024)
 
 /* In the child. */
@@ -47,7 +47,7 @@ static __attribute__((noinline)) void wipe_stack(void)
     explicit_bzero(below, sizeof(below));
 }
 
-/* Overwrite configuration and record: they contain paths of the host and variables of hooks. */
+/* Overwrite configuration and record. They contain paths of the host and variables of hooks. */
 static int forget_plan(const struct late_clone *c, struct error *err)
 {
     c->plan->argv = keep_strings(c->plan->argv);
@@ -61,9 +61,8 @@ static int forget_plan(const struct late_clone *c, struct error *err)
     return 0;
 }
 
-/* Clone the process that executes the program. The container's filter is in force already, and must allow
- * that.
- */
+/* Clone the process that executes the program. The container's filter is already in force, and must allow the
+ * clone. */
 static int clone_late(const struct late_clone *c, struct error *err)
 {
     const int message = SYNC_CLONED;
@@ -85,7 +84,7 @@ static int clone_late(const struct late_clone *c, struct error *err)
     return c->plan->terminal.wanted ? terminal_control(err) : 0;
 }
 
-/* A process that traces the clone from its first instant on finds nothing that the program will not have. */
+/* A process that traces the clone from its first instant finds nothing that the program will not have. */
 int late_clone_start(const struct late_clone *c, const char *program, struct error *err)
 {
     int ret = process_confine(c->plan, NULL, err);
@@ -98,8 +97,8 @@ int late_clone_start(const struct late_clone *c, const char *program, struct err
 
 /* In the runtime. */
 
-/* Take over the process that sent a message from within the container. It may be traced there already, so
- * only the kernel is believed: it must be a child of the runtime. From now on the runtime can kill it. */
+/* Take over the process that sent a message from within the container. It may already be traced, so trust
+ * only the kernel: the sender must be a child of the runtime. From now on the runtime can kill it. */
 static int adopt(pid_t sender, pid_t *pid, int *pidfd, struct error *err)
 {
     siginfo_t info;

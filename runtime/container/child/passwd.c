@@ -1,5 +1,5 @@
-/* The parser of /etc/passwd. getpwuid(3) would load name service modules of the container into the runtime.
- */
+/* The parser of /etc/passwd. getpwuid(3) would load name service modules of the container into the
+ * runtime. */
 #include "container/child/passwd.h"
 
 #include <stdio.h>
@@ -11,10 +11,11 @@
 #include "base/proc.h"
 #include "base/str.h"
 
-/* Larger files are read up to this size. The entry for the user of a container is at the top. */
+/* Larger files are read only up to this size. The entry for the user of a container is at the top. */
 #define PASSWD_MAX ((size_t)64 * 1024)
 
-/* "name:password:uid:gid:gecos:home:shell" */
+/* Return the home directory in a line "name:password:uid:gid:gecos:home:shell" if it is that of uid, or
+ * NULL. */
 static const char *home_of_line(char *line, uid_t uid)
 {
     char *field[6];

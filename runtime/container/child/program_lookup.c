@@ -1,5 +1,5 @@
-/* Which file a process is to execute, and whether its working directory is in the container: looked up in the
- * container's root, for the message at create. What is executed decides the kernel, at execve. */
+/* The look-up of a program and of its working directory in the container's root. It serves the message at
+ * create. At execve the kernel decides which file is executed. */
 #include "container/child/program_lookup.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum lookup { LOOKUP_FOUND, LOOKUP_MISSING, LOOKUP_REFUSED };
 
-/* Is there a program at this path? The kernel decides at execve; this is for the message at create. */
+/* Look for a program at this path, for the message at create. At execve the kernel decides. */
 static enum lookup try_program(const char *path, int *reason)
 {
     struct stat st;
@@ -34,8 +34,8 @@ static enum lookup try_program(const char *path, int *reason)
     return LOOKUP_FOUND;
 }
 
-/* Each directory of PATH in turn, as execvp(3) does; a program that may not be executed counts when no other
- * is found. */
+/* Search each directory of PATH in turn, as execvp(3) does. A program that may not be executed counts only if
+ * no other is found. */
 static enum lookup search_program(const char *name, const char *search_path, char program[static PATH_MAX],
                                   int *reason)
 {
@@ -61,8 +61,8 @@ static enum lookup search_program(const char *name, const char *search_path, cha
     return result;
 }
 
-/* Engines read these texts (facts of Podman: libpod/oci_util.go; of Docker's command line: container/run.go):
- * 127 for a program that is not there, 126 for one that cannot be executed. */
+/* Engines read these texts to choose an exit code: 127 for a program that is missing, 126 for one that cannot
+ * be executed. (Podman: libpod/oci_util.go. The command line of Docker: container/run.go.) */
 static int find_program(const char *name, const char *search_path, char program[static PATH_MAX],
                         struct error *err)
 {
@@ -86,8 +86,8 @@ static int find_program(const char *name, const char *search_path, char program[
                       error_engine_reason(reason == EISDIR ? EACCES : reason));
 }
 
-/* The directory must lie in the container: one that was entered through a descriptor of the host shows as
- * "(unreachable)" (CVE-2024-21626). */
+/* Enter the working directory, which must lie in the container. A directory entered through a descriptor of
+ * the host shows as "(unreachable)" (CVE-2024-21626). */
 static int enter_cwd(const char *cwd, struct error *err)
 {
     char now[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Signals of a process that becomes a container's. */
+/* The signals of a process that becomes part of a container. */
 #include "container/child/signals.h"
 
 #include <signal.h>

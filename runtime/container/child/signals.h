@@ -1,9 +1,9 @@
-/* Signals of a process that becomes a container's. */
+/* The signals of a process that becomes part of a container. */
 #ifndef PYSBX_CONTAINER_CHILD_SIGNALS_H
 #define PYSBX_CONTAINER_CHILD_SIGNALS_H
 
-/* Every standard signal to its default action, none blocked: what the caller ignores or blocks is not meant
- * for the container. */
+/* Set every standard signal to its default action and unblock all. The caller's ignored and blocked signals
+ * are not meant for the container. */
 void signals_reset(void);
 
 #endif
