@@ -1,4 +1,4 @@
-/* The agent, the builder, the manifest and the dump. */
+/* Building a snapshot: the agent, the builder, the manifest and the dump. */
 #include "prewarm/build.h"
 
 #include <inttypes.h>
@@ -19,7 +19,8 @@
 #include "warm/params.h"
 #include "warm/root_view.h"
 
-/* Files of the store are not synced, so after a crash the file can be empty. */
+/* Return whether the file is the agent. Files of the store are not synced, so after a crash the file can be
+ * empty. */
 static bool is_agent(struct arena *a, int dir, const char *file)
 {
     char *text;
@@ -28,7 +29,7 @@ static bool is_agent(struct arena *a, int dir, const char *file)
            memcmp(text, agent_start, size) == 0;
 }
 
-/* Write the agent as a file that a builder can mount: into the store, named by its content. */
+/* Write the agent as a file that a builder can mount. It is in the store, named by its content. */
 static int agent_file(struct arena *a, const struct prewarm *prewarm, const char **path, struct error *err)
 {
     const char *file = arena_printf(a, "agent-%s.so", agent_identity);
@@ -48,8 +49,8 @@ static int agent_file(struct arena *a, const struct prewarm *prewarm, const char
     return ret;
 }
 
-/* Return the command line of the builder's interpreter: its options, -c, the bootstrap, and the arguments of
- * that: agent, descriptor of the report, modules. */
+/* Return the command line of the builder's interpreter: its options, -c, the bootstrap, and the bootstrap's
+ * arguments. These are the agent, the descriptor of the report, and the modules. */
 static const char *const *builder_argv(struct arena *a, const struct prewarm *prewarm)
 {
     const struct warm_plan *d = &prewarm->decision;
@@ -75,8 +76,8 @@ struct taking {
     size_t meta_size;
 };
 
-/* Make the manifest: the identities of the files that the probe has looked at, before the builder reads them.
- */
+/* Make the manifest from the identities of the files that the probe has looked at, before the builder reads
+ * them. */
 static int take_probe(void *arg, int root, const struct builder_report *report, struct error *err)
 {
     struct taking *t = arg;
@@ -94,7 +95,7 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
     return ret < 0 ? ret : manifest_build(&t->arena, &source, &t->meta, &t->meta_size, err);
 }
 
-/* Save the builder's interpreter, if its imports have read what the manifest says. */
+/* Save the builder's interpreter if its imports have read the files of the manifest. */
 static int take_builder(void *arg, pid_t pid, int root, const struct builder_report *report,
                         struct error *err)
 {
@@ -124,8 +125,8 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
     return ret;
 }
 
-/* Return the time that files get which change from now on, in nanoseconds since 1970. The clock advances in
- * ticks; wait for the next one, so that earlier changes have an earlier time. */
+/* Return the change time that files get from now on, in nanoseconds since 1970. The clock advances in ticks,
+ * so wait for the next one: earlier changes then have an earlier time. */
 static int64_t next_tick(void)
 {
     struct timespec first, now;

@@ -1,4 +1,4 @@
-/* Making the snapshot of a start. */
+/* Building the snapshot for a start. */
 #ifndef PYSBX_PREWARM_BUILD_H
 #define PYSBX_PREWARM_BUILD_H
 
@@ -6,8 +6,8 @@ struct arena;
 struct error;
 struct prewarm;
 
-/* Make the snapshot that the store has reserved for this start (STORE_BUILD), and give it to the store. 0 or
- * a negative errno; the store then remembers the reason. */
+/* Build the snapshot that the store has reserved for this start (STORE_BUILD), and give it to the store.
+ * Return 0 or a negative errno; the store then remembers the reason. */
 int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err);
 
 #endif

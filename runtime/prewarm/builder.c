@@ -1,5 +1,5 @@
-/* The life of probe and builder, and their report. A forked process creates them, because that changes the
- * standard streams, the signals and the network namespace of the creator. */
+/* The life of probe and builder, and their report. A forked process creates them, because their creation
+ * changes the creator's standard streams, signals and network namespace. */
 #include "prewarm/builder.h"
 
 #include <errno.h>
@@ -41,8 +41,8 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Receive one piece of the report; *pid is the sender, by the kernel. Return its size, 0 at the end, or a
- * negative errno. */
+/* Receive one piece of the report. *pid is the sender, as the kernel names it. Return its size, 0 at the end,
+ * or a negative errno. */
 static ssize_t receive_piece(int fd, void *buf, size_t size, pid_t *pid)
 {
     union {
@@ -71,13 +71,13 @@ static const char *stage(struct arena *a, const char *module)
                              : "start of the interpreter";
 }
 
-/* The report has ended too early. Say how the interpreter ended. */
+/* The report has ended too early. Explain how the interpreter ended. */
 static int explain_end(struct creation *c, const char *module, struct error *err)
 {
     siginfo_t info = {0};
     struct pollfd p = {.fd = c->pidfd, .events = POLLIN};
     const char *during = stage(&c->arena, module);
-    /* It may have closed the report and still run. */
+    /* The interpreter may have closed the report and still run. */
     if (RETRY(poll(&p, 1, 1000)) <= 0 ||
         waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
         return error_text(err, -ECONNRESET, "%s: the interpreter closed its standard input", during);
@@ -106,11 +106,11 @@ static void await_rehearsal(int fd, struct builder_report *report)
 struct speaker {
     struct creation *creation;
     struct observed_program *observed; /* its launch, or NULL */
-    int report;                        /* our end of its standard input */
+    int report;                        /* the runtime's end of its standard input */
     uint64_t end;
-    unsigned timeout; /* seconds, of which `end` is the end */
+    unsigned timeout; /* seconds, which pass at `end` */
     struct builder_report_text text;
-    const char *trace; /* what the observer has noted */
+    const char *trace; /* the observer's records */
     size_t trace_size;
 };
 
@@ -120,7 +120,7 @@ static int too_late(struct speaker *s, struct error *err)
                       stage(&s->creation->arena, s->text.module), s->timeout);
 }
 
-/* Wait until the report can be read. Serve the observed system calls meanwhile. */
+/* Wait until the report can be read. Meanwhile serve the observed system calls. */
 static int await_piece(struct speaker *s, struct error *err)
 {
     int listener = s->observed != NULL ? observed_listener(s->observed) : -1;
@@ -138,11 +138,12 @@ static int await_piece(struct speaker *s, struct error *err)
         if (ret < 0)
             return ret;
         if (ready > 0 && (p[1].revents & (POLLHUP | POLLERR)) != 0)
-            listener = -1; /* all its processes have ended, so the report ends as well */
+            listener = -1; /* all observed processes have ended, so the report ends as well */
     }
 }
 
-/* The answer to "q": eight hexadecimal digits, so many bytes of the observer's records. */
+/* Send the answer to "q": the size of the observer's records in eight hexadecimal digits, and then the
+ * records. */
 static int send_trace(struct speaker *s, struct error *err)
 {
     char size[9];
@@ -175,7 +176,7 @@ static int read_report(struct speaker *s, struct builder_report *out, pid_t *pid
             return ret;
         size_t room = BUILDER_REPORT_MAX - s->text.size;
         ssize_t n = room == 0 ? -EFBIG : receive_piece(s->report, s->text.data + s->text.size, room, pid);
-        /* ECONNRESET is the end of an interpreter that has not read what it was sent. */
+        /* ECONNRESET: the interpreter ended without reading all that the runtime sent. */
         if (n == 0 || n == -ECONNRESET)
             return explain_end(c, s->text.module, err);
         if (n < 0)
@@ -197,9 +198,9 @@ static int read_report(struct speaker *s, struct builder_report *out, pid_t *pid
 
 /* The forked process, which creates the two containers and deletes them. */
 
-/* The process that has reported can be in another pid namespace. Or it has ended, and another process has its
- * number. Neither may be saved. `init` is the directory of the container's first process, which is not waited
- * for yet. */
+/* Check that the reporting process may be saved. It can be in another pid namespace. Or it has ended, and
+ * another process has its number. `init` is the directory of the container's first process, which is not
+ * waited for yet. */
 static int check_place(int init, int dir, pid_t pid, struct stat *pid_namespace, struct error *err)
 {
     if (fstatat(init, "ns/pid", pid_namespace, 0) < 0)
@@ -210,7 +211,7 @@ static int check_place(int init, int dir, pid_t pid, struct stat *pid_namespace,
     return inside ? 0 : error_text(err, -ESRCH, "process %d is not one of the builder's", (int)pid);
 }
 
-/* Open the process that has reported and its root. */
+/* Open the reporting process and its root. */
 static int open_speaker(int init, pid_t pid, struct builder_report *said, int *dir, int *root,
                         struct error *err)
 {
@@ -224,9 +225,8 @@ static int open_speaker(int init, pid_t pid, struct builder_report *said, int *d
     return *root < 0 ? error_set(err, -errno, "open the root of the builder") : 0;
 }
 
-/* The container is made and its interpreter runs. Send the order (agent/bootstrap.py), wait for the report,
- * and let the request have the process. The imports wait for the order, because they can change the process.
- */
+/* Serve a container whose interpreter runs. Send the order (agent/bootstrap.py), wait for the report, and
+ * give the process to the request. The imports wait for the order, because they can change the process. */
 static int attend(struct speaker *s, const struct builder_request *r, const char *order,
                   struct builder_report *said, struct error *err)
 {
@@ -237,12 +237,12 @@ static int attend(struct speaker *s, const struct builder_request *r, const char
     cleanup_fd int dir = -1, root = -1;
     cleanup_fd int init = proc_open_process(c->record.pid, err);
     int ret = init < 0 ? init : builder_state_read(&c->arena, init, c->record.pid, &state, err);
-    /* A process that has ended already has no directory. */
+    /* A process that has already ended has no directory. */
     if (ret == -ENOENT || ret == -ESRCH)
         return explain_end(c, "", err);
     if (ret < 0)
         return ret;
-    /* If it has ended, the next step says so. */
+    /* If the interpreter has ended, the next step reports it. */
     (void)!send(s->report, order, strlen(order), MSG_NOSIGNAL);
     ret = read_report(s, said, &pid, err);
     if (ret < 0)
@@ -258,9 +258,9 @@ static int attend(struct speaker *s, const struct builder_request *r, const char
     return ret < 0 ? ret : r->parked(r->arg, pid, root, said, err);
 }
 
-/* Prepare the standard streams of the next container: standard input is for its report, the others lead
- * nowhere. The agent copies the second to the first (prepare_streams of resume.py). *report is the end of the
- * runtime. An interpreter that does not read what it asked for has as much time as for its report. */
+/* Prepare the standard streams of the next container. Standard input is for its report, and the others are
+ * /dev/null. The agent copies the second to the first (prepare_streams of resume.py). *report is the
+ * runtime's end. An interpreter has as much time to read the answer to its request as for its report. */
 static int put_streams(int *report, unsigned timeout, struct error *err)
 {
     int sockets[2], on = 1;
@@ -277,7 +277,7 @@ static int put_streams(int *report, unsigned timeout, struct error *err)
     return 0;
 }
 
-/* Plan one of the two containers. With `observed`, a filter tells the runtime of its system calls. */
+/* Plan one of the two containers. With `observed`, a filter reports its system calls to the runtime. */
 static int plan_container(const struct builder_request *r, const struct create_options *options,
                           const struct plan_source *source, struct observed_program *observed,
                           struct creation *out, struct error *err)
@@ -299,8 +299,8 @@ static int remove_container(struct creation *c, int ret, struct error *err)
     return ret;
 }
 
-/* One of the two containers, from its creation to its deletion. *said and its data live in `a`, because the
- * arena of the container ends with it. needs NULL: the probe. */
+/* Run one of the two containers, from its creation to its deletion. *said and its data live in `a`, because
+ * the arena of the container ends with it. needs NULL: the probe. */
 static int run_container(struct arena *a, const struct builder_request *r, const struct builder_needs *needs,
                          struct builder_report *said, struct error *err)
 {
@@ -328,7 +328,8 @@ static int run_container(struct arena *a, const struct builder_request *r, const
         ret = creation_make(&c, &options, err);
     if (ret < 0)
         return ret;
-    /* The interpreter has a copy. Only the end of that one must be noticed. */
+    /* The interpreter has a copy of this descriptor. Replace it here, so that the end of the interpreter is
+     * noticed. */
     dup2(STDOUT_FILENO, BUILDER_REPORT_FD);
     struct speaker speaker = {.creation = &c,
                               .observed = observes ? &observed : NULL,
@@ -392,7 +393,7 @@ int builder_run(const struct builder_request *request, struct error *err)
         return err->code;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
-    /* It was killed, or has no memory (base/arena.h). */
+    /* The forked process was killed, or ran out of memory (base/arena.h). */
     cleanup_arena struct arena a = {0};
     delete_quietly(request->start->rt, record_companion_id(&a, request->start->id));
     return error_text(err, -ECONNRESET, "the builder of the snapshot was killed");

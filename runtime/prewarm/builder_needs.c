@@ -1,4 +1,4 @@
-/* A probe's report as the list of what its template is given. */
+/* Parsing a probe's report into the list of what its builder gets. */
 #include "prewarm/builder_needs.h"
 
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static void sort(struct str_list *list)
         qsort(list->items, list->count, sizeof(*list->items), by_text);
 }
 
-/* The letters of records that name a path: manifest.h. A path that is absent needs nothing there, but the
- * mount that it is looked for in. */
+/* Return whether records of this kind name a path (manifest.h). A path that is absent only needs the mount in
+ * which it is looked up. */
 static bool is_path(char kind)
 {
     return strchr("acdDflopw", kind) != NULL;

@@ -1,10 +1,10 @@
-/* Records of a template's report: which is the last, which are of progress only (builder_report.h). */
+/* Parsing the records of a report: the last one, and those that only tell of progress (builder_report.h). */
 #include "prewarm/builder_report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The start of the last complete record in the text, NULL if there is none. */
+/* Return the start of the last complete record in the text, NULL if there is none. */
 static const char *last_record(const char *data, size_t size)
 {
     if (size == 0 || data[size - 1] != '\0')
@@ -15,9 +15,9 @@ static const char *last_record(const char *data, size_t size)
     return data + start;
 }
 
-/* The interpreter says which module it is about to import, "i" and the name, and nothing else before it has
- * imported all. Takes such records from the front of a piece; the last one stays in `module`. What is left of
- * the piece, in bytes. */
+/* Take records of progress from the front of a piece. Each is "i" and the name of the module that is imported
+ * next. The interpreter sends no other records before it has imported all. The last name stays in `module`.
+ * Return the number of bytes that are left of the piece. */
 static size_t take_progress(char *piece, size_t size, char module[static BUILDER_MODULE_MAX])
 {
     size_t taken = 0;
@@ -30,7 +30,7 @@ static size_t take_progress(char *piece, size_t size, char module[static BUILDER
     return size - taken;
 }
 
-/* The rehearsal says "w" and nothing else; it is of use, but not needed. */
+/* The rehearsal sends only "w". It is useful, but not required. */
 bool builder_report_is_rehearsal(const char *piece, size_t size)
 {
     return size == 2 && piece[0] == 'w' && piece[1] == '\0';

@@ -1,4 +1,5 @@
-/* The template's configuration: that of the container, changed where a template must not touch anything. */
+/* The configuration of a probe or builder: that of the container, changed so that it leaves no trace on the
+ * host. */
 #include "prewarm/builder_spec.h"
 
 #include <dirent.h>
@@ -27,7 +28,8 @@ static void append_option(struct arena *a, struct str_list *options, const char 
     *options = (struct str_list){items, options->count + 1};
 }
 
-/* Nothing that is written there outlives the template. */
+/* Return whether the mount is made anew for each container, so data that is written there does not outlive
+ * the builder. */
 static bool is_made_anew(const struct spec_mount *mount)
 {
     static const char *const types[] = {"proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2"};
@@ -37,8 +39,9 @@ static bool is_made_anew(const struct spec_mount *mount)
     return false;
 }
 
-/* The root is read-only here, and the container's need not be. Then an import that looks for a place for
- * temporary files is to find the one it would find there: the image's, while nothing is in it. */
+/* The builder's root is read-only, but the container's may be writable. An import that searches for a
+ * temporary directory must find the same one as in the container. That is /tmp of the image, if it is
+ * empty. */
 #define TEMPORARY_PLACE "/tmp"
 #define TEMPORARY_MODE  01777
 
@@ -73,9 +76,10 @@ static void add_mount(struct arena *a, struct spec_mounts *mounts, struct spec_m
     mounts->items[mounts->count++] = mount;
 }
 
-/* A mount that no import has looked at stays away from the template: a volume, a secret, a tmpfs, a file that
- * the engine has made for the container. The program, the directory that it begins in, /dev, the
- * places for what is temporary, /proc, /sys and what the kernel makes anew are needed in any case. */
+/* Return whether the builder gets the mount. A mount that no import has looked at is left out: a volume, a
+ * secret, a tmpfs, or a file that the engine has made for the container. These are always needed: the
+ * program, its working directory, /dev, temporary directories, /proc, /sys and mounts that the kernel makes
+ * anew. */
 static bool is_needed(struct arena *a, const struct start *start, const char *program,
                       const struct builder_needs *needs, const struct spec_mount *mount)
 {
@@ -95,7 +99,8 @@ static bool is_needed(struct arena *a, const struct start *start, const char *pr
     return builder_needs_path(needs, destination);
 }
 
-/* Its target is in a directory of the template's root then, which is read-only and need not have it. */
+/* Return whether the mount is beneath one that is left out. Its target would then be in a directory of the
+ * builder's root, which is read-only and may lack the target. */
 static bool is_beneath(struct arena *a, const struct spec_mount *mount, const struct str_list *left_out)
 {
     const char *destination = path_clean(a, mount->destination);
@@ -110,7 +115,8 @@ static bool is_beneath(struct arena *a, const struct spec_mount *mount, const st
 static void make_mounts(struct arena *a, const struct start *start, const struct builder_program *program,
                         const struct builder_needs *needs, struct spec *out)
 {
-    /* The last is of what is mounted beneath; "rw" stands before it. */
+    /* "rro" makes the mounts beneath read-only too. The options of the mount, such as "rw", come before
+     * these. */
     static const char *const as_it_is[] = {NULL}, *const read_only[] = {"ro", "rro", NULL};
     const struct spec_mounts from = start->spec->mounts;
     struct spec_mounts mounts = {ARENA_ARRAY(a, from.count + 2, struct spec_mount), 0};
@@ -133,8 +139,8 @@ static void make_mounts(struct arena *a, const struct start *start, const struct
     out->mounts = mounts;
 }
 
-/* New namespaces instead of those of others, and always those that keep the template to itself; the user
- * namespace stays what it is, for it decides what the files look like. */
+/* Always make new namespaces that isolate the builder, in place of joined ones. The user namespace stays the
+ * same, because it decides which owners files appear to have. */
 static void make_namespaces(struct arena *a, const struct spec *from, struct spec_linux *out)
 {
     static const char *const always[] = {"pid", "mount", "ipc", "uts", "network"};
@@ -151,7 +157,7 @@ static void make_namespaces(struct arena *a, const struct spec *from, struct spe
     out->namespaces = list;
 }
 
-/* The agent is the first library of a probe, before those that the container's environment names
+/* Make the agent the first library of a probe, before those that the container's environment names
  * (agent/lookups.c). */
 static struct str_list preload_agent(struct arena *a, const struct str_list *environment)
 {
@@ -171,8 +177,8 @@ static struct str_list preload_agent(struct arena *a, const struct str_list *env
     return out;
 }
 
-/* A bound that holds without a cgroup controller; where the container has one of its own, that is the bound.
- */
+/* Set a limit of memory that works without a cgroup controller. If the container has this limit itself, keep
+ * the container's. */
 static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *out)
 {
     const struct spec_rlimits given = out->rlimits;
@@ -187,17 +193,17 @@ static void bound_memory(struct arena *a, uint64_t memory, struct spec_process *
         (struct spec_rlimit){.type = "RLIMIT_AS", .hard = memory, .soft = memory};
 }
 
-/* Beside the container's, which is to have no other cgroup in it: "/a/" would make "/a/-template". What
- * systemd takes is no path. */
+/* Return a path beside the container's cgroup, which must not contain another cgroup. A path is cleaned
+ * first: "/a/" would otherwise become "/a/-builder". With systemd it is not a path. */
 static const char *make_cgroups_path(struct arena *a, const struct start *start, const char *path)
 {
-    if (path == NULL || path[0] == '\0') /* both: not given */
+    if (path == NULL || path[0] == '\0') /* both mean that there is none */
         return path;
     return arena_printf(a, "%s-builder",
                         start->rt->cgroup_manager == CGROUP_MANAGER_SYSTEMD ? path : path_clean(a, path));
 }
 
-/* The same in all templates; those who ask for the container's make no snapshot. */
+/* The names are the same in all builders. Imports that ask for the container's names make no snapshot. */
 #define HOST_NAME   "localhost"
 #define DOMAIN_NAME "localdomain"
 

@@ -1,4 +1,5 @@
-/* What a process is beside its memory: /proc/PID/status, limits and cwd (proc(5)), getpriority(2). */
+/* The state of a process other than its memory: /proc/PID/status, limits and cwd (proc(5)),
+ * getpriority(2). */
 #include "prewarm/builder_state.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include "base/io.h"
 #include "base/str.h"
 
-/* Bytes of a file of /proc; status and limits have some two thousand. */
+/* Maximum size in bytes of a file of /proc. status and limits have about two thousand. */
 #define STATE_MAX ((size_t)64 * 1024)
 
 int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, struct error *err)

@@ -1,4 +1,4 @@
-/* Capabilities, further groups and mappings of ids as a text. */
+/* Capabilities, supplementary groups and ID mappings as a text for the key. */
 #include "prewarm/credentials.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "container/process.h"
 #include "prewarm/start.h"
 
-/* The kernel shows at most 340 ranges of three numbers. A namespace with more than fit here starts cold. */
+/* Maximum size of a mapping as text. The kernel shows at most 340 ranges of three numbers. A namespace with
+ * more than fit here starts cold. */
 #define MAP_MAX 1024
 
 static const char *idmap_text(struct arena *a, const char *text, const char *name,
@@ -22,8 +23,8 @@ static const char *idmap_text(struct arena *a, const char *text, const char *nam
     return text;
 }
 
-/* Return the mapping of a user namespace that is joined. Its path alone is not enough: another namespace,
- * with other ids, can be made at that path later. */
+/* Return the ID mapping of a user namespace that is joined. Its path alone is not enough: later, another
+ * namespace with other IDs can exist at that path. */
 static const char *joined_text(struct arena *a, const char *path)
 {
     int pid, end = 0;

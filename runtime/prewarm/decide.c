@@ -27,7 +27,7 @@ int prewarm_root_of_host(struct error *err)
     return initial < 0 ? initial : geteuid() == 0 && initial != 0;
 }
 
-/* Cold, for a reason. An error with this code in mode "require", else 0. */
+/* Decide for a cold start, for this reason. Return an error with this code in mode "require", else 0. */
 static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason, int code, struct error *err)
 {
     prewarm->decision.reason = arena_strdup(a, reason);
@@ -37,7 +37,7 @@ static int go_cold(struct prewarm *prewarm, struct arena *a, const char *reason,
     return error_text(err, code, WARM_ANNOTATION_MODE "=require: %s", reason);
 }
 
-/* Of `plan` and of a cold start. */
+/* Write the member for `plan`, and for a cold start. */
 static void describe(const struct launch *launch, struct json_out *out)
 {
     const struct prewarm *prewarm = launch->state;
@@ -83,7 +83,8 @@ int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **
     return go_cold(prewarm, a, "there is no place for snapshots: HOME is not set", -ENOTSUP, err);
 }
 
-/* With "require", even the first start must not be cold. */
+/* Return whether nothing is preloaded, so that the first start may be cold. With "require", not even the
+ * first one may be. */
 static bool is_bare(const struct warm_plan *decision)
 {
     return decision->bare && decision->mode != WARM_REQUIRE;
@@ -110,19 +111,19 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
     return ret;
 }
 
-/* The store has a snapshot: may the container have it? */
+/* The store has a snapshot. Return why the container must not have it, or NULL. */
 static const char *refusal(struct arena *a, const struct prewarm *prewarm)
 {
     return labels_refusal(a, prewarm->start, prewarm->decision.program, prewarm->entry.file);
 }
 
-/* The answer of the store without taking anything from it, and what the child would find. */
+/* Ask the store without taking a snapshot from it, and compare what the child would find. */
 static void look(struct arena *a, struct prewarm *prewarm)
 {
     struct warm_plan *decision = &prewarm->decision;
     struct error why = {0};
     int ret = ask(a, prewarm, true, false, &why);
-    if (ret == -ENOENT) { /* no store yet */
+    if (ret == -ENOENT) { /* there is no store yet */
         bool first = is_bare(decision) && decision->config.second_run;
         prewarm->entry.answer = first ? STORE_COLD : STORE_BUILD;
         prewarm->entry.reason = STORE_FIRST_RUN;
@@ -147,7 +148,7 @@ int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err)
     return decision->reason != NULL ? go_cold(prewarm, a, decision->reason, -ENOTSUP, err) : 0;
 }
 
-/* A session is continued, or the start fails: a cold start would lose its state. */
+/* Continue a session, or fail: a cold start would lose its state. */
 static int prepare_session(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err)
 {
     if (prewarm == NULL || prewarm->decision.reason != NULL)

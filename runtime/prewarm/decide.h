@@ -7,26 +7,28 @@ struct error;
 struct prewarm;
 struct start;
 
-/* 1 when the caller is the host's root. 0 for a user, and for root in a user namespace only (rootless
- * Podman). It says whose snapshots and whose warm.json count. Negative errno with err. */
+/* Return 1 if the caller is the host's root. Return 0 for a user, and for root in a user namespace only
+ * (rootless Podman). The result decides whose snapshots and whose warm.json are used. After a failure return
+ * a negative errno with err. */
 int prewarm_root_of_host(struct error *err);
 
-/* Decide, and change nothing. *out is NULL for a program that is not called like a Python interpreter; else
- * it lies in the arena, and start->process->launch describes it. 0 or a negative errno: a mistake in an
- * annotation or in warm.json, or a reason in mode "require". */
+/* Decide, and change nothing. *out is NULL if the program's name is not that of a Python interpreter.
+ * Otherwise it lives in the arena, and start->process->launch describes it. Return 0 or a negative errno.
+ * Errors are a mistake in an annotation or in warm.json, and any reason in mode "require". */
 int prewarm_decide(struct arena *a, const struct start *start, struct prewarm **out, struct error *err);
 
-/* Complete the decision by what the store answers and by the files that can be seen from outside; for `plan`.
- * 0 or a negative errno. */
+/* Complete the decision with the answer of the store and with the files that can be seen from outside, for
+ * `plan`. Return 0 or a negative errno. */
 int prewarm_look(struct arena *a, struct prewarm *prewarm, struct error *err);
 
-/* Take the snapshot, or make it if its time has come. With `session`, continue the one that this file has.
- * Afterwards the launch of the process restores it, or decision.reason says why the start is cold. NULL is
- * allowed. Negative errno in mode "require" only; but if the program cannot be seen from outside, the child
- * fails instead. */
+/* Take the snapshot, or build it if its time has come. With `session`, continue the session in this file.
+ * Afterwards the launch of the process restores the snapshot, or decision.reason tells why the start is cold.
+ * `prewarm` may be NULL. Return 0, or in mode "require" a negative errno. If the program cannot be seen from
+ * outside, the child fails instead. A session that cannot be continued is an error in every mode. */
 int prewarm_prepare(struct arena *a, const char *session, struct prewarm *prewarm, struct error *err);
 
-/* Make the snapshot now, whatever has been noted. 0 or a negative errno. */
+/* Build the snapshot now, regardless of the store's records about this program. Return 0 or a negative
+ * errno. */
 int prewarm_force(struct arena *a, struct prewarm *prewarm, struct error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* exec. */
+/* exec: plan, decide how the program begins, run. */
 #include "container/exec.h"
 
 #include <sched.h>

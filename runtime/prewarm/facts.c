@@ -1,4 +1,4 @@
-/* What only the plan of a container knows: obstacles, limits, CPUs, credentials, labels. */
+/* The facts that only the plan of a container has: obstacles, limits, CPUs, credentials, labels. */
 #include "prewarm/facts.h"
 
 #include <errno.h>
@@ -27,17 +27,18 @@ static const char *obstacle(struct arena *a, const struct start *start, const ch
         bool there;
         const char *reason;
     } rows[] = {
-        /* The filter is loaded during create. */
+        /* Such a filter is loaded during create. */
         {p->seccomp.notify, "the seccomp filter has a listener"},
         {start->spec->linux_->personality != NULL, "linux.personality asks for another execution domain"},
         {p->preserve_fds > 0, "descriptors are passed on to the program"},
         {!start->own_mounts, "the container has no mount namespace of its own"},
         {credentials == NULL,
          "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
-        /* A restorer installs the filter itself, after the hooks: too late if these can trace the process. */
+        /* A restorer installs the filter itself, after the hooks. That is too late if hooks can trace the
+         * process. */
         {!start->exec && start->traceable && hooks,
          "startContainer hooks may trace the process (CAP_SYS_PTRACE)"},
-        /* exec clones late. */
+        /* exec then clones late. */
         {start->exec && start->traceable, "processes of the container may trace others (CAP_SYS_PTRACE)"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -57,8 +58,8 @@ static struct rlimit limit_of(const struct spec_process *process, const char *ty
     return now;
 }
 
-/* Return what libraries choose sizes by, as imports may. libc sizes the stacks of threads by the stack limit.
- */
+/* Return the limits by which libraries choose sizes, as imports may. libc sizes the stacks of threads by the
+ * stack limit. */
 static const char *limits_for_key(struct arena *a, const struct spec_process *process)
 {
     struct rlimit stack = limit_of(process, "RLIMIT_STACK", RLIMIT_STACK);
@@ -67,7 +68,8 @@ static const char *limits_for_key(struct arena *a, const struct spec_process *pr
                         (uint64_t)files.rlim_cur, (uint64_t)files.rlim_max);
 }
 
-/* Return what libraries derive the number of their threads from. Those in Rust use the quota. */
+/* Return the values from which libraries derive the number of their threads. Libraries in Rust use the
+ * quota. */
 static const char *cpus_for_key(struct arena *a, const struct spec_resources *resources)
 {
     const struct spec_cpu *cpu = resources != NULL ? resources->cpu : NULL;

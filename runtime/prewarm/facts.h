@@ -9,7 +9,7 @@ struct error;
 struct start;
 struct warm_plan;
 
-/* Collect the facts and decide. 0 or a negative errno: see warm_decide. */
+/* Collect the facts and decide. Return 0 or a negative errno: see warm_decide. */
 int facts_decide(struct arena *a, const struct start *start, bool root_of_host, struct warm_plan *out,
                  struct error *err);
 

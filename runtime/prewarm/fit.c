@@ -1,4 +1,4 @@
-/* The checks of the child, made from outside. */
+/* The checks of the child, made from outside the container. */
 #include "prewarm/fit.h"
 
 #include <errno.h>
@@ -17,8 +17,7 @@
 #include "warm/manifest/manifest.h"
 #include "warm/root_view.h"
 
-/* Return the environment of the program: with HOME, which the child takes from the container's /etc/passwd.
- */
+/* Return the environment of the program with HOME, which the child takes from the container's /etc/passwd. */
 static char *const *environment(struct arena *a, const struct process_plan *process,
                                 const struct root_view *view)
 {

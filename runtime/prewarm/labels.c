@@ -64,7 +64,7 @@ const char *labels_refusal(struct arena *a, const struct start *start, const cha
     if (target == NULL || !selinux_allows(label, target, "file", "entrypoint read map execute"))
         return "the SELinux policy does not let the label begin with this program";
     target = selinux_file_label(a, file);
-    /* To change the protection of memory that is mapped from a file takes the right to read it. */
+    /* Changing the protection of memory that is mapped from a file requires the permission to read it. */
     if (target == NULL || !selinux_allows(label, target, "file", "read"))
         return "the SELinux policy does not let the label read memory of a snapshot (see "
                "config/selinux/pysbx.cil)";

@@ -1,4 +1,4 @@
-/* A second filter, whose listener the runtime serves. */
+/* The launch with a second filter, whose listener the runtime serves. */
 #include "prewarm/observed.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include "container/sync.h"
 #include "sandbox/seccomp/notify.h"
 
-/* In the child: load the observer's filter. From here until execve this process makes no system call that is
- * observed. */
+/* In the child: load the observer's filter. From here until execve this process makes no observed system
+ * call. */
 static int arm(struct process_plan *plan, struct seccomp_handover *handover, int channel, struct error *err)
 {
     const struct seccomp_plan *filter = plan->launch->filter;
-    /* Otherwise the runtime of a user could not take the listener. The container has no other process. */
+    /* Without this, the runtime of a user could not take the listener. The container has no other process. */
     if (prctl(PR_SET_DUMPABLE, 1) < 0)
         return error_set(err, -errno, "let the runtime look at the probe");
     int ret = sync_send(channel, SYNC_LISTENER);
@@ -27,7 +27,7 @@ static int arm(struct process_plan *plan, struct seccomp_handover *handover, int
     if (ret != -EACCES)
         return ret;
     /* The process lacks the capability that replaces no_new_privs. A probe executes no program that would
-     * gain one. */
+     * gain a capability. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_set(err, -errno, "set no_new_privs");
     return seccomp_install(filter, handover, err);
@@ -39,7 +39,7 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
     return launch_execve.child->enter(plan, handover, program, channel, err);
 }
 
-/* Named in the Makefile: LAUNCHES. */
+/* The Makefile names this: LAUNCHES. */
 const struct launch_child observed_child = {.arm = arm, .enter = enter};
 
 static int listen(const struct launch *launch, struct seccomp_handover *handover, int pidfd,
@@ -50,8 +50,8 @@ static int listen(const struct launch *launch, struct seccomp_handover *handover
     return o->listener < 0 ? o->listener : observer_new(o->arena, o->listener, o->mode, &o->observer, err);
 }
 
-/* The program of a probe is executed, and its first system calls are answered, before the end of the channel
- * says so. */
+/* Serve the first system calls of the probe's program, until the channel has a message. The program already
+ * runs before the end of the channel reports that. */
 static int serve(const struct launch *launch, int channel, struct error *err)
 {
     struct observed_program *o = launch->state;

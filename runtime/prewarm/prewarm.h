@@ -1,5 +1,5 @@
-/* A program that is started warm or cold: the decision, the snapshot that it takes, and the launch that
- * results (container/launch.h). */
+/* A program that starts warm or cold: the decision, the snapshot that it takes, and the resulting launch
+ * (container/launch.h). */
 #ifndef PYSBX_PREWARM_PREWARM_H
 #define PYSBX_PREWARM_PREWARM_H
 
@@ -18,17 +18,20 @@ struct prewarm {
     const struct start *start;
     struct warm_plan decision; /* its `reason` is the one reason for a cold start; NULL: warm */
     const char *store;         /* path */
-    struct store_entry entry;  /* of a session: the snapshot, without manifest or name */
-    bool session;              /* the program continues a saved session */
-    int agent;                 /* the agent in a sealed memfd, -1 when cold */
+    /* For a session: the snapshot, without manifest or name. */
+    struct store_entry entry;
+    bool session; /* the program continues a saved session */
+    int agent;    /* the agent in a sealed memfd, -1 when cold */
     /* The runtime and the child compare files at the same time, and take them from this queue, which they
-     * share. NULL: the child does it alone. */
+     * share. NULL: the child compares them alone. */
     struct manifest_queue *queue;
-    struct root_view view; /* of the container's files from outside, without its root */
-    bool overlapped;       /* the child may map the snapshot before the runtime has the result */
-    /* Of the child. */
+    /* The container's files from outside, without its root. */
+    struct root_view view;
+    /* The child may map the snapshot before the runtime has the result. */
+    bool overlapped;
+    /* The following is for the child. */
     struct timespec checked; /* when it last compared the files */
-    struct restore *restore; /* begun, or prepared and mapped already, or NULL */
+    struct restore *restore; /* begun, or already prepared and mapped, or NULL */
 };
 
 #endif

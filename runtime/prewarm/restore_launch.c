@@ -1,6 +1,6 @@
-/* The two sides of a restore: the runtime finds out whether the files fit while the child is busy; the child
+/* The two sides of a restore. The runtime checks whether the files fit while the child is busy. The child
  * compares the rest in the container's own root, and becomes the snapshot. Besides the exchange of memory it
- * does to the process what execve(2) would have done. */
+ * changes the process as execve(2) would have done. */
 #include "prewarm/restore_launch.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-/* How long a comparison of the files is valid. */
+/* How long a comparison of the files is valid, in milliseconds. */
 #define VALID_MS 500
 
 /* In the child. */
@@ -97,8 +97,8 @@ static int map_overlapped(const struct process_plan *plan, const char *program, 
     return ret;
 }
 
-/* Compare the files that the runtime has not begun with; all files, if it cannot see them or has found a
- * difference. Its message is received in any case. */
+/* Compare the files that the runtime has not begun with. Compare all files if the runtime cannot see them or
+ * has found a difference. Its message is received in any case. */
 static int verify_files(const struct prewarm *prewarm, const struct root_view *view, int channel,
                         struct error *err)
 {
@@ -188,7 +188,8 @@ static void distrust(const struct launch *launch)
     prewarm->checked = (struct timespec){0};
 }
 
-/* Files can change between create and start, also those that are mapped already. */
+/* Compare the files again if the comparison is too old. They can change between create and start, even if
+ * they are already mapped. */
 static int check_again(const struct process_plan *plan, int root, struct error *err)
 {
     struct prewarm *prewarm = plan->launch->state;
@@ -228,7 +229,8 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     return landlock_apply(&plan->landlock, err);
 }
 
-/* A failure leaves the process as it was, but for no_new_privs. The restorer installs the filter. */
+/* Confine the process and restore the snapshot. After a failure the process is as it was, except for
+ * no_new_privs. The restorer installs the filter. */
 static int enter(struct process_plan *plan, struct seccomp_handover *handover, const char *program,
                  int channel, struct error *err)
 {
@@ -244,7 +246,7 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
     restore_go(prewarm->restore, channel);
 }
 
-/* Named in the Makefile: LAUNCHES. */
+/* The Makefile names this: LAUNCHES. */
 const struct launch_child restore_child = {
     .overlap = overlap, .check = check, .distrust = distrust, .enter = enter};
 
@@ -256,7 +258,7 @@ static int refuse(struct process_plan *plan, const char *program, int channel, s
     return error_text(err, -ENOTSUP, WARM_ANNOTATION_MODE "=require: %s", prewarm->decision.reason);
 }
 
-/* Named in the Makefile: LAUNCHES. */
+/* The Makefile names this: LAUNCHES. */
 const struct launch_child refuse_child = {.check = refuse};
 
 /* In the runtime. */
@@ -271,7 +273,7 @@ static int verify(const struct launch *launch, int channel, struct error *err)
     struct root_view view = prewarm->view;
     cleanup_fd int root = open(prewarm->start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     view.root = root;
-    /* If a mount can only be seen from within, the whole queue is left to the child. */
+    /* If a mount can only be seen from inside, the whole queue is left to the child. */
     int ret = root >= 0 && root_view_is_exact(&view)
                   ? manifest_verify(prewarm->entry.manifest, &view, prewarm->queue, &reason)
                   : 0;
@@ -317,21 +319,21 @@ void restore_launch_release(struct prewarm *prewarm)
     fd_close(&prewarm->agent);
 }
 
-/* The agent of the restored process, in memory that no process can change. */
+/* Return the agent of the restored process, in memory that no process can change. */
 static int seal_agent(struct error *err)
 {
     cleanup_fd int fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
-        fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC is of Linux 6.3 */
+        fd = memfd_create(AGENT_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING); /* MFD_EXEC exists since Linux 6.3 */
     int ret = fd < 0 ? -errno : io_write_full(fd, agent_start, agent_size());
     if (ret == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         ret = -errno;
     return ret < 0 ? error_set(err, ret, "copy the agent to a file in memory") : fd_steal(&fd);
 }
 
-/* Decide who compares the files, and when the child may map the snapshot. Hooks that run in the container, or
- * that may mount in it, can change what was compared. Hooks of the container would also be forked from a
- * process that has the snapshot mapped. */
+/* Decide which process compares the files, and when the child may map the snapshot. Hooks that run in the
+ * container, or that may mount in it, can change files that were compared. Hooks of the container would also
+ * be forked from a process that has the snapshot mapped. */
 static void divide(struct prewarm *prewarm)
 {
     const struct spec_hooks *hooks = &prewarm->start->spec->hooks;

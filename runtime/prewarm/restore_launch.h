@@ -6,13 +6,14 @@ struct arena;
 struct error;
 struct prewarm;
 
-/* The store has given the snapshot: let the process begin by restoring it, and divide the check of its files
- * between runtime and child. The child gives up if the snapshot does not fit: it says so (SYNC_COLD), and the
- * program is executed. In mode "require" and of a session that is an error. 0 or a negative errno. */
+/* The store has given the snapshot. Let the process begin by restoring it, and divide the check of its files
+ * between runtime and child. If the snapshot does not fit, the child reports it (SYNC_COLD), and the program
+ * is executed. In mode "require" and for a session that is an error. Return 0 or a negative errno. */
 int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err);
 
-/* Mode "require", and the program cannot be seen from outside. The child searches for it: if it is missing,
- * that is the error, as at a cold start; if it is there, the reason of the decision is. */
+/* Refuse the start in mode "require" if the program cannot be seen from outside. The child searches for it.
+ * If it is missing, that is the error, as in a cold start. If it exists, the error is the reason of the
+ * decision. */
 void restore_launch_refuse(struct prewarm *prewarm);
 
 /* Close and free what the decision and the launch hold. */

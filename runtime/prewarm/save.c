@@ -1,5 +1,5 @@
 /* Save a process of a container that has parked itself, for another container to continue from (`warm save`).
- * Which process it is, is the caller's word; that it is one of the container is checked here. pidfd_open(2),
+ * The caller names the process, and the runtime checks that it belongs to the container: pidfd_open(2),
  * pid_namespaces(7). */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,8 @@ static bool has_ended(int pidfd)
     return RETRY(poll(&p, 1, 0)) != 0;
 }
 
-/* In the container's own pid namespace, and no other has it: so it belongs to the container. */
+/* Check that the process belongs to the container: it is in the container's own pid namespace, which no other
+ * container has. */
 static int check_membership(const struct subject *s, pid_t pid, struct error *err)
 {
     struct stat ns;
@@ -75,7 +76,7 @@ static int find(struct subject *s, const struct runtime_options *rt, const struc
     return s->proc < 0 ? s->proc : check_membership(s, options->pid, err);
 }
 
-/* The text may quote names of files and memory, which the process has chosen. */
+/* The text may quote names of files and memory that the process has chosen. */
 static void make_printable(struct error *err)
 {
     for (char *p = err->text; *p != '\0'; p++)
@@ -101,7 +102,7 @@ int prewarm_save(const struct runtime_options *rt, const struct save_options *op
     ret = session_save(options->pid, root, config.max_size, out, err);
     if (ret < 0)
         make_printable(err);
-    /* It lives: so its number has been its own all the time. */
+    /* If the process still lives, its number was not used by another one meanwhile. */
     if (ret == 0 && has_ended(s.pidfd)) {
         (void)!ftruncate(out, 0);
         ret = error_text(err, -ESRCH, "process %d ended", (int)options->pid);

@@ -1,4 +1,4 @@
-/* Comparison of a bundle's program with a snapshot, from outside: nothing is made, no use is counted. */
+/* Comparing a bundle's program with a snapshot, from outside. This makes nothing, and counts no use. */
 #include "prewarm/show.h"
 
 #include <errno.h>

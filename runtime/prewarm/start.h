@@ -1,4 +1,4 @@
-/* What prewarming needs to know of a program that is about to start, in a new container or by exec. */
+/* The facts of a program that is about to start, in a new container or by exec, as prewarming needs them. */
 #ifndef PYSBX_PREWARM_START_H
 #define PYSBX_PREWARM_START_H
 
@@ -11,15 +11,17 @@ struct spec;
 
 struct start {
     const struct runtime_options *rt;
-    const char *id;               /* of the container */
-    const char *bundle, *rootfs;  /* absolute */
-    const struct spec *spec;      /* of the container, with the process of this start */
-    struct process_plan *process; /* its `launch` says in the end how the program begins */
-    bool own_mounts;              /* the container has a mount namespace */
-    bool no_pivot;                /* as in create_options */
-    bool exec;                    /* the container exists already */
-    bool traceable;               /* container/tracing.h; of exec: the program is cloned late */
-    /* The text of the configuration, for the containers of the builder. */
+    const char *id;              /* of the container */
+    const char *bundle, *rootfs; /* absolute */
+    const struct spec *spec;     /* the container's, with the process of this start */
+    /* Its `launch` says in the end how the program begins. */
+    struct process_plan *process;
+    bool own_mounts; /* the container has its own mount namespace */
+    bool no_pivot;   /* as in create_options */
+    bool exec;       /* the container exists already */
+    /* container/tracing.h. For exec, the program is then cloned late. */
+    bool traceable;
+    /* The text of the configuration, for the containers of probe and builder. */
     const char *config;
     size_t config_size;
 };

@@ -1,4 +1,4 @@
-/* A plan, as a start. */
+/* Converting a plan into a start. */
 #include "prewarm/start_plan.h"
 
 #include <sched.h>

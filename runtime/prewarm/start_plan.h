@@ -1,4 +1,4 @@
-/* The start of a container that is planned. */
+/* The start of a planned container. */
 #ifndef PYSBX_PREWARM_START_PLAN_H
 #define PYSBX_PREWARM_START_PLAN_H
 
@@ -7,7 +7,7 @@ struct creation;
 struct runtime_options;
 struct start;
 
-/* Return the start of the planned container, in its arena; it points into the plan. */
+/* Return the start of the planned container, in its arena. It points into the plan. */
 const struct start *start_of_plan(const struct runtime_options *rt, const struct create_options *options,
                                   struct creation *creation);
 

@@ -1,4 +1,4 @@
-/* Limits of warm.json and of the command line, applied to the store. */
+/* Applying the limits of warm.json and of the command line to the store. */
 #include "prewarm/upkeep.h"
 
 #include <errno.h>
