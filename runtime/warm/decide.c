@@ -37,7 +37,7 @@ static const struct {
     {"LD_TRACE_LOADED_OBJECTS", "LD_TRACE_LOADED_OBJECTS lists libraries only"},
 };
 
-/* What only a process of the container can see of a start. If one of these differs, the start is cold. */
+/* Things that only a process of the container can see. If one of these differs, the start is cold. */
 static const char *const compared_inside[] = {"files of /proc and /sys", "directories that can be written to",
                                               "terminals as standard streams"};
 
