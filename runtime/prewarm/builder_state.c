@@ -23,13 +23,13 @@ int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, st
     char cwd[PATH_MAX], *status = NULL, *limits = NULL;
     ssize_t n = readlinkat(dir, "cwd", cwd, sizeof(cwd) - 1);
     if (n < 0)
-        return error_set(err, -errno, "look at the template's process");
+        return error_set(err, -errno, "look at the process of the builder");
     cwd[n] = '\0';
     int ret = io_read_file_at(a, dir, "status", STATE_MAX, &status, NULL);
     if (ret == 0)
         ret = io_read_file_at(a, dir, "limits", STATE_MAX, &limits, NULL);
     if (ret < 0)
-        return error_set(err, ret, "look at the template's process");
+        return error_set(err, ret, "look at the process of the builder");
     *out = arena_printf(a, "Cwd: %s\nNice: %d\n%s", cwd, getpriority(PRIO_PROCESS, (id_t)pid), limits);
     for (char *save = NULL, *line = strtok_r(status, "\n", &save); line != NULL;
          line = strtok_r(NULL, "\n", &save))
