@@ -9,12 +9,8 @@
 #include "base/log.h"
 #include "cli/commands.h"
 
-static const struct command *const commands[] = {
-    &command_create, &command_start,    &command_run,        &command_exec,    &command_state,
-    &command_kill,   &command_delete,   &command_list,       &command_ps,      &command_pause,
-    &command_resume, &command_update,   &command_events,     &command_spec,    &command_plan,
-    &command_warm,   &command_features, &command_checkpoint, &command_restore, NULL,
-};
+#define COMMAND_ADDRESS(name) &command_##name,
+static const struct command *const commands[] = {COMMANDS(COMMAND_ADDRESS) NULL};
 
 /* Open /dev/null for each missing standard stream. Otherwise the first file that is opened would take its
  * place, and messages or a container's output would be written to that file. */

@@ -4,8 +4,29 @@
 
 #include "cli/command.h"
 
-extern const struct command command_checkpoint, command_create, command_delete, command_events, command_exec,
-    command_features, command_kill, command_list, command_pause, command_plan, command_ps, command_restore,
-    command_resume, command_run, command_spec, command_start, command_state, command_update, command_warm;
+/* Call X for each command, in the order of --help. */
+#define COMMANDS(X)                                                                                          \
+    X(create)                                                                                                \
+    X(start)                                                                                                 \
+    X(run)                                                                                                   \
+    X(exec)                                                                                                  \
+    X(state)                                                                                                 \
+    X(kill)                                                                                                  \
+    X(delete)                                                                                                \
+    X(list)                                                                                                  \
+    X(ps)                                                                                                    \
+    X(pause)                                                                                                 \
+    X(resume)                                                                                                \
+    X(update)                                                                                                \
+    X(events)                                                                                                \
+    X(spec)                                                                                                  \
+    X(plan)                                                                                                  \
+    X(warm)                                                                                                  \
+    X(features)                                                                                              \
+    X(checkpoint)                                                                                            \
+    X(restore)
+
+#define COMMAND_DECLARATION(name) extern const struct command command_##name;
+COMMANDS(COMMAND_DECLARATION)
 
 #endif
