@@ -101,7 +101,8 @@ def tables_target(data: bytes) -> None:
         raise AssertionError(f"{len(data)} bytes have become {table.nbytes}")
     for read in (tables.to_pandas, tables.to_polars):
         found = _table_of(read, data)
-        if found is not None:
+        # pandas cannot print its own times in a named time zone beyond the year 9999 (seed pandas-late-times).
+        with contextlib.suppress(NotImplementedError):
             repr(found)
 
 
