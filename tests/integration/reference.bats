@@ -52,7 +52,7 @@ for name, value in json.load(open(sys.argv[1])).items():
 }
 
 @test "pysbx-command.md: every option that describes a sandbox" {
-    grep -oE '"--[a-z-]+"' "$PACKAGE/command/options.py" | tr -d '"' | sort -u | page_names pysbx-command.md
+    grep -oE '"--[a-z-]+"' "$PACKAGE/keywords.py" | tr -d '"' | sort -u | page_names pysbx-command.md
 }
 
 @test "http-api.md: the name of every problem" {
