@@ -45,6 +45,10 @@ def show(count):
     for number in sorted(map(int, os.listdir("/proc/self/task"))):
         task = dict(line.split(":\t", 1) for line in open(f"/proc/self/task/{number}/status").read().splitlines())
         print(task["Name"], task["SigBlk"], task["CapEff"], sorted(os.sched_getaffinity(number)))
+def started(number):
+    return "SigBlk:\t0000000000000000" in open(f"/proc/self/task/{number}/status").read()
+while not all(map(started, os.listdir("/proc/self/task"))): # a new thread blocks signals for a moment
+    time.sleep(0.01)
 time.sleep(0.2) # until the cold ones wait
 show(4)
 os.setuid(os.getuid()) # a call that the C library runs in all threads

@@ -102,7 +102,7 @@ def tables_target(data: bytes) -> None:
     for read in (tables.to_pandas, tables.to_polars):
         found = _table_of(read, data)
         # pandas cannot print its own times in a named time zone beyond the year 9999 (seed pandas-late-times).
-        with contextlib.suppress(NotImplementedError):
+        with contextlib.suppress(NotImplementedError, OverflowError):
             repr(found)
 
 
