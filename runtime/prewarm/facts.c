@@ -33,7 +33,7 @@ static const char *obstacle(struct arena *a, const struct start *start, const ch
         {p->preserve_fds > 0, "descriptors are passed on to the program"},
         {!start->own_mounts, "the container has no mount namespace of its own"},
         {credentials == NULL,
-         "the user namespace is joined by a path that does not tell its ids, as /proc/PID/ns/user does"},
+         "the path of the joined user namespace does not reveal its IDs, as /proc/PID/ns/user would"},
         /* A restorer installs the filter itself, after the hooks. That is too late if hooks can trace the
          * process. */
         {!start->exec && start->traceable && hooks,
