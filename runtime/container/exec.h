@@ -10,6 +10,6 @@
 
 /* Carry the plan out. Without options->detach wait for the program. *exit_code is then its status, 128+n for
  * a signal. Return 0 or a negative errno. */
-int execution_run(struct execution *execution, int *exit_code, struct error *err);
+int execution_run(struct execution *x, int *exit_code, struct error *err);
 
 #endif

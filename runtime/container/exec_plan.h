@@ -53,10 +53,10 @@ int execution_plan(const struct runtime_options *rt, const struct exec_options *
 
 /* Return in *out the configuration of the container with the process of the options: it tells what the
  * program will find. It lives in the arena of the execution. Return 0 or a negative errno. */
-int execution_spec(struct execution *execution, struct spec **out, struct error *err);
+int execution_spec(struct execution *x, struct spec **out, struct error *err);
 
 /* Close and free what the execution holds. */
-void execution_release(struct execution *execution);
+void execution_release(struct execution *x);
 #define cleanup_execution __attribute__((cleanup(execution_release)))
 
 #endif

@@ -199,8 +199,9 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
  * their owner may write to. So this process opens its own. */
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
+    const int none[] = {-1};
     int ret = plan->launch->in_place ? apply_labels(plan, err) : 0;
-    close_all_but(plan, NULL, 0);
+    close_all_but(plan, none, 1);
     return ret < 0 ? ret : process_confine(plan, NULL, err);
 }
 
