@@ -69,6 +69,11 @@ static uint64_t vma_start(const struct restore_plan *plan, const struct snapshot
     return (a->flags & SNAPSHOT_VMA_STACK) != 0 ? plan->stack : a->start;
 }
 
+static bool all_mapped(const struct restore_plan *plan)
+{
+    return plan->mapped == RESTORE_MAPPED_ALL;
+}
+
 /* Unmap everything except the place and, if it is mapped already, the snapshot. */
 static void unmap_others(struct restore_plan *plan)
 {
@@ -76,7 +81,7 @@ static void unmap_others(struct restore_plan *plan)
     const struct restore_place *place = plan->place;
     const uint64_t place_end = place->parking + place->parking_size;
     uint64_t from = 0;
-    for (size_t i = 0, count = plan->overlapped ? snapshot->vma_count : 0; i <= count; i++) {
+    for (size_t i = 0, count = all_mapped(plan) ? snapshot->vma_count : 0; i <= count; i++) {
         uint64_t to = i < count ? vma_start(plan, &snapshot->vmas[i]) : SNAPSHOT_HIGHEST;
         if (from <= place->code && place_end <= to) {
             unmap(plan, from, place->code);
@@ -235,14 +240,15 @@ static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room
 
 void restore_plan_map(struct restore_plan *plan)
 {
+    const bool copied = plan->mapped == RESTORE_MAPPED_COPIED;
     struct iovec *room = restore_plan_alloc(plan, plan->snapshot->write_count * sizeof(*room));
     size_t early = map_vmas(plan, true, room);
-    if (plan->copied)
+    if (copied)
         prefetch(plan, room, early);
     plan->early = plan->map.count;
     size_t late = map_vmas(plan, false, room + early);
     if (plan->request->prefetch)
-        prefetch(plan, plan->copied ? room + early : room, plan->copied ? late : early + late);
+        prefetch(plan, copied ? room + early : room, copied ? late : early + late);
 }
 
 /* Return whether the step takes memory where there was none. */
@@ -282,39 +288,39 @@ bool restore_plan_map_early(struct restore_plan *plan, bool copy)
         size_t count = map_vmas(plan, true, room);
         if (copy)
             prefetch(plan, room, count);
-        plan->begun = carry_out(plan, 0);
-        plan->copied = plan->begun && copy;
+        if (carry_out(plan, 0))
+            plan->mapped = copy ? RESTORE_MAPPED_COPIED : RESTORE_MAPPED_EARLY;
     }
     free(room);
     free(plan->map.steps);
     plan->map = (struct restore_list){0};
-    return plan->begun;
+    return plan->mapped != RESTORE_MAPPED_NOTHING;
 }
 
 bool restore_plan_map_overlapped(struct restore_plan *plan)
 {
-    plan->overlapped = carry_out(plan, plan->begun ? plan->early : 0);
-    plan->begun = false;
-    return plan->overlapped;
+    bool done = carry_out(plan, plan->mapped == RESTORE_MAPPED_NOTHING ? 0 : plan->early);
+    plan->mapped = done ? RESTORE_MAPPED_ALL : RESTORE_MAPPED_NOTHING;
+    return done;
 }
 
 void restore_plan_unmap(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_extent *extent = snapshot->extents;
-    for (size_t i = 0; i < snapshot->vma_count && (plan->begun || plan->overlapped); i++) {
+    for (size_t i = 0; i < snapshot->vma_count && plan->mapped != RESTORE_MAPPED_NOTHING; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         bool whole = whole_extent(snapshot, a, &extent) != NULL;
-        if (plan->overlapped || is_early(a, whole))
+        if (all_mapped(plan) || is_early(a, whole))
             munmap((void *)vma_start(plan, a), a->end - vma_start(plan, a));
     }
-    plan->begun = plan->overlapped = false;
+    plan->mapped = RESTORE_MAPPED_NOTHING;
 }
 
 void restore_plan_memory(struct restore_plan *plan)
 {
     exchange_vdso(plan);
-    if (plan->overlapped)
+    if (all_mapped(plan))
         return;
     memcpy(&plan->rest.steps[plan->rest.count], plan->map.steps, plan->map.count * sizeof(*plan->map.steps));
     plan->rest.count += plan->map.count;

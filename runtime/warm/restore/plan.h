@@ -35,6 +35,14 @@ enum restore_report {
     REPORT_COUNT,
 };
 
+/* What this process has mapped of the snapshot already. The restorer maps it unless that is all. */
+enum restore_mapped {
+    RESTORE_MAPPED_NOTHING,
+    RESTORE_MAPPED_EARLY,  /* what needs only the snapshot file */
+    RESTORE_MAPPED_COPIED, /* and the part of the write set that belongs to it is private */
+    RESTORE_MAPPED_ALL,
+};
+
 struct restore_list {
     struct restorer_step *steps;
     size_t count;
@@ -55,10 +63,9 @@ struct restore_plan {
 
     struct restorer_work *work;
     struct restore_list rest, map; /* the restorer's steps, and those of them that map the snapshot */
-    size_t early;           /* number of steps of `map`, the first ones, that need only the snapshot file */
-    bool begun, overlapped; /* these were carried out; all were */
-    bool copied;            /* the write set is private, as far as it belongs to these */
-    uint64_t next, end;     /* free part of the place's data */
+    size_t early; /* number of steps of `map`, the first ones, that need only the snapshot file */
+    enum restore_mapped mapped;
+    uint64_t next, end; /* free part of the place's data */
 };
 
 /* Return the maximum bytes of the place's data that the plan needs, without the restorer's stack. */

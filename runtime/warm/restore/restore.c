@@ -469,7 +469,7 @@ int restore_prepare(const struct restore_request *request, struct restore **out,
 
 bool restore_is_mapped(const struct restore *restore)
 {
-    return restore->plan.overlapped;
+    return restore->plan.mapped == RESTORE_MAPPED_ALL;
 }
 
 _Noreturn void restore_go(struct restore *restore, int error_fd)
