@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bundle
-from report import FLOOR, HOST, LAUNCH, OURS, REFERENCE, Report, Sample, summarise
+from report import BEFORE, FLOOR, HOST, LAUNCH, OURS, REFERENCE, Report, Sample, summarise
 
 Block = list[tuple[str, list[str]]]
 """Commands with their labels, which run one after the other; see measure.c."""
@@ -42,7 +42,9 @@ class Runtime:
         return f"bench-{self.key}"
 
     def title(self) -> str:
-        """Return name and version, from the first line of its --version."""
+        """Return name and version, from the first line of its --version, or the part that an earlier build has."""
+        if self.key == BEFORE:
+            return BEFORE
         output = subprocess.run([self.path, "--version"], capture_output=True, text=True, check=True).stdout
         version = re.search(r"version (\d[\w.]*)", output)
         return f"{Path(self.path).name} {version[1]}" if version else Path(self.path).name
@@ -139,9 +141,15 @@ def count_syscalls(samples: Samples, runtime: Runtime, blocks: list[Block], scra
     return counts
 
 
-def find_runtimes(ours: str, reference: str, scratch: Path) -> list[Runtime]:
-    """Return ours first and the reference last, with the installed runtimes of the host in between."""
-    paths = {OURS: ours, "crun": shutil.which("crun"), "runc": shutil.which("runc"), REFERENCE: reference}
+def find_runtimes(ours: str, before: str | None, reference: str, scratch: Path) -> list[Runtime]:
+    """Return ours first and the reference last. An earlier build and the host's runtimes are in between."""
+    paths = {
+        OURS: ours,
+        BEFORE: before,
+        "crun": shutil.which("crun"),
+        "runc": shutil.which("runc"),
+        REFERENCE: reference,
+    }
     if paths["crun"] == reference:
         del paths["crun"]
     return [Runtime(key, path, scratch / f"state-{key}") for key, path in paths.items() if path]
@@ -171,7 +179,8 @@ def collect(runtimes: list[Runtime], rootfs: Path, tools: Path, scratch: Path, r
         for runtime in runtimes
         if samples.try_block(runtime, "podman", runtime.podman_block())
     ]
-    samples.measure(plan, max(rounds // 10, 15), 1)
+    few = rounds if any(runtime.key == BEFORE for runtime in runtimes) else max(rounds // 10, 15)
+    samples.measure(plan, few, 1)
     return Report(
         rounds=rounds,
         titles={runtime.key: runtime.title() for runtime in runtimes},
@@ -191,6 +200,7 @@ def main() -> int:
     """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", required=True, help="the runtime under test")
+    parser.add_argument("--before", help="an earlier build of it, to compare row by row")
     parser.add_argument("--reference", required=True, help="the runtime for comparison")
     parser.add_argument("--rootfs", type=Path, required=True, help="root file system of the containers")
     parser.add_argument("--image", type=Path, required=True, help="the same as an archive, for Podman")
@@ -203,7 +213,7 @@ def main() -> int:
     subprocess.run(importing, stdout=subprocess.DEVNULL, check=True)
     with tempfile.TemporaryDirectory(dir=STATES) as folder:
         scratch = Path(folder)
-        runtimes = find_runtimes(options.runtime, options.reference, scratch)
+        runtimes = find_runtimes(options.runtime, options.before, options.reference, scratch)
         try:
             report = collect(runtimes, options.rootfs, options.output, scratch, options.rounds)
         except CommandFailedError as error:

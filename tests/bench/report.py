@@ -10,6 +10,8 @@ from math import ceil
 from pathlib import Path
 
 OURS = "ours"
+BEFORE = "before"
+"""Another build of our runtime, with which ours is compared."""
 REFERENCE = "reference"
 HOST = "host"
 LAUNCH = "launch"
@@ -17,6 +19,8 @@ FLOOR = "floor"
 
 # A command that touches no container may take this much longer than a program that does nothing.
 SLACK_NS = 200_000
+# The most that a change may add to the time of an earlier build.
+SLOWER = 1.02
 # A command that creates processes in containers may take this fraction of the reference's time.
 SHARE = 0.5
 
@@ -87,6 +91,21 @@ def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
         first, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join([first.strip().ljust(widths[0]), *rest]).rstrip())
     print()
+
+
+def compare_builds(rows: Iterable[tuple[str, dict[str, dict[str, int]]]]) -> None:
+    """Print the medians of an earlier build and of ours, from rows of a title and its summary by runtime."""
+    cells = []
+    for title, row in rows:
+        if BEFORE in row and OURS in row:
+            before, now = row[BEFORE]["p50_ns"], row[OURS]["p50_ns"]
+            minima = row[OURS]["min_ns"] / row[BEFORE]["min_ns"]
+            verdict = VERDICTS[now <= SLOWER * before]
+            cells.append(
+                [title, milliseconds(before), milliseconds(now), f"{now / before:.3f}", f"{minima:.3f}", verdict]
+            )
+    if cells:
+        print_table(["median, ms", "before", "now", "ratio", "of minima", f"≤ {SLOWER}"], cells)
 
 
 @dataclass
@@ -179,6 +198,7 @@ class Report:
         processors = len(os.sched_getaffinity(0))
         print(f"{self.rounds} rounds, Linux {platform.release()}, {processors} processors\n")
         self.print_times()
+        compare_builds((measure.title, self.row(measure)) for measure in MEASURES)
         self.print_spread()
         self.print_memory()
         self.print_syscalls()

@@ -19,10 +19,23 @@ from pathlib import Path
 
 import bundle
 from bench import STATES, Block, CommandFailedError, Runtime, Samples
-from report import FLOOR, HOST, OURS, REFERENCE, VERDICTS, Sample, milliseconds, print_table, summarise
+from report import (
+    BEFORE,
+    FLOOR,
+    HOST,
+    OURS,
+    REFERENCE,
+    VERDICTS,
+    Sample,
+    compare_builds,
+    milliseconds,
+    print_table,
+    summarise,
+)
 
 COLD = "cold"
 """Our own cold start: the third that every measure is taken of."""
+WARM = (OURS, BEFORE)
 FORK = "fork"
 FORK_CROWD = "fork_crowd"
 FLOOR_CROWD = "floor_crowd"
@@ -42,7 +55,8 @@ GROUP_BY = "; ".join(
 LINE = "print('a line', flush=True)"
 IDLE = "import pandas, time; print('up', flush=True); time.sleep(1000000)"
 CONFIG = Path("/etc/pysbx-runtime/warm.json")
-WITHOUT, WITH = ">first_without", ">first_with"
+WITHOUT, WITH = ">without_", ">with_"
+"""Prefixes of the measures of prefetch, before the name of the program."""
 IN_A_ROW = 5
 """How many starts are measured of which each follows one of its own kind."""
 AT_ONCE = 100
@@ -115,6 +129,9 @@ MEASURES = [
 ]
 
 
+BUILD = Measure("build", "building the snapshot")
+
+
 def write_bundle(folder: Path, rootfs: Path, program: str, annotations: dict[str, str]) -> Path:
     """Write a bundle as Podman would create it, around a Python program."""
     config = bundle.config(rootfs, ["python3", "-c", program], filtered=True, devices=True)
@@ -142,12 +159,16 @@ class Bench:
         """Start without samples."""
         self.samples = Samples(self.tools)
 
+    def few(self, part: int) -> int:
+        """Return the rounds of a slow measure: a part of all, but all of them to compare two builds."""
+        return self.rounds if BEFORE in self.runtimes else max(self.rounds // part, 3)
+
     def bundle(self, owner: str, name: str, program: str, preload: str = "") -> Path:
         """Return the bundle of a party. Ours is warm or fails."""
         annotations = {}
-        if owner in (OURS, COLD):
-            annotations["run.pysbx.warm"] = "require" if owner == OURS else "off"
-        if owner == OURS and preload:
+        if owner in (*WARM, COLD):
+            annotations["run.pysbx.warm"] = "require" if owner in WARM else "off"
+        if owner in WARM and preload:
             annotations["run.pysbx.preload"] = preload
         return write_bundle(self.tools / "bundles" / f"warm-{name}-{owner}", self.rootfs, program, annotations)
 
@@ -173,17 +194,18 @@ class Bench:
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
 
     def measure_prefetch(self) -> None:
-        """Measure the same start with and without the eager copies of pages.
+        """Measure the same starts with and without the eager copies of pages, in turns.
 
         The difference is smaller than the variance between starts, so this takes many.
         """
-        command = self.run(OURS, "pandas", GROUP_BY, PRELOAD)
-        plan: list[tuple[str, Block]] = [
-            (OURS, [("@", ["sh", "-c", f"echo '{configuration(prefetch=wanted)}' >{CONFIG}"]), (label, command)])
-            for label, wanted in ((WITHOUT, False), (WITH, True))
-        ]
+        plan: list[tuple[str, Block]] = []
+        for name, program, preload in (("pandas", GROUP_BY, PRELOAD), ("bare", LINE, "")):
+            command = self.run(OURS, name, program, preload)
+            for prefix, wanted in ((WITHOUT, False), (WITH, True)):
+                configure = ["sh", "-c", f"echo '{configuration(prefetch=wanted)}' >{CONFIG}"]
+                # The first start of the two finds the caches full of another program's data, and is not counted.
+                plan.append((OURS, [("@", configure), ("@", command), (prefix + name, command)]))
         self.samples.measure(plan, max(4 * self.rounds, 100), max(self.rounds // 10, 2))
-        # Which of the two came last depends on the number of rounds.
         CONFIG.write_text(configuration(prefetch=True))
 
     def measure_forks(self) -> None:
@@ -198,29 +220,33 @@ class Bench:
         plan: list[tuple[str, Block]] = []
         for owner, runtime in self.runtimes.items():
             options = ["--rm", "--pull", "never", "--network", "none"]
-            if owner in (OURS, COLD):
-                options += ["--annotation", f"run.pysbx.warm={'require' if owner == OURS else 'off'}"]
-            if owner == OURS:
+            if owner in (*WARM, COLD):
+                options += ["--annotation", f"run.pysbx.warm={'require' if owner in WARM else 'off'}"]
+            if owner in WARM:
                 options += ["--annotation", f"run.pysbx.preload={PRELOAD}"]
             command = ["podman", "--runtime", runtime.path, "run", *options, "bench-pandas"]
             plan.append((owner, [("podman", [*command, "python3", "-c", GROUP_BY]), ("@reap", [])]))
-        self.samples.measure(plan, max(self.rounds // 5, 5), 1)
+        self.samples.measure(plan, self.few(5), 1)
 
     def measure_dropped(self) -> None:
         """Measure starts that must read everything from the disk, both store and image."""
         plan: list[tuple[str, Block]] = [
             (owner, [DROP_CACHES, ("dropped", self.run(owner, "pandas", GROUP_BY, PRELOAD))]) for owner in self.runtimes
         ]
-        self.samples.measure(plan, max(self.rounds // 10, 3), 0)
+        self.samples.measure(plan, self.few(10), 0)
 
     def measure_builds(self) -> None:
         """Measure building a snapshot, from an empty store."""
-        ours = self.runtimes[OURS]
-        folder = self.bundle(OURS, "pandas", GROUP_BY, PRELOAD)
-        prune = ("@", ours.command("warm", "prune", "--all"))
-        build: Block = [prune, ("build", ours.command("warm", "build", "--bundle", folder))]
-        self.samples.measure([(OURS, build)], max(self.rounds // 10, 3), 0)
-        [entry] = json.loads(subprocess.check_output(ours.command("warm", "list", "--format", "json")))
+        plan: list[tuple[str, Block]] = []
+        for owner in WARM:
+            if owner not in self.runtimes:
+                continue
+            command, folder = self.runtimes[owner].command, self.bundle(owner, "pandas", GROUP_BY, PRELOAD)
+            prune = ("@", command("warm", "prune", "--all"))
+            plan.insert(0, (owner, [prune, ("build", command("warm", "build", "--bundle", folder))]))
+        self.samples.measure(plan, self.few(10), 0)
+        # Ours was the last.
+        [entry] = json.loads(subprocess.check_output(self.runtimes[OURS].command("warm", "list", "--format", "json")))
         self.facts["snapshot_bytes"] = entry["size"]
 
     def measure_memory(self) -> None:
@@ -266,7 +292,6 @@ class Bench:
         }
         build, cold, single = rows["build"][OURS], rows["pandas"][REFERENCE], rows["pandas"][OURS]
         crowd = summarise(self.samples.kept["crowd"][OURS])
-        without, with_it = rows[WITHOUT][OURS], rows[WITH][OURS]
         theirs = summarise(self.samples.kept["crowd"][REFERENCE])["p99_ns"]
         forks = summarise(self.samples.kept[FORK_CROWD][HOST])["p99_ns"]
         floors = summarise(self.samples.kept[FLOOR_CROWD][HOST])["p99_ns"]
@@ -291,7 +316,9 @@ class Bench:
         ):
             ours, fresh = facts[f"{key}_{OURS}"], facts[f"{key}_{COLD}"]
             found.append((title, f"{ours / 1024:.1f}", f"≤ {fresh / 4096:.1f}", ours <= fresh / 4))
-        found.append(("prefetch: first result of pandas, of that without", f"{with_it / without:.3f}", "", None))
+        for name in ("pandas", "bare"):
+            share = rows[WITH + name][OURS] / rows[WITHOUT + name][OURS]
+            found.append((f"prefetch: first result of {name}, of that without", f"{share:.3f}", "", None))
         found.append(("private dirty memory of it, MiB", f"{facts[f'private_{OURS}'] / 1024:.1f}", "", None))
         found.append(("snapshot, MiB", f"{facts['snapshot_bytes'] / 2**20:.1f}", "", None))
         return found
@@ -311,6 +338,7 @@ class Bench:
             target = [measure.target.words, VERDICTS[measure.target.met(row)]] if measure.target else ["", ""]
             rows.append([measure.title, *medians, f"{ratio:.3f}", *target])
         print_table(["median, ms", *titles.values(), "ratio", "target", ""], rows)
+        compare_builds((measure.title, summary[measure.key]) for measure in [*MEASURES, BUILD])
         print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in self.verdicts()])
         rows = []
         for measure in [
@@ -319,14 +347,16 @@ class Bench:
             Measure(FORK_CROWD, f"floor: {AT_ONCE} such forks at once"),
             Measure(FLOOR_CROWD, f"floor: namespaces and so on, {AT_ONCE} at once"),
             *MEASURES,
-            Measure(WITHOUT, "start to the result without prefetch"),
-            Measure(WITH, "… with prefetch, in turns"),
-            Measure("build", "building the snapshot"),
+            Measure(WITHOUT + "pandas", "pandas without prefetch"),
+            Measure(WITH + "pandas", "… with prefetch, in turns"),
+            Measure(WITHOUT + "bare", "bare without prefetch"),
+            Measure(WITH + "bare", "… with prefetch, in turns"),
+            BUILD,
             Measure("crowd", f"{AT_ONCE} at once"),
         ]:
             for owner, values in summary[measure.key].items():
                 times = [milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")]
-                rows.append([measure.title, titles.get(owner, ""), *times, str(values["samples"])])
+                rows.append([measure.title, titles.get(owner, owner if owner == BEFORE else ""), *times, str(values["samples"])])
         print_table(["spread, ms", "", "min", "p50", "p95", "p99", "samples"], rows)
         path = self.tools / time.strftime("warm-%Y%m%dT%H%M%SZ.json", time.gmtime())
         result = {
@@ -426,6 +456,7 @@ def main() -> int:
     """Measure, print and write. Fail only if a measurement is impossible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", required=True, help="the runtime under test")
+    parser.add_argument("--before", help="an earlier build of it, to compare row by row")
     parser.add_argument("--reference", required=True, help="the runtime for comparison")
     parser.add_argument("--rootfs", type=Path, required=True, help="a root file system with /bin/true")
     parser.add_argument("--pandas", type=Path, required=True, help="a root file system with pandas")
@@ -436,6 +467,8 @@ def main() -> int:
     prepare(options)
     with tempfile.TemporaryDirectory(dir=STATES) as folder:
         paths = {OURS: options.runtime, COLD: options.runtime, REFERENCE: options.reference}
+        if options.before:
+            paths[BEFORE] = options.before
         runtimes = {key: Runtime(key, path, Path(folder) / f"state-{key}") for key, path in paths.items()}
         bench = Bench(runtimes, options.output, options.pandas, options.rootfs, options.rounds)
         try:
