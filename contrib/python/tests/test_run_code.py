@@ -35,6 +35,18 @@ def test_it_is_a_program() -> None:
     assert run_code("import sys; print(sys.stdin.read() == '')").stdout == "True\n"
 
 
+def test_a_thread_may_set_the_policy_it_has_and_no_better_one() -> None:
+    """The library of pyzmq sets policy and priority of each thread, and ends the process if that fails."""
+    done = run_code(
+        "import os\n"
+        "for policy, priority in (os.SCHED_OTHER, 0), (os.SCHED_BATCH, 0), (os.SCHED_FIFO, 1):\n"
+        "    try: print(os.sched_setscheduler(0, policy, os.sched_param(priority)))\n"
+        "    except PermissionError: print('refused')\n"
+        "os.sched_setparam(0, os.sched_param(0))"
+    )
+    assert (done.stdout, done.exit_code) == ("None\nNone\nrefused\n", 0)
+
+
 def test_a_module_as_a_program() -> None:
     done = run_code("", module="json.tool", argv=("in.json",), files={"in.json": '{"a":1}'})
     assert done.stdout == '{\n    "a": 1\n}\n'
