@@ -73,6 +73,9 @@ static void apply_caps(struct arena *a, const struct str_list *caps, struct spec
     append(a, &process->capabilities->bounding, caps);
     append(a, &process->capabilities->effective, caps);
     append(a, &process->capabilities->permitted, caps);
+    /* execve(2) takes the others from a user other than root. The kernel wants them to be inheritable. */
+    append(a, &process->capabilities->inheritable, caps);
+    append(a, &process->capabilities->ambient, caps);
 }
 
 static int add_gid(struct arena *a, const char *text, struct spec_user *user, struct error *err)

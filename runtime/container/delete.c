@@ -34,11 +34,8 @@ static int kill_child(const struct deletion *d, struct error *err)
     return 0;
 }
 
-static int kill_init(const struct deletion *d, struct error *err)
+int delete_kill_init(const struct record *record, struct error *err)
 {
-    const struct record *record = d->record;
-    if (d->init >= 0)
-        return kill_child(d, err);
     cleanup_fd int pidfd = record_pidfd(record);
     if (pidfd == -ESRCH)
         return 0;
@@ -52,6 +49,11 @@ static int kill_init(const struct deletion *d, struct error *err)
         return error_text(err, -ETIMEDOUT, "process %d of container '%s' does not end after SIGKILL",
                           (int)record->pid, record->id);
     return n < 0 ? error_set(err, -errno, "wait for process %d", (int)record->pid) : 0;
+}
+
+static int kill_init(const struct deletion *d, struct error *err)
+{
+    return d->init >= 0 ? kill_child(d, err) : delete_kill_init(d->record, err);
 }
 
 static int remove_cgroup(const struct deletion *d, struct error *err)
@@ -91,7 +93,7 @@ static int run_poststop(const struct deletion *d, struct error *err)
     if (d->poststop != NULL || !d->record->has_poststop)
         return 0;
     if (saved_spec(&a, d->dir, d->record, &spec, err) < 0)
-        log_warning("poststop hooks: %s", err->text);
+        log_notice("poststop hooks: %s", err->text);
     else
         hooks_run_all(&spec->hooks.poststop, &run, d->record);
     return 0;

@@ -232,10 +232,10 @@ void hooks_run_all(const struct spec_hook_list *hooks, const struct hook_run *ru
         return;
     cleanup_fd int state = state_file(run, record, &err);
     if (state < 0) {
-        log_warning("%s", err.text);
+        log_notice("%s", err.text);
         return;
     }
     for (size_t i = 0; i < hooks->count; i++)
         if (run_one(&hooks->items[i], i, run, record, state, &err) < 0)
-            log_warning("%s", err.text);
+            log_notice("%s", err.text);
 }

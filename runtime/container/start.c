@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "cgroup/cgroup.h"
+#include "container/delete.h"
 #include "container/hooks.h"
 #include "container/lifecycle.h"
 #include "container/lookup.h"
@@ -60,11 +61,10 @@ int start_run_hooks(int dir, const struct record *record, struct error *err)
             .kind = "poststart", .status = "running", .pid = record->pid, .cwd = record->bundle};
         ret = hooks_run(&spec->hooks.poststart, &run, record, err);
     }
-    /* Since runtime-spec 1.3 a failed poststart hook stops the container. */
+    /* Since runtime-spec 1.3 a failed poststart hook stops the container. The hook's error matters more. */
     if (ret < 0) {
-        cleanup_fd int pidfd = record_pidfd(record);
-        if (pidfd >= 0)
-            sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+        struct error ignored = {0};
+        (void)delete_kill_init(record, &ignored);
     }
     return ret;
 }

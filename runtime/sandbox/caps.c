@@ -66,16 +66,33 @@ int caps_from_name(const char *name)
     return cap;
 }
 
-static int decode(const struct str_list *list, const char *set, uint64_t *out, struct error *err)
+/* Names that are left out, for one warning about all sets. */
+struct omitted {
+    char names[512];
+    size_t length;
+};
+
+static void omit(struct omitted *o, const char *name)
+{
+    char quoted[NAME_SIZE + 4];
+    snprintf(quoted, sizeof(quoted), "'%.*s'", NAME_SIZE, name);
+    if (strstr(o->names, quoted) != NULL)
+        return;
+    int n = snprintf(o->names + o->length, sizeof(o->names) - o->length, "%s%s", o->length > 0 ? ", " : "",
+                     quoted);
+    o->length = n > 0 && o->length + (size_t)n < sizeof(o->names) ? o->length + (size_t)n : o->length;
+    o->names[o->length] = '\0';
+}
+
+static void decode(const struct str_list *list, uint64_t *out, struct omitted *unknown)
 {
     for (size_t i = 0; i < list->count; i++) {
         int cap = caps_from_name(list->items[i]);
         if (cap < 0)
-            return error_set(err, -EINVAL, "process.capabilities.%s[%zu]: unknown capability '%s'", set, i,
-                             list->items[i]);
-        *out |= BIT(cap);
+            omit(unknown, list->items[i]);
+        else
+            *out |= BIT(cap);
     }
-    return 0;
 }
 
 /* Compute the capabilities that the process can have. A user namespace gives its first process all that the
@@ -94,14 +111,22 @@ static int grantable(bool user_namespace, uint64_t *out, struct error *err)
     return 0;
 }
 
-static void restrict_to(uint64_t *set, uint64_t allowed, const char *set_name)
+static void restrict_to(uint64_t *set, uint64_t allowed, struct omitted *refused)
 {
     char name[NAME_SIZE];
     for (int i = 0; i < cap_count(); i++)
         if (*set & ~allowed & BIT(i))
-            log_warning("process.capabilities.%s: '%s' cannot be granted and is left out", set_name,
-                        name_of(i, name));
+            omit(refused, name_of(i, name));
     *set &= allowed;
+}
+
+/* The specification demands these warnings. */
+static void report(const struct omitted *unknown, const struct omitted *refused)
+{
+    if (unknown->length > 0)
+        log_notice("process.capabilities: %s: unknown, and left out", unknown->names);
+    if (refused->length > 0)
+        log_notice("process.capabilities: %s: cannot be granted, and left out", refused->names);
 }
 
 int caps_plan(const struct spec_process *process, bool user_namespace, struct caps_plan *out,
@@ -113,29 +138,25 @@ int caps_plan(const struct spec_process *process, bool user_namespace, struct ca
         return 0;
     const struct {
         const struct str_list *list;
-        const char *name;
         uint64_t *set;
     } sets[] = {
-        {&asked->bounding, "bounding", &out->bounding},
-        {&asked->effective, "effective", &out->effective},
-        {&asked->inheritable, "inheritable", &out->inheritable},
-        {&asked->permitted, "permitted", &out->permitted},
-        {&asked->ambient, "ambient", &out->ambient},
+        {&asked->bounding, &out->bounding},   {&asked->effective, &out->effective},
+        {&asked->permitted, &out->permitted}, {&asked->inheritable, &out->inheritable},
+        {&asked->ambient, &out->ambient},
     };
-    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-        int ret = decode(sets[i].list, sets[i].name, sets[i].set, err);
-        if (ret < 0)
-            return ret;
-    }
+    struct omitted unknown = {.length = 0}, refused = {.length = 0};
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        decode(sets[i].list, sets[i].set, &unknown);
     uint64_t possible = 0;
     int ret = grantable(user_namespace, &possible, err);
     if (ret < 0)
         return ret;
-    restrict_to(&out->bounding, possible, "bounding");
-    restrict_to(&out->permitted, possible, "permitted");
-    restrict_to(&out->effective, out->permitted, "effective");
-    restrict_to(&out->inheritable, possible & out->bounding, "inheritable");
-    restrict_to(&out->ambient, out->permitted & out->inheritable, "ambient");
+    restrict_to(&out->bounding, possible, &refused);
+    restrict_to(&out->permitted, possible, &refused);
+    restrict_to(&out->effective, out->permitted, &refused);
+    restrict_to(&out->inheritable, possible & out->bounding, &refused);
+    restrict_to(&out->ambient, out->permitted & out->inheritable, &refused);
+    report(&unknown, &refused);
     return 0;
 }
 

@@ -22,10 +22,10 @@ struct caps_plan {
  * empty, as with runc and crun. user_namespace: the process enters a user namespace, new or joined, where it
  * holds every capability.
  *
- * A capability that cannot be granted is left out with a warning, as the specification asks. Such a
- * capability is not held by the runtime, or it breaks a rule: effective within permitted, inheritable within
- * bounding, ambient within permitted and inheritable. Return 0, or -EINVAL with the JSON path of an unknown
- * name. */
+ * A capability that is unknown or cannot be granted is left out with a warning (log_notice), as the
+ * specification demands. It cannot be granted if the runtime does not hold it, or if it breaks a rule:
+ * effective within permitted, inheritable within bounding, ambient within permitted and inheritable. Return 0
+ * or a negative errno. */
 int caps_plan(const struct spec_process *process, bool user_namespace, struct caps_plan *out,
               struct error *err);
 

@@ -20,8 +20,6 @@
 #include "base/proc.h"
 #include "spec/spec.h"
 
-#define DEFAULT_UMASK 0022
-
 int credentials_plan(struct arena *a, const struct spec_process *process,
                      const struct credentials_options *options, struct credentials_plan *out,
                      struct error *err)

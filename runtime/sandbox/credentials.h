@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* The umask of a process whose configuration has none, as with runc and crun. */
+#define DEFAULT_UMASK 0022
+
 struct arena;
 struct error;
 struct json_out;

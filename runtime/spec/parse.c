@@ -1,5 +1,7 @@
 /* The interface of the room: decode a text into structures, and look up values in a spec. */
 #include <errno.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -14,6 +16,28 @@ static void make_destinations_absolute(struct arena *a, struct spec_mounts *moun
     for (size_t i = 0; i < mounts->count; i++)
         if (mounts->items[i].destination[0] != '/')
             mounts->items[i].destination = arena_printf(a, "/%s", mounts->items[i].destination);
+}
+
+/* Return whether the list has another entry for the same variable behind entry `i`. */
+static bool is_set_again(const struct str_list *env, size_t i)
+{
+    const size_t length = strcspn(env->items[i], "=");
+    for (size_t j = i + 1; j < env->count; j++)
+        if (strncmp(env->items[j], env->items[i], length) == 0 && env->items[j][length] == '=')
+            return true;
+    return false;
+}
+
+/* If a variable is set twice, the last one counts, as with runc and crun. getenv(3) would find the first. */
+static void drop_repeated_variables(struct spec_process *process)
+{
+    struct str_list *env = &process->env;
+    const char **items = (const char **)(uintptr_t)env->items;
+    size_t kept = 0;
+    for (size_t i = 0; i < env->count; i++)
+        if (!is_set_again(env, i))
+            items[kept++] = items[i];
+    env->count = kept;
 }
 
 int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out, struct error *err)
@@ -32,6 +56,8 @@ int spec_parse(struct arena *a, const char *text, size_t size, struct spec **out
     if (spec->linux_ == NULL)
         spec->linux_ = ARENA_NEW(a, struct spec_linux);
     make_destinations_absolute(a, &spec->mounts);
+    if (spec->process != NULL)
+        drop_repeated_variables(spec->process);
     *out = spec;
     return 0;
 }
@@ -56,6 +82,7 @@ int spec_parse_process(struct arena *a, const char *text, size_t size, struct sp
     if (ret < 0)
         return ret;
     *out = process;
+    drop_repeated_variables(*out);
     return 0;
 }
 

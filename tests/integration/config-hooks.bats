@@ -127,6 +127,15 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     grep -qx FROM_OUTSIDE=1 log/inherited
 }
 
+@test "hooks: createContainer runs in the bundle's directory, with umask 0022" {
+    make_hooked_bundle '{ pwd; umask; } >$1/$0' prestart createRuntime createContainer
+    expect 0 run_box
+    local kind
+    for kind in prestart createRuntime createContainer; do
+        [[ $(<"log/$kind") == "$PWD/bundle"$'\n'0022 ]] || { echo "$kind"; cat "log/$kind"; return 1; }
+    done
+}
+
 @test "hooks: args are the whole vector; without them argv[0] is the path" {
     make_bundle true
     printf '#!/bin/sh\necho "$# $0" >%s/log/args\n' "$PWD" >hook
@@ -173,7 +182,8 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     create_box
     expect 1 runtime start box
     stderr_has "hooks.poststart[0]: '/bin/sh' failed with exit status 7"
-    wait_for eval 'runtime state box | grep -q stopped'
+    expect 0 runtime state box
+    output_holds 'it["status"] == "stopped"'
     expect 0 runtime delete box
     [[ $(<log/order) == poststop ]]
 }
@@ -192,7 +202,7 @@ hook("poststop", "{ grep sleeping /proc/$(cat $0/left)/status; find /sys/fs/cgro
     make_bundle true
     configure 'hook("poststop", "exit 7"); hook("poststop", "echo second >$0/order", arguments[0])' "$PWD/log"
     create_box
-    expect 0 runtime --log-level warning delete --force box
+    expect 0 runtime delete --force box
     stderr_has "hooks.poststop[0]: '/bin/sh' failed with exit status 7"
     [[ $(<log/order) == second ]]
     check_untouched

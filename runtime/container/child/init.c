@@ -27,6 +27,7 @@
 #include "container/plan.h"
 #include "container/record.h"
 #include "container/sync.h"
+#include "sandbox/credentials.h"
 #include "sandbox/mount/rootfs.h"
 #include "sandbox/net/loopback.h"
 #include "sandbox/oom.h"
@@ -122,7 +123,11 @@ static int run_inside(const struct spec_hook_list *hooks, const struct record *r
     if (hooks->count == 0)
         return 0;
     run.pid = hooks_own_pid();
-    return hooks_run(hooks, &run, record, err);
+    /* Files of a hook are not open to everyone. */
+    umask(DEFAULT_UMASK);
+    int ret = hooks_run(hooks, &run, record, err);
+    umask(0);
+    return ret;
 }
 
 /* Let the runtime run the hooks of its namespaces. */
@@ -187,6 +192,9 @@ static int prepare(const struct init_context *c, struct process_program *program
     int ret = close_foreign_descriptors(plan, err);
     if (ret < 0)
         return ret;
+    /* createContainer hooks run here. Go now, because the user of a user namespace may not be allowed to. */
+    if (plan->spec->hooks.create_container.count > 0 && chdir(plan->bundle) < 0)
+        return error_set(err, -errno, "change to the bundle '%s'", plan->bundle);
     ret = enter_namespaces(c, err);
     if (ret < 0)
         return ret;

@@ -113,15 +113,18 @@ static int make_filesystem(const struct mounts_plan *plan, struct mount_plan *m,
 static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m, int rootfd,
                             struct error *err)
 {
-    cleanup_fd int target =
-        open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_TMPFS : MOUNT_TARGET_DIRECTORY, err);
+    /* A mount point that is made here has mode 0755, and a tmpfs on it the mode that the kernel gives it. */
+    cleanup_fd int target = open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_ANY : MOUNT_TARGET_DIRECTORY, err);
+    const bool made = target == -ENOENT, inherits = m->inherit_mode && !made;
+    if (made)
+        target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
     if (target < 0)
         return target;
     if (m->fs.legacy_data != NULL)
         return apply_legacy(m, rootfd, target, err);
     int mode = -1;
     struct stat st;
-    if (m->inherit_mode) {
+    if (inherits) {
         if (fstat(target, &st) < 0)
             return error_set(err, -errno, "stat '%s'", m->target);
         mode = (int)(st.st_mode & 07777);
@@ -130,7 +133,7 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
     if (fd < 0)
         return fd;
     bool copy_up = (m->options.flags & MOUNT_FLAG_COPY_UP) != 0;
-    int ret = copy_up ? tmpcopyup(target, fd, m->inherit_mode, err) : 0;
+    int ret = copy_up ? tmpcopyup(target, fd, inherits, err) : 0;
     if (ret < 0)
         return ret;
     ret = set_propagation(m, fd, err);

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -17,31 +16,10 @@
 /* The kernel's limit MAXSYMLINKS. */
 #define MAX_LINKS 40
 
-static mode_t directory_mode(enum mount_target_kind kind)
-{
-    return kind == MOUNT_TARGET_TMPFS ? 01777 : 0755;
-}
-
-static int make_directory(int rootfd, const char *path, mode_t mode)
-{
-    struct arena a = {0};
-    const char *name;
-    cleanup_fd int dir = path_parent_in_root(&a, rootfd, path, &name);
-    int ret = dir;
-    if (dir >= 0)
-        ret = mkdirat(dir, name, mode) < 0 && errno != EEXIST
-                  ? -errno
-                  : path_open_in_root(rootfd, path, O_PATH | O_DIRECTORY, 0);
-    arena_free(&a);
-    return ret;
-}
-
 static int make(int rootfd, const char *path, enum mount_target_kind kind)
 {
-    if (kind == MOUNT_TARGET_TMPFS)
-        return make_directory(rootfd, path, directory_mode(kind));
     return kind == MOUNT_TARGET_FILE ? path_mkfile_in_root(rootfd, path, 0644)
-                                     : path_mkdir_in_root(rootfd, path, directory_mode(kind));
+                                     : path_mkdir_in_root(rootfd, path, 0755);
 }
 
 /* Read the link at `prefix`, and write the path with its content instead of its name to `out` (PATH_MAX
@@ -122,7 +100,7 @@ static int make_last(int rootfd, const char *path, enum mount_target_kind kind)
     if (parent < 0)
         return parent;
     if (kind != MOUNT_TARGET_FILE) {
-        if (mkdirat(parent, slash + 1, directory_mode(kind)) < 0)
+        if (mkdirat(parent, slash + 1, 0755) < 0)
             return -errno;
     } else {
         cleanup_fd int made =

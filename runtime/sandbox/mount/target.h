@@ -9,7 +9,6 @@ struct error;
 enum mount_target_kind {
     MOUNT_TARGET_ANY,       /* it must exist */
     MOUNT_TARGET_DIRECTORY, /* made (0755) if missing */
-    MOUNT_TARGET_TMPFS,     /* the same with 01777, the mode that the kernel gives to a tmpfs */
     MOUNT_TARGET_FILE,      /* made as an empty file (0644) if missing */
 };
 
