@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/io.h"
 #include "base/libraries.h"
 
@@ -17,14 +19,17 @@
 int input_read(struct arena *a, const char *what, const char *path, char **text, size_t *size,
                struct error *err)
 {
-    /* Standard input can be read only once. */
-    bool is_stdin = strcmp(path, "-") == 0;
-    int ret = is_stdin ? libraries_require(err) : 0;
+    const bool is_stdin = strcmp(path, "-") == 0;
+    struct stat st;
+    int ret = 0;
+    /* What is no regular file can be read only once: standard input, /dev/stdin, a pipe of the shell. */
+    if (is_stdin || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        ret = libraries_require(err);
     if (ret < 0)
         return ret;
-    ret = is_stdin ? io_read_fd(a, STDIN_FILENO, INPUT_SIZE_MAX, text, size)
-                   : io_read_file_at(a, AT_FDCWD, path, INPUT_SIZE_MAX, text, size);
-    if (ret == -EINVAL)
-        return error_text(err, ret, "read the %s from '%s': not a regular file", what, path);
+    cleanup_fd int file = is_stdin ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (!is_stdin && file < 0)
+        return error_set(err, -errno, "read the %s from '%s'", what, path);
+    ret = io_read_fd(a, is_stdin ? STDIN_FILENO : file, INPUT_SIZE_MAX, text, size);
     return ret < 0 ? error_set(err, ret, "read the %s from '%s'", what, path) : 0;
 }

@@ -7,8 +7,8 @@
 struct arena;
 struct error;
 
-/* Read the file, or standard input for "-", into the arena, NUL-terminated. 0 or negative errno; err names
- * the file and its purpose `what` ("resources"). */
+/* Read the file, or standard input for "-", into the arena, NUL-terminated. It may be a pipe. Return 0 or a
+ * negative errno; err names the file and its purpose `what` ("resources"). */
 int input_read(struct arena *a, const char *what, const char *path, char **text, size_t *size,
                struct error *err);
 

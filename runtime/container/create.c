@@ -65,6 +65,8 @@ static void fill_record(struct creation *c, const struct create_options *options
         .seccomp_flags = plan->process.seccomp.flags,
         .seccomp_listener = plan->process.seccomp.notify ? plan->process.seccomp.listener_path : NULL,
         .seccomp_metadata = plan->process.seccomp.listener_metadata,
+        .has_process_settings =
+            plan->spec->linux_->memory_policy != NULL || plan->spec->linux_->personality != NULL,
         .has_poststart = plan->spec->hooks.poststart.count > 0,
         .has_poststop = plan->spec->hooks.poststop.count > 0,
         .annotations = plan->spec->annotations,

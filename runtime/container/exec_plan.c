@@ -97,6 +97,13 @@ static int plan(struct execution *x, struct error *err)
     ret = spec_validate_process(o->process, err);
     if (ret < 0)
         return ret;
+    if (x->record.has_process_settings) {
+        struct spec *spec;
+        ret = saved_spec(&x->arena, x->dir, &x->record, &spec, err);
+        if (ret < 0)
+            return ret;
+        context.linux_ = spec->linux_;
+    }
     ret = process_plan(&x->arena, o->process, &context, &x->plan, err);
     if (ret < 0)
         return ret;

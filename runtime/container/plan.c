@@ -95,6 +95,7 @@ static int plan_process_of(struct arena *a, const struct runtime_options *rt,
     const struct seccomp_context filter = {.state_dir = state_dir, .version = rt->version};
     struct process_context context = {
         .spec = spec,
+        .linux_ = spec->linux_,
         .user_namespace = out->other_user_namespace,
         .preserve_fds = options->preserve_fds,
         .listen_fds = options->listen_fds,

@@ -46,7 +46,7 @@ struct process_plan {
     struct sched_plan sched;
     struct sched_affinity_plan affinity; /* for exec; empty for init */
     struct ioprio_plan ioprio;
-    struct mempolicy_plan mempolicy; /* linux.memoryPolicy, for the container's init */
+    struct mempolicy_plan mempolicy; /* linux.memoryPolicy */
     struct personality_plan personality;
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
@@ -57,6 +57,8 @@ struct process_plan {
 
 struct process_context {
     const struct spec *spec; /* the container's; NULL for exec */
+    /* Of the container, for linux.memoryPolicy and linux.personality; NULL: it has neither. */
+    const struct spec_linux *linux_;
     bool user_namespace;     /* the process enters another user namespace than the runtime's */
     unsigned preserve_fds, listen_fds;
     const char *keyring;

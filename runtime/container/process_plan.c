@@ -41,10 +41,11 @@ static void plan_environment(struct arena *a, const struct spec_process *process
     out->search_path = path != NULL ? path : DEFAULT_PATH;
 }
 
-static int plan_linux(struct arena *a, const struct spec *spec, struct process_plan *out, struct error *err)
+static int plan_linux(struct arena *a, const struct spec_linux *linux_, struct process_plan *out,
+                      struct error *err)
 {
-    int ret = mempolicy_plan(a, spec->linux_->memory_policy, &out->mempolicy, err);
-    return ret < 0 ? ret : personality_plan(spec->linux_->personality, &out->personality, err);
+    int ret = mempolicy_plan(a, linux_->memory_policy, &out->mempolicy, err);
+    return ret < 0 ? ret : personality_plan(linux_->personality, &out->personality, err);
 }
 
 static int plan_labels(struct arena *a, const struct spec_process *process, struct process_plan *out,
@@ -110,7 +111,7 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
     ret = plan_scheduling(a, process, context->exec, out, err);
     if (ret < 0)
         return ret;
-    ret = context->spec != NULL ? plan_linux(a, context->spec, out, err) : 0;
+    ret = context->linux_ != NULL ? plan_linux(a, context->linux_, out, err) : 0;
     if (ret < 0)
         return ret;
     ret = plan_landlock(a, context, out, err);

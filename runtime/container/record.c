@@ -237,6 +237,7 @@ static const struct {
     {"seccomp-listener", FIELD_STRING, offsetof(struct record, seccomp_listener)},
     {"seccomp-metadata", FIELD_STRING, offsetof(struct record, seccomp_metadata)},
     {"poststart", FIELD_BOOL, offsetof(struct record, has_poststart)},
+    {"process-settings", FIELD_BOOL, offsetof(struct record, has_process_settings)},
     {"poststop", FIELD_BOOL, offsetof(struct record, has_poststop)},
 };
 

@@ -62,6 +62,8 @@ struct record {
     const char *seccomp_listener, *seccomp_metadata;
     /* config.json has such hooks. Only then does start or delete read it. */
     bool has_poststart, has_poststop;
+    /* It has linux.memoryPolicy or linux.personality. Only then does exec read it. */
+    bool has_process_settings;
     /* runtime.json allowed the "log" of Landlock's rules when the container was created. */
     bool landlock_log;
     struct str_map annotations; /* those that the runtime honours */

@@ -288,6 +288,12 @@ JSON
     output_is "here in /tmp"
     expect 0 runtime exec -p - box <process.json
     output_is "here in /tmp"
+    expect 0 runtime exec --process /dev/stdin box <process.json
+    output_is "here in /tmp"
+    expect 0 runtime exec --process <(cat process.json) box
+    output_is "here in /tmp"
+    expect 1 runtime exec --process /tmp box
+    stderr_has "read the process from '/tmp'"
     expect 1 runtime exec --process process.json --env A=B box
     stderr_has "--process excludes a program and its options"
     expect 1 runtime exec --process missing.json box

@@ -200,6 +200,17 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     stderr_has "linux.memoryPolicy: set MPOL_BIND with nodes '1000'"
 }
 
+@test "exec: has the container's memory policy and personality" {
+    [[ $(uname -m) == x86_64 ]] || skip "compares with the names of x86"
+    make_bundle sleep 1000
+    configure 'linux["personality"] = {"domain": "LINUX32"}; linux["memoryPolicy"] = {"mode": "MPOL_INTERLEAVE", "nodes": "0"}'
+    start_box
+    expect 0 runtime exec box uname -m
+    output_is i686
+    expect 0 runtime exec box sh -c 'grep stack /proc/self/numa_maps'
+    [[ $output == *" interleave:0 "* ]]
+}
+
 @test "memoryPolicy: contradictions are refused" {
     make_bundle true
     configure 'linux["memoryPolicy"] = {"mode": "MPOL_BIND"}'
