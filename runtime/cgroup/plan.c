@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json_out.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -17,6 +18,7 @@
 #include "cgroup/devices.h"
 #include "cgroup/resources.h"
 #include "cgroup/systemd.h"
+#include "cgroup/tree.h"
 #include "spec/spec.h"
 
 /* Return the first value that is a limit, or NULL. */
@@ -132,6 +134,27 @@ static bool is_delegated(const struct spec *spec)
     return true;
 }
 
+/* Refuse a cgroup that is frozen, or that is to be made in a frozen one: the first process would stop half
+ * way, and the runtime would wait for it. */
+static int check_thawed(struct arena *a, const struct cgroup_ref *ref, struct error *err)
+{
+    char *path = arena_strdup(a, ref->manager == CGROUP_MANAGER_DISABLED ? "" : ref->path);
+    for (char *end = path + strlen(path); end != NULL && path[0] != '\0'; end = strrchr(path, '/')) {
+        *end = '\0';
+        cleanup_fd int dir = path[0] != '\0' ? cgroup_tree_open(ref->mount, path) : -ENOENT;
+        uint64_t frozen = 0;
+        if (dir == -ENOENT)
+            continue;
+        if (dir >= 0 && cgroup_tree_value(dir, "cgroup.events", "frozen", &frozen) == 0 && frozen != 0)
+            return error_text(err, -EBUSY,
+                              "cgroup '%s' is frozen, so that no process can start in it: write 0 to its "
+                              "cgroup.freeze or to that of the cgroup above it",
+                              path);
+        return 0;
+    }
+    return 0;
+}
+
 int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_options *options,
                 struct cgroup_plan **out, struct error *err)
 {
@@ -159,8 +182,9 @@ int cgroup_plan(struct arena *a, const struct spec *spec, const struct cgroup_op
         return go_without(plan, "no cgroup2 file system is mounted", err);
     plan->delegate = is_delegated(spec) && map_uid(spec, spec->process->user.uid, &plan->owner_uid) &&
                      plan->owner_uid != geteuid();
-    return options->manager == CGROUP_MANAGER_SYSTEMD ? cgroup_systemd_plan(a, spec, options, plan, err)
-                                                      : plan_cgroupfs(a, spec, options, plan, err);
+    ret = options->manager == CGROUP_MANAGER_SYSTEMD ? cgroup_systemd_plan(a, spec, options, plan, err)
+                                                     : plan_cgroupfs(a, spec, options, plan, err);
+    return ret == 0 ? check_thawed(a, &plan->ref, err) : ret;
 }
 
 void cgroup_describe(const struct cgroup_plan *plan, struct json_out *out)

@@ -279,6 +279,14 @@ mount("/one", arguments[0], "rbind", "idmap", **lists); mount("/all", arguments[
     ((lines[1] >= 1))
 }
 
+@test "mounts: options of a cgroup mount that cgroup2 does not have are refused" {
+    make_bundle true
+    configure 'mount("/sys/fs/cgroup", "cgroup", "ro", "nsdelegate", kind="cgroup")'
+    expect 0 run_box
+    configure 'mount("/sys/fs/cgroup", "cgroup", "ro", "name=systemd", kind="cgroup")'
+    is_refused "unknown option 'name=systemd' of a cgroup mount"
+}
+
 @test "mounts: /sys/fs/cgroup is read-only also without rights over a cgroup" {
     needs_rootless
     make_bundle sh -c '! touch /sys/fs/cgroup/x; ! mkdir /sys/fs/cgroup/y'

@@ -48,6 +48,23 @@ needs_huge_pages() {
     rmdir /sys/fs/cgroup/relative 2>/dev/null || true
 }
 
+@test "cgroupsPath: a frozen cgroup, and one in a frozen cgroup, are refused" {
+    needs_cgroups
+    make_bundle true
+    mkdir -p /sys/fs/cgroup/frozen-of-tests/empty
+    echo 1 >/sys/fs/cgroup/frozen-of-tests/cgroup.freeze
+    local path
+    for path in /frozen-of-tests /frozen-of-tests/empty /frozen-of-tests/new/deep; do
+        configure 'linux["cgroupsPath"] = arguments[0]' "$path"
+        expect 1 runtime run --bundle bundle one </dev/null
+        stderr_has "is frozen, so that no process can start in it"
+        [[ ! -e $RUNTIME_STATE/one && ! -e /sys/fs/cgroup/frozen-of-tests/new ]]
+    done
+    echo 0 >/sys/fs/cgroup/frozen-of-tests/cgroup.freeze
+    expect 0 runtime run --bundle bundle one </dev/null
+    rmdir /sys/fs/cgroup/frozen-of-tests/{empty,new,}
+}
+
 @test "cgroupsPath: must not leave the tree" {
     make_bundle true
     configure 'linux["cgroupsPath"] = "/../../box"'

@@ -67,8 +67,24 @@ static int plan_bind(struct arena *a, const struct spec_mount *in, const struct 
     return 0;
 }
 
-static void plan_filesystem(struct arena *a, const struct spec_mount *in, const struct mounts_plan *plan,
-                            struct mount_plan *m)
+/* The options of cgroup2 (admin-guide/cgroup-v2.rst). They belong to the host's tree, so the kernel ignores
+ * them in a container. Those of cgroup v1 name controllers, which cannot be had by a mount. */
+static int check_cgroup_options(const struct mount_options *options, struct error *err)
+{
+    static const char *const known[] = {"nsdelegate",
+                                        "favordynmods",
+                                        "memory_localevents",
+                                        "memory_recursiveprot",
+                                        "memory_hugetlb_accounting",
+                                        "pids_localevents"};
+    for (size_t i = 0; i < options->data_count; i++)
+        if (!LISTED(options->data[i].text, known))
+            return error_text(err, -EINVAL, "unknown option '%s' of a cgroup mount", options->data[i].text);
+    return 0;
+}
+
+static int plan_filesystem(struct arena *a, const struct spec_mount *in, const struct mounts_plan *plan,
+                           struct mount_plan *m, struct error *err)
 {
     const struct mount_options *o = &m->options;
     m->kind = MOUNT_KIND_FILESYSTEM;
@@ -90,8 +106,10 @@ static void plan_filesystem(struct arena *a, const struct spec_mount *in, const 
         m->fs.label = plan->label;
     }
     m->inherit_mode = str_eq(in->type, "tmpfs") && mount_options_data(o, "mode") == NULL;
-    if (m->kind == MOUNT_KIND_FILESYSTEM)
-        filesystem_plan(a, &m->fs);
+    if (m->kind == MOUNT_KIND_CGROUP)
+        return check_cgroup_options(o, err);
+    filesystem_plan(a, &m->fs);
+    return 0;
 }
 
 static void plan_remount(struct arena *a, const struct spec_mount *in, struct mount_plan *m)
@@ -142,8 +160,7 @@ static int plan_kind(struct arena *a, const struct spec_mount *in, const struct 
         return plan_bind(a, in, plan->context, m, err);
     if (in->type == NULL || in->type[0] == '\0')
         return error_text(err, -EINVAL, "neither a type nor one of the options bind and rbind is given");
-    plan_filesystem(a, in, plan, m);
-    return 0;
+    return plan_filesystem(a, in, plan, m, err);
 }
 
 static int plan_mount(struct arena *a, const struct spec *spec, const struct spec_mount *in,
