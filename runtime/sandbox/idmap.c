@@ -174,11 +174,11 @@ int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err)
     return write_maps(plan, pid, err) < 0 ? error_wrap(err, "linux.uidMappings and gidMappings") : 0;
 }
 
-int idmap_become_root(const struct idmap_plan *plan, bool joined, struct error *err)
+int idmap_become_root(const struct idmap_plan *plan, bool joined, bool keep_groups, struct error *err)
 {
     if (!joined && (!plan->active || !plan->maps_root))
         return 0;
-    if (!plan->deny_setgroups && setgroups(0, NULL) < 0 && errno != EPERM)
+    if (!plan->deny_setgroups && !keep_groups && setgroups(0, NULL) < 0 && errno != EPERM)
         return error_set(err, -errno, "drop supplementary groups");
     if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && !(joined && errno == EINVAL))
         return error_set(err, -errno, "become root of the user namespace");

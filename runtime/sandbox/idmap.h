@@ -30,9 +30,9 @@ int idmap_plan(struct arena *a, const struct spec *spec, struct idmap_plan *out,
 int idmap_write(const struct idmap_plan *plan, pid_t pid, struct error *err);
 
 /* Child, after idmap_write: become root (uid and gid 0) of the new namespace, because the next steps need it.
- * `joined`: become root of a namespace that was joined, which may have no id 0. Return 0 or a negative errno.
- */
-int idmap_become_root(const struct idmap_plan *plan, bool joined, struct error *err);
+ * `joined`: become root of a namespace that was joined, which may have no id 0. `keep_groups`: keep the
+ * supplementary groups. Return 0 or a negative errno. */
+int idmap_become_root(const struct idmap_plan *plan, bool joined, bool keep_groups, struct error *err);
 
 /* Translate an id of the container to the runtime's id. Return -1 if it is not mapped. Without active
  * mappings, return the id itself. */

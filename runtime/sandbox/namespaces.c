@@ -57,7 +57,7 @@ static void plan_time_offsets(struct arena *a, const struct spec *spec, struct n
 
 int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err)
 {
-    *out = (struct namespaces_plan){.runtime = -1};
+    *out = (struct namespaces_plan){.runtime = -1, .time_file = -1};
     const struct spec_namespaces *list = &spec->linux_->namespaces;
     for (size_t i = 0; i < list->count; i++) {
         int flag = 0;
@@ -296,15 +296,23 @@ pid_t namespaces_clone(struct namespaces_plan *plan, int cgroup_fd, int *pidfd, 
     return pid;
 }
 
-static int enter_new_time(const struct namespaces_plan *plan, struct error *err)
+int namespaces_open_time(struct namespaces_plan *plan, struct error *err)
+{
+    if (plan->time_offsets == NULL)
+        return 0;
+    plan->time_file = proc_open("self/timens_offsets", O_WRONLY, err);
+    return plan->time_file < 0 ? error_wrap(err, "linux.timeOffsets") : 0;
+}
+
+static int enter_new_time(struct namespaces_plan *plan, struct error *err)
 {
     if (unshare(CLONE_NEWTIME) < 0)
         return error_set(err, -errno, "make a time namespace");
-    if (plan->time_offsets != NULL) {
-        int ret = proc_write("self/timens_offsets", plan->time_offsets, err);
-        if (ret < 0)
-            return error_wrap(err, "linux.timeOffsets");
-    }
+    if (plan->time_file >= 0 &&
+        RETRY(write(plan->time_file, plan->time_offsets, strlen(plan->time_offsets))) < 0)
+        return error_set(err, -errno, "linux.timeOffsets: write '%s' to 'timens_offsets'",
+                         plan->time_offsets);
+    fd_close(&plan->time_file);
     cleanup_fd int fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, -errno, "open '/proc/self/ns/time_for_children'");

@@ -27,6 +27,7 @@ struct namespaces_plan {
     size_t join_count;
     /* linux.timeOffsets as the lines of timens_offsets (time_namespaces(7)), or NULL. */
     const char *time_offsets;
+    int time_file; /* opened by namespaces_open_time; -1 before */
     /* The runtime cannot clone the container's process itself: before the clone, a namespace must be entered
      * that the runtime must not enter. That is a pid namespace, a user namespace, or any namespace if the
      * user namespace is new. */
@@ -40,6 +41,10 @@ struct namespaces_plan {
 
 /* Sort linux.namespaces into those to create and those to join. Return 0 or a negative errno. */
 int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err);
+
+/* Child, before it changes its ids: open the file for linux.timeOffsets, if there are any. It belongs to root of
+ * the host for a process that has changed its ids (proc(5), PR_SET_DUMPABLE). Return 0 or a negative errno. */
+int namespaces_open_time(struct namespaces_plan *plan, struct error *err);
 
 /* Parent: open the namespaces given by path and check their types (NS_GET_NSTYPE). A path to the runtime's
  * own namespace is dropped, because it needs no join. Return 0 or a negative errno. */

@@ -215,6 +215,14 @@ namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
     ((lines[2] >= 604800 + $(cut -d. -f1 /proc/uptime) - 5))
 }
 
+@test "timeOffsets: in a user namespace whose root is another user of the host" {
+    make_bundle sh -c 'tr -s " " </proc/self/timens_offsets'
+    is_rootless || configure 'user_namespace((0, 100000, 65536))'
+    configure 'namespace("time"); linux["timeOffsets"] = {"monotonic": {"secs": 86400}, "boottime": {"secs": 604800}}'
+    expect 0 run_box
+    [[ ${lines[0]} == "monotonic 86400 0" && ${lines[1]} == "boottime 604800 0" ]]
+}
+
 @test "timeOffsets: need a time namespace, and only two clocks are valid" {
     make_bundle true
     configure 'linux["timeOffsets"] = {"monotonic": {"secs": 1}}'

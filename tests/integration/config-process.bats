@@ -74,6 +74,14 @@ print_sets() {
     expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
     output_is 0
     stderr_has "annotation 'run.oci.keep_original_groups' is ignored: it keeps the supplementary groups of the caller"
+    configure_policy '{"keepOriginalGroups": true}'
+    configure 'user_namespace((0, 0, 1), (11, 11, 2))'
+    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
+    output_is "0 11 12"
+    configure 'user_namespace((0, 100000, 1), (5, 11, 2))'
+    chown -R 100000:100000 bundle/rootfs
+    expect 0 setpriv --groups 11,12 "$RUNTIME" run --bundle bundle box
+    output_is "0 5 6"
 }
 
 @test "process.user: invalid ids are refused" {

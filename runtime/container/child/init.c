@@ -57,7 +57,11 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
     int ret = c->wait_first ? sync_expect(c->sync, SYNC_MAPPED, err) : 0;
     if (ret < 0)
         return ret;
-    ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0, err);
+    ret = namespaces_open_time(&plan->namespaces, err);
+    if (ret < 0)
+        return ret;
+    ret = idmap_become_root(&plan->idmap, (plan->namespaces.join & CLONE_NEWUSER) != 0,
+                            plan->process.credentials.keep_groups, err);
     if (ret < 0)
         return ret;
     ret = namespaces_enter(&plan->namespaces, err);
