@@ -112,6 +112,16 @@ int cgroup_open(const struct cgroup_ref *ref, const char *sub, struct error *err
     return fd < 0 ? error_set(err, fd, "open cgroup '%s' in '%s'", sub, ref->path) : fd;
 }
 
+int cgroup_open_of(const struct cgroup_ref *ref, pid_t pid, struct error *err)
+{
+    char path[PATH_MAX];
+    int ret = cgroup_detect_path(pid, path, err);
+    if (ret < 0)
+        return ret;
+    int fd = cgroup_tree_open(ref->mount, path);
+    return fd < 0 ? error_set(err, fd, "open cgroup '%s%s'", ref->mount, path) : fd;
+}
+
 int cgroup_open_fallback(const struct cgroup_ref *ref, pid_t init, struct error *err)
 {
     char path[PATH_MAX];

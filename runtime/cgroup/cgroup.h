@@ -73,6 +73,9 @@ void cgroup_discard(const struct cgroup_ref *ref);
  * is a path that has to stay below it. Negative errno on failure: -ENOENT if the cgroup is gone, -ENOTSUP if
  * the container has none, like all functions below that need one. */
 int cgroup_open(const struct cgroup_ref *ref, const char *sub, struct error *err);
+/* Return an O_PATH descriptor of the current cgroup of process `pid`, in the tree of `ref`, or a negative
+ * errno. */
+int cgroup_open_of(const struct cgroup_ref *ref, pid_t pid, struct error *err);
 /* Return a descriptor for use after CLONE_INTO_CGROUP has failed with EBUSY: the container has made its
  * cgroup an inner node, which cannot contain processes. It is the current cgroup of `init` if that is below
  * the container's, otherwise a sub-cgroup "exec". Negative errno on failure. */

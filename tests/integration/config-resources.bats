@@ -65,6 +65,21 @@ needs_huge_pages() {
     rmdir /sys/fs/cgroup/frozen-of-tests/{empty,new,}
 }
 
+@test "exec: enters a container whose init was moved to another cgroup" {
+    needs_cgroups
+    make_bundle sleep 1000
+    start_box
+    local own
+    own=$(cgroup_of_box)
+    mkdir /sys/fs/cgroup/moved-by-tests
+    pid_of_box >/sys/fs/cgroup/moved-by-tests/cgroup.procs
+    rmdir "$own"
+    expect 0 runtime exec box cat /proc/self/cgroup
+    output_has moved-by-tests
+    expect 0 runtime delete --force box
+    rmdir /sys/fs/cgroup/moved-by-tests
+}
+
 @test "cgroupsPath: must not leave the tree" {
     make_bundle true
     configure 'linux["cgroupsPath"] = "/../../box"'
