@@ -238,6 +238,11 @@ struct progress {
     bool verified, on_record, let_go;
 };
 
+static int write_pid_file(const struct creation *c, const struct create_options *options, struct error *err)
+{
+    return options->pid_file != NULL ? pid_file_write(options->pid_file, c->record.pid, err) : 0;
+}
+
 /* Put the container on record. For run, its status is still "creating" then: until init has entered its root,
  * exec would find the root of the host. */
 static int put_on_record(struct creation *c, const struct create_options *options, struct progress *progress,
@@ -246,13 +251,12 @@ static int put_on_record(struct creation *c, const struct create_options *option
     progress->on_record = true;
     c->record.complete = c->goal == CREATION_WAITS;
     int ret = record_write(c->dir, &c->record, err);
-    return ret == 0 && options->pid_file != NULL ? pid_file_write(options->pid_file, c->record.pid, err)
-                                                 : ret;
+    return ret == 0 && c->goal == CREATION_WAITS ? write_pid_file(c, options, err) : ret;
 }
 
 /* Take the steps that init has not asked for. These are the long check of files, while no message has
- * arrived, and at the end the order to wait for start or to go on to the program. Both messages are sent
- * before init asks, so that it does not wait for the runtime to wake up. */
+ * arrived, and at the end the order to go on until the program is next. It is sent before init asks, so that
+ * init does not wait for the runtime to wake up. */
 static int advance(struct creation *c, struct progress *progress, struct error *err)
 {
     int ret = 0;
@@ -263,8 +267,7 @@ static int advance(struct creation *c, struct progress *progress, struct error *
     if (ret < 0 || !progress->on_record || !progress->verified || progress->let_go)
         return ret;
     progress->let_go = true;
-    ret = tell_child(c, SYNC_COMMIT, err);
-    return ret == 0 && c->goal == CREATION_RUNS ? tell_child(c, SYNC_START, err) : ret;
+    return tell_child(c, SYNC_COMMIT, err);
 }
 
 /* Serve init's requests until it waits for start, or has executed the program. */
@@ -314,6 +317,11 @@ static int follow_child(struct creation *c, const struct create_options *options
             ret = write_state_file(c, RECORD_STARTING, "", 0, err);
             if (ret == 0)
                 ret = record_write(c->dir, &c->record, err);
+            /* Only now: when the program says anything, other commands find it running. */
+            if (ret == 0)
+                ret = write_pid_file(c, options, err);
+            if (ret == 0)
+                ret = tell_child(c, SYNC_START, err);
             break;
         case SYNC_COLD:
             launch_refused(c->plan.process.launch, err);

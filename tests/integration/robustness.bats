@@ -177,6 +177,21 @@ PYTHON
     ((attempts > 0))
 }
 
+@test "exec and state after the program's first output: the container is running, however slow the runtime is" {
+    is_rootless && skip "newuidmap has no privilege under strace"
+    make_bundle sh -c 'echo up; sleep 1000'
+    mkfifo output
+    strace -f -q -o trace -e inject=rename,renameat,renameat2:delay_enter=300000 \
+        "$RUNTIME" run --bundle bundle --pid-file pid box </dev/null >output 2>err 3>&- &
+    HELPERS+=($!)
+    read -r line <output
+    [[ $line == up && -s pid ]]
+    expect 0 runtime exec box true
+    expect 0 runtime state box
+    output_holds 'it["status"] == "running"'
+    expect 0 runtime delete --force box
+}
+
 @test "exec during start: says so if only root may enter" {
     make_bundle sleep 1000
     configure 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")'
