@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # containerd with the runtime, by ctr(8), and by crictl, which uses the same interface as the kubelet of Kubernetes. See
 # config/containerd/config.toml.
+# once: the daemon is root's
 
 load ../lib/podman.bash
 load ../lib/peers.bash

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Docker with the runtime: dockerd, its containerd and shim. See dockerd(8), docker-run(1), config/docker/daemon.json.
+# once: the daemon is root's
 
 load ../lib/podman.bash
 load ../lib/peers.bash

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Many containers, in sequence and at the same time. None fails, and none leaves anything behind.
+# once: many containers make the same load in both modes
 
 load ../lib/podman.bash
 

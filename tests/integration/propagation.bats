@@ -2,6 +2,7 @@
 # No mount of a container is a peer of a mount of the host unless the configuration requests it; see
 # mount_namespaces(7), "Peer groups". The engines-*.bats check the same for their engines.
 # slow: starts a container for each option of Podman that mounts something
+# once: the tests as root have user namespaces, too
 
 load ../lib/podman.bash
 load ../lib/peers.bash

@@ -3,6 +3,7 @@
 # inputs of a container. The marks are in no container restored from the snapshot, and not in the store:
 # contrib/docs/pages/inside/warm-start.md, "Creating a snapshot".
 # images: python
+# once: a snapshot is made and searched in the same way in both modes
 
 load ../lib/marks.bash
 

@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# CPython's own tests (tests/warm/regrtest.py), and the small programs of tests/warm/programs with the next Python, run
+# cold and warm.
+# slow: hundreds of interpreters, most of which wait
+# images: python-next-forky python-testsuite python-testsuite-trixie
+# once: the behaviour of Python after a warm start does not depend on the mode
+# all: warm-suites.bats runs the small programs in two releases, and the images of the suites take a minute
+
+load ../lib/warm.bash
+
+# A selection of CPython's own tests takes a minute on an idle machine, all of them half an hour.
+((BATS_TEST_TIMEOUT >= 900)) || export BATS_TEST_TIMEOUT=900
+[[ ${TEST_REGRTEST:-} != --all ]] || BATS_TEST_TIMEOUT=7200
+
+# The interpreter's view of itself does not depend on how the runtime was compiled. The other files test the runtime's
+# own part in it. With sanitizers these starts would take a third of the total time.
+needs_plain_build() {
+    ! grep -q __asan_init "$RUNTIME" || skip "compares the build for users"
+}
+
+@test "small programs of tests/warm, Python 3.15 and glibc 2.43 (Debian 14)" {
+    needs_plain_build
+    compare_programs python-next-forky
+}
+
+@test "CPython's own tests, a selection; this distribution" {
+    needs_plain_build
+    compare_regrtest python-testsuite
+}
+
+@test "CPython's own tests, a selection; Debian 13" {
+    needs_plain_build
+    compare_regrtest python-testsuite-trixie
+}
