@@ -27,6 +27,8 @@ static const struct option exec_table[] = {
     {"pid-file", 0, OPTION_STRING, EXEC(pid_file), "FILE", "write the process id to this file", NULL},
     {"console-socket", 0, OPTION_STRING, EXEC(console_socket), "SOCKET",
      "send the terminal's descriptor to this AF_UNIX socket", NULL},
+    {"pidfd-socket", 0, OPTION_STRING, EXEC(pidfd_socket), "SOCKET",
+     "send a pidfd of the process to this AF_UNIX socket", NULL},
     {"preserve-fds", 0, OPTION_COUNT, EXEC(preserve_fds), "N",
      "pass on N descriptors after 0, 1, 2 and those of $LISTEN_FDS", NULL},
     {"cgroup", 0, OPTION_STRING, EXEC(cgroup), "PATH", "run in a cgroup below the container's", NULL},

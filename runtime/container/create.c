@@ -14,6 +14,7 @@
 #include "base/libraries.h"
 #include "container/delete.h"
 #include "container/launch.h"
+#include "container/pid_file.h"
 #include "container/spawn.h"
 #include "container/tracing.h"
 #include "sandbox/mount/rootfs.h"
@@ -29,6 +30,7 @@ void creation_release(struct creation *c)
     fd_close(&c->devices);
     fd_close(&c->sync);
     fd_close(&c->pidfd);
+    fd_close(&c->pidfd_socket);
     fd_close(&c->dir);
     fd_close(&c->root);
     arena_free(&c->arena);
@@ -212,8 +214,13 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     if (out->root < 0 && makes)
         return out->root;
     int ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
-    if (ret < 0 || !out->plan.has_process || !makes)
+    if (ret < 0 || !makes)
         return ret;
+    out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
+    if (options->pidfd_socket != NULL && out->pidfd_socket < 0)
+        return out->pidfd_socket;
+    if (!out->plan.has_process)
+        return 0;
     bool foreground = goal == CREATION_RUNS && !options->detach;
     return terminal_plan(out->plan.spec->process, options->console_socket, foreground,
                          &out->plan.process.terminal, err);

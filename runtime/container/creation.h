@@ -23,12 +23,19 @@ struct creation {
     int pidfd;     /* its init, a child of the calling process */
     int sync;      /* to the init, until it executes its program */
     int devices;   /* the loaded BPF device filter, -1 for none */
+    int pidfd_socket; /* where the pidfd is sent to, -1 for nowhere */
     enum creation_goal goal;
     /* The cgroup's path as systemd has made it. record.cgroup.path points here. */
     char scope_path[PATH_MAX];
 };
 
 #define CREATION_NONE                                                                                        \
-    ((struct creation){.plan = PLAN_NONE, .root = -1, .dir = -1, .pidfd = -1, .sync = -1, .devices = -1})
+    ((struct creation){.plan = PLAN_NONE,                                                                    \
+                       .root = -1,                                                                           \
+                       .dir = -1,                                                                            \
+                       .pidfd = -1,                                                                          \
+                       .sync = -1,                                                                           \
+                       .devices = -1,                                                                        \
+                       .pidfd_socket = -1})
 
 #endif

@@ -265,6 +265,8 @@ static int follow(struct execution *x, struct error *err)
         return ret;
     if (x->options->pid_file != NULL && (ret = pid_file_write(x->options->pid_file, x->pid, err)) < 0)
         return ret;
+    if (x->pidfd_socket >= 0 && (ret = pid_file_send(x->pidfd_socket, x->pidfd, err)) < 0)
+        return ret;
     if (sync_send(x->sync, SYNC_PROCEED) < 0)
         return sync_unexpected(SYNC_END, err);
     if (message == SYNC_LISTENER && (ret = pass_listener(x, err)) < 0)

@@ -9,6 +9,7 @@
 #include "base/libraries.h"
 #include "base/str.h"
 #include "container/lookup.h"
+#include "container/pid_file.h"
 #include "container/record_copies.h"
 #include "container/tracing.h"
 #include "sandbox/seccomp/notify.h"
@@ -116,6 +117,9 @@ static int plan(struct execution *x, struct error *err)
     ret = check_late(x, err);
     if (ret < 0)
         return ret;
+    x->pidfd_socket = pid_file_connect(o->pidfd_socket, err);
+    if (o->pidfd_socket != NULL && x->pidfd_socket < 0)
+        return x->pidfd_socket;
     ret = terminal_plan(o->process, o->console_socket, !o->detach, &x->plan.terminal, err);
     return ret < 0 ? ret : seccomp_handover_new(&x->plan.seccomp, &x->handover, err);
 }
@@ -127,6 +131,7 @@ int execution_plan(const struct runtime_options *rt, const struct exec_options *
                               .dir = -1,
                               .init = -1,
                               .pidfd = -1,
+                              .pidfd_socket = -1,
                               .sync = -1,
                               .lock = -1,
                               .copy = -1,
@@ -153,6 +158,7 @@ void execution_release(struct execution *x)
     seccomp_handover_free(x->handover);
     fd_close(&x->sync);
     fd_close(&x->pidfd);
+    fd_close(&x->pidfd_socket);
     fd_close(&x->init);
     fd_close(&x->lock);
     fd_close(&x->dir);

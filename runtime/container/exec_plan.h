@@ -18,7 +18,7 @@ struct exec_options {
     struct arena *arena; /* the memory of the following */
     /* Complete, from --process or the options: see exec_default_process. */
     struct spec_process *process;
-    const char *pid_file, *console_socket;
+    const char *pid_file, *console_socket, *pidfd_socket;
     const char *cgroup; /* sub-cgroup beneath the container's, or NULL */
     unsigned preserve_fds, listen_fds;
     bool detach, ignore_paused;
@@ -35,6 +35,7 @@ struct execution {
     int lock;  /* a shared lock: container/tracing.h; -1: none */
     int init;  /* pidfd of the container's init */
     int pidfd; /* the new process */
+    int pidfd_socket; /* where it is sent to; -1: nowhere */
     int sync;
     pid_t pid;
     bool late; /* clone late: container/exec.h */

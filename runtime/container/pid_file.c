@@ -1,4 +1,4 @@
-/* The pid file that engines ask for. */
+/* See pid_file.h. */
 #include "container/pid_file.h"
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/io.h"
+#include "base/socket.h"
 
 int pid_file_write(const char *path, pid_t pid, struct error *err)
 {
@@ -25,4 +26,16 @@ int pid_file_write(const char *path, pid_t pid, struct error *err)
     int ret =
         fd < 0 ? -errno : io_replace_file_at(fd, slash == NULL ? path : slash + 1, text, (size_t)n, 0644);
     return ret < 0 ? error_set(err, ret, "write pid file '%s'", path) : 0;
+}
+
+int pid_file_connect(const char *path, struct error *err)
+{
+    return path != NULL ? socket_connect(path, "pidfd socket", err) : -1;
+}
+
+int pid_file_send(int socket, int pidfd, struct error *err)
+{
+    static const char name[] = "pidfd";
+    int ret = socket_send_descriptor(socket, name, sizeof(name) - 1, pidfd);
+    return ret < 0 ? error_set(err, ret, "send the process to the pidfd socket") : 0;
 }

@@ -238,9 +238,10 @@ struct progress {
     bool verified, on_record, let_go;
 };
 
-static int write_pid_file(const struct creation *c, const struct create_options *options, struct error *err)
+static int tell_pid(const struct creation *c, const struct create_options *options, struct error *err)
 {
-    return options->pid_file != NULL ? pid_file_write(options->pid_file, c->record.pid, err) : 0;
+    int ret = options->pid_file != NULL ? pid_file_write(options->pid_file, c->record.pid, err) : 0;
+    return ret == 0 && c->pidfd_socket >= 0 ? pid_file_send(c->pidfd_socket, c->pidfd, err) : ret;
 }
 
 /* Put the container on record. For run, its status is still "creating" then: until init has entered its root,
@@ -251,7 +252,7 @@ static int put_on_record(struct creation *c, const struct create_options *option
     progress->on_record = true;
     c->record.complete = c->goal == CREATION_WAITS;
     int ret = record_write(c->dir, &c->record, err);
-    return ret == 0 && c->goal == CREATION_WAITS ? write_pid_file(c, options, err) : ret;
+    return ret == 0 && c->goal == CREATION_WAITS ? tell_pid(c, options, err) : ret;
 }
 
 /* Take the steps that init has not asked for. These are the long check of files, while no message has
@@ -319,7 +320,7 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = record_write(c->dir, &c->record, err);
             /* Only now: when the program says anything, other commands find it running. */
             if (ret == 0)
-                ret = write_pid_file(c, options, err);
+                ret = tell_pid(c, options, err);
             if (ret == 0)
                 ret = tell_child(c, SYNC_START, err);
             break;

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -19,49 +18,12 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "base/socket.h"
 #include "sandbox/mount/attach.h"
 #include "spec/spec.h"
 
 /* The bytes that accompany the descriptor. Engines want at least one byte, and fewer than 4096. */
 static const char message_name[] = "/dev/ptmx";
-
-/* Fill in a socket address. A path that does not fit sun_path is named through a descriptor of its directory,
- * which *dir keeps open. */
-static int socket_address(const char *path, struct sockaddr_un *address, int *dir)
-{
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size_t room = sizeof(address->sun_path);
-    if (strlen(path) < room) {
-        memcpy(address->sun_path, path, strlen(path));
-        return 0;
-    }
-    char parent[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL || (size_t)(slash - path) >= sizeof(parent))
-        return -ENAMETOOLONG;
-    memcpy(parent, path, (size_t)(slash - path));
-    parent[slash - path] = '\0';
-    *dir = open(parent[0] != '\0' ? parent : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (*dir < 0)
-        return -errno;
-    int n = snprintf(address->sun_path, room, "/proc/self/fd/%d/%s", *dir, slash + 1);
-    return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
-}
-
-static int connect_socket(const char *path, struct error *err)
-{
-    struct sockaddr_un address;
-    cleanup_fd int dir = -1;
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return error_set(err, -errno, "socket");
-    int ret = socket_address(path, &address, &dir);
-    if (ret < 0)
-        return error_set(err, ret, "connect to console socket '%s'", path);
-    if (RETRY(connect(fd, (struct sockaddr *)&address, sizeof(address))) < 0)
-        return error_set(err, -errno, "connect to console socket '%s'", path);
-    return fd_steal(&fd);
-}
 
 int terminal_plan(const struct spec_process *process, const char *console_socket, bool foreground,
                   struct terminal_plan *out, struct error *err)
@@ -85,7 +47,7 @@ int terminal_plan(const struct spec_process *process, const char *console_socket
         out->columns = size.ws_col;
     }
     if (console_socket != NULL) {
-        int fd = connect_socket(console_socket, err);
+        int fd = socket_connect(console_socket, "console socket", err);
         if (fd < 0)
             return fd;
         out->socket = fd;
@@ -202,35 +164,15 @@ int terminal_setup(const struct terminal_plan *plan, int rootfd, uid_t uid, bool
     return 0;
 }
 
-/* Room for one descriptor, aligned as cmsg(3) wants it. */
-union fd_message {
-    char space[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr align;
-};
-
 int terminal_send_master(int socket, int master, struct error *err)
 {
-    union fd_message control = {0};
-    struct iovec name = {.iov_base = (char *)message_name, .iov_len = sizeof(message_name) - 1};
-    struct msghdr message = {
-        .msg_iov = &name,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control.space),
-    };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &master, sizeof(int));
-    if (RETRY(sendmsg(socket, &message, MSG_NOSIGNAL)) < 0)
-        return error_set(err, -errno, "send the terminal to the console socket");
-    return 0;
+    int ret = socket_send_descriptor(socket, message_name, sizeof(message_name) - 1, master);
+    return ret < 0 ? error_set(err, ret, "send the terminal to the console socket") : 0;
 }
 
 int terminal_receive_master(int socket, struct error *err)
 {
-    union fd_message control = {0};
+    union socket_message control = {0};
     char text[64];
     struct iovec name = {.iov_base = text, .iov_len = sizeof(text)};
     struct msghdr message = {

@@ -300,6 +300,39 @@ JSON
     stderr_has "'missing.json': does not exist"
 }
 
+# Run a command with --pidfd-socket and --pid-file, and print whether both name the same process. End that.
+pidfd_of() {
+    python3 - "$@" <<'PY'
+import os, pathlib, signal, socket, subprocess, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("pidfd.sock")
+listener.listen()
+listener.settimeout(60)
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+connection, _ = listener.accept()
+name, [pidfd], _, _ = socket.recv_fds(connection, 64, 2)
+fields = dict(line.split(":\t") for line in pathlib.Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
+print(name.decode(), fields["Pid"] == pathlib.Path("pid").read_text())
+signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+child.wait()
+os.unlink("pidfd.sock")
+PY
+}
+
+@test "--pidfd-socket: run and exec send a pidfd of the process" {
+    make_bundle sleep 1000
+    output=$(pidfd_of "$RUNTIME" run --bundle bundle --pid-file pid --pidfd-socket pidfd.sock box)
+    output_is "pidfd True"
+    start_sleeping box
+    output=$(pidfd_of "$RUNTIME" exec --pid-file pid --pidfd-socket pidfd.sock box sleep 1000)
+    output_is "pidfd True"
+    expect 1 runtime exec --pidfd-socket pidfd.sock box true
+    stderr_has "connect to pidfd socket 'pidfd.sock': does not exist"
+    expect 1 runtime run --bundle bundle --pidfd-socket pidfd.sock other
+    stderr_has "connect to pidfd socket"
+    [[ ! -e $RUNTIME_STATE/other ]]
+}
+
 @test "exec --detach --pid-file: returns while the process runs" {
     start_sleeping box
     runtime exec --detach --pid-file pid box sleep 999 </dev/null >/dev/null 2>&1
