@@ -23,8 +23,12 @@
          "SOCKET",                                                                                           \
          "send the terminal's descriptor to this AF_UNIX socket",                                            \
          NULL},                                                                                              \
-        {"pidfd-socket",   0,        OPTION_STRING,                                                          \
-         AT(pidfd_socket), "SOCKET", "send a pidfd of the process to this AF_UNIX socket",                   \
+        {"pidfd-socket",                                                                                     \
+         0,                                                                                                  \
+         OPTION_STRING,                                                                                      \
+         AT(pidfd_socket),                                                                                   \
+         "SOCKET",                                                                                           \
+         "send a pidfd of the process to this AF_UNIX socket",                                               \
          NULL},                                                                                              \
         {"preserve-fds",                                                                                     \
          0,                                                                                                  \

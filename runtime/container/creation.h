@@ -19,10 +19,10 @@ struct creation {
     struct arena arena;
     struct plan plan;
     struct record record;
-    int root, dir; /* the state root, and the container's directory */
-    int pidfd;     /* its init, a child of the calling process */
-    int sync;      /* to the init, until it executes its program */
-    int devices;   /* the loaded BPF device filter, -1 for none */
+    int root, dir;    /* the state root, and the container's directory */
+    int pidfd;        /* its init, a child of the calling process */
+    int sync;         /* to the init, until it executes its program */
+    int devices;      /* the loaded BPF device filter, -1 for none */
     int pidfd_socket; /* where the pidfd is sent to, -1 for nowhere */
     enum creation_goal goal;
     /* The cgroup's path as systemd has made it. record.cgroup.path points here. */

@@ -22,8 +22,8 @@ struct deletion {
  * is removed. Stop at the first step that fails; the call can be repeated. Return 0 or a negative errno. */
 int delete_recorded(int root, int dir, const struct record *record, struct error *err);
 
-/* Kill init with SIGKILL and wait for its end, at most ten seconds. Return 0, also if it has ended before, or a
- * negative errno. */
+/* Kill init with SIGKILL and wait for its end, at most ten seconds. Return 0, also if it has ended before, or
+ * a negative errno. */
 int delete_kill_init(const struct record *record, struct error *err);
 
 /* Take the same steps for a creation that failed. A step that fails is a warning, and the next one

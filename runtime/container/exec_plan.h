@@ -32,9 +32,9 @@ struct execution {
     struct seccomp_handover *handover;
     int copy; /* of the runtime's program, see sandbox/detach.h */
     int dir;
-    int lock;  /* a shared lock: container/tracing.h; -1: none */
-    int init;  /* pidfd of the container's init */
-    int pidfd; /* the new process */
+    int lock;         /* a shared lock: container/tracing.h; -1: none */
+    int init;         /* pidfd of the container's init */
+    int pidfd;        /* the new process */
     int pidfd_socket; /* where it is sent to; -1: nowhere */
     int sync;
     pid_t pid;

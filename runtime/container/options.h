@@ -22,8 +22,8 @@ struct create_options {
     const char *pid_file; /* --pid-file; NULL: none */
     const char *console_socket;
     const char *pidfd_socket; /* --pidfd-socket; NULL: none */
-    unsigned preserve_fds; /* descriptors 3 … 3+n-1 are passed to the container */
-    unsigned listen_fds;   /* the number of those from socket activation (sd_listen_fds(3)) */
+    unsigned preserve_fds;    /* descriptors 3 … 3+n-1 are passed to the container */
+    unsigned listen_fds;      /* the number of those from socket activation (sd_listen_fds(3)) */
     /* --snapshot: a session that the program continues; NULL: none */
     const char *snapshot;
     bool no_pivot, no_new_keyring;

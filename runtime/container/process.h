@@ -59,7 +59,7 @@ struct process_context {
     const struct spec *spec; /* the container's; NULL for exec */
     /* Of the container, for linux.memoryPolicy and linux.personality; NULL: it has neither. */
     const struct spec_linux *linux_;
-    bool user_namespace;     /* the process enters another user namespace than the runtime's */
+    bool user_namespace; /* the process enters another user namespace than the runtime's */
     unsigned preserve_fds, listen_fds;
     const char *keyring;
     bool keep_groups; /* annotation run.oci.keep_original_groups */

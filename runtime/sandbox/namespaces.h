@@ -42,8 +42,9 @@ struct namespaces_plan {
 /* Sort linux.namespaces into those to create and those to join. Return 0 or a negative errno. */
 int namespaces_plan(struct arena *a, const struct spec *spec, struct namespaces_plan *out, struct error *err);
 
-/* Child, before it changes its ids: open the file for linux.timeOffsets, if there are any. It belongs to root of
- * the host for a process that has changed its ids (proc(5), PR_SET_DUMPABLE). Return 0 or a negative errno. */
+/* Child, before it changes its ids: open the file for linux.timeOffsets, if there are any. It belongs to root
+ * of the host for a process that has changed its ids (proc(5), PR_SET_DUMPABLE). Return 0 or a negative
+ * errno. */
 int namespaces_open_time(struct namespaces_plan *plan, struct error *err);
 
 /* Parent: open the namespaces given by path and check their types (NS_GET_NSTYPE). A path to the runtime's

@@ -114,7 +114,8 @@ static int apply_filesystem(const struct mounts_plan *plan, struct mount_plan *m
                             struct error *err)
 {
     /* A mount point that is made here has mode 0755, and a tmpfs on it the mode that the kernel gives it. */
-    cleanup_fd int target = open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_ANY : MOUNT_TARGET_DIRECTORY, err);
+    cleanup_fd int target =
+        open_target(m, rootfd, m->inherit_mode ? MOUNT_TARGET_ANY : MOUNT_TARGET_DIRECTORY, err);
     const bool made = target == -ENOENT, inherits = m->inherit_mode && !made;
     if (made)
         target = open_target(m, rootfd, MOUNT_TARGET_DIRECTORY, err);
