@@ -134,8 +134,8 @@ static bool is_delegated(const struct spec *spec)
     return true;
 }
 
-/* Refuse a cgroup that is frozen, or that is to be made in a frozen one: the first process would stop half
- * way, and the runtime would wait for it. */
+/* Refuse a cgroup that is frozen or below a frozen one: the first process would stop half way, and the
+ * runtime would wait for it. */
 static int check_thawed(struct arena *a, const struct cgroup_ref *ref, struct error *err)
 {
     char *path = arena_strdup(a, ref->manager == CGROUP_MANAGER_DISABLED ? "" : ref->path);

@@ -22,7 +22,7 @@ int input_read(struct arena *a, const char *what, const char *path, char **text,
     const bool is_stdin = strcmp(path, "-") == 0;
     struct stat st;
     int ret = 0;
-    /* What is no regular file can be read only once: standard input, /dev/stdin, a pipe of the shell. */
+    /* Standard input, /dev/stdin and a pipe of the shell can be read only once. */
     if (is_stdin || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         ret = libraries_require(err);
     if (ret < 0)

@@ -201,7 +201,7 @@ static pid_t spawn(struct execution *x, struct error *err)
     cleanup_fd int cgroup_fd = -1;
     if (x->record.cgroup.manager != CGROUP_MANAGER_DISABLED) {
         cgroup_fd = cgroup_open(&x->record.cgroup, x->options->cgroup, err);
-        /* Somebody has moved init to another cgroup, and the empty one was removed. */
+        /* Init was moved to another cgroup, and the empty one was removed. */
         if (cgroup_fd == -ENOENT && x->options->cgroup == NULL)
             cgroup_fd = cgroup_open_of(&x->record.cgroup, x->record.pid, err);
         if (cgroup_fd < 0)

@@ -356,7 +356,8 @@ class Bench:
         ]:
             for owner, values in summary[measure.key].items():
                 times = [milliseconds(values[column]) for column in ("min_ns", "p50_ns", "p95_ns", "p99_ns")]
-                rows.append([measure.title, titles.get(owner, owner if owner == BEFORE else ""), *times, str(values["samples"])])
+                name = BEFORE if owner == BEFORE else titles.get(owner, "")
+                rows.append([measure.title, name, *times, str(values["samples"])])
         print_table(["spread, ms", "", "min", "p50", "p95", "p99", "samples"], rows)
         path = self.tools / time.strftime("warm-%Y%m%dT%H%M%SZ.json", time.gmtime())
         result = {

@@ -1,10 +1,9 @@
 #!/usr/bin/env bats
-# CPython's own tests (tests/warm/regrtest.py), and the small programs of tests/warm/programs with the next Python, run
-# cold and warm.
-# slow: hundreds of interpreters, most of which wait
+# CPython's own tests (tests/warm/regrtest.py) run cold and warm. So do the small programs of tests/warm/programs, with
+# the next Python.
+# slow: hundreds of interpreters
 # images: python-next-forky python-testsuite python-testsuite-trixie
-# once: the behaviour of Python after a warm start does not depend on the mode
-# all: warm-suites.bats runs the small programs in two releases, and the images of the suites take a minute
+# all: three more images, and four minutes
 
 load ../lib/warm.bash
 

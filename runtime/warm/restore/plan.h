@@ -35,7 +35,8 @@ enum restore_report {
     REPORT_COUNT,
 };
 
-/* What this process has mapped of the snapshot already. The restorer maps it unless that is all. */
+/* The part of the snapshot that this process has mapped already. The restorer maps the snapshot unless that
+ * is all. */
 enum restore_mapped {
     RESTORE_MAPPED_NOTHING,
     RESTORE_MAPPED_EARLY,  /* what needs only the snapshot file */
