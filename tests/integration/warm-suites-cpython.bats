@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# CPython's own tests (tests/warm/regrtest.py) run cold and warm. So do the small programs of tests/warm/programs, with
+# CPython's own tests (tests/warm/regrtest.py), run cold and warm. The small programs of tests/warm/programs, run with
 # the next Python.
 # slow: hundreds of interpreters
 # images: python-next-forky python-testsuite python-testsuite-trixie
