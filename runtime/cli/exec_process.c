@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "sandbox/caps.h"
 
 int exec_process_parse_user(const char *text, uint32_t *uid, uint32_t *gid, struct error *err)
 {
@@ -64,6 +65,15 @@ static int apply_env(struct arena *a, const struct str_list *env, struct spec_pr
     return 0;
 }
 
+static bool has_capability(const struct str_list *set, const char *name)
+{
+    const int cap = caps_from_name(name);
+    for (size_t i = 0; i < set->count; i++)
+        if (cap >= 0 && caps_from_name(set->items[i]) == cap)
+            return true;
+    return false;
+}
+
 static void apply_caps(struct arena *a, const struct str_list *caps, struct spec_process *process)
 {
     if (caps->count == 0)
@@ -73,9 +83,11 @@ static void apply_caps(struct arena *a, const struct str_list *caps, struct spec
     append(a, &process->capabilities->bounding, caps);
     append(a, &process->capabilities->effective, caps);
     append(a, &process->capabilities->permitted, caps);
-    /* execve(2) takes the others from a user other than root. The kernel wants them to be inheritable. */
-    append(a, &process->capabilities->inheritable, caps);
-    append(a, &process->capabilities->ambient, caps);
+    /* The kernel wants ambient capabilities to be inheritable. --cap never adds to that set, from which
+     * programs with file capabilities would take them (CVE-2022-29162). */
+    for (size_t i = 0; i < caps->count; i++)
+        if (has_capability(&process->capabilities->inheritable, caps->items[i]))
+            append(a, &process->capabilities->ambient, &(struct str_list){&caps->items[i], 1});
 }
 
 static int add_gid(struct arena *a, const char *text, struct spec_user *user, struct error *err)

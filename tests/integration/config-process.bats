@@ -127,11 +127,13 @@ print_sets() {
     output_is $'last /two\n1'
 }
 
-@test "exec --cap: gives a capability to a user other than root" {
+@test "exec --cap: a user other than root keeps a capability that config.json makes inheritable" {
     is_rootless && skip "the user namespace of these bundles has no other user"
     make_bundle sleep 1000
+    configure 'capabilities("CAP_CHOWN"); process["capabilities"]["inheritable"] = ["CAP_NET_BIND_SERVICE"]
+process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
     start_box
-    expect 0 runtime exec --user 1000:1000 --cap CAP_NET_BIND_SERVICE box grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status
+    expect 0 runtime exec --user 1000:1000 --cap CAP_NET_BIND_SERVICE --cap CAP_CHOWN box grep -E 'Cap(Eff|Amb)' /proc/self/status
     [[ $(awk '{ print $2 }' <<<"$output" | sort -u) == 0000000000000400 ]]
     expect 0 runtime exec --user 1000:1000 box grep -E 'Cap(Eff|Amb)' /proc/self/status
     [[ $(awk '{ print $2 }' <<<"$output" | sort -u) == 0000000000000000 ]]

@@ -92,7 +92,11 @@ static void test_capabilities(void)
     is_str(capabilities.effective.items[0], "CAP_KILL", "to the effective set");
     is_str(capabilities.permitted.items[0], "CAP_KILL", "to the permitted set");
     is_int(capabilities.inheritable.count, 1, "never to the inheritable set (CVE-2022-29162)");
-    is_int(capabilities.ambient.count, 0, "never to the ambient set");
+    is_int(capabilities.ambient.count, 0, "and so not to the ambient set");
+    const char *inherited[] = {"chown"};
+    options.caps = list(inherited, 1);
+    is_int(exec_process_apply(&arena, &options, &process, NULL), 0, "an inheritable one is added");
+    is_int(capabilities.ambient.count, 1, "to the ambient set, too");
 
     process.capabilities = NULL;
     exec_process_apply(&arena, &options, &process, NULL);
