@@ -319,8 +319,11 @@ os.unlink("pidfd.sock")
 PY
 }
 
-@test "--pidfd-socket: run and exec send a pidfd of the process" {
+@test "--pidfd-socket: create, run and exec send a pidfd of the process" {
     make_bundle sleep 1000
+    output=$(pidfd_of "$RUNTIME" create --bundle bundle --pid-file pid --pidfd-socket pidfd.sock made)
+    output_is "pidfd True"
+    expect 0 runtime delete made
     output=$(pidfd_of "$RUNTIME" run --bundle bundle --pid-file pid --pidfd-socket pidfd.sock box)
     output_is "pidfd True"
     start_sleeping box

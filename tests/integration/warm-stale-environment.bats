@@ -73,12 +73,13 @@ text = (__debug__, sys.flags.optimize, sys.flags.utf8_mode, sys.flags.dev_mode, 
     same -c 'print(hash("text"), __import__("sys").flags.hash_randomization)'
 }
 
-@test "a duplicate variable: the first one is in force, also for the snapshot" {
+@test "a duplicate variable: the last one is in force, also for the snapshot" {
     local seed
     for seed in 1 2; do
         configure 'process["env"] = [e for e in process["env"] if not e.startswith("PYTHONHASHSEED=")]
 process["env"] += ["PYTHONHASHSEED=" + arguments[0], "PYTHONHASHSEED=" + str(3 - int(arguments[0]))]' "$seed"
-        same -c 'print(hash("text"))'
+        same -c 'import os; print(hash("text"), os.environ["PYTHONHASHSEED"])'
+        output_has " $((3 - seed))"
     done
 }
 
