@@ -28,9 +28,13 @@ load ../lib/podman.bash
     output_is ""
 }
 
-@test "podman run --tmpfs --user: can write to a directory that is missing in the image, also after a restart" {
+@test "podman run --tmpfs --user: can write to a directory that is missing in the image; with a mode also after a restart" {
     expect 0 podman run --name writer --network none --user 1000:1000 --tmpfs /not/there "$BUSYBOX" touch /not/there/file
-    expect 0 podman start --attach writer
+    # Now the tmpfs has the mode of the directory that was made for it.
+    expect 1 podman start --attach writer
+    stderr_has "Permission denied"
+    expect 0 podman run --name other --network none --user 1000:1000 --tmpfs /not/there:mode=1777 "$BUSYBOX" touch /not/there/file
+    expect 0 podman start --attach other
 }
 
 @test "podman run --tmpfs: noexec; nosuid and nodev are always on" {
