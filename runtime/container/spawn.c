@@ -236,6 +236,7 @@ static int explain_end(const struct creation *c, struct error *err)
 struct progress {
     bool hooks_ran; /* true also if there are none */
     bool verified, on_record, let_go;
+    bool complete, started; /* of run: the record says that the program runs; it may run */
 };
 
 static int tell_pid(const struct creation *c, const struct create_options *options, struct error *err)
@@ -265,10 +266,15 @@ static int advance(struct creation *c, struct progress *progress, struct error *
         progress->verified = true;
         ret = launch_verify(c->plan.process.launch, c->sync, err);
     }
-    if (ret < 0 || !progress->on_record || !progress->verified || progress->let_go)
-        return ret;
-    progress->let_go = true;
-    return tell_child(c, SYNC_COMMIT, err);
+    if (ret == 0 && progress->on_record && progress->verified && !progress->let_go) {
+        progress->let_go = true;
+        ret = tell_child(c, SYNC_COMMIT, err);
+    }
+    if (ret == 0 && progress->let_go && progress->complete && !progress->started) {
+        progress->started = true;
+        ret = tell_child(c, SYNC_START, err);
+    }
+    return ret;
 }
 
 /* Serve init's requests until it waits for start, or has executed the program. */
@@ -318,11 +324,10 @@ static int follow_child(struct creation *c, const struct create_options *options
             ret = write_state_file(c, RECORD_STARTING, "", 0, err);
             if (ret == 0)
                 ret = record_write(c->dir, &c->record, err);
-            /* Only now: when the program says anything, other commands find it running. */
             if (ret == 0)
                 ret = tell_pid(c, options, err);
-            if (ret == 0)
-                ret = tell_child(c, SYNC_START, err);
+            /* The program may run only now: when it says anything, other commands find it running. */
+            progress.complete = true;
             break;
         case SYNC_COLD:
             launch_refused(c->plan.process.launch, err);
