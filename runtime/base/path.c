@@ -95,24 +95,10 @@ int path_mkdir_in_root(int rootfd, const char *path, mode_t mode)
     return ret < 0 ? ret : make_directories(rootfd, copy, mode);
 }
 
-int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
-{
-    int fd = path_open_in_root(rootfd, path, O_PATH, 0);
-    if (fd != -ENOENT)
-        return fd;
-    cleanup_arena struct arena a = {0};
-    const char *name;
-    cleanup_fd int dir = path_parent_in_root(&a, rootfd, path, &name);
-    if (dir < 0)
-        return dir;
-    /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
-    fd = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
-    if (fd >= 0)
-        close(fd);
-    return path_open_in_root(rootfd, path, O_PATH, 0);
-}
-
-int path_parent_in_root(struct arena *a, int rootfd, const char *path, const char **name)
+/* Return an O_PATH descriptor of the directory that holds the last component of `path`, after creating it
+ * with mode 0755 if it is missing. *name is the last component, in the arena: never empty, "." or "..".
+ * Negative errno, -EINVAL if there is no such component. */
+static int parent_in_root(struct arena *a, int rootfd, const char *path, const char **name)
 {
     char *copy = arena_strdup(a, path);
     size_t len = strlen(copy);
@@ -126,6 +112,23 @@ int path_parent_in_root(struct arena *a, int rootfd, const char *path, const cha
         return path_mkdir_in_root(rootfd, "/", 0755);
     char *dir = arena_strndup(a, copy, (size_t)(slash - copy));
     return path_mkdir_in_root(rootfd, dir[0] != '\0' ? dir : "/", 0755);
+}
+
+int path_mkfile_in_root(int rootfd, const char *path, mode_t mode)
+{
+    int fd = path_open_in_root(rootfd, path, O_PATH, 0);
+    if (fd != -ENOENT)
+        return fd;
+    cleanup_arena struct arena a = {0};
+    const char *name;
+    cleanup_fd int dir = parent_in_root(&a, rootfd, path, &name);
+    if (dir < 0)
+        return dir;
+    /* O_EXCL never follows a link in the last component: a dangling one is EEXIST, not a file outside. */
+    fd = RETRY(openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode));
+    if (fd >= 0)
+        close(fd);
+    return path_open_in_root(rootfd, path, O_PATH, 0);
 }
 
 char *path_clean(struct arena *a, const char *path)

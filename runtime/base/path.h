@@ -35,11 +35,6 @@ int path_mkdir_in_root(int rootfd, const char *path, mode_t mode);
  * an O_PATH descriptor of the file, or negative errno. */
 int path_mkfile_in_root(int rootfd, const char *path, mode_t mode);
 
-/* Return an O_PATH descriptor of the directory that holds the last component of `path`, after creating it
- * with mode 0755 if it is missing. *name is the last component, in the arena: never empty, "." or "..".
- * Negative errno, -EINVAL if there is no such component. */
-int path_parent_in_root(struct arena *a, int rootfd, const char *path, const char **name);
-
 /* Return the path, in the arena, without empty, "." and ".." components and with one leading slash. Only the
  * text is examined: "a/../b" becomes "/b". */
 char *path_clean(struct arena *a, const char *path);
