@@ -236,7 +236,7 @@ static int explain_end(const struct creation *c, struct error *err)
 struct progress {
     bool hooks_ran; /* true also if there are none */
     bool verified, on_record, let_go;
-    bool complete, started; /* of run: the record says that the program runs; it may run */
+    bool started; /* of run: the program may run */
 };
 
 static int tell_pid(const struct creation *c, const struct create_options *options, struct error *err)
@@ -270,7 +270,9 @@ static int advance(struct creation *c, struct progress *progress, struct error *
         progress->let_go = true;
         ret = tell_child(c, SYNC_COMMIT, err);
     }
-    if (ret == 0 && progress->let_go && progress->complete && !progress->started) {
+    /* Not before the record says that the program runs: when it prints anything, other commands find it. */
+    if (ret == 0 && c->goal == CREATION_RUNS && progress->let_go && c->record.complete &&
+        !progress->started) {
         progress->started = true;
         ret = tell_child(c, SYNC_START, err);
     }
@@ -326,8 +328,6 @@ static int follow_child(struct creation *c, const struct create_options *options
                 ret = record_write(c->dir, &c->record, err);
             if (ret == 0)
                 ret = tell_pid(c, options, err);
-            /* The program may run only now: when it says anything, other commands find it running. */
-            progress.complete = true;
             break;
         case SYNC_COLD:
             launch_refused(c->plan.process.launch, err);
