@@ -27,7 +27,8 @@ import pytest
 from pysbx import SerializationError, sandbox
 from pysbx.call import find_class_for
 from pysbx.decode import decode
-from pysbx.inside.encode import Unserializable, encode
+from pysbx.inside.encode import encode
+from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import Code
 
 UTC = datetime.timezone.utc

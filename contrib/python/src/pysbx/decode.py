@@ -26,6 +26,7 @@ import msgpack
 
 from pysbx import tables
 from pysbx.errors import SerializationError
+from pysbx.inside import frames
 from pysbx.inside.wire import Code
 
 # An empty list is one byte in an answer, and 64 in memory.
@@ -46,6 +47,8 @@ HASHING_SEC_EACH = 1e-6
 DATETIME = 3
 # ZoneInfo looks a key up as a file, and as a part of the package tzdata.
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+# The type of the content of each kind of labels: see frames.make_index.
+LABELS = {"range": "list", "array": "ndarray", "object": "list", "str": "list"}
 DTYPE = re.compile(r"[<>|=]?(?:[biufcSU]\d{1,9}|[Mm]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)")
 
 T = TypeVar("T")
@@ -262,13 +265,47 @@ class _Decoder:
         return frame.to_series()
 
     def read_series(self, items: list[Any]) -> Any:
-        name, content = items
-        frame = tables.to_pandas(content)
-        if len(frame.columns) != 1:
+        name, frame = items
+        if type(frame) is not tables.library("pandas", "a pandas table").DataFrame or len(frame.columns) != 1:
             raise SerializationError("the answer has a malformed series")
         series = frame[frame.columns[0]]
         series.name = name
         return series
+
+    def read_cells(self, items: list[Any]) -> Any:
+        *parts, frame = items
+        pandas, numpy = tables.library("pandas", "a pandas table"), tables.library("numpy", "a pandas table")
+        if type(frame) is not pandas.DataFrame:
+            raise SerializationError("the answer has malformed cells")
+        for number, cells in zip(parts[::2], parts[1::2], strict=True):
+            if type(number) is not int or not 0 <= number < len(frame.columns) or type(cells) is not list:
+                raise SerializationError("the answer has malformed cells")
+            column = numpy.empty(len(cells), dtype=object)
+            for row, cell in enumerate(cells):  # an array of lists would be one of more dimensions
+                column[row] = cell
+            frame.isetitem(number, pandas.Series(column, index=frame.index, dtype=object))
+        return frame
+
+    def read_labels(self, items: list[Any]) -> Any:
+        axis, name, kind, content, frame = items
+        pandas = tables.library("pandas", "a pandas table")
+        form = LABELS.get(kind) if isinstance(kind, str) else None
+        if type(frame) is not pandas.DataFrame or axis not in (0, 1) or type(content).__name__ != form:
+            raise SerializationError("the answer has malformed labels")
+        index = frames.make_index(kind, content)
+        index.name = name
+        return frame.set_axis(index, axis=axis)  # pandas refuses another number of labels
+
+    def read_frequency(self, items: list[Any]) -> Any:
+        frequency, table = items
+        pandas = tables.library("pandas", "a pandas table")
+        if type(table) not in (pandas.DataFrame, pandas.Series) or not isinstance(frequency, str):
+            raise SerializationError("the answer has a malformed index")
+        times = pandas.DatetimeIndex, pandas.TimedeltaIndex
+        if len(frequency) > frames.MAX_FREQUENCY or type(table.index) not in times:
+            raise SerializationError("the answer has an index with an unknown frequency")
+        table.index.freq = frequency  # pandas refuses one that the labels do not have
+        return table
 
     def read_rows(self, items: list[Any]) -> Any:
         *names, table = items
@@ -318,4 +355,7 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.DICT: lambda self, items: self.to_dict(list(zip(items[::2], items[1::2], strict=True))),
     Code.SERIES: _Decoder.read_series,
     Code.ROWS: _Decoder.read_rows,
+    Code.CELLS: _Decoder.read_cells,
+    Code.LABELS: _Decoder.read_labels,
+    Code.FREQUENCY: _Decoder.read_frequency,
 }

@@ -12,6 +12,7 @@ import struct
 from typing import Any
 
 from pysbx.errors import SerializationError
+from pysbx.inside import frames
 
 # Message.fbs: the kinds of messages, and the numbers of the fields that are looked at.
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3
@@ -68,13 +69,14 @@ def to_pandas(data: bytes) -> Any:
     """
     library("pandas", "a pandas table")
     types = library("pyarrow", "a table").types
+    frames.register_types()  # before the schema is read, which else has only their storage
     table = read(data)
     most = SPARE + GROWTH * len(data)
     if sum(_size_in_pandas(types, chunk) for column in table.columns for chunk in column.chunks) > most:
         raise SerializationError(
             f"the answer has a table that pandas may need more than {most >> 20} MiB for: return a pyarrow table"
         )
-    return table.to_pandas()
+    return frames.to_pandas(table)
 
 
 def to_polars(data: bytes) -> Any:

@@ -11,7 +11,6 @@ import decimal
 import enum
 import fractions
 import pathlib
-import re
 import struct
 import sys
 import uuid
@@ -20,30 +19,14 @@ from typing import Any
 
 import msgpack
 
+from .frames import convert_pandas, stream
+from .refusal import Unserializable
 from .wire import MAX_DEPTH, Code
 
 ARRAY_KINDS = "biufcSUMm"
-# Arrow's name for a level of an index that has no name.
-UNNAMED = re.compile(r"__index_level_\d+__")
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
 Ext = msgpack.ExtType
-
-
-class Unserializable(Exception):
-    """A value that cannot leave the sandbox."""
-
-    def __init__(self, value: object, path: str, reason: str = "") -> None:
-        self.type_name = type_name(type(value))
-        self.path = path
-        self.reason = reason or f"a value of type {self.type_name} cannot leave the sandbox"
-        super().__init__(self.reason)
-
-
-def type_name(kind: type) -> str:
-    """Return the name of a type as one writes it in code."""
-    module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
 def encode(value: object, path: str = "result") -> bytes:
@@ -168,88 +151,6 @@ def _numpy(value: Any, path: str) -> Any:
     return _ext(Code.ARRAY, [value.dtype.str, list(value.shape), value.tobytes()])
 
 
-def _stream(table: Any) -> bytes:
-    import pyarrow
-
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _frame(value: Any, path: str) -> bytes:
-    """Return a pandas table as an Arrow stream.
-
-    Raises:
-        Unserializable: the other side would see other labels of columns.
-    """
-    import pyarrow
-
-    table = pyarrow.Table.from_pandas(value)
-    # Arrow keeps them as strings, and pandas may read these as other values: False and True as two Trues.
-    try:
-        found = table.slice(0, 0).to_pandas().columns
-        same = bool(found.equals(value.columns)) and list(found.names) == list(value.columns.names)
-    except Exception:  # pandas cannot make such labels of strings: categories, for example
-        same = False
-    if not same:
-        advice = "make them strings first: frame.columns = frame.columns.map(str)"
-        raise Unserializable(value, path, f"the labels of its columns, {value.columns!r:.200}, would be lost: {advice}")
-    return _stream(table)
-
-
-def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
-    """Return a pandas table with an index that Arrow can hold, and the names of its levels if these are not in it."""
-    names = list(value.index.names)
-    if all(name is None or (type(name) is str and not UNNAMED.fullmatch(name)) for name in names):
-        return value, None
-    plain = value.copy(deep=False)
-    plain.index = value.index.set_names([None] * len(names))
-    return plain, names
-
-
-def _kinds(index: Any) -> list[str]:
-    """Return the kinds of the levels of an index; numbers of any size are one kind."""
-    levels = [index.get_level_values(number) for number in range(index.nlevels)]
-    return ["number" if level.dtype.kind in "biuf" else type(level).__name__ for level in levels]
-
-
-def _check_rows(index: Any, path: str) -> None:
-    """Refuse an index that the other side would read as another kind: dicts of intervals, for example.
-
-    Raises:
-        Unserializable: it would.
-    """
-    import pyarrow
-
-    if type(index).__name__ not in ("CategoricalIndex", "IntervalIndex", "MultiIndex"):
-        return
-    frame = sys.modules["pandas"].DataFrame(index=index[:0])
-    try:
-        same = _kinds(pyarrow.Table.from_pandas(frame).to_pandas().index) == _kinds(index)
-    except Exception:  # pandas cannot make it of Arrow's values: categories that are intervals, for example
-        same = False
-    if not same:
-        advice = "make them strings first: table.index = table.index.map(str)"
-        raise Unserializable(index, path, f"the labels of its rows, {index!r:.200}, would be lost: {advice}")
-
-
-def _pandas(value: Any, path: str, depth: int) -> Any:
-    import pyarrow
-
-    plain, names = _without_names(value)
-    _check_rows(plain.index, path)
-    if type(value) is sys.modules["pandas"].DataFrame:
-        found: Any = Ext(int(Code.DATAFRAME), _frame(plain, path))
-    else:
-        # Arrow would make a string of a column's name.
-        name = _convert(value.name, f"{path}.name", depth)
-        found = _ext(Code.SERIES, [name, _stream(pyarrow.Table.from_pandas(plain.to_frame(name="")))])
-    if names is None:
-        return found
-    return _ext(Code.ROWS, [*(_convert(name, f"{path}.index.names", depth) for name in names), found])
-
-
 def _table(value: Any, path: str, depth: int) -> Any:
     try:
         import pyarrow  # noqa: F401 (that it can be)
@@ -258,10 +159,10 @@ def _table(value: Any, path: str, depth: int) -> Any:
     pandas = sys.modules.get("pandas")
     try:
         if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
-            return _pandas(value, path, depth)
+            return convert_pandas(value, path, lambda part, place: _convert(part, place, depth))
         if type(value).__module__.startswith("polars."):
             return _polars(value, path)
-        return Ext(int(Code.TABLE), _stream(value))
+        return Ext(int(Code.TABLE), stream(value))
     except (Unserializable, MemoryError):
         raise
     except Exception as error:  # not only Arrow's own: a ValueError for two columns of one name, and others
@@ -276,7 +177,7 @@ def _polars(value: Any, path: str) -> Any:
         raise Unserializable(value, path, "a polars table with a column of dtype Object cannot leave the sandbox")
     # The other side may have an older pyarrow, which does not know views of text; neither does polars before 1.1.
     form = {"compat_level": polars.CompatLevel.oldest()} if hasattr(polars, "CompatLevel") else {}
-    return Ext(int(code), _stream(frame.to_arrow(**form)))
+    return Ext(int(code), stream(frame.to_arrow(**form)))
 
 
 def _is_table(value: object) -> bool:

@@ -49,9 +49,12 @@ class Code(IntEnum):
     ARRAY = 18  # numpy dtype, shape, bytes in C order.
     SCALAR = 19  # numpy dtype, bytes
     DATAFRAME = 20  # bytes: Arrow IPC stream
-    SERIES = 21  # name or nil, Arrow IPC stream of one column.
+    SERIES = 21  # name or nil, pandas' table of one column.
     TABLE = 22  # bytes: Arrow IPC stream
     DICT = 23  # key, value, key, value, …: if a key is not a plain one.
     POLARS_FRAME = 24  # bytes: Arrow IPC stream
     POLARS_SERIES = 25  # bytes: Arrow IPC stream of one column.
     ROWS = 26  # names of the levels of the index, pandas' table: if such a name is not a string.
+    CELLS = 27  # position of a column, list of its cells, position, list, …, pandas' table: for cells of any type.
+    FREQUENCY = 28  # frequency of the rows, pandas' table or series.
+    LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.

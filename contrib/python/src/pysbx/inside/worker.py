@@ -21,10 +21,11 @@ import cloudpickle  # what the host sends refers to it
 from . import fork, script
 from .channel import Channel, Message
 from .child import OnlyHere
-from .encode import Unserializable, encode
+from .encode import encode
 from .ending import flush
 from .failure import describe
 from .interrupts import Interrupts
+from .refusal import Unserializable
 from .room import KeptBack
 
 PROXIES = "/run/pysbx-proxies"

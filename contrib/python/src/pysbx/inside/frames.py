@@ -1,0 +1,333 @@
+"""Tables of pandas as streams of Arrow, with the parts that Arrow does not bring back beside them.
+
+Both sides read a stream with to_pandas() here. The sandbox does so before it answers, and compares what the other side
+will see with what there is. Cells of dtype object then travel by themselves, and everything else that would be another
+label, type or value is refused.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+from .refusal import Unserializable
+from .wire import Code
+
+# Arrow's name for a level of an index that has no name.
+UNNAMED = re.compile(r"__index_level_\d+__")
+# Kinds of numpy's dtypes whose values Arrow keeps as they are.
+PLAIN = "biufMm"
+# Cells that are compared as such. Of two equal values of another type one may still be unlike the other.
+CELLS = (type(None), bool, int, float, str, bytes, datetime.date)
+# A frequency is a few characters: "D", "2W-SUN", "QS-DEC".
+MAX_FREQUENCY = 40
+Ext = msgpack.ExtType
+# Converts a value that is a part of another one, which is at the path: see encode._convert.
+Convert = Callable[[Any, str], Any]
+
+
+def stream(table: Any) -> bytes:
+    """Return a table of pyarrow as an Arrow stream."""
+    import pyarrow
+
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def register_types() -> None:
+    """Let pyarrow know the types of pandas for periods and intervals.
+
+    pandas registers them when it first converts a column of its own, and not when it is imported.
+    """
+    import pandas
+    import pyarrow
+
+    pyarrow.array(pandas.arrays.IntervalArray.from_breaks([0, 1]))
+
+
+def to_pandas(table: Any) -> Any:
+    """Return a table of pyarrow as one of pandas; call register_types() before the table is read.
+
+    pyarrow makes ZoneInfo("UTC") of the time zone UTC, for which pandas has datetime.timezone.utc.
+    """
+    frame = table.to_pandas()
+    for number, dtype in enumerate(frame.dtypes):
+        if _is_other_utc(dtype):
+            frame.isetitem(number, frame.iloc[:, number].dt.tz_convert(datetime.timezone.utc))
+    frame.index = _with_utc(frame.index)
+    frame.columns = _with_utc(frame.columns)
+    return frame
+
+
+def _is_other_utc(dtype: Any) -> bool:
+    zone = getattr(dtype, "tz", None)
+    return str(zone) == "UTC" and zone is not datetime.timezone.utc
+
+
+def _with_utc(index: Any) -> Any:
+    """Return an index whose times in UTC have the time zone that pandas has for it."""
+    if index.nlevels > 1:
+        for number, level in enumerate(index.levels):
+            if _is_other_utc(level.dtype):
+                index = index.set_levels(level.tz_convert(datetime.timezone.utc), level=number)
+        return index
+    return index.tz_convert(datetime.timezone.utc) if _is_other_utc(index.dtype) else index
+
+
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, sys.modules["numpy"].dtype) and dtype.kind in PLAIN
+
+
+def _same_dtypes(found: Any, wanted: Any) -> bool:
+    if type(found) is not type(wanted):
+        return False
+    if hasattr(wanted, "categories"):
+        return bool(found.ordered == wanted.ordered) and same_indexes(found.categories, wanted.categories)
+    if hasattr(wanted, "tz"):
+        return bool(found.unit == wanted.unit and str(found.tz) == str(wanted.tz))
+    if type(wanted).__name__ == "StringDtype":  # whether Python or Arrow stores them is not visible in a value
+        return repr(getattr(found, "na_value", None)) == repr(getattr(wanted, "na_value", None))
+    return bool(found == wanted)
+
+
+def _same_cells(found: Any, wanted: Any) -> bool:
+    return all(
+        type(one) is type(other) and type(one) in CELLS and (one == other or repr(one) == repr(other) == "nan")
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def _same_values(found: Any, wanted: Any) -> bool:
+    """Tell whether two arrays are alike, given as series or as indexes."""
+    if not _same_dtypes(found.dtype, wanted.dtype):
+        return False
+    if wanted.dtype == object:
+        return _same_cells(list(found), list(wanted))
+    if type(wanted.dtype).__name__ == "StringDtype":
+        found = found.astype(wanted.dtype)
+    return bool(found.equals(wanted))
+
+
+def _same_names(found: Any, wanted: Any) -> bool:
+    return all(type(one) is type(other) and one == other for one, other in zip(found, wanted, strict=True))
+
+
+def same_indexes(found: Any, wanted: Any) -> bool:
+    """Tell whether two indexes have the same names, types and labels."""
+    if type(found) is not type(wanted) or found.nlevels != wanted.nlevels or len(found) != len(wanted):
+        return False
+    if not _same_names(found.names, wanted.names):
+        return False
+    if wanted.nlevels == 1:
+        return _same_values(found, wanted)
+    levels = range(wanted.nlevels)
+    return all(_same_values(found.get_level_values(n), wanted.get_level_values(n)) for n in levels)
+
+
+def _lost(value: Any, path: str, what: str, shown: object, advice: str) -> Unserializable:
+    return Unserializable(value, path, f"{what}, {shown!r:.200}, would be lost: {advice}")
+
+
+def _returned(frame: Any) -> Any:
+    """Return a table as the other side will see it."""
+    import warnings
+
+    import pyarrow
+
+    with warnings.catch_warnings():  # about what the comparison finds
+        warnings.simplefilter("ignore")
+        return to_pandas(pyarrow.Table.from_pandas(frame))
+
+
+def _labels(index: Any) -> tuple[str, Any] | None:
+    """Return the kind and the content of an index of one level for make_index(), or None if it has no such form."""
+    if index.nlevels > 1:
+        return None
+    if type(index).__name__ == "RangeIndex":
+        return "range", [index.start, index.stop, index.step]
+    if _is_plain(index.dtype):
+        return "array", index.to_numpy()
+    if index.dtype == object:
+        return "object", list(index)
+    if index.dtype == "str":
+        return "str", list(index)
+    return None
+
+
+def make_index(kind: str, content: Any) -> Any:
+    """Return an index that Arrow does not bring back.
+
+    Args:
+        kind: "range"; "array" for a numpy array; "object" or "str" for a list of labels.
+        content: start, stop and step of a range; otherwise the labels.
+
+    Raises:
+        Exception: they do not fit together.
+    """
+    import numpy
+    import pandas
+
+    if kind == "range":
+        return pandas.RangeIndex(*content)
+    if kind == "array":
+        return pandas.Index(content)
+    labels = numpy.empty(len(content), dtype=object)
+    for number, label in enumerate(content):  # an array of tuples would be one of more dimensions
+        labels[number] = label
+    return pandas.Index(labels, dtype={"object": object, "str": "str"}[kind], tupleize_cols=False)
+
+
+def _comes_back_as_columns(index: Any) -> bool:
+    """Tell whether labels of columns come back: Arrow keeps them as strings, which pandas may read as other values."""
+    try:
+        found = _returned(sys.modules["pandas"].DataFrame([[0] * len(index)], columns=index)).columns
+        return same_indexes(found, index) and getattr(index, "freq", None) == getattr(found, "freq", None)
+    except Exception:  # two columns of one name; or pandas cannot make such labels of strings
+        return False
+
+
+def _comes_back_as_rows(index: Any) -> bool:
+    if index.nlevels == 1 and _is_plain(index.dtype):
+        return True
+    try:
+        return same_indexes(_returned(sys.modules["pandas"].DataFrame(index=index)).index, index)
+    except Exception:  # pandas cannot make it of Arrow's values: categories that are intervals, for example
+        return False
+
+
+def _labels_apart(value: Any, path: str, axis: int, convert: Convert) -> tuple[Any, list[Any] | None]:
+    """Return a table whose labels come back, and those that it had before if they do not.
+
+    Args:
+        value: the table.
+        path: where it is.
+        axis: 0 for the labels of rows, 1 for those of columns.
+        convert: see convert_pandas.
+
+    Raises:
+        Unserializable: there is no form for the labels.
+    """
+    index = value.axes[axis]
+    if (_comes_back_as_rows, _comes_back_as_columns)[axis](index):
+        return value, None
+    what, name = (("rows", "table.index"), ("columns", "frame.columns"))[axis]
+    kind, content = _labels(index) or ("", None)
+    # A frequency is sent only for rows.
+    if not kind or (axis and getattr(index, "freq", None) is not None):
+        advice = f"make them strings first: {name} = {name}.map(str)"
+        raise _lost(value, path, f"the labels of its {what}", index, advice)
+    parts = [axis, convert(index.name, f"{path}.{name.partition('.')[2]}.name"), kind]
+    plain = value.set_axis([str(number) for number in range(len(index))] if axis else range(len(index)), axis=axis)
+    return plain, [*parts, convert(content, f"{path}.{name.partition('.')[2]}")]
+
+
+def _comes_back(column: Any) -> bool:
+    column = column.reset_index(drop=True)
+    try:
+        found = _returned(column.to_frame(name="")).iloc[:, 0]
+    except MemoryError:
+        raise
+    except Exception:  # Arrow cannot hold its cells, or pandas cannot make them of Arrow's
+        return False
+    return _same_values(found, column)
+
+
+def _apart(value: Any, path: str, convert: Convert) -> tuple[Any, list[Any]]:
+    """Return a table that Arrow can hold, and the cells of its other columns as [position, cells, …].
+
+    Raises:
+        Unserializable: a cell has no form, or the other side would see a column changed.
+    """
+    plain, cells = value, []
+    for number, dtype in enumerate(value.dtypes):
+        column = value.iloc[:, number]
+        if _is_plain(dtype) or _comes_back(column):
+            continue
+        label = value.columns[number]
+        called = f"{path}[{label!r:.80}]" if label != "" else path
+        if dtype.name != "object":
+            advice = "make them strings first, with astype(str), or values of a plainer dtype"
+            raise _lost(value, called, f"its values of dtype {dtype!s:.80}", list(column.head(3)), advice)
+        if plain is value:
+            plain = value.copy(deep=False)
+        plain.isetitem(number, False)
+        cells += [number, [convert(cell, f"{called}[{row}]") for row, cell in enumerate(column)]]
+    return plain, cells
+
+
+def _without_names(value: Any) -> tuple[Any, list[Any] | None]:
+    """Return a pandas table with an index that Arrow can hold, and the names of its levels if these are not in it."""
+    names = list(value.index.names)
+    if all(name is None or (type(name) is str and not UNNAMED.fullmatch(name)) for name in names):
+        return value, None
+    plain = value.copy(deep=False)
+    plain.index = value.index.set_names([None] * len(names))
+    return plain, names
+
+
+def _frequency(index: Any, path: str) -> str:
+    """Return the frequency of an index of times as a string, or "" if it has none.
+
+    Raises:
+        Unserializable: a string does not say all of it, such as the holidays of a calendar.
+    """
+    frequency = getattr(index, "freq", None)
+    if frequency is None or type(index).__name__ == "PeriodIndex":
+        return ""
+    text = str(frequency.freqstr)
+    try:
+        same = sys.modules["pandas"].tseries.frequencies.to_offset(text) == frequency
+    except ValueError:
+        same = False
+    if not same or len(text) > MAX_FREQUENCY:
+        raise _lost(index, path, "the frequency of its rows", frequency, "remove it first: table.index.freq = None")
+    return text
+
+
+def _ext(code: Code, content: list[Any]) -> Any:
+    return [Ext(int(code), b""), *content]
+
+
+def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
+    """Return a table or series of pandas in the form of an answer.
+
+    Args:
+        value: the table.
+        path: where it is in the result.
+        convert: for the values in it that are not Arrow's.
+
+    Raises:
+        Unserializable: a part of it has no form, or would be another one on the other side.
+        Exception: Arrow has no form for it.
+    """
+    import pyarrow
+
+    register_types()
+    frequency = _frequency(value.index, path)
+    plain, names = _without_names(value)
+    whole = type(value) is sys.modules["pandas"].DataFrame
+    # Arrow would make a string of a column's name.
+    plain = plain if whole else plain.to_frame(name="")
+    plain, cells = _apart(plain, path, convert)
+    plain, rows = _labels_apart(plain, path, 0, convert)
+    plain, columns = _labels_apart(plain, path, 1, convert)
+    found: Any = Ext(int(Code.DATAFRAME), stream(pyarrow.Table.from_pandas(plain)))
+    if cells:
+        found = _ext(Code.CELLS, [*cells, found])
+    for labels in (rows, columns):
+        if labels:
+            found = _ext(Code.LABELS, [*labels, found])
+    if not whole:
+        found = _ext(Code.SERIES, [convert(value.name, f"{path}.name"), found])
+    if frequency:
+        found = _ext(Code.FREQUENCY, [frequency, found])
+    if names is not None:
+        found = _ext(Code.ROWS, [*(convert(name, f"{path}.index.names") for name in names), found])
+    return found
