@@ -38,6 +38,14 @@ def _names_of(plain: Callable[..., Any]) -> list[Any]:
     return found
 
 
+def _class_in(outer: type, name: str) -> type | None:
+    """Return the class with a qualified name that is defined in another class, or None."""
+    found: object = outer
+    for part in name.removeprefix(f"{outer.__qualname__}.").split("."):
+        found = vars(found).get(part) if isinstance(found, type) else None
+    return found if isinstance(found, type) and found.__qualname__ == name else None
+
+
 def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindClass:
     """Return a finder of the classes that an answer of the function may be of.
 
@@ -55,8 +63,14 @@ def find_class_for(function: Callable[..., Any], types: Iterable[type]) -> FindC
         for one in layers:
             candidates += _names_of(getattr(one, "__func__", one))
         for candidate in candidates:
-            if isinstance(candidate, type) and (candidate.__module__, candidate.__qualname__) == (module, name):
+            if not isinstance(candidate, type) or candidate.__module__ != module:
+                continue
+            if candidate.__qualname__ == name:
                 return candidate
+            if name.startswith(f"{candidate.__qualname__}."):
+                found = _class_in(candidate, name)
+                if found is not None:
+                    return found
         return None
 
     return find

@@ -12,11 +12,14 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
+import inspect
 import pathlib
 import re
 import struct
 import sys
 import time
+import types
 import uuid
 import zoneinfo
 from collections.abc import Callable, Iterator, Sequence
@@ -219,11 +222,12 @@ class _Decoder:
         kind = self.known(module, name)
         if not dataclasses.is_dataclass(kind):
             raise SerializationError(f"'{name}' is not a dataclass on this side")
-        if {field.name for field in dataclasses.fields(kind)} != set(content):
+        fields = {field.name for field in dataclasses.fields(kind)}
+        if type(content) is not dict or not fields <= content.keys():
             raise SerializationError(f"the answer's '{name}' has other fields than this side's")
         value = object.__new__(kind)
         for key, item in content.items():
-            object.__setattr__(value, key, item)
+            _set_attribute(value, key, item, is_field=key in fields)
         return value
 
     def read_array(self, items: list[Any]) -> Any:
@@ -314,6 +318,25 @@ class _Decoder:
             raise SerializationError("the answer has a malformed index")
         table.index.names = names
         return table
+
+
+def _set_attribute(value: Any, name: Any, item: Any, *, is_field: bool) -> None:
+    """Set an attribute of a new instance, and run none of its class's code.
+
+    Raises:
+        SerializationError: it would hide a method or another part of the class.
+    """
+    kind = type(value)
+    known = inspect.getattr_static(kind, name, None) if isinstance(name, str) else None
+    if isinstance(known, types.MemberDescriptorType):  # a slot
+        known.__set__(value, item)
+        return
+    # A default, or what a cached_property has computed, is where it would be on this side too.
+    hides = hasattr(type(known), "__get__") and not isinstance(known, functools.cached_property)
+    if not isinstance(name, str) or not hasattr(value, "__dict__") or (hides and not is_field) or name.startswith("__"):
+        called = f"{kind.__qualname__}.{name!s:.{MAX_NAME}}"
+        raise SerializationError(f"the answer has the attribute '{called}', which this side's class does not allow")
+    vars(value)[name] = item
 
 
 def _datetime(items: list[Any]) -> datetime.datetime:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pysbx.origin import is_own_name
+
 # Modules that are installed under another name.
 PACKAGES = {
     "cv2": "opencv-python",
@@ -111,6 +113,10 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
     top = module.partition(".")[0]
+    if is_own_name(top):  # a package of that name would be another one, and possibly hostile
+        return f"module '{module}' is one of your own: import it outside of the function, or pass its file with files="
+    if top.startswith("_"):  # a part of another module
+        return f"module '{module}' is not in the sandbox"
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")

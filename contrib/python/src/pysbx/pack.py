@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import importlib
 import io
 import sys
-import sysconfig
 import threading
+import weakref
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
@@ -20,38 +22,31 @@ from typing import Any, ClassVar
 import cloudpickle
 
 from pysbx.errors import SerializationError
+from pysbx.origin import is_own_module
+from pysbx.payload import MODULE
 
-INSTALLED = ("site-packages", "dist-packages")
 # The index of co_filename in the arguments of CodeType, from Python 3.8 on.
 FILENAME = 10
+# The module to which functions refer whose assertions pytest has rewritten.
+ASSERTIONS = "_pytest.assertion.rewrite"
 
 # Guards the counts below. It can be taken twice, because a signal handler may call a sandboxed function too.
 _lock = threading.RLock()
 # For each module that is registered with cloudpickle: the number of calls being packed that need it.
 _users: Counter[str] = Counter()
-_local: tuple[int, list[ModuleType]] = (0, [])
-
-
-def _is_local(name: str, module: object) -> bool:
-    file = getattr(module, "__file__", None)
-    if (
-        not isinstance(module, ModuleType)
-        or not isinstance(file, str)
-        or name.partition(".")[0] in ("pysbx", "__main__")
-    ):
-        return False
-    if any(part in file.split("/") for part in INSTALLED):
-        return False
-    return not file.startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
+# For each module, whether it is one of the caller's project; by name, because another one may come under it.
+_known: dict[str, tuple[object, bool]] = {}
 
 
 def _local_modules() -> list[ModuleType]:
     """Return the modules of the caller's own project."""
-    global _local  # noqa: PLW0603 (looked through again only when something has been imported)
-    if _local[0] != len(sys.modules):
-        found = [module for name, module in list(sys.modules.items()) if _is_local(name, module)]
-        _local = (len(sys.modules), found)
-    return _local[1]
+    global _known  # noqa: PLW0603 (a new dict, so that a module that has left is not kept)
+    known, now = _known, {}
+    for name, module in list(sys.modules.items()):
+        found = known.get(name)
+        now[name] = found if found is not None and found[0] is module else (module, is_own_module(name, module))
+    _known = now
+    return [module for module, local in now.values() if local and isinstance(module, ModuleType)]
 
 
 @contextlib.contextmanager
@@ -88,15 +83,76 @@ def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
     return constructor, (*arguments[:FILENAME], code.co_filename, *arguments[FILENAME + 1 :])
 
 
+def _is_imported(thing: Any) -> bool:
+    """Tell whether the sandbox can import a thing by its module and name, as cloudpickle decides it for functions."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    if module is None or module.__name__ == "__main__":
+        return False
+    registered = cloudpickle.list_registry_pickle_by_value()
+    package = module.__name__
+    while package:  # it stands for its modules
+        if package in registered:
+            return False
+        package = package.rpartition(".")[0]
+    found: Any = module
+    for part in getattr(thing, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found is thing
+
+
+def _reduce_cached(function: Any) -> Any:
+    """Reduce a function with functools.lru_cache: the sandbox's begins empty."""
+    if _is_imported(function):
+        return NotImplemented
+    about = function.cache_parameters()
+    arguments = function.__wrapped__, about["maxsize"], about["typed"], functools._CacheInfo
+    return type(function), arguments, dict(vars(function))
+
+
+def _reduce_cached_property(cached: Any) -> Any:
+    """Reduce a property without its lock, which there is up to Python 3.11."""
+    return type(cached), (cached.func,), {"attrname": cached.attrname}
+
+
+def _reduce_weak(weak: Any) -> Any:
+    """Reduce a dictionary with weak references; functools.singledispatch has one."""
+    return type(weak), (dict(weak),)
+
+
+REDUCERS: dict[type, Callable[[Any], Any]] = {
+    type(functools.lru_cache(lambda: None)): _reduce_cached,
+    functools.cached_property: _reduce_cached_property,
+    weakref.WeakKeyDictionary: _reduce_weak,
+    weakref.WeakValueDictionary: _reduce_weak,
+}
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotations
-    """Inside, a sandboxed function is the plain one: it is where it should be already."""
+    """Packs what cloudpickle does not.
+
+    Inside, a sandboxed function is the plain one: it is where it should be already.
+    """
 
     dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, FunctionType) and getattr(obj, "_is_sandboxed", False):
             return copy.copy, (obj.__wrapped__,)  # type: ignore[attr-defined]
-        return super().reducer_override(obj)
+        if type(obj) in REDUCERS:
+            return REDUCERS[type(obj)](obj)
+        if isinstance(obj, ModuleType) and obj.__name__ == ASSERTIONS:
+            return importlib.import_module, (f"{MODULE}.assertions",)
+        found = super().reducer_override(obj)
+        if isinstance(obj, type) and isinstance(found, tuple) and len(found) > 2 and isinstance(found[2], tuple):
+            # cloudpickle makes the class anew without this, by which the caller knows it.
+            found[2][0].setdefault("__qualname__", obj.__qualname__)
+        return found
+
+
+def _dump(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
 
 
 def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
@@ -105,23 +161,11 @@ def pack(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[s
     Raises:
         SerializationError: the function, something it refers to, or an argument cannot be pickled.
     """
-    buffer = io.BytesIO()
     with _by_value():
         try:
-            _Pickler(buffer).dump((function, arguments, named))
+            return _dump((function, arguments, named))
         except Exception as error:  # pickling calls code of every type it meets
-            name = _culprit(function, arguments, named)
-            raise SerializationError(f"{name[1]} cannot go into a sandbox: {error}", *name) from error
-    return buffer.getvalue()
+            from pysbx.culprit import find  # noqa: PLC0415 (most calls are packed)
 
-
-def _culprit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, str]:
-    """Return the type and the place of the value that cannot be pickled."""
-    places = [(f"argument {index}", value) for index, value in enumerate(arguments)]
-    places += [(f"argument '{name}'", value) for name, value in named.items()]
-    for path, value in places:
-        try:
-            cloudpickle.dumps(value)
-        except Exception:  # this value is the culprit
-            return f"{type(value).__module__}.{type(value).__qualname__}", path
-    return type(function).__qualname__, f"function '{getattr(function, '__qualname__', function)}'"
+            kind, place = find(function, arguments, named, _dump)
+            raise SerializationError(f"{place} cannot go into a sandbox: {error}", kind, place) from error

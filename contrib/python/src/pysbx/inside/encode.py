@@ -5,6 +5,7 @@ Types are exact: a subclass may contain more than its base, and the rest would b
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import datetime
 import decimal
@@ -131,11 +132,23 @@ def _enum(value: enum.Enum, path: str) -> Any:
 
 
 def _dataclass(value: Any, path: str, depth: int) -> Any:
+    """Convert the fields, and all other attributes of the instance, such as __post_init__ sets."""
     kind = type(value)
-    content = {
-        field.name: _convert(getattr(value, field.name), f"{path}.{field.name}", depth)
-        for field in dataclasses.fields(value)
-    }
+    try:
+        object.__new__(kind)
+    except TypeError:  # it is a list, or an exception, as well
+        raise Unserializable(value, path) from None
+    names = [*(field.name for field in dataclasses.fields(value)), *getattr(value, "__dict__", ())]
+    names += [name for name in copyreg._slotnames(kind) if hasattr(value, name)]  # type: ignore[attr-defined]
+    content = {}
+    for name in dict.fromkeys(names):
+        if name == "__orig_class__":  # of a generic class: no attribute that the code has set
+            continue
+        try:
+            item = vars(value)[name] if name in getattr(value, "__dict__", ()) else getattr(value, name)
+        except AttributeError:
+            raise Unserializable(value, f"{path}.{name}", f"field '{name}' has no value") from None
+        content[name] = _convert(item, f"{path}.{name}", depth)
     return _ext(Code.DATACLASS, [kind.__module__, kind.__qualname__, content])
 
 

@@ -44,7 +44,7 @@ class Code(IntEnum):
     UUID = 13  # bytes: 16
     PATH = 14  # text
     ENUM = 15  # module, class, name of the member.
-    DATACLASS = 16  # module, class, {field: value}
+    DATACLASS = 16  # module, class, {attribute: value}
     BYTEARRAY = 17  # bytes
     ARRAY = 18  # numpy dtype, shape, bytes in C order.
     SCALAR = 19  # numpy dtype, bytes
