@@ -76,6 +76,8 @@ static int state_pipe(int state)
 static _Noreturn void become_hook(const struct spec_hook *hook, const struct hook_run *run, int state,
                                   int out, int errfd)
 {
+    if (hook->timeout.set)
+        setpgid(0, 0);
     if (lseek(state, 0, SEEK_SET) < 0)
         _exit(126);
     int piped = run->labelled ? state_pipe(state) : -1;
@@ -116,7 +118,9 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Wait for the end of the hook, at most for its timeout. */
+/* Wait for the end of the hook, at most for its timeout. Then its process group ends: a hook that is a shell
+ * script has children, which would go on after the container was given up. Without a timeout, the hook stays
+ * in the runtime's group, which a terminal interrupts. */
 static int wait_hook(pid_t pid, const struct spec_hook *hook, int *status)
 {
     if (hook->timeout.set) {
@@ -129,7 +133,8 @@ static int wait_hook(pid_t pid, const struct spec_hook *hook, int *status)
             n = poll(&p, 1, left > 0 ? (left < INT32_MAX ? (int)left : INT32_MAX) : 0);
         } while ((n < 0 && errno == EINTR) || (n == 0 && now_ms() < deadline));
         if (n == 0) {
-            kill(pid, SIGKILL);
+            kill(-pid, SIGKILL);
+            kill(pid, SIGKILL); /* it has not set its group yet, if it did not run at all */
             RETRY(waitpid(pid, status, 0));
             return -ETIMEDOUT;
         }

@@ -155,6 +155,14 @@ hook("createRuntime", "env >$0/inherited", arguments[0])' "$PWD/log"
     check_untouched
 }
 
+@test "hooks: what a hook has started ends with it at its timeout" {
+    make_bundle true
+    configure 'hook("createRuntime", "sleep 100 >/dev/null 2>&1 3>&- & echo $! >%s/log/child; wait" % arguments[0], timeout=1)' "$PWD"
+    expect 1 run_box
+    stderr_has "did not end within its timeout of 1 s"
+    wait_for eval "! kill -0 $(<log/child) 2>/dev/null"
+}
+
 @test "hooks: a hook that fails before the program runs aborts the start, and poststop hooks have run" {
     local kind
     for kind in prestart createRuntime createContainer; do
