@@ -118,6 +118,12 @@ character special file 1:7 666 65534:65534\n2\n/dev/letters rw,nosuid,noexec,rel
 process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     expect 0 run_box
     output_is '1:5 666 65534:0'
+    # From a directory that the container's root may not enter.
+    local bundle=$PWD/bundle
+    mkdir -m 700 private
+    cd private
+    expect 0 runtime run --bundle "$bundle" box </dev/null
+    output_is '1:5 666 65534:0'
 }
 
 @test "devices: a link of the image at a device's path is not followed" {

@@ -160,7 +160,7 @@ static int open_host_node(const struct device_plan *d, struct error *err)
         cleanup_fd int fd = mount_clone(AT_FDCWD, paths[i], false, false, MOUNT_PEERS_PRIVATE);
         struct stat st;
         if (fd < 0) {
-            code = fd;
+            code = fd == -ENOENT ? code : fd;
             continue;
         }
         if (fstat(fd, &st) < 0)
@@ -170,6 +170,9 @@ static int open_host_node(const struct device_plan *d, struct error *err)
         int ret = mount_set_attrs(fd, MOUNT_ATTRS_DEVICE, false);
         return ret < 0 ? error_set(err, ret, "restrict the bind of device '%s'", d->path) : fd_steal(&fd);
     }
+    if (code != -ENOENT) /* no descriptor is left, for example: the host may well have it */
+        return error_set(err, code, "clone the host's device '%s' (%u:%u)", d->path, major(d->rdev),
+                         minor(d->rdev));
     return error_set(
         err, code,
         "device '%s' (%u:%u) cannot be made in a user namespace, and the host has none to bind at "
@@ -334,8 +337,10 @@ static int open_made(struct devices_plan *plan, int rootfd, struct error *err)
             return error_set(err, fd, "device '%s'", d->path);
         d->source_fd = fd;
     }
-    cleanup_fd int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (before < 0 || fchdir(nodes) < 0 || umount2(".", MNT_DETACH) < 0 || fchdir(before) < 0)
+    /* Not by way of the working directory: the container's root may not be allowed to come back to it. */
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", nodes);
+    if (umount2(path, MNT_DETACH) < 0)
         return error_set(err, -errno, "detach the file system of devices");
     return 0;
 }
