@@ -154,7 +154,10 @@ def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str
         for name in ("http_proxy", "https_proxy"):
             variables[name] = variables[name.upper()] = f"http://{address}"
         variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
-    variables.update(policy.env)
+    given = dict(policy.env)
+    if own := given.pop("PYTHONPATH", ""):
+        given["PYTHONPATH"] = ":".join([payload.TARGET, own, *paths])
+    variables.update(given)
     return [f"{name}={value}" for name, value in variables.items()]
 
 

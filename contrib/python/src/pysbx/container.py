@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import fcntl
 import itertools
 import os
-import resource
 import select
 import signal
 import socket
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from pysbx import frame, limits, reaper, runtime
+from pysbx import children, frame, limits, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
@@ -35,8 +35,9 @@ CHUNK = 1 << 16
 GRACE_SEC = 10.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
-# Python ignores these two signals; the programs that it starts should not.
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+# Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+REPORT = 4  # the descriptor by which the end of the runtime is reported, if it is not a child of this process
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -59,6 +60,11 @@ def open_process(pid: int) -> int:
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "pidfd_open")
     return descriptor
+
+
+def _above(descriptor: int, least: int) -> int:
+    """Return a copy of a descriptor with a number above another one."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least + 1)
 
 
 def _proxy_for(policy: Policy) -> str:
@@ -171,6 +177,7 @@ class Container:
         self._incoming = bytearray()
         self._usage: Usage | None = None
         self._code = -1
+        self._report = -1
         self._peak = 0.0
         self._began = time.monotonic()
         self.name = f"{reaper.prefix()}{next(_numbers)}"
@@ -198,7 +205,8 @@ class Container:
             except OSError:
                 # Without its socket the interpreter ends, and has not been given any code.
                 failed.close()
-                os.waitpid(self._pid, 0)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(self._pid, 0)
                 raise
             failed.pop_all()
         ours.setblocking(False)
@@ -229,8 +237,18 @@ class Container:
                     safe[number] = os.dup(end)
                     given.callback(os.close, safe[number])
             actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
-            if snapshot >= 0:
-                actions.append((os.POSIX_SPAWN_DUP2, snapshot, 3))  # the last: one of those before may be number 3
+            passed = [(snapshot, 3)] if snapshot >= 0 else []
+            if not children.are_reported():
+                self._report, reporting = os.pipe()
+                failed.callback(os.close, self._report)
+                given.callback(os.close, reporting)
+                passed.append((reporting, REPORT))
+                arguments = children.reporting(arguments, REPORT)
+            # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
+            for descriptor, number in passed:
+                safe_one = _above(descriptor, REPORT)
+                given.callback(os.close, safe_one)
+                actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
             try:
                 self._pid = os.posix_spawn(
                     arguments[0],
@@ -464,21 +482,24 @@ class Container:
         return bool(poll.poll(timeout * 1000))
 
     def _reap(self) -> None:
+        end = None
         try:
             _, status, used = os.wait4(self._pid, 0)
-            self._code = os.waitstatus_to_exitcode(status)
-        except ChildProcessError:
-            # Another part of this program waits for all children, or ignores SIGCHLD.
-            used = resource.struct_rusage((0.0,) * 16)
-        self._usage = Usage(time.monotonic() - self._began, used.ru_utime + used.ru_stime, self._peak)
+            end = children.End(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+        except ChildProcessError:  # another part of this program waits for all children, or ignores SIGCHLD
+            pass
+        if self._report >= 0:
+            end = children.read_report(self._report)
+        self._code, cpu_sec = end or children.End(-1, 0.0)
+        self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
 
     def _close(self) -> None:
         self._close_socket()
-        for descriptor in (*self._streams, self._pidfd):
+        for descriptor in (*self._streams, self._pidfd, self._report):
             if descriptor >= 0:
                 os.close(descriptor)
         self._streams = {}
-        self._pidfd = -1
+        self._pidfd = self._report = -1
 
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""
@@ -490,7 +511,7 @@ class Container:
             while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
                 runtime.kill(self.name)
             if not self._has_ended(0.0):
-                os.kill(self._pid, signal.SIGKILL)
+                os.killpg(self._pid, signal.SIGKILL)
                 runtime.kill(self.name)
             self._reap()
             try:

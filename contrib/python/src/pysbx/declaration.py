@@ -24,6 +24,8 @@ RULESET = '{"filesystem": {"read": ["/"], "write": ["/tmp"]}}'
 Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
 Keep = Callable[[str, Any], Any]  # (name, given): return the value in the form in which it is kept
+# Variables by which Python looks for its own library elsewhere.
+NOT_THE_CALLERS = ("PYTHONHOME", "PYTHONPLATLIBDIR")
 Check = Callable[[str, Any], None]  # (name, kept): raise SandboxOptionError unless the value is allowed
 
 
@@ -237,6 +239,14 @@ def check_variables(name: str, value: Any) -> None:
             raise wrong(name, f"{key!r}: {text!r} are not two strings")
         if not key or "=" in key or "\0" in key + text:
             raise wrong(name, f"'{key}' cannot be a variable")
+        try:
+            (key + text).encode()
+        except UnicodeEncodeError:
+            raise wrong(name, f"{key!r}: {text!r:.80} has bytes that are not UTF-8: pass them in a file") from None
+        if key in NOT_THE_CALLERS:
+            raise wrong(
+                name, f"'{key}' would name another Python than the sandbox's: use virtualenv=, rootfs= or image="
+            )
 
 
 def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:

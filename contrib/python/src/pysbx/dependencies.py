@@ -17,7 +17,6 @@ import platform
 import re
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pysbx import bundle
+from pysbx import bundle, children
 from pysbx.container import Container, Message
 from pysbx.declaration import listed, wrong
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
@@ -247,10 +246,8 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
 def _configuration() -> dict[str, str]:
     """Return the settings of pip on this machine: from files and the environment, otherwise its built-in ones."""
     program = "from pip._internal.models.index import PyPI; print(PyPI.simple_url, PyPI.file_storage_domain)"
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
-    built = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    listed = children.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    built = children.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     found = dict(re.findall(r"^[\w:.-]*\.([\w-]+)='(.*)'$", listed.stdout, re.MULTILINE))
     simple, _, storage = built.stdout.strip().partition(" ")
     return {"built-in": simple, "built-in-files": storage, **found}

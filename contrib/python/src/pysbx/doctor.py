@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pysbx import interpreter, limits, runtime
+from pysbx import children, interpreter, limits, runtime
 from pysbx.errors import SandboxError
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
@@ -74,7 +74,7 @@ def _kernel() -> Check:
 def _runtime() -> Check:
     try:
         path = runtime.find_runtime()
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
+        said = children.run([path, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
     except SandboxError as error:
         remedy = "install a wheel of pysbx, or in a clone of pysbx-runtime: make && sudo make install"
         return Check("runtime", "failure", str(error), remedy)
@@ -199,7 +199,7 @@ def _podman() -> Check:
     path = shutil.which("podman")
     if path is None:
         return Check("Podman", "warning", "not installed; only image= needs it", "install the package podman")
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    said = children.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return Check("Podman", "ok", said or path)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from pysbx import children
 from pysbx.errors import PodmanNotInstalledError, SandboxStartupError
 from pysbx.places import cache_directory, private_directory
 
@@ -28,10 +29,10 @@ def _podman(*arguments: str) -> str:
     program = shutil.which("podman")
     if program is None:
         raise PodmanNotInstalledError("image=: Podman is not installed: install the package podman, or use rootfs=")
-    done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = children.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxStartupError(f"podman {arguments[0]}: {done.stderr.strip()}")
-    return done.stdout.strip()
+    return str(done.stdout).strip()
 
 
 def rootfs_of(name: str) -> str:
@@ -76,7 +77,7 @@ def _unpack(image: str, target: Path) -> None:
             _podman("export", "--output", f"{folder}/rootfs.tar", container)
             # GNU tar creates links last, so that no link can lead later files out of the directory.
             command = ["tar", "--extract", f"--file={folder}/rootfs.tar", f"--directory={target}", "--no-same-owner"]
-            done = subprocess.run(
+            done = children.run(
                 [*command, "--exclude=./dev/*", "--exclude=dev/*"], capture_output=True, text=True, check=False
             )
             if done.returncode != 0:

@@ -7,6 +7,7 @@ case. Then every container whose name begins with our prefix is deleted. The pre
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 
@@ -27,6 +28,8 @@ while quiet < 10:
     time.sleep(0.1)
 """
 
+# It waits for its own children.
+DEFAULT = (signal.SIGCHLD,)
 _lock = threading.Lock()
 _prefix = ""
 _pipe = -1
@@ -52,7 +55,7 @@ def _start() -> str:
     ]
     try:
         # In a process group of its own, so that Ctrl-C at a terminal does not reach it.
-        os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setpgroup=0)
+        os.posix_spawn(program[0], program, runtime.environment(), file_actions=actions, setpgroup=0, setsigdef=DEFAULT)
     finally:
         os.close(read)
     _prefix, _pipe = name, write

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pysbx import children
 from pysbx.errors import PlatformNotSupportedError, SandboxStartupError
 from pysbx.places import private_directory, run_directory
 
@@ -102,7 +103,7 @@ def call(
     import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
 
     try:
-        return subprocess.run(
+        return children.run(
             command(*arguments, manager=manager),
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -110,7 +111,6 @@ def call(
             text=True,
             errors="replace",
             timeout=COMMAND_TIMEOUT_SEC,
-            check=False,
             pass_fds=descriptors,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -142,7 +142,7 @@ def try_to_create(container: str, bundle: str, manager: tuple[str, ...]) -> str:
     # Not through pipes: the container would hold them open.
     with tempfile.TemporaryFile() as said:
         try:
-            subprocess.run(
+            children.run(
                 command("create", "--bundle", bundle, container, manager=manager),
                 env=environment(),
                 stdin=subprocess.DEVNULL,

@@ -109,7 +109,8 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     name = next_name(request["name"]) if request["source"] else request["name"]
     sys.argv[:] = request["argv"]
     if os.path.isabs(name):  # it is a file's
-        sys.path[0] = os.path.dirname(name)
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = os.path.dirname(name)
         scope["__file__"] = name
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:

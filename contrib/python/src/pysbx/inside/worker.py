@@ -183,7 +183,8 @@ def main(*, warm: bool) -> None:
     """
     interrupts = Interrupts()
     channel = Channel()
-    sys.path[0] = ""
+    if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH, from Python 3.11 on
+        sys.path[0] = ""
     sys.argv[:] = [""]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]

@@ -1,0 +1,98 @@
+"""Exit codes of the programs that the package starts, also where this program does not get those of its children.
+
+Where a program ignores SIGCHLD, the kernel discards how its children ended, and a handler may wait for all of them:
+signal(7), wait(2). A small process between this program and its child then waits for the child, and reports through a
+pipe. The disposition of the signal stays as it is: it belongs to the whole program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
+
+# The program between, for an interpreter without site. It gets the number of its end of the pipe, and the command.
+PROGRAM = """
+import os, signal, struct, sys
+number, command = int(sys.argv[1]), sys.argv[2:]
+signals = [signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ]
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+actions = [(os.POSIX_SPAWN_CLOSE, number)]
+child = os.posix_spawnp(command[0], command, os.environ, file_actions=actions, setsigdef=signals)
+nothing = os.open(os.devnull, os.O_RDWR)
+for stream in range(3):
+    os.dup2(nothing, stream)
+_, status, used = os.wait4(child, 0)
+os.write(number, struct.pack("=idd", status, used.ru_utime, used.ru_stime))
+"""
+REPORT = struct.Struct("=idd")
+
+
+class End(NamedTuple):
+    """How a child ended.
+
+    Attributes:
+        code: its exit code, or the negative number of the signal that ended it.
+        cpu_sec: CPU time that it and its children have used, in seconds.
+    """
+
+    code: int
+    cpu_sec: float
+
+
+def are_reported() -> bool:
+    """Tell whether this program gets the exit codes of its children."""
+    return signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def reporting(arguments: list[str], descriptor: int) -> list[str]:
+    """Return the command that runs another one and writes its end to a descriptor, which it inherits."""
+    return [sys.executable, "-IBS", "-c", PROGRAM, str(descriptor), *arguments]
+
+
+def read_report(descriptor: int) -> End | None:
+    """Return what the process between has reported, or None if it was killed."""
+    data = os.read(descriptor, REPORT.size)
+    if len(data) != REPORT.size:
+        return None
+    status, user, system = REPORT.unpack(data)
+    return End(os.waitstatus_to_exitcode(status), user + system)
+
+
+def run(
+    arguments: list[str], *, check: bool = False, pass_fds: tuple[int, ...] = (), **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a command as subprocess.run() does, and return its real exit code.
+
+    Args:
+        arguments: the command.
+        check: raise CalledProcessError for another code than 0.
+        pass_fds: descriptors that it inherits.
+        options: all other arguments of subprocess.run().
+
+    Raises:
+        OSError, subprocess.SubprocessError: as subprocess.run().
+    """
+    import subprocess  # noqa: PLC0415 (most programs start nothing but containers)
+
+    if are_reported():
+        return subprocess.run(arguments, check=check, pass_fds=pass_fds, **options)
+    read, write = os.pipe()
+    try:
+        done = subprocess.run(reporting(arguments, write), check=False, pass_fds=(*pass_fds, write), **options)
+        os.close(write)
+        write = -1
+        end = read_report(read)
+    finally:
+        for descriptor in (read, write):
+            if descriptor >= 0:
+                os.close(descriptor)
+    done.args, done.returncode = arguments, -signal.SIGKILL if end is None else end.code
+    if check:
+        done.check_returncode()
+    return done

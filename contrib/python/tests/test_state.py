@@ -1,0 +1,125 @@
+"""Sandboxes of a program in an unusual state: signals that it ignores, few descriptors, unusual variables."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pysbx import children, run_code
+from pysbx.errors import SandboxOptionError
+
+# What a program does with SIGCHLD before it uses the package.
+DISPOSITIONS = {
+    "ignored": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "reaped": """
+def reap(number, frame):
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+signal.signal(signal.SIGCHLD, reap)
+""",
+}
+PROGRAM = """
+import os, signal
+from pysbx import Sandbox, run_code, children, runtime
+{}
+before = signal.getsignal(signal.SIGCHLD)
+for source, code in (("import os; os._exit(7)", 7), ("import ctypes; ctypes.string_at(0)", 139), ("1", 0)):
+    done = run_code(source)
+    assert done.exit_code == code, (done, code)
+    assert done.usage.cpu_sec > 0
+with Sandbox() as session:
+    assert session.run("1 + 1").value == "2"
+assert children.run(["/bin/sh", "-c", "exit 3"]).returncode == 3
+assert children.run(["/bin/sh", "-c", "kill -9 $$"]).returncode == -9
+assert runtime.call("state", "no-such-container").returncode != 0
+assert signal.getsignal(signal.SIGCHLD) is before
+open_now = os.listdir("/proc/self/fd")
+run_code("1")
+assert len(os.listdir("/proc/self/fd")) == len(open_now)
+"""
+
+
+@pytest.mark.parametrize("disposition", DISPOSITIONS)
+def test_a_program_that_gets_no_exit_codes_of_its_children(disposition: str) -> None:
+    program = PROGRAM.format(DISPOSITIONS[disposition])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_that_ignores_the_end_of_children_from_its_start() -> None:
+    program = PROGRAM.format("")
+    ignored = f"import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); {_execute(program)}"
+    done = subprocess.run([sys.executable, "-c", ignored], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _execute(program: str) -> str:
+    return f"os.execv(sys.executable, [sys.executable, '-c', {program!r}])"
+
+
+def test_a_command_that_does_not_exist_is_the_same_error() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(subprocess.CalledProcessError):
+            children.run(["/bin/false"], check=True)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_pythonpath_is_added() -> None:
+    source = "import sys; print('/data' in sys.path, '/other' in sys.path, sys.path[0] == '')"
+    assert run_code(source, env={"PYTHONPATH": "/data:/other"}).stdout == "True True True\n"
+    assert run_code("1", env={"PYTHONPATH": ""}).value == "1"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH is new in Python 3.11")
+def test_a_safe_path_has_no_working_directory() -> None:
+    done = run_code("import sys; print('' in sys.path, '/.pysbx' in sys.path)", env={"PYTHONSAFEPATH": "1"})
+    assert done.stdout == "False True\n"
+    named = run_code(
+        "import sys; print('/work' in sys.path)", env={"PYTHONSAFEPATH": "1"}, files={"a.py": ""}, name="a.py"
+    )
+    assert named.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("A", "\udcff", "not UTF-8"),
+        ("\udcff", "a", "not UTF-8"),
+        ("PYTHONHOME", "/nowhere", "another Python"),
+        ("PYTHONPLATLIBDIR", "lib64", "another Python"),
+    ],
+)
+def test_a_variable_that_cannot_be_passed_is_refused(name: str, value: str, why: str) -> None:
+    with pytest.raises(SandboxOptionError, match=why):
+        run_code("1", env={name: value})
+
+
+def test_few_descriptors_are_named() -> None:
+    program = """
+import resource, sys
+from pysbx import SandboxError, run_code
+run_code("1")
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+for most in range(12, 40):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        print(run_code("print(1)").stdout, end="")
+    except (OSError, SandboxError) as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    said = done.stdout.splitlines()
+    assert said, done.stderr
+    assert said[-1] == "1"
+    for line in said:
+        assert line == "1" or "open files" in line or "descriptors" in line
