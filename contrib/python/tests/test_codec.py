@@ -372,3 +372,21 @@ def test_an_answer_that_is_a_pickle_is_not_unpickled() -> None:
     with pytest.raises(SerializationError):
         decode(pickle.dumps(Attack()))
     assert not os.path.exists("/tmp/pysbx-was-unpickled")
+
+
+@pytest.mark.timeout(20)
+def test_shared_parts_are_counted_as_often_as_they_occur() -> None:
+    shared: Any = [0]
+    for _ in range(10):
+        shared = [shared, {"a": shared}]
+    assert decode(encode(shared)) == shared
+    for kind in (lambda part: [part, part], lambda part: (part, part), lambda part: {1: part, 2: part}):
+        large: Any = 0
+        for _ in range(100):
+            large = kind(large)
+        with pytest.raises(Unserializable, match="10000000 elements"):
+            encode(large)
+    itself: list[Any] = []
+    itself.append([itself, itself])
+    with pytest.raises(Unserializable, match="contains itself"):
+        encode(itself)

@@ -470,3 +470,22 @@ def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypa
 
 def test_an_execution_has_defaults() -> None:
     assert Execution().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class E(Exception):\n    def __str__(self): raise SystemExit(3)\nraise E",
+        "class E(Exception):\n    def __str__(self): return 5\nraise E",
+        "class E(Exception):\n    def __dir__(self): raise KeyboardInterrupt\nraise E",
+        "error = SyntaxError('x'); error.filename = '<sandbox>'; error.lineno = [1]\nraise error",
+        "error = SyntaxError('x'); error.filename = '<sandbox>'; error.lineno = 2**70\nraise error",
+        "class Odd(str):\n    def __eq__(self, other): raise ValueError\n    __hash__ = str.__hash__\n"
+        "error = SyntaxError('x'); error.filename = Odd('a')\nraise error",
+    ],
+)
+def test_an_exception_that_cannot_be_described_is_an_error_like_others(source: str) -> None:
+    done = run_code(source)
+    assert done.exit_code == 1
+    assert done.error is not None
+    assert done.error.type in ("E", "SyntaxError")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutError
+from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutError, runtime
 from tests.conftest import containers
 
 
@@ -348,3 +348,25 @@ def test_the_child_dies_with_its_parent() -> None:
     while [found for found in containers() if name in found]:
         assert time.monotonic() < deadline, "the container is still there"
         time.sleep(0.1)
+
+
+def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> None:
+    with Sandbox() as session:
+        session.run(
+            "import signal\nstate, calls = 5, []\n"
+            "def late(*about): raise TimeoutError('late')\n"
+            "def count(*about): calls.append(1)\n"
+            "signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+            "signal.signal(signal.SIGUSR1, count)"
+        )
+        time.sleep(0.3)
+        runtime.call("kill", session._container.name, "USR1")  # type: ignore[union-attr]
+        done = session.run("(state, calls)")
+        assert (done.value, done.error) == ("(5, [1])", None)
+        assert "TimeoutError: late" in done.stderr
+        # In the next runs the handlers are those that the code has set.
+        assert session.run("signal.getsignal(signal.SIGALRM) is late").value == "True"
+        raised = session.run("signal.raise_signal(signal.SIGALRM)")
+        assert raised.error is not None
+        assert raised.error.type == "TimeoutError"
+        assert session.run("state").value == "5"

@@ -30,10 +30,8 @@ import msgpack
 from pysbx import tables
 from pysbx.errors import SerializationError
 from pysbx.inside import frames
-from pysbx.inside.wire import Code
+from pysbx.inside.wire import MAX_ELEMENTS, Code
 
-# An empty list is one byte in an answer, and 64 in memory.
-MAX_ELEMENTS = 10_000_000
 # Characters of a name in an answer that an error quotes.
 MAX_NAME = 200
 # The greatest common divisor of a fraction takes time quadratic in its length, and so does comparing an integer with a

@@ -22,8 +22,9 @@ import msgpack
 
 from .frames import convert_pandas, stream
 from .refusal import Unserializable
-from .wire import MAX_DEPTH, Code
+from .wire import MAX_DEPTH, MAX_ELEMENTS, Code
 
+CONTAINERS = (list, tuple, dict, set, frozenset)
 ARRAY_KINDS = "biufcSUMm"
 TABLES = {"pandas": ("DataFrame", "Series"), "polars": ("DataFrame", "Series"), "pyarrow": ("Table",)}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
@@ -36,11 +37,35 @@ def encode(value: object, path: str = "result") -> bytes:
     Raises:
         Unserializable: it, or something in it, has no form in the codec.
     """
+    if _written_out(value, {}, 0) > MAX_ELEMENTS:
+        reason = f"more than {MAX_ELEMENTS} elements, with each part as often as it occurs: return an array or a table"
+        raise Unserializable(value, path, reason)
     # A packer that is kept would keep memory for the largest value that it has packed.
     packed: bytes = Packer(use_bin_type=True, strict_types=True, unicode_errors="surrogatepass").pack(
         _convert(value, path, 0)
     )
     return packed
+
+
+def _written_out(value: Any, known: dict[int, int], depth: int) -> int:
+    """Return the number of elements that a value has when each shared part is written out as often as it occurs.
+
+    Args:
+        value: it.
+        known: the numbers of its parts that have been counted; 0 for those that contain themselves.
+        depth: how deep it is. What is too deep is refused later, and counts as nothing.
+    """
+    kind = type(value)
+    if kind not in CONTAINERS or depth > MAX_DEPTH:
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 0
+        inner = [part for part in value if type(part) in CONTAINERS]
+        if kind is dict:
+            inner += [part for part in value.values() if type(part) in CONTAINERS]
+        plain = len(value) * (1 + (kind is dict)) - len(inner)
+        known[id(value)] = 1 + plain + sum(_written_out(part, known, depth + 1) for part in inner)
+    return known[id(value)]
 
 
 def _ext(code: Code, content: list[Any]) -> Any:

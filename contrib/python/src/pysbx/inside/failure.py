@@ -33,8 +33,8 @@ def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
 
 def _line(error: BaseException, tb: TracebackType | None, source: str) -> int | None:
     """Return the innermost line of the user's source."""
-    if isinstance(error, SyntaxError) and error.filename == source:
-        return error.lineno
+    if isinstance(error, SyntaxError) and type(error.filename) is str and error.filename == source:
+        return error.lineno if type(error.lineno) is int and abs(error.lineno) < 1 << 63 else None
     line = None
     while tb is not None:
         if tb.tb_frame.f_code.co_filename == source:
@@ -47,16 +47,16 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
     """Return an exception as a message: type, message, traceback, line, names, and whether memory ran out."""
     try:
         message = str(error)
-    except Exception as second:  # a __str__ of the user's
+    except BaseException as second:  # a __str__ of the user's
         message = f"<{type(second).__name__} in __str__>"
     tb = _skip_ours(error.__traceback__)
     try:
         text = "".join(traceback.format_exception(type(error), error, tb))
-    except Exception as second:
+    except BaseException as second:
         text = f"{type(error).__name__}: <the traceback cannot be printed: {type(second).__name__}>\n"
     try:
         names = sorted({name for name in _names(error, tb) if isinstance(name, str)})[:MAX_NAMES]
-    except Exception:  # a __dir__ of the user's
+    except BaseException:  # a __dir__ of the user's
         names = []
     # Frames of ours that are left are those of chained exceptions.
     text = re.sub(rf'  File "{re.escape(OURS)}.*\n(?:    .*\n)*', "", text)

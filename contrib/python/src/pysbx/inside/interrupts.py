@@ -1,21 +1,56 @@
-"""SIGINT is for the user's code: between two runs of it, the signal would end the process."""
+"""Signals are for the user's code: between two runs of it, the exception of a handler would end the process."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 from .channel import Message
+from .ending import complain
 from .failure import describe
 
 
 class Interrupts:
-    """Ignores SIGINT, except while the user's code runs, which finds the handler that it has set last."""
+    """Holds off signals, except while the user's code runs, which finds the handlers that it has set last.
+
+    SIGINT is ignored meanwhile. The handlers of all other signals are called before the next run, once for each signal
+    that has come. An exception of theirs is printed, as in an interactive Python.
+    """
 
     def __init__(self) -> None:
         # The process may have inherited another handler: a program in the background of a shell ignores SIGINT.
-        self._handler: signal.Handlers | Callable[..., object] | int | None = signal.default_int_handler
+        self._handlers: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+        self._due: dict[int, FrameType | None] = {}
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._due[number] = frame
+
+    def _hold(self) -> None:
+        """Replace the handlers of the user's code. One that is due runs first, and may raise."""
+        self._handlers[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler) and handler != self._note:
+                self._handlers[number] = handler
+                signal.signal(number, self._note)
+
+    def _release(self) -> None:
+        for number, handler in list(self._handlers.items()):
+            signal.signal(number, handler)
+            if number != signal.SIGINT:
+                del self._handlers[number]
+
+    def _call_due(self) -> None:
+        """Call the handlers of the signals that have come between two runs."""
+        while self._due:
+            number, frame = self._due.popitem()
+            try:
+                self._handlers[number](number, frame)
+            except BaseException as error:  # an alarm that nobody waits for any more
+                complain(error)
 
     def during(self, work: Callable[[], Message]) -> Message:
         """Return the answer of a function that runs the user's code.
@@ -25,14 +60,16 @@ class Interrupts:
         raised: BaseException | None = None
         answer: Message = {}
         try:
-            signal.signal(signal.SIGINT, self._handler)
+            self._call_due()
+            self._release()
             answer = work()
         except BaseException as error:
             raised = error
-        while True:
-            try:  # it runs the handler first, if one is due, and does nothing else when that raises
-                self._handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-                break
+        held = False
+        while not held:
+            try:
+                self._hold()
+                held = True
             except BaseException as error:
                 raised = error
         return answer if raised is None else {"exit_code": 1, "error": describe(raised)}

@@ -19,6 +19,8 @@ MARK_SIZE = 16
 GREETING = bytes(MARK_SIZE)
 # Values may be nested this deep, on both sides: MessagePack itself stops at 511.
 MAX_DEPTH = 200
+# An empty list is one byte in an answer, and 64 in memory.
+MAX_ELEMENTS = 10_000_000
 
 
 class Code(IntEnum):
