@@ -1,13 +1,16 @@
 /* Building a snapshot: the agent, the builder, the manifest and the dump. */
 #include "prewarm/build.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/io.h"
+#include "base/str.h"
 #include "container/options.h"
 #include "container/process.h"
 #include "prewarm/builder.h"
@@ -17,6 +20,7 @@
 #include "warm/dump/dump.h"
 #include "warm/manifest/manifest.h"
 #include "warm/params.h"
+#include "warm/question.h"
 #include "warm/root_view.h"
 
 /* Return whether the file is the agent. Files of the store are not synced, so after a crash the file can be
@@ -76,6 +80,26 @@ struct taking {
     size_t meta_size;
 };
 
+/* Refuse imports that ask for a limit which is the builder's own (bound_memory() in builder_spec.c). */
+static int check_limits(struct arena *a, const struct prewarm *prewarm, const struct builder_report *report,
+                        struct error *err)
+{
+    const struct spec_rlimits *given = &prewarm->start->spec->process->rlimits;
+    const char *question = arena_printf(a, QUESTION_LIMIT "%d", RLIMIT_AS);
+    for (size_t i = 0; i < given->count; i++)
+        if (str_eq(given->items[i].type, "RLIMIT_AS"))
+            return 0;
+    if (prewarm->decision.config.builder.memory == 0)
+        return 0;
+    for (const char *record = report->data; record < report->data + report->size;
+         record += strlen(record) + 1)
+        if (record[0] == 'V' && str_eq(record + strcspn(record, ":") + 1, question))
+            return error_text(err, -ENOTSUP,
+                              "the imports ask for the limit of the address space (RLIMIT_AS), which is "
+                              "another while a snapshot is made: set it in process.rlimits");
+    return 0;
+}
+
 /* Make the manifest from the identities of the files that the probe has looked at, before the builder reads
  * them. */
 static int take_probe(void *arg, int root, const struct builder_report *report, struct error *err)
@@ -92,6 +116,8 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
                                      .built = (int64_t)time(NULL),
                                      .began = t->began};
     int ret = labels_check(&t->arena, start, root, report, err);
+    if (ret == 0)
+        ret = check_limits(&t->arena, t->prewarm, report, err);
     return ret < 0 ? ret : manifest_build(&t->arena, &source, &t->meta, &t->meta_size, err);
 }
 

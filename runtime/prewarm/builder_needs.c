@@ -42,7 +42,7 @@ void builder_needs_read(struct arena *a, const char *report, size_t size, struct
             out->names.items[out->names.count++] = record + 1;
         else if (record[0] == 'E')
             out->whole_environment = true;
-        else if (record[0] == 'V' && strchr(record, ':') != NULL)
+        else if (record[0] == 'V' && strstr(record, ":/") != NULL)
             out->paths.items[out->paths.count++] = strchr(record, ':') + 1;
         else if (record[0] == 'M')
             out->reads_mounts = true;

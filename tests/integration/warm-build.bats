@@ -371,6 +371,42 @@ process["user"] = {"uid": 0, "gid": 0}'
     done
 }
 
+@test "imports that change what a restored process does not get: no snapshot, with the change" {
+    local -A changes=(
+        [1]='os.putenv("NEW", "1"): set or remove the variable '"'NEW'"
+        [2]='ctypes.CDLL(None).unsetenv(b"HOME"): set or remove the variable '"'HOME'"
+        [3]='os.set_blocking(0, False): change the standard streams'
+        [4]='os.dup2(2, 1): change the standard streams'
+        [5]='os.set_inheritable(0, False): change the standard streams'
+        [6]='ctypes.CDLL(None).prctl(1, 9): change an attribute of the process by prctl'
+        [7]='ctypes.CDLL(None).shmget(0x1234, 4096, 0o1666): use System V IPC'
+    )
+    local change
+    for change in "${changes[@]}"; do
+        module changing.py <<<"import ctypes, os; ${change%%: *}"
+        preload changing
+        is_cold_because "the imports ${change#*: }"
+    done
+    # Changes of os.environ are repeated.
+    module changing.py <<<'import os; os.environ["NEW"] = "1"'
+    same -c 'import changing, os; print(os.popen("echo $NEW").read())'
+    output_has 1
+}
+
+@test "a start that prints something: every start does" {
+    module quiet.py <<<''
+    preload quiet
+    expect 1 warm -W bogus::x -c 'print("ran")'
+    stderr_has 'the interpreter prints at its start: "Invalid -W option ignored'
+    expect 0 either -W bogus::x -c 'print("ran")'
+    stderr_has "Invalid -W option ignored"
+    environment LD_PRELOAD=/nonexistent.so
+    expect 1 warm -c 'print("ran")'
+    stderr_has "the interpreter prints at its start"
+    expect 0 either -c 'print("ran")'
+    stderr_has "ERROR: ld.so: object '/nonexistent.so' from LD_PRELOAD"
+}
+
 # Assert that the program reads the secret with more rights, which makes a snapshot, and then not with less. MORE and
 # LESS are changes of the configuration.
 is_read_by_those_with() {

@@ -33,9 +33,9 @@ missing = os.path.abspath("missing")'
         [settrace]='import sys; sys.settrace(lambda *_: None)'
         [collector]='import gc; gc.disable()'
         [front]='import sys; sys.path.insert(0, "/first")'
-        [make]='import os; os.makedirs("/tmp/made", exist_ok=True)'
+        [make]='import os; os.makedirs("/mnt/made", exist_ok=True)'
     )
-    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    configure 'mount("/mnt", "tmpfs", kind="tmpfs")'
     for name in "${!modules[@]}"; do
         module "changes_$name.py" <<<"${modules[$name]}"
         preload "changes_$name"
@@ -281,11 +281,39 @@ with tempfile.NamedTemporaryFile("w+") as file: file.write("text")'
     same -c "$show"
 }
 
-@test "an import that leaves a temporary file, or finds one: no snapshot, and the file is named" {
+@test "files that imports leave in /tmp and /dev/shm are in every container" {
+    configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
+    module temporary.py <<<'import ctypes, os, tempfile
+place = tempfile.mkdtemp(dir="/dev/shm")
+os.mkdir(place + "/deeper", 0o750)
+with open(place + "/deeper/text", "w") as file: file.write("text" * 5000)
+os.chmod(place + "/deeper/text", 0o640)
+os.symlink("deeper/text", place + "/link")
+ctypes.CDLL(None).mkdir(b"/tmp/by_c", 0o700)'
+    preload temporary
+    local show='import os, temporary
+for top, names, files in sorted([*os.walk(temporary.place), *os.walk("/tmp")]):
+    print(top.replace(temporary.place, "place"), names, sorted(files), oct(os.stat(top).st_mode), os.stat(top).st_uid)
+print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary.place + "/link").read()))'
+    same -c "$show"
+    output_has "/tmp/by_c [] [] 0o40700"
+    output_has "0o100640 20000"
+    # They are not taken for those of somebody else.
+    mkdir -p -m 777 shared/by_c
+    configure 'unmount("/tmp"); mount("/tmp", arguments[0], "rw")' "$PWD/shared"
+    is_cold_because "the imports saw another kind of file, or none, at '/tmp/by_c'"
+    configure 'unmount("/tmp")'
+    module temporary.py <<<'import os; os.mkfifo("/dev/shm/pipe")'
+    is_cold_because "'/dev/shm/pipe'"
+    module temporary.py <<<'open("/dev/shm/large", "wb").write(bytes(2 << 20))'
+    is_cold_because "too many or too large temporary files"
+}
+
+@test "an import that leaves an open temporary file, or finds one: no snapshot, and the file is named" {
     writable_root
     module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'
     preload temporary
-    is_cold_because "the imports make '/tmp/left"
+    is_cold_because "descriptor 3 is open (/tmp/left"
     # Files that the image has there are not hidden.
     echo text >root/tmp/found
     module temporary.py <<<'import os; text = open("/tmp/found").read()'

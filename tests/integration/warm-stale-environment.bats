@@ -114,6 +114,69 @@ print(ascii(sys.argv))' $'\xe4' 'ü'
     output_is "(33, (33, 44)) (33, 44)"
 }
 
+# Assert that a program sees the values of its own container that an import has asked for. CHANGE is a change of the
+# configuration, EXPRESSION what the import asks.
+asks() {
+    local expression=$1 change=$2
+    module asking.py <<<"import os, resource, shutil; text = ($expression)"
+    preload asking
+    same -c 'import asking; print(asking.text)'
+    cp bundle/config.json common.json
+    configure "$change"
+    expect 0 cold -c 'import asking; print(asking.text)'
+    local expected=$output
+    expect 0 either -c 'import asking; print(asking.text)'
+    output_is "$expected"
+    cp common.json bundle/config.json
+}
+
+@test "limits, umask and scheduler that an import asks for" {
+    local name
+    local -A limits=([DATA]=500000000 [NPROC]=5000 [CORE]=1000 [FSIZE]=500000000 [MEMLOCK]=50000 [CPU]=600)
+    for name in "${!limits[@]}"; do
+        asks "resource.getrlimit(resource.RLIMIT_$name)" \
+            "process['rlimits'] = [{'type': 'RLIMIT_$name', 'soft': ${limits[$name]}, 'hard': ${limits[$name]}}]"
+    done
+    module mask.py <<<'import os; value = os.umask(0); os.umask(value)'
+    asks '__import__("mask").value' 'process["user"]["umask"] = 0o77'
+    asks 'os.sched_getscheduler(0)' 'process["scheduler"] = {"policy": "SCHED_BATCH"}'
+}
+
+@test "limits: the address space that an import asks for is the builder's own, unless the container has one" {
+    module asking.py <<<'import resource; text = resource.getrlimit(resource.RLIMIT_AS)'
+    preload asking
+    same -c 'import asking; print(asking.text)'
+    configure_warm '{"retryAfter": 0, "template": {"memory": 1000000000}}'
+    rm -rf "$(warm_store)"
+    is_cold_because "the imports ask for the limit of the address space (RLIMIT_AS)"
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 1 << 33, "hard": 1 << 33}]'
+    same -c 'import asking; print(asking.text)'
+    configure 'process["rlimits"] = [{"type": "RLIMIT_AS", "soft": 1 << 34, "hard": 1 << 34}]'
+    expect 0 either -c 'import asking; print(asking.text)'
+    output_is "(17179869184, 17179869184)"
+}
+
+@test "a device that an import looks for" {
+    needs_root
+    asks 'os.path.exists("/dev/letters")' \
+        'config["linux"]["devices"] = [{"path": "/dev/letters", "type": "c", "major": 1, "minor": 5, "fileMode": 438}]'
+}
+
+@test "imports that ask for the space in a file system, the kind of a stream, or the program's directory: no snapshot" {
+    local -A modules=(
+        ["ask how much space is left in '/dev/shm'"]='shutil.disk_usage("/dev/shm")'
+        ["ask what kind of file a standard stream is"]='os.path.sameopenfile(1, 2)'
+        ["look at the first item of sys.path"]='"" in sys.path'
+        ["look at the first item of sys.path, which"]='sys.path[0]'
+    )
+    local reason
+    for reason in "${!modules[@]}"; do
+        module asking.py <<<"import os, shutil, sys; ${modules[$reason]}"
+        preload asking
+        is_cold_because "the imports $reason"
+    done
+}
+
 @test "the share of CPUs, from which libraries derive their number of threads: a separate snapshot" {
     local quota
     needs_root # a user's plan needs the controller

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -166,7 +167,8 @@ static void test_files(struct arena *a)
         ok(has_record(&run, record), "noted: %s", record);
     }
     ok(has_record(&run, "o/etc/none"), "a path through /proc/self/root, normalized");
-    ok(has_record(&run, "p/proc/made"), "a directory that the child tries to create");
+    ok(has_record(&run, "p/proc/made") && has_record(&run, "m/proc/made"),
+       "a directory that the child tries to create");
     ok(has_record(&run, "eVARIABLE"), "a variable");
     size_t times = 0;
     snprintf(record, sizeof(record), "o%s/absolute", directory);
@@ -210,6 +212,43 @@ static void test_host(struct arena *a)
     run = observe(a, start_program);
     ok(has_record(&run, "x/bin/true") && has_record(&run, "o/bin/true"), "a program that is executed");
     ok(!has_record(&run, "F"), "… by a process that does nothing else");
+}
+
+static void ask_early(void)
+{
+    umask(umask(0));
+    prctl(PR_SET_PDEATHSIG, 0);
+}
+
+static void ask(void)
+{
+    struct rlimit limit;
+    start_program();
+    umask(umask(0));
+    getrlimit(RLIMIT_CPU, &limit);
+    getrlimit(RLIMIT_STACK, &limit);
+    (void)getpriority(PRIO_PROCESS, 0);
+    prctl(PR_SET_NAME, "name");
+}
+
+static void change_attribute(void)
+{
+    start_program();
+    prctl(PR_SET_PDEATHSIG, 0);
+}
+
+static void test_questions(struct arena *a)
+{
+    struct run run = observe(a, ask_early);
+    is_int(run.size, 0, "what the runtime does before the program says nothing");
+    run = observe(a, ask);
+    ok(has_record(&run, "qumask") && has_record(&run, "qscheduler"), "umask and scheduler");
+    ok(has_record(&run, "qlimit 0") && !has_record(&run, "qlimit 3"), "a limit that is not in the key");
+    ok(!has_record(&run, "Hchange an attribute of the process by prctl, which a snapshot does not contain"),
+       "the name of the process is compared elsewhere");
+    run = observe(a, change_attribute);
+    ok(has_record(&run, "Hchange an attribute of the process by prctl, which a snapshot does not contain"),
+       "an attribute of the process");
 }
 
 static void reach_out(void)
@@ -269,6 +308,7 @@ int main(void)
         bail_out("mkdtemp");
     test_files(&a);
     test_host(&a);
+    test_questions(&a);
     test_network(&a);
     test_input(&a);
     rmdir(directory);

@@ -432,6 +432,7 @@ static PyObject *fork_to_be_saved(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
+    {"environment", environment, METH_VARARGS, NULL},
     {"fill_words", fill_words, METH_VARARGS, NULL},
     {"first_environment", first_environment, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},

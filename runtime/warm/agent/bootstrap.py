@@ -32,6 +32,13 @@ class Failed(Exception):
     """The modules cannot be preloaded, for the reason in the text."""
 
 
+# Directories that are empty in a probe and a builder, and the files that every restored process creates there again.
+# The maximum is in bytes, and a thousandth of it is that of files.
+TEMPORARY = "/tmp/", "/dev/shm/"
+KEPT: "list[tuple[str, int, bytes | str | None]]" = []
+KEPT_MAX = 1 << 20
+
+
 def first_environment(agent) -> "dict[bytes, bytes]":  # type: ignore[no-untyped-def]
     """Return the variables that execve(2) gave to the process.
 
@@ -116,7 +123,9 @@ def import_for_good(
     Returns the generators that the imports have made without a seed, and the result of harmless() in resume.py.
     """
     gc.disable()
+    before = temporary_files()
     import_modules(modules, report)
+    KEPT.extend(keep_files(before))
     gc.collect()
     generators = resume["unseeded_generators"](gc)
     states = resume["random_states"](gc)
@@ -129,6 +138,57 @@ def import_for_good(
         elif module is not None and digest in digests:
             raise Failed(f"the imports seed the global generator of {module}")
     return generators, idle
+
+
+def temporary_files() -> "list[str]":
+    """Return the paths directly in TEMPORARY."""
+    found = []
+    for place in TEMPORARY:
+        try:
+            found += [f"{place}{name}" for name in sorted(posix.listdir(place))]
+        except OSError:  # there is none, or not for this user
+            pass
+    return found
+
+
+def keep_files(before: "list[str]") -> "list[tuple[str, int, bytes | str | None]]":
+    """Return the files that the imports have left in TEMPORARY, for make_files() in resume.py.
+
+    `before`: the result of temporary_files() before them. Each file is a path, a mode, and its content: bytes of a
+    file, the target of a link, None for a directory.
+    """
+    found: "list[tuple[str, int, bytes | str | None]]" = []
+    size = 0
+    directories = [""]
+    for directory in directories:
+        inside = [f"{directory}/{name}" for name in sorted(posix.listdir(directory))] if directory else []
+        for path in inside if directory else [path for path in temporary_files() if path not in before]:
+            status = posix.lstat(path)
+            kind = status.st_mode & 0o170000
+            content: "bytes | str | None" = None
+            if kind == 0o040000:
+                directories.append(path)
+            elif kind == 0o120000:
+                content = posix.readlink(path)
+            elif kind == 0o100000 and status.st_nlink == 1:
+                size += status.st_size
+                content = read_whole(path) if size <= KEPT_MAX else b""
+            else:
+                raise Failed(f"the imports make '{path}', which would be missing")
+            found.append((path, status.st_mode & 0o7777, content))
+            if size > KEPT_MAX or len(found) > KEPT_MAX // 1000:
+                raise Failed("the imports make too many or too large temporary files")
+    return found
+
+
+def read_whole(path: str) -> bytes:
+    file = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    content = b""
+    buffer = bytearray(1 << 16)
+    while size := posix.readv(file, [buffer]):
+        content += buffer[:size]
+    posix.close(file)
+    return content
 
 
 def freeze() -> None:
@@ -198,12 +258,13 @@ def settle(  # type: ignore[no-untyped-def]
     collecting: bool,
     found: "list[object]",
     resume,
-) -> "tuple[tuple[dict[bytes, bytes | None], object], tuple[object, object, object]]":
+) -> "tuple[tuple[dict[bytes, bytes | None], object, object], tuple[object, object, object]]":
     """Give the interpreter the state of one that has just started.
 
     `found`: the result of import_for_good(). Returns arguments for resume() and for leave() in resume.py. The first are
-    the changes that the imports have made to the environment, and generators to seed. The others are the modules, the
-    cache of importers for directories, and objects whose finalizers do nothing (None if some finalizer may act).
+    the changes that the imports have made to the environment, generators to seed, and files to make. The others are the
+    modules, the cache of importers for directories, and objects whose finalizers do nothing (None if some finalizer may
+    act).
     """
     generators, idle = found
     found.clear()  # the caller's variables stay alive for ever, and these objects must not
@@ -225,7 +286,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["thaw"](vars(main))
     if collecting:
         gc.enable()
-    return (changed, generators), (kept, finders, idle)
+    return (changed, generators, KEPT), (kept, finders, idle)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:

@@ -374,8 +374,7 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # OpenBLAS and jemalloc handle forks themselves: packages.h.
     # pytz leaves generators that have not ended (LazyList in its src/pytz/lazy.py). They count as harmless, because
     # they cannot notice that they are closed: has_handlers() in resume.py.
-    # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm. It does without the cache when that is gone.
-    # So files there are no reason against a snapshot: check() in probe.py.
+    # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm: keep_files() in bootstrap.py.
     # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). libffi keeps a file for its code
     # open (its src/closures.c). Snapshots record both: runtime/warm/dump/descriptors.h.
     # libffi looks for a place for this file among the mounts (open_temp_exec_file_mnt() in its src/closures.c). Only

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import sys
     from typing import Any
 
-    from bootstrap import LOADED, Failed, end, import_modules, leave_place, put, receive, send
+    from bootstrap import LOADED, TEMPORARY, Failed, end, import_modules, leave_place, put, receive, send
     from packages import end_threads, may_read, random_states
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
@@ -44,6 +44,7 @@ VALUE_MAX = 16 * 1024  # CONTENT_VALUE_MAX of runtime/warm/content.h
 MOUNTS = "/proc/mounts", "/proc/self/mounts", "/proc/self/mountinfo"
 # Of the last, the ids, groups, capabilities and CPUs are part of the key.
 SIZES = "/proc/meminfo", "/proc/stat", "/proc/self/status"
+NO_FILE = b"0"  # answer to the question "kind PATH"
 QUIET = "/dev/.pysbx-quiet/"
 STANDARD_DEVICES = ("full", "null", "random", "tty", "urandom", "zero", "fd", "stdin", "stdout", "stderr", "shm", "pts")
 # Programs that look only at variables of the key. The standard library's module platform runs "uname -p".
@@ -105,8 +106,9 @@ class Trace:
         self.sockets: set[str] = set()  # sockets that a connection was made to.
         self.file_systems: set[str] = set()  # paths for statfs(2).
         self.reads_mounts = False
-        self.values: set[str] = set()  # files of the kernel that are compared.
-        paths = {b"c": self.sockets, b"f": self.file_systems}
+        self.values: set[str] = set()  # files of the kernel that are compared, and questions (runtime/warm/question.h).
+        self.made: set[str] = set()  # paths that were created.
+        paths = {b"c": self.sockets, b"f": self.file_systems, b"m": self.made}
         paths.update({b"o": self.files, b"s": self.status, b"p": self.presence})
         for record in records.split(b"\0")[:-1]:
             kind, text = record[:1], record[1:]
@@ -116,6 +118,8 @@ class Trace:
                 self.variables.add(text)
             elif kind == b"u":
                 self.names_asked += 1
+            elif kind == b"q":
+                self.values.add(text.decode())
             elif kind == b"F":
                 self.starts_process = True
             elif kind == b"x":
@@ -204,6 +208,26 @@ def kernel_value(path: str) -> bytes:
         return b"x"
 
 
+def answer(question: str) -> bytes:
+    """Return the answer to a question, as question_answer() in runtime/warm/question.h."""
+    name, _, rest = question.partition(" ")
+    if name == "limit":
+        import resource
+
+        return b"%d %d" % tuple(limit % (1 << 64) for limit in resource.getrlimit(int(rest)))
+    if name == "umask":
+        mask = posix.umask(0)
+        posix.umask(mask)
+        return b"%o" % mask
+    if name == "scheduler":
+        priority = posix.sched_getparam(0).sched_priority
+        return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
+    try:
+        return b"%o" % (posix.lstat(rest).st_mode & 0o170000)
+    except OSError:
+        return NO_FILE
+
+
 def list_names(path: str) -> bytes:
     names = sorted(name for name in posix.listdir(path.encode()) if not name.startswith(OWN_FILES))
     return b"".join(name + b"\n" for name in names)
@@ -279,6 +303,33 @@ class Machine(tuple[str, ...]):
         return tuple.__getitem__(self, 4)
 
 
+class Places(list[str]):
+    """sys.path. It notes questions about its first item, which depends on the program."""
+
+    def __init__(self, places: "list[str]", watch: "Watch") -> None:
+        list.__init__(self, places)
+        self.watch = watch
+
+    def note(self) -> None:
+        if self.watch.listens:
+            self.watch.refused.append("look at the first item of sys.path, which depends on the program")
+
+    def __contains__(self, place: object) -> bool:
+        if place in ("", posix.getcwd()):
+            self.note()
+        return list.__contains__(self, place)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if index == 0 or (isinstance(index, slice) and index.start in (None, 0) and index != slice(None)):
+            self.note()
+        return list.__getitem__(self, index)
+
+    def index(self, place, *limits):  # type: ignore[no-untyped-def]
+        if place == "":
+            self.note()
+        return list.index(self, place, *limits)
+
+
 def id_equal(one: object, other: object) -> bool:
     return one is other
 
@@ -286,7 +337,7 @@ def id_equal(one: object, other: object) -> bool:
 class Watch:
     """Watch the imports: by an audit hook, another os.environ, and a file instead of the standard streams."""
 
-    def __init__(self, output: int, began: int) -> None:
+    def __init__(self, output: int, errors: int) -> None:
         self.files: set[str] = set()  # files that were opened to read.
         self.directories: set[str] = set()  # directories that were listed.
         self.status: set[str] = set()  # files of which the status was read.
@@ -300,10 +351,10 @@ class Watch:
         self.hosts: "list[object]" = []  # results of os.uname(), and the host names in them.
         self.names_asked = 0  # calls of os.uname().
         self.hears_ssl = False
-        self.output = output
-        self.began = began
+        self.outputs = output, errors  # files in memory, in place of standard output and error
+        self.began = posix.fstat(output).st_ctime_ns
         posix.dup2(output, 1)
-        posix.dup2(output, 2)
+        posix.dup2(errors, 2)
         Variables.watch()
         posix.environ = Variables(posix.environ)
         if "os" in sys.modules:
@@ -327,6 +378,10 @@ class Watch:
         for name in "access", "lstat", "stat":
             setattr(system, name, Heard(getattr(system, name), note(self.status)))
         system.readlink = Heard(system.readlink, note(self.presence))
+        for name in "statvfs", "fstatvfs":
+            setattr(system, name, Heard(getattr(system, name), self.hear_space))
+        system.fstat = Heard(system.fstat, self.hear_stream)
+        sys.path = Places(sys.path, self)
 
         def uname() -> "Any":
             found = Machine(posix.uname())
@@ -342,6 +397,14 @@ class Watch:
 
     def hear_terminal(self, _: object) -> None:
         self.asks_terminal |= self.listens
+
+    def hear_space(self, path: object) -> None:
+        if self.listens:
+            self.refused.append(f"ask how much space is left in {path!r}")
+
+    def hear_stream(self, descriptor: object) -> None:
+        if self.listens and descriptor in (0, 1, 2):
+            self.refused.append("ask what kind of file a standard stream is")
 
     def keeps_host(self) -> bool:
         """Tell whether an object refers to a host name, except the cache that renew_platform() empties."""
@@ -426,9 +489,19 @@ class Watch:
             paths.add(path)
 
 
+def look_at_stream(descriptor: int) -> "tuple[object, ...]":
+    """Return the properties of a standard stream that an import can change."""
+    try:
+        status = posix.fstat(descriptor)
+        return status.st_dev, status.st_ino, posix.get_inheritable(descriptor), posix.get_blocking(descriptor)
+    except OSError:
+        return ()
+
+
 def look_at_interpreter() -> "dict[str, object]":
     """Return settings that a program expects as CPython sets them. The runtime verifies the state outside of memory."""
     return {
+        "the standard streams": [look_at_stream(descriptor) for descriptor in range(3)],
         "the switch of the collector (gc.disable)": gc.isenabled(),
         "the trace function (sys.settrace)": sys.gettrace(),
         "the profile function (sys.setprofile)": sys.getprofile(),
@@ -514,18 +587,38 @@ def ask_trace(report: int) -> Trace:
     return Trace(data[8:])
 
 
+def check_start() -> None:
+    """Raise Failed if the start of the interpreter has printed something: every start has to."""
+    try:
+        size = posix.fstat(2).st_size  # of a file in memory, which the runtime has prepared
+        if size:
+            raise Failed(f"the interpreter prints at its start: {posix.pread(2, 200, 0).decode(errors='replace')!r}")
+    except OSError:
+        pass
+
+
+def check_environment(agent) -> None:  # type: ignore[no-untyped-def]
+    """Raise Failed if the environment is not that of os.environ: a restored process gets only the changes to that."""
+    there = dict(variable.partition(b"=")[::2] for variable in reversed(agent.environment().split(b"\0")[:-1]))
+    known = dict(dict.items(posix.environ))  # this way it notes nothing
+    for name in sorted(there.keys() | known.keys()):
+        if there.get(name) != known.get(name):
+            raise Failed(f"the imports set or remove the variable '{name.decode(errors='replace')}' not in os.environ")
+
+
 def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped-def]
     """Raise Failed if the imports have done anything that a snapshot cannot contain or repeat."""
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
             stream.flush()
-    if posix.fstat(watch.output).st_size:
-        text = posix.pread(watch.output, 100, 0).decode(errors="replace")
-        raise Failed(f"the imports write to standard output or error: {text!r}")
+    for output in watch.outputs:
+        if text := posix.pread(output, 100, 0).decode(errors="replace"):
+            raise Failed(f"the imports write to standard output or error: {text!r}")
     asks_name = trace.names_asked > watch.names_asked or Machine.asked or watch.keeps_host()
     for reason in watch.refused + trace.refused + [ASK_NAME] * asks_name:
         raise Failed(f"the imports {reason}")
     check_threads(agent)
+    check_environment(agent)
     try:
         posix.waitpid(-1, posix.WNOHANG)
         raise Failed("the imports start a process")
@@ -533,9 +626,10 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
         pass
     import signal
 
-    for path in watch.made | watch.files_written():
-        # ELSEWHERE has /dev/shm: see matplotlib in packages.py.
-        if not path.startswith(ELSEWHERE) and "__pycache__" not in path and changed_at(path) >= watch.began:
+    for path in watch.made | watch.files_written() | trace.made:
+        # The builder keeps files in the directories of TEMPORARY: keep_files() in bootstrap.py.
+        elsewhere = path.startswith(ELSEWHERE + TEMPORARY)
+        if not elsewhere and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
@@ -683,13 +777,24 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     kinds = {path: kind for path, kind in kinds.items() if kind != "a" or os.path.dirname(path) not in listed}
     kinds.update((path, "l") for path in links)
     check_devices(kinds, watch.began)
+    trace.values |= {f"kind {path}" for path, kind in kinds.items() if kind == "a" and is_device(path)}
     if kinds.get("/dev") == "d":
         trace.values.add("/dev")
     # Add targets of links, because the trace does not know that these are files of the kernel.
     watch.files |= {path for path in paths if f"{path}/".startswith(("/proc/", "/sys/"))}
     trace.kernel |= {path for path in kinds if f"{path}/".startswith(("/proc/", "/sys/"))}
-    records = {put(kind, path) for path, kind in kinds.items() if not f"{path}/".startswith(ELSEWHERE)}
+    # Every start makes the same files again, and fails if they exist.
+    sought = kinds.keys() | trace.made | watch.made
+    made = {path for path in sought if path.startswith(TEMPORARY) and changed_at(path) >= watch.began}
+    records = {put(kinds[path], path) for path in kinds.keys() - made if not f"{path}/".startswith(ELSEWHERE)}
+    records |= {put("V", f"{NO_FILE.hex()}:kind {path}") for path in made}
     return records | {put("o", path) for path in mapped}
+
+
+def is_device(path: str) -> bool:
+    """Tell whether a path is that of a device which a container may have."""
+    own = path.startswith((AGENT_FILES, *TEMPORARY))
+    return path.startswith("/dev/") and not own and path.split("/")[2] not in STANDARD_DEVICES
 
 
 def check_devices(kinds: "dict[str, str]", began: int) -> None:
@@ -738,19 +843,19 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
         for _, generator, _ in random_states(gc):  # of the start; .pth files seed them again
             generator.seed()
         bare = top_level()
+        check_start()
+        watch = Watch(agent.memory_file(), agent.memory_file())
         interpreter = look_at_interpreter()
-        output = agent.memory_file()
-        watch = Watch(output, posix.fstat(output).st_ctime_ns)
         customize_again()
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
         posix.access(f"{QUIET}B", 0)
         import_modules(modules, report)
         watch.listens = False
+        check_interpreter(interpreter)
         trace = ask_trace(report)
         end_threads()
         check(agent, watch, trace)
-        check_interpreter(interpreter)
         leave_place()
         out = {put("g", digest) for digest, _, _ in random_states(gc)}
         out |= {put("v", sys.version)}
@@ -775,7 +880,9 @@ def variable_records(watch: Watch, trace: Trace, looked_at: set[bytes], at_all: 
     if reason is not None:
         raise Failed(f"the imports {reason}")
     out = {put("e", name) for name in looked_at}
-    out |= {put("V", f"{kernel_value(path).hex()}:{path}") for path in trace.values}
+    for name in trace.values:
+        value = kernel_value(name) if name.startswith("/") else answer(name)
+        out.add(put("V", f"{value.hex()}:{name}"))
     if trace.reads_mounts:
         out.add(put("M"))
     if at_all or reads_environment or trace.starts_process:

@@ -82,6 +82,7 @@ long PyLong_AsLong(PyObject *number);
 PyObject *PyErr_Occurred(void);
 void PyErr_Clear(void);
 void *PyMem_RawMalloc(size_t size);
+void PyMem_RawFree(void *memory);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
 void Py_LeaveRecursiveCall(void);

@@ -33,7 +33,7 @@ COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 
 def resume(
-    builder: "tuple[dict[bytes, bytes | None], list[Any]]",
+    builder: "tuple[dict[bytes, bytes | None], list[Any], list[tuple[str, int, bytes | str | None]]]",
     orig_argv: list[str],
     variables: list[bytes],
     streams: list[int],
@@ -43,15 +43,17 @@ def resume(
 ) -> "tuple[str | None, str | None, str | None, list[str], list[str]]":
     """Set the environment, the streams, and all state that must differ between processes.
 
-    `builder`: variables that the imports have set, or deleted (None), and generators that they have made without a
-    seed. `orig_argv`: the whole command line. `variables`: the environment as NAME=VALUE. `streams`: the standard
-    descriptors that differ from those that the streams were made for. `program`, `index`: the kind of program, and
-    where the command line names it. `entropy`: fresh random bytes.
+    `builder`: variables that the imports have set, or deleted (None), generators that they have made without a seed,
+    and files that they have left (keep_files() in bootstrap.py). `orig_argv`: the whole command line. `variables`: the
+    environment as NAME=VALUE. `streams`: the standard descriptors that differ from those of the streams. `program`,
+    `index`: the kind of program, and where the command line names it. `entropy`: fresh random bytes.
     Returns values for the interpreter's configuration: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
-    # This comes first, because it may lead to a cold start, which needs the environment unchanged.
+    # These come first, because they may lead to a cold start, which needs the environment unchanged.
     line = command_line(orig_argv, program, index)
-    imported, generators = builder
+    imported, generators, files = builder
+    if files:
+        make_files(files)
     restore_hooks()
     COLLECTED.append([])
     set_environment(variables, imported)
@@ -65,6 +67,42 @@ def resume(
     seed_again(generators)
     start_threads()
     return line
+
+
+def make_files(files: "list[tuple[str, int, bytes | str | None]]") -> None:
+    """Make the files that the imports have left in directories for temporary files.
+
+    Raises OSError if one cannot be made. Then nothing of them is left, for the cold start makes its own.
+    """
+    made: "list[str]" = []
+    try:
+        for path, mode, content in files:
+            make_file(path, mode, content, made)
+    except OSError:
+        for path in reversed(made):
+            try:
+                posix.unlink(path)
+            except OSError:
+                posix.rmdir(path)
+        raise
+
+
+def make_file(path: str, mode: int, content: "bytes | str | None", made: "list[str]") -> None:
+    """Make a file, link or directory that does not exist yet, and append it to `made`."""
+    if content is None:
+        posix.mkdir(path, 0o700)
+    elif isinstance(content, str):
+        posix.symlink(content, path)
+    else:
+        file = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+        made.append(path)
+        while content:
+            content = content[posix.write(file, content) :]
+        posix.close(file)
+    if content is None:
+        made.append(path)
+    if not isinstance(content, str):
+        posix.chmod(path, mode)
 
 
 def renew(entropy: bytes) -> None:

@@ -48,6 +48,24 @@ PyObject *first_environment(PyObject *self, PyObject *args)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
+PyObject *environment(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    ptrdiff_t size = 0;
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
+        size += text_length(*variable) + 1;
+    char *all = PyMem_RawMalloc((size_t)size + 1), *to = all;
+    if (all == NULL)
+        return PyErr_SetString(PyExc_RuntimeError, "no memory for the environment"), NULL;
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
+        for (const char *from = *variable; (*to++ = *from) != '\0'; from++)
+            ;
+    PyObject *text = PyBytes_FromStringAndSize(all, to - all);
+    PyMem_RawFree(all);
+    return text;
+}
+
 PyObject *probe_text(PyObject *self, PyObject *args)
 {
     (void)self;

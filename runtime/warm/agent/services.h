@@ -14,6 +14,9 @@ PyObject *memory_file(PyObject *self, PyObject *args);
  * and /proc is not always mounted (METH_VARARGS). */
 PyObject *first_environment(PyObject *self, PyObject *args);
 
+/* environment(): return the present variables of the C library, each with a NUL at its end (METH_VARARGS). */
+PyObject *environment(PyObject *self, PyObject *args);
+
 /* probe_text(): return the text of probe.py, which only a probe needs (METH_VARARGS). */
 PyObject *probe_text(PyObject *self, PyObject *args);
 

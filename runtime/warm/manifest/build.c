@@ -15,6 +15,7 @@
 #include "warm/content.h"
 #include "warm/manifest/format.h"
 #include "warm/manifest/manifest.h"
+#include "warm/question.h"
 #include "warm/root_view.h"
 
 #define RECORDS_MAX 200000
@@ -438,7 +439,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Parse "HEX:PATH" of each record. */
+/* Parse "HEX:PATH" or "HEX:QUESTION" of each record. */
 static int put_values(struct builder *b, struct manifest_value **out, struct error *err)
 {
     struct manifest_value *values = ARENA_ARRAY(b->arena, b->values.count + 1, struct manifest_value);
@@ -450,7 +451,8 @@ static int put_values(struct builder *b, struct manifest_value **out, struct err
             unsigned char byte = (unsigned char)(digit(text[0]) << 4 | digit(text[1]));
             siphash_add(&state, &byte, 1);
         }
-        if (text[0] != ':' || text[1] != '/' || strlen(text + 1) >= PATH_MAX)
+        if (text[0] != ':' || (text[1] != '/' && !question_is_valid(text + 1)) ||
+            strlen(text + 1) >= PATH_MAX)
             return error_text(err, -EPROTO, "the builder reports the value '%.32s', which has no meaning",
                               b->values.items[i]);
         values[i] = (struct manifest_value){.hash = siphash_end(&state), .path = put_text(b, text + 1)};

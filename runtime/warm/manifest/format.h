@@ -10,7 +10,7 @@
 #include "base/siphash.h"
 #include "warm/file_identity.h"
 
-#define MANIFEST_MAGIC UINT64_C(0x34304e414d585953) /* raise with every change of the layout */
+#define MANIFEST_MAGIC UINT64_C(0x35304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
     GROUP_IDENTITY = 1, /* the target of the path has this identity */
@@ -48,9 +48,9 @@ struct manifest_entry {
     uint32_t reserved;
 };
 
-/* The value of a file of the kernel, of which each container has its own. */
+/* The value of a file of the kernel, of which each container has its own, or the answer to a question. */
 struct manifest_value {
-    struct siphash hash; /* of kernel_value() */
+    struct siphash hash; /* of kernel_value() or question_answer() */
     uint32_t path, reserved;
 };
 

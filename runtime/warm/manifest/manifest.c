@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "warm/content.h"
 #include "warm/manifest/format.h"
+#include "warm/question.h"
 #include "warm/root_view.h"
 
 static int damaged(struct error *err)
@@ -48,7 +49,8 @@ static bool is_sound(const struct manifest *m)
         if (!is_string(m, m->entries[i].name) || m->entries[i].content > h->content_count)
             return false;
     for (uint32_t i = 0; i < h->value_count; i++)
-        if (!is_string(m, m->values[i].path) || m->strings[m->values[i].path] != '/')
+        if (!is_string(m, m->values[i].path) ||
+            (m->strings[m->values[i].path] != '/' && !question_is_valid(m->strings + m->values[i].path)))
             return false;
     for (uint32_t i = 0; i < h->content_count; i++)
         if (m->contents[i].rule > CONTENT_TRUSTED)
@@ -264,18 +266,27 @@ int manifest_check_environment(const struct manifest *m, char *const *envp, stru
     return m->header->whole_environment != 0 ? check_additions(m, envp, err) : 0;
 }
 
+static int other_value(const char *value, struct error *err)
+{
+    const char *kind = str_after(value, QUESTION_KIND);
+    if (kind != NULL)
+        return error_text(err, -ESTALE, "the imports saw another kind of file, or none, at '%s'", kind);
+    return value[0] == '/' ? error_text(err, -ESTALE, "'%s' has other content", value)
+                           : error_text(err, -ESTALE, "the imports saw another %s", value);
+}
+
 int manifest_check_values(const struct manifest *m, struct error *err)
 {
     static char value[CONTENT_VALUE_MAX];
     for (uint32_t i = 0; i < m->header->value_count; i++) {
         const char *path = m->strings + m->values[i].path;
-        ssize_t size = content_kernel_value(path, value);
+        ssize_t size = path[0] == '/' ? content_kernel_value(path, value) : question_answer(path, value);
         struct siphash_state state;
         siphash_begin(&state, &m->header->salt);
         siphash_add(&state, value, size > 0 ? (size_t)size : 0);
         struct siphash now = siphash_end(&state);
         if (size < 0 || memcmp(&now, &m->values[i].hash, sizeof(now)) != 0)
-            return error_text(err, -ESTALE, "'%s' has other content", path);
+            return other_value(path, err);
     }
     return 0;
 }

@@ -32,7 +32,7 @@ struct root_view;
  *   t  the imports ask whether a standard stream is a terminal.
  *   o  a file that is mapped (for the builder only).
  *   g  the digest of a random generator's state (for the builder only).
- *   V  "HEX:PATH", the value of a file of the kernel (content.h).
+ *   V  "HEX:PATH", the value of a file of the kernel (content.h), or "HEX:QUESTION", an answer (question.h).
  *   M  a library reads /proc/self/mounts (for the builder only).
  *   x  failure, with its reason.
  *   r  ready, the last record. */
@@ -84,8 +84,8 @@ int manifest_check_shadow(const struct manifest *manifest, const struct root_vie
 /* Check that the variables that the imports read are unchanged. -ESTALE names one. */
 int manifest_check_environment(const struct manifest *manifest, char *const *envp, struct error *err);
 
-/* Check that the files of /proc and /sys that the imports read are unchanged. -ESTALE names one. For a
- * process of the container; makes system calls only. */
+/* Check that the files of /proc and /sys that the imports read, and the answers to their questions, are
+ * unchanged. -ESTALE names one. For a process of the container; makes system calls only. */
 int manifest_check_values(const struct manifest *manifest, struct error *err);
 
 /* Check that this process may make files where the imports made some, for example in search of a directory

@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -21,16 +23,19 @@
 #define NR_GETXATTRAT  464
 #define NR_LISTXATTRAT 465
 
-#define RING    "use io_uring, which hides what they read"
-#define HANDLE  "use file handles, which hide what they read"
-#define KEYS    "read keys of the kernel, which differ between containers"
-#define PROCESS "read another process, which hides what they read"
+#define RING      "use io_uring, which hides what they read"
+#define HANDLE    "use file handles, which hide what they read"
+#define KEYS      "read keys of the kernel, which differ between containers"
+#define PROCESS   "read another process, which hides what they read"
+#define SYSTEM5   "use System V IPC or message queues, whose objects are not in a snapshot"
+#define ATTRIBUTE "change an attribute of the process by prctl, which a snapshot does not contain"
+#define SCHEDULER "scheduler"
 
 static const struct observed_call calls[] = {
     {SYS_open, OBSERVED_OPEN, -1, 0, 1, NULL},
     {SYS_openat, OBSERVED_OPEN, 0, 1, 2, NULL},
     {NR_OPENAT2, OBSERVED_OPEN2, 0, 1, 2, NULL},
-    {SYS_creat, OBSERVED_NAME, -1, 0, -1, NULL},
+    {SYS_creat, OBSERVED_MADE, -1, 0, -1, NULL},
     {SYS_execve, OBSERVED_EXECUTE, -1, 0, -1, NULL},
     {SYS_execveat, OBSERVED_EXECUTE, 0, 1, -1, NULL},
     {SYS_stat, OBSERVED_STATUS, -1, 0, -1, NULL},
@@ -50,10 +55,10 @@ static const struct observed_call calls[] = {
     {SYS_readlink, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_readlinkat, OBSERVED_NAME, 0, 1, -1, NULL},
     {SYS_chdir, OBSERVED_NAME, -1, 0, -1, NULL},
-    {SYS_mkdir, OBSERVED_NAME, -1, 0, -1, NULL},
-    {SYS_mkdirat, OBSERVED_NAME, 0, 1, -1, NULL},
-    {SYS_mknod, OBSERVED_NAME, -1, 0, -1, NULL},
-    {SYS_mknodat, OBSERVED_NAME, 0, 1, -1, NULL},
+    {SYS_mkdir, OBSERVED_MADE, -1, 0, -1, NULL},
+    {SYS_mkdirat, OBSERVED_MADE, 0, 1, -1, NULL},
+    {SYS_mknod, OBSERVED_MADE, -1, 0, -1, NULL},
+    {SYS_mknodat, OBSERVED_MADE, 0, 1, -1, NULL},
     {SYS_rmdir, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_unlink, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_unlinkat, OBSERVED_NAME, 0, 1, -1, NULL},
@@ -62,8 +67,8 @@ static const struct observed_call calls[] = {
     {SYS_renameat2, OBSERVED_NAME, 0, 1, -1, NULL},
     {SYS_link, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_linkat, OBSERVED_NAME, 0, 1, -1, NULL},
-    {SYS_symlink, OBSERVED_NAME, -1, 1, -1, NULL},
-    {SYS_symlinkat, OBSERVED_NAME, 1, 2, -1, NULL},
+    {SYS_symlink, OBSERVED_MADE, -1, 1, -1, NULL},
+    {SYS_symlinkat, OBSERVED_MADE, 1, 2, -1, NULL},
     {SYS_truncate, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_chmod, OBSERVED_NAME, -1, 0, -1, NULL},
     {SYS_fchmodat, OBSERVED_NAME, 0, 1, -1, NULL},
@@ -88,6 +93,19 @@ static const struct observed_call calls[] = {
     {SYS_vfork, OBSERVED_FORK, -1, -1, -1, NULL},
     {SYS_clone, OBSERVED_FORK, -1, -1, -1, NULL},
     {SYS_clone3, OBSERVED_CLONE3, -1, 0, -1, NULL},
+    {SYS_getrlimit, OBSERVED_LIMIT, -1, 0, -1, NULL},
+    {SYS_prlimit64, OBSERVED_LIMIT, -1, 1, -1, NULL},
+    {SYS_umask, OBSERVED_QUESTION, -1, -1, -1, "umask"},
+    {SYS_getpriority, OBSERVED_QUESTION, -1, -1, -1, SCHEDULER},
+    {SYS_sched_getscheduler, OBSERVED_QUESTION, -1, -1, -1, SCHEDULER},
+    {SYS_sched_getparam, OBSERVED_QUESTION, -1, -1, -1, SCHEDULER},
+    {SYS_sched_getattr, OBSERVED_QUESTION, -1, -1, -1, SCHEDULER},
+    {SYS_ioprio_get, OBSERVED_HIDDEN, -1, -1, -1, "ask for their I/O priority"},
+    {SYS_prctl, OBSERVED_HIDDEN, -1, -1, -1, ATTRIBUTE},
+    {SYS_shmget, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
+    {SYS_semget, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
+    {SYS_msgget, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
+    {SYS_mq_open, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
     {SYS_io_uring_setup, OBSERVED_HIDDEN, -1, -1, -1, RING},
     {SYS_name_to_handle_at, OBSERVED_HIDDEN, -1, -1, -1, HANDLE},
     {SYS_open_by_handle_at, OBSERVED_HIDDEN, -1, -1, -1, HANDLE},
@@ -137,10 +155,34 @@ static void add_load(struct program *p, int argument, bool upper)
     add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at + (upper ? 4 : 0)));
 }
 
+/* Let a call continue unless the loaded argument is one of the values. */
+static void add_only(struct program *p, const uint32_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        add_jump(p, BPF_JEQ, values[i], (unsigned char)(count - i), 0);
+    add_return(p, SECCOMP_RET_ALLOW);
+}
+
+/* Let a call continue if the loaded argument is one of the values. */
+static void add_except(struct program *p, const uint32_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        add_jump(p, BPF_JEQ, values[i], 0, 1);
+        add_return(p, SECCOMP_RET_ALLOW);
+    }
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* Let calls continue immediately if their arguments show that they reveal nothing, as most of them do. */
 static void add_exceptions(struct program *p, const struct observed_call *call)
 {
     static const uint32_t usual[] = {AF_UNIX, AF_INET, AF_INET6};
+    static const uint32_t in_key[] = {RLIMIT_STACK, RLIMIT_NOFILE};
+    /* builder_state.c compares the others, such as PR_SET_NAME. */
+    static const uint32_t lasting[] = {PR_SET_PDEATHSIG,  PR_SET_DUMPABLE,        PR_SET_KEEPCAPS,
+                                       PR_SET_TIMERSLACK, PR_SET_CHILD_SUBREAPER, PR_SET_THP_DISABLE,
+                                       PR_SET_SECUREBITS};
     switch (call->number) {
     case SYS_newfstatat:
     case SYS_statx: /* fstat(2) of newer C libraries: the path is empty */
@@ -167,10 +209,16 @@ static void add_exceptions(struct program *p, const struct observed_call *call)
         break;
     case SYS_socket:
         add_load(p, 0, false);
-        for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-            add_jump(p, BPF_JEQ, usual[i], 0, 1);
-            add_return(p, SECCOMP_RET_ALLOW);
-        }
+        add_except(p, usual, COUNT(usual));
+        break;
+    case SYS_getrlimit:
+    case SYS_prlimit64:
+        add_load(p, call->subject, false);
+        add_except(p, in_key, COUNT(in_key));
+        break;
+    case SYS_prctl:
+        add_load(p, 0, false);
+        add_only(p, lasting, COUNT(lasting));
         break;
     default:
         break;
@@ -178,7 +226,7 @@ static void add_exceptions(struct program *p, const struct observed_call *call)
 }
 
 /* The maximum number of instructions for one call, and for the frame around all. */
-#define LENGTH_OF_CALL  10
+#define LENGTH_OF_CALL  13
 #define LENGTH_OF_FRAME 6
 
 void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_filter **filter, size_t *count)

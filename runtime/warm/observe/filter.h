@@ -21,21 +21,24 @@ void observe_filter(struct arena *a, enum observe_mode mode, const struct sock_f
                     size_t *count);
 
 enum observed {
-    OBSERVED_OPEN,    /* a path with open(2) flags */
-    OBSERVED_OPEN2,   /* a path with struct open_how */
-    OBSERVED_EXECUTE, /* a path */
-    OBSERVED_STATUS,  /* a path */
-    OBSERVED_NAME,    /* a path: does it exist? */
-    OBSERVED_SPACE,   /* a path: how much space is free? */
-    OBSERVED_ADDRESS, /* a socket address and its length */
-    OBSERVED_OWN,     /* the same, of the process itself */
-    OBSERVED_MESSAGE, /* struct msghdr */
-    OBSERVED_FAMILY,  /* socket(2) with an unusual family */
-    OBSERVED_HOST,    /* uname(2) */
-    OBSERVED_FORK,    /* fork(2), vfork(2), clone(2) without CLONE_THREAD */
-    OBSERVED_CLONE3,  /* struct clone_args */
-    OBSERVED_INPUT,   /* read(2) from standard input: it would wait forever */
-    OBSERVED_HIDDEN,  /* nothing can be observed after it */
+    OBSERVED_OPEN,     /* a path with open(2) flags */
+    OBSERVED_OPEN2,    /* a path with struct open_how */
+    OBSERVED_EXECUTE,  /* a path */
+    OBSERVED_STATUS,   /* a path */
+    OBSERVED_NAME,     /* a path: does it exist? */
+    OBSERVED_MADE,     /* a path that the call creates */
+    OBSERVED_SPACE,    /* a path: how much space is free? */
+    OBSERVED_ADDRESS,  /* a socket address and its length */
+    OBSERVED_OWN,      /* the same, of the process itself */
+    OBSERVED_MESSAGE,  /* struct msghdr */
+    OBSERVED_FAMILY,   /* socket(2) with an unusual family */
+    OBSERVED_HOST,     /* uname(2) */
+    OBSERVED_FORK,     /* fork(2), vfork(2), clone(2) without CLONE_THREAD */
+    OBSERVED_CLONE3,   /* struct clone_args */
+    OBSERVED_INPUT,    /* read(2) from standard input: it would wait forever */
+    OBSERVED_LIMIT,    /* the number of a resource limit */
+    OBSERVED_QUESTION, /* nothing: the phrase is the question (warm/question.h) */
+    OBSERVED_HIDDEN,   /* nothing can be observed after it, or a snapshot cannot repeat it */
 };
 
 /* Arguments by number, -1: none. */
@@ -45,7 +48,7 @@ struct observed_call {
     signed char directory; /* descriptor of the directory */
     signed char subject;   /* path, address or structure */
     signed char detail;    /* flags, or length of the address */
-    const char *phrase;    /* hidden: the action of the imports */
+    const char *phrase;    /* hidden: the action of the imports; or a question */
 };
 
 /* Return the call with that number in the table of x86-64, or NULL. */

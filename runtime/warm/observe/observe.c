@@ -28,6 +28,7 @@
 #include "base/str.h"
 #include "warm/observe/mounts.h"
 #include "warm/params.h"
+#include "warm/question.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS      SECCOMP_IOW(4, __u64)
@@ -48,6 +49,7 @@ struct observer {
     int listener;
     enum observe_mode mode;
     bool stopped;
+    bool executed;                 /* the interpreter: earlier calls are the runtime's own */
     pid_t quiet;                   /* the thread that asks whether a path exists, or 0 */
     struct seccomp_notif *request; /* of the size that the kernel uses */
     struct seccomp_notif_resp *response;
@@ -291,8 +293,16 @@ static void note_message(struct observer *o, uint64_t address)
         note_address(o, (uint64_t)(uintptr_t)message.msg_name, message.msg_namelen);
 }
 
+static void note_made(struct observer *o, const char *path)
+{
+    note(o, 'p', path);
+    note(o, 'm', path);
+}
+
 static void note_open(struct observer *o, uint64_t flags, const char *path)
 {
+    if ((flags & O_CREAT) != 0)
+        note(o, 'm', path);
     bool reads = (flags & O_ACCMODE) != O_WRONLY;
     note(o, (flags & O_PATH) != 0 ? 's' : reads ? 'o' : 'p', path);
 }
@@ -317,6 +327,7 @@ static void note_path(struct observer *o, const struct observed_call *call)
     const __u64 *args = o->request->data.args;
     pid_t pid = (pid_t)o->request->pid;
     struct open_how how = {0};
+    o->executed |= call->kind == OBSERVED_EXECUTE;
     int ret = read_path(o, call, path);
     if (ret == 0 && call->kind == OBSERVED_OPEN2)
         ret = read_memory(pid, args[call->detail], &how, sizeof(how));
@@ -342,6 +353,8 @@ static void note_path(struct observer *o, const struct observed_call *call)
         note_file_system(o, path);
     else if (call->kind == OBSERVED_EXECUTE)
         note_program(o, path);
+    else if (call->kind == OBSERVED_MADE)
+        note_made(o, path);
     else if (call->kind == OBSERVED_OPEN || call->kind == OBSERVED_OPEN2)
         note_open(o, call->kind == OBSERVED_OPEN ? args[call->detail] : how.flags, path);
     else
@@ -363,6 +376,13 @@ static void note_clone3(struct observer *o, uint64_t address)
     note_clone(o, flags);
 }
 
+static void note_limit(struct observer *o, uint64_t number)
+{
+    char question[32];
+    snprintf(question, sizeof(question), "%s%u", QUESTION_LIMIT, (unsigned)number);
+    note(o, 'q', question);
+}
+
 static void note_call(struct observer *o)
 {
     const struct seccomp_data *data = &o->request->data;
@@ -371,6 +391,9 @@ static void note_call(struct observer *o)
         note(o, 'H', "make system calls of another architecture");
         return;
     }
+    bool own = call->kind == OBSERVED_LIMIT || call->kind == OBSERVED_QUESTION || call->number == SYS_prctl;
+    if (own && !o->executed)
+        return;
     switch (call->kind) {
     case OBSERVED_ADDRESS:
         note_address(o, data->args[call->subject], data->args[call->detail]);
@@ -392,6 +415,12 @@ static void note_call(struct observer *o)
         break;
     case OBSERVED_CLONE3:
         note_clone3(o, data->args[call->subject]);
+        break;
+    case OBSERVED_LIMIT:
+        note_limit(o, data->args[call->subject]);
+        break;
+    case OBSERVED_QUESTION:
+        note(o, 'q', call->phrase);
         break;
     case OBSERVED_HIDDEN:
         note(o, 'H', call->phrase);

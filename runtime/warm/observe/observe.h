@@ -7,11 +7,13 @@
  * Records consist of a letter, a text and NUL, in no order. Each occurs once, except for "u":
  *   o  path that was opened for reading, or executed.
  *   s  path whose status was read.
- *   p  path that was tested for existence, or that the call creates, changes or removes.
+ *   p  path that was tested for existence, or that the call changes or removes.
+ *   m  path that the call creates, also "p".
  *   c  path of a socket that was connected to.
  *   f  path whose file system was asked for its properties, such as its free space.
  *   e  variable that was read through the C library.
  *   u  the host name was read.
+ *   q  question that was asked about the process: warm/question.h.
  *   F  a process was started that may run code of its parent.
  *   x  path of a program that was executed, also "o".
  *   N  the imports tried to reach another host, or asked for the network interfaces.

@@ -1,0 +1,80 @@
+/* Answers from prlimit(2), umask(2), sched_getscheduler(2), sched_getparam(2), getpriority(2), lstat(2). */
+#include "warm/question.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+static int answer_limit(const char *rest, char *out, size_t size)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    prlimit(0, (int)strtoul(rest, NULL, 10), NULL, &limit);
+    return snprintf(out, size, "%" PRIu64 " %" PRIu64, (uint64_t)limit.rlim_cur, (uint64_t)limit.rlim_max);
+}
+
+static int answer_umask(const char *rest, char *out, size_t size)
+{
+    (void)rest;
+    mode_t mask = umask(0);
+    umask(mask);
+    return snprintf(out, size, "%o", (unsigned)mask);
+}
+
+static int answer_scheduler(const char *rest, char *out, size_t size)
+{
+    (void)rest;
+    struct sched_param param = {0};
+    syscall(SYS_sched_getparam, 0, &param); /* musl has no such functions */
+    return snprintf(out, size, "%ld %d %d", syscall(SYS_sched_getscheduler, 0), param.sched_priority,
+                    getpriority(PRIO_PROCESS, 0));
+}
+
+static int answer_kind(const char *rest, char *out, size_t size)
+{
+    struct stat st = {0};
+    return snprintf(out, size, "%o", lstat(rest, &st) == 0 ? (unsigned)(st.st_mode & S_IFMT) : 0);
+}
+
+static const struct {
+    const char *name; /* with a space: something follows */
+    int (*answer)(const char *rest, char *out, size_t size);
+} questions[] = {
+    {QUESTION_LIMIT, answer_limit},
+    {"umask", answer_umask},
+    {"scheduler", answer_scheduler},
+    {QUESTION_KIND, answer_kind},
+};
+
+/* Return the number of the question, and what follows its name; -1 for another text. */
+static int find(const char *question, const char **rest)
+{
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+        *rest = str_after(question, questions[i].name);
+        bool more = questions[i].name[strlen(questions[i].name) - 1] == ' ';
+        if (*rest != NULL && more == (**rest != '\0'))
+            return (int)i;
+    }
+    return -1;
+}
+
+bool question_is_valid(const char *question)
+{
+    const char *rest;
+    return find(question, &rest) >= 0;
+}
+
+ssize_t question_answer(const char *question, char out[static QUESTION_ANSWER_MAX])
+{
+    const char *rest;
+    int i = find(question, &rest);
+    return i < 0 ? 0 : questions[i].answer(rest, out, QUESTION_ANSWER_MAX);
+}

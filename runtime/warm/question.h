@@ -1,0 +1,26 @@
+/* Questions about a process that imports ask the kernel without a file, and whose answers a container
+ * decides. The manifest of a snapshot has the question and a hash of the answer, as for files of the kernel:
+ *   limit N    the resource limit with this number, getrlimit(2).
+ *   umask      umask(2).
+ *   scheduler  policy, priority and nice value, sched(7).
+ *   kind PATH  the type of the file at a path, without following a link. */
+#ifndef PYSBX_WARM_QUESTION_H
+#define PYSBX_WARM_QUESTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define QUESTION_LIMIT "limit "
+#define QUESTION_KIND  "kind "
+
+#define QUESTION_ANSWER_MAX ((size_t)64)
+
+/* Return whether the text is one of these questions. */
+bool question_is_valid(const char *question);
+
+/* Answer a valid question for this process. The agent's probe writes the same texts (answer() in probe.py).
+ * Makes system calls only. Return the size of the answer in bytes, which is less than QUESTION_ANSWER_MAX. */
+ssize_t question_answer(const char *question, char out[static QUESTION_ANSWER_MAX]);
+
+#endif
