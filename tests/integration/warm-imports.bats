@@ -33,6 +33,11 @@ missing = os.path.abspath("missing")'
         [settrace]='import sys; sys.settrace(lambda *_: None)'
         [collector]='import gc; gc.disable()'
         [front]='import sys; sys.path.insert(0, "/first")'
+        [digits]='import sys; sys.set_int_max_str_digits(640)'
+        [excepthook]='import sys; sys.excepthook = lambda *about: print("hook")'
+        [displayhook]='import sys; sys.displayhook = print'
+        [signal]='import signal; signal.signal(signal.SIGTERM, lambda *about: 0)'
+        [warnings]='import warnings; warnings.simplefilter("error")'
         [make]='import os; os.makedirs("/mnt/made", exist_ok=True)'
     )
     configure 'mount("/mnt", "tmpfs", kind="tmpfs")'
@@ -298,7 +303,7 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
     same -c "$show"
     output_has "/tmp/by_c [] [] 0o40700"
     output_has "0o100640 20000"
-    # They are not taken for those of somebody else.
+    # A file that is there already is not replaced.
     mkdir -p -m 777 shared/by_c
     configure 'unmount("/tmp"); mount("/tmp", arguments[0], "rw")' "$PWD/shared"
     is_cold_because "the imports saw another kind of file, or none, at '/tmp/by_c'"
@@ -307,6 +312,52 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
     is_cold_because "'/dev/shm/pipe'"
     module temporary.py <<<'open("/dev/shm/large", "wb").write(bytes(2 << 20))'
     is_cold_because "too many or too large temporary files"
+}
+
+@test "times that an import keeps in variables are set forward, with the deadlines that it computes of them" {
+    module clocks.py <<<'import time
+wall, started, exact = time.time(), time.monotonic(), time.perf_counter_ns()
+expires = started + 3
+second = int(time.time())
+took = time.perf_counter() - time.perf_counter()
+class Cache:
+    def __init__(self): self.expires = time.monotonic() + 3
+cache = Cache()'
+    preload clocks
+    local show='import clocks, time
+age = time.monotonic() - clocks.started
+print(0 <= age < 2, abs(time.time() - clocks.wall - age) < 0.5, abs(clocks.expires - clocks.started - 3) < 0.5, abs(clocks.expires - clocks.cache.expires) < 0.5)
+print(abs(time.perf_counter_ns() - clocks.exact - age * 1e9) < 5e8, -1 <= time.time() - clocks.second - age <= 1.5)
+print(*(type(value).__name__ for value in (clocks.wall, clocks.expires, clocks.exact, clocks.second)), clocks.took < 0)'
+    expect 0 warm -c "$show"
+    sleep 4
+    same -c "$show"
+    output_is "True True True True
+True True
+float float int int True"
+}
+
+@test "times that an import keeps elsewhere, or the CPU time that it has used: no snapshot" {
+    local -A modules=(
+        ["keep the time at which they run in a list"]='import time; times = [time.time()]'
+        ["keep the time at which they run in a tuple"]='import time
+def later(since=time.monotonic() + 5): pass'
+        ["keep a number that they have calculated of the time"]='import time; milliseconds = time.time() * 1000'
+        ["ask how much CPU time they have used"]='import time; time.process_time()'
+        ["ask how much CPU time they have used, which"]='import os; os.times()'
+        ["ask how much CPU time they have used, which begins anew"]='import resource; resource.getrusage(resource.RUSAGE_SELF)'
+    )
+    local reason
+    preload clocks
+    for reason in "${!modules[@]}"; do
+        module clocks.py <<<"${modules[$reason]}"
+        is_cold_because "the imports $reason"
+    done
+    # A duration does not depend on when it was measured.
+    module clocks.py <<<'import time
+def measure(): start = time.time(); return [time.time() - start, int(time.time()) - int(start)]
+took = measure()'
+    same -c 'import clocks; print(len(clocks.took))'
 }
 
 @test "an import that leaves an open temporary file, or finds one: no snapshot, and the file is named" {

@@ -31,7 +31,7 @@ SAY='import greeting; print(greeting.text)'
 
 # Make the snapshot of a module that tells when it was imported, which is `before`.
 preload_a_clock() {
-    module greeting.py <<<'import time; text = time.monotonic_ns()'
+    module greeting.py <<<'import time; text = str(time.monotonic_ns())'
     preload greeting
     expect 0 warm -c "$SAY"
     before=$output

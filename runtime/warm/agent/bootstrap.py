@@ -38,6 +38,10 @@ TEMPORARY = "/tmp/", "/dev/shm/"
 KEPT: "list[tuple[str, int, bytes | str | None]]" = []
 KEPT_MAX = 1 << 20
 
+# Times that imports have read, and that every restored process sets forward: Clock in resume.py.
+CLOCKS: "list[Any]" = []
+CLOCK = b"clock:"  # of a record of the probe: the function of time, the module, the variable or "variable.attribute"
+
 
 def first_environment(agent) -> "dict[bytes, bytes]":  # type: ignore[no-untyped-def]
     """Return the variables that execve(2) gave to the process.
@@ -126,6 +130,7 @@ def import_for_good(
     before = temporary_files()
     import_modules(modules, report)
     KEPT.extend(keep_files(before))
+    CLOCKS.extend(note_clocks(digests, resume))
     gc.collect()
     generators = resume["unseeded_generators"](gc)
     states = resume["random_states"](gc)
@@ -138,6 +143,30 @@ def import_for_good(
         elif module is not None and digest in digests:
             raise Failed(f"the imports seed the global generator of {module}")
     return generators, idle
+
+
+def note_clocks(digests: set[bytes], resume: "dict[str, Any]") -> "list[Any]":
+    """Return the variables of modules that have the time at which their import read a clock.
+
+    `digests`: has records of the probe, which watches the clocks (Stamp in probe.py).
+    """
+    found: "list[tuple[str, str, str]]" = []
+    for module, name in resume["at"](resume["CLOCK"]).items():
+        function = "time_ns" if isinstance(getattr(sys.modules.get(module), name, None), int) else "time"
+        found.append((function, module, name))
+    for digest in digests:
+        if digest.startswith(CLOCK):
+            _, function, module, name = digest.decode().split(":")
+            found.append((function, module, name))
+    clocks = []
+    for function, module, path in found:
+        names = vars(sys.modules[module]) if module in sys.modules else {}
+        owner, _, name = path.rpartition(".")
+        names = getattr(names.get(owner), "__dict__", {}) if owner else names
+        if isinstance(names.get(name), (int, float)):
+            read = getattr(resume["time"], function)
+            clocks.append((names, name, names[name], read, read()))
+    return clocks
 
 
 def temporary_files() -> "list[str]":
@@ -258,13 +287,13 @@ def settle(  # type: ignore[no-untyped-def]
     collecting: bool,
     found: "list[object]",
     resume,
-) -> "tuple[tuple[dict[bytes, bytes | None], object, object], tuple[object, object, object]]":
+) -> "tuple[tuple[dict[bytes, bytes | None], object, object, object], tuple[object, object, object]]":
     """Give the interpreter the state of one that has just started.
 
     `found`: the result of import_for_good(). Returns arguments for resume() and for leave() in resume.py. The first are
-    the changes that the imports have made to the environment, generators to seed, and files to make. The others are the
-    modules, the cache of importers for directories, and objects whose finalizers do nothing (None if some finalizer may
-    act).
+    the changes that the imports have made to the environment, generators to seed, files to make, and times. The others
+    are the modules, the cache of importers for directories, and objects whose finalizers do nothing (None if some
+    finalizer may act).
     """
     generators, idle = found
     found.clear()  # the caller's variables stay alive for ever, and these objects must not
@@ -286,7 +315,7 @@ def settle(  # type: ignore[no-untyped-def]
     resume["thaw"](vars(main))
     if collecting:
         gc.enable()
-    return (changed, generators, KEPT), (kept, finders, idle)
+    return (changed, generators, KEPT, CLOCKS), (kept, finders, idle)
 
 
 def hand_over(fork: object, modules: list[str]) -> None:

@@ -6,7 +6,6 @@ and each restored process use the same table. packages.h is the table for C.
 
 import posix
 import sys
-import time
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
@@ -19,12 +18,12 @@ DRAWN_BLOCKS = 16  # blocks of 624 numbers, as many as an import may draw from a
 PREPARE = "prepare"  # (module): in the builder, after the imports.
 END_THREADS = "end threads"  # (module): before a fork that is saved.
 RENEW = "renew"  # (module, entropy): in a restored process, and in a restored fork of a program.
-BEGIN = "begin"  # (module): in a restored process, before its program begins.
 UNSEEDED = "unseeded"  # (module, gc): return generators that were made without a seed (unseeded_generators).
 STATES = "states"  # (module, gc): return generators with a digest of their states (random_states).
 # These rows have data instead of a function.
 TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has started a process (tracker_acts).
 COUNTED = "counted"  # None. The module reports instances of its types that are left at exit (is_counted).
+CLOCK = "clock"  # The name of a variable with the time of the import (note_clocks() in bootstrap.py).
 READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
 
 # Functions of the agent (services.h). bootstrap.py sets them.
@@ -66,11 +65,6 @@ def restore_hooks() -> None:
 
 def renew_threading(threading: "Any", _: bytes) -> None:
     threading.main_thread()._set_native_id()
-
-
-def begin_logging(logging: "Any") -> None:
-    nanoseconds = isinstance(logging._startTime, int)
-    logging._startTime = time.time_ns() if nanoseconds else time.time()
 
 
 # Functions that set a number of threads, each with the number before end_numexpr().
@@ -318,9 +312,10 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # Source: CPython, Lib/threading.py, _after_fork() and Thread._set_native_id().
     ("threading", PREPARE, call_ahead),
     ("threading", RENEW, renew_threading),
-    # logging prints times relative to its import (%(relativeCreated)d). The agent sets this start again.
+    # logging prints times relative to its import (%(relativeCreated)d), and a .pth file may have imported it before the
+    # probe watches the clocks.
     # Source: CPython, Lib/logging/__init__.py, _startTime.
-    ("logging", BEGIN, begin_logging),
+    ("logging", CLOCK, "_startTime"),
     # numexpr starts threads when it is imported, and pandas imports it if it is installed. It notices by a new process
     # id that a fork has left the threads behind, but in a container the id may be the same. The agent ends the threads
     # before the fork and starts them after it.
@@ -374,7 +369,8 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # OpenBLAS and jemalloc handle forks themselves: packages.h.
     # pytz leaves generators that have not ended (LazyList in its src/pytz/lazy.py). They count as harmless, because
     # they cannot notice that they are closed: has_handlers() in resume.py.
-    # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm: keep_files() in bootstrap.py.
+    # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm. Every process makes it again: keep_files() in
+    # bootstrap.py.
     # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). libffi keeps a file for its code
     # open (its src/closures.c). Snapshots record both: runtime/warm/dump/descriptors.h.
     # libffi looks for a place for this file among the mounts (open_temp_exec_file_mnt() in its src/closures.c). Only
@@ -389,6 +385,5 @@ def at(kind: str) -> "dict[str, Any]":
 
 ENDINGS = at(END_THREADS)
 RENEWALS = at(RENEW)
-BEGINNINGS = at(BEGIN)
 TRACKERS = at(TRACKER)
 COUNTING = tuple(at(COUNTED))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from packages import (
-        BEGINNINGS,
         PREPARE,
         RENEWALS,
         at,
@@ -29,11 +28,15 @@ if TYPE_CHECKING:
         tracker_acts,
     )
 
+    # The names of a module, the one of a variable, its value, the function that read the clock, and what it said after
+    # the imports.
+    Clock = tuple[dict[str, Any], str, Any, "Any", Any]
+
 COMMAND, MODULE, FILE = 1, 2, 3  # enum warm_program
 
 
 def resume(
-    builder: "tuple[dict[bytes, bytes | None], list[Any], list[tuple[str, int, bytes | str | None]]]",
+    builder: "tuple[dict[bytes, bytes | None], list[Any], list[tuple[str, int, bytes | str | None]], list[Clock]]",
     orig_argv: list[str],
     variables: list[bytes],
     streams: list[int],
@@ -44,14 +47,15 @@ def resume(
     """Set the environment, the streams, and all state that must differ between processes.
 
     `builder`: variables that the imports have set, or deleted (None), generators that they have made without a seed,
-    and files that they have left (keep_files() in bootstrap.py). `orig_argv`: the whole command line. `variables`: the
-    environment as NAME=VALUE. `streams`: the standard descriptors that differ from those of the streams. `program`,
-    `index`: the kind of program, and where the command line names it. `entropy`: fresh random bytes.
+    files that they have left (keep_files() in bootstrap.py), and times (note_clocks() there). `orig_argv`: the whole
+    command line. `variables`: the environment as NAME=VALUE. `streams`: the standard descriptors that differ from those
+    of the streams. `program`, `index`: the kind of program, and where the command line names it. `entropy`: fresh
+    random bytes.
     Returns values for the interpreter's configuration: text of -c, module of -m, file, sys.argv, sys.orig_argv.
     """
     # These come first, because they may lead to a cold start, which needs the environment unchanged.
     line = command_line(orig_argv, program, index)
-    imported, generators, files = builder
+    imported, generators, files, clocks = builder
     if files:
         make_files(files)
     restore_hooks()
@@ -61,9 +65,8 @@ def resume(
         open_again(fd)
     time.tzset()
     renew(entropy)
-    for module, begin in BEGINNINGS.items():
-        if module in sys.modules:
-            begin(sys.modules[module])
+    for names, name, value, read, then in clocks:
+        names[name] = type(value)(value + (read() - then))
     seed_again(generators)
     start_threads()
     return line

@@ -15,5 +15,4 @@ print({k: v for k, v in os.environ.items() if k.startswith("TEST")}, list(os.env
 sys.stdout.flush()
 os.system("env | grep ^TEST_ | sort")
 print(changes.stream is sys.stdout, changes.stream.isatty(), sys.path[:2], sys.getrecursionlimit(), gc.get_threshold())
-changes.registered()
 print(changes.environ is os.environ, changes.read, changes.missing)

@@ -1,7 +1,6 @@
 import atexit
 import gc
 import os
-import signal
 import sys
 
 environ = os.environ
@@ -13,9 +12,4 @@ missing = os.path.exists("/no-such-file")
 stream = sys.stdout
 sys.setrecursionlimit(1234)
 gc.set_threshold(701, 11, 12)
-signal.signal(signal.SIGUSR1, lambda *a: print("handler of the module"))
 atexit.register(lambda: print("exit handler of the module"))
-
-
-def registered():
-    signal.raise_signal(signal.SIGUSR1)
