@@ -203,6 +203,13 @@ static int make_monitor(const struct intelrdt_plan *plan, int root, struct intel
     return 0;
 }
 
+int intelrdt_update(const char *group, const struct intelrdt_plan *plan, int root, struct error *err)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/schemata", group);
+    return plan->schemata != NULL ? write_file(root, path, plan->schemata, err) : 0;
+}
+
 int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct error *err)
 {
     if (plan->group == NULL)

@@ -42,6 +42,8 @@ int intelrdt_open(struct error *err);
  * directory with the same files. Return 0 or a negative errno. */
 int intelrdt_create(const struct intelrdt_plan *plan, int root, pid_t pid, struct intelrdt_made *made,
                     struct error *err);
+/* `update`: write the schemata of a plan to a group that exists. Return 0 or a negative errno. */
+int intelrdt_update(const char *group, const struct intelrdt_plan *plan, int root, struct error *err);
 /* `exec`: move one more process into the container's groups. Return 0 or a negative errno. */
 int intelrdt_join(const struct intelrdt_plan *plan, int root, pid_t pid, struct error *err);
 /* Remove the groups in `made`. A group that is already gone is no error. group and monitor: as in the plan.

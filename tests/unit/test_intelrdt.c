@@ -87,6 +87,17 @@ static void test_existing(void)
     is_str(content("gold/tasks"), "43", "and nothing was moved");
 }
 
+static void test_update(void)
+{
+    struct error err = {0};
+    make_group("bronze", "L3:0=f\\n");
+    struct intelrdt_plan plan =
+        plan_for(&(struct spec_intel_rdt){.l3_cache_schema = "L3:0=3", .mem_bw_schema = "MB:0=50"});
+    is_int(intelrdt_update("bronze", &plan, root, &err), 0, "update of a group that exists");
+    is_str(content("bronze/schemata"), "L3:0=3\nMB:0=50", "… writes all lines at once");
+    is_int(intelrdt_update("missing", &plan, root, &err), -ENOENT, "a group that is gone is an error");
+}
+
 static void test_new(void)
 {
     struct error err = {0};
@@ -111,6 +122,7 @@ int main(void)
     root = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     test_plan();
     test_existing();
+    test_update();
     test_new();
     snprintf(command, sizeof(command), "rm -rf %s", directory);
     shell(command);
