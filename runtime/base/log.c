@@ -25,6 +25,7 @@ static struct {
     const char *identifier;
     bool json;
     enum log_level level;
+    struct timespec step; /* the end of the previous one */
 } log_state = {.fd = -1};
 
 static const struct {
@@ -53,6 +54,8 @@ int log_open(const struct log_options *options, struct error *err)
 {
     log_state.json = options->json;
     log_state.level = options->level;
+    if (log_debugging())
+        clock_gettime(CLOCK_MONOTONIC, &log_state.step);
     const char *target = options->target, *rest;
     if (target == NULL || target[0] == '\0')
         return 0;
@@ -196,6 +199,20 @@ void log_notice(const char *fmt, ...)
         write_stderr(text);
     else
         write_target(LOG_LEVEL_WARNING, text);
+}
+
+void log_step(const char *what, const char *object)
+{
+    if (!log_debugging())
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long microseconds =
+        (now.tv_sec - log_state.step.tv_sec) * 1000000 + (now.tv_nsec - log_state.step.tv_nsec) / 1000;
+    bool named = object != NULL && object[0] != '\0';
+    log_debug("step: %s%s%s%s: %ld us", what, named ? " '" : "", named ? object : "", named ? "'" : "",
+              microseconds);
+    clock_gettime(CLOCK_MONOTONIC, &log_state.step);
 }
 
 bool log_debugging(void)

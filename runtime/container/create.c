@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/libraries.h"
+#include "base/log.h"
 #include "container/delete.h"
 #include "container/launch.h"
 #include "container/pid_file.h"
@@ -157,11 +158,13 @@ static int carry_out(struct creation *c, const struct create_options *options, s
     ret = make_cgroup(c, &cgroup_fd, err);
     if (ret < 0)
         return ret;
+    log_step("make cgroup", c->record.cgroup.path);
     if (c->goal == CREATION_WAITS && (start_socket = listen_for_start(c, err)) < 0)
         return start_socket;
     ret = rootfs_prepare(c->plan.rootfs_plan, err);
     if (ret < 0)
         return ret;
+    log_step("open root", c->plan.spec->root->path);
     if (c->plan.has_process && c->plan.other_user_namespace) {
         ret = rlimits_raise(&c->plan.process.rlimits, err);
         if (ret < 0)
@@ -178,6 +181,7 @@ int creation_make(struct creation *c, const struct create_options *options, stru
     int ret = write_record(c, err);
     if (c->dir < 0)
         return ret;
+    log_step("write record", c->plan.id);
     if (ret == 0)
         ret = carry_out(c, options, err);
     rootfs_release(c->plan.rootfs_plan);
@@ -216,6 +220,7 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     int ret = plan_make(&out->arena, rt, options, source, out->root, &out->plan, err);
     if (ret < 0 || !makes)
         return ret;
+    log_step("plan", out->plan.bundle);
     out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
     if (options->pidfd_socket != NULL && out->pidfd_socket < 0)
         return out->pidfd_socket;

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/io.h"
 #include "base/json_out.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "container/child/finish.h"
@@ -54,6 +55,7 @@ static int let_child_begin(struct creation *c, pid_t pid, struct cgroup_job **jo
     int ret = idmap_write(&plan->idmap, pid, err);
     if (ret < 0)
         return ret;
+    log_step("map ids", NULL);
     ret = cgroup_attach_begin(plan->cgroup, pid, job, err);
     if (ret < 0)
         return ret;
@@ -81,6 +83,7 @@ static int finish_scope(struct creation *c, struct cgroup_job *job, int ret, str
     if (ret < 0 || finished < 0)
         return ret < 0 ? ret : finished;
     c->record.cgroup.path = c->scope_path;
+    log_step("join scope", c->scope_path);
     return tell_child(c, SYNC_SCOPE, err);
 }
 
@@ -92,7 +95,10 @@ static int make_network(struct creation *c, struct error *err)
     if (ret < 0)
         return ret;
     ret = tell_child(c, SYNC_NETWORK, err);
-    return ret < 0 ? ret : loopback_up(err);
+    if (ret == 0)
+        ret = loopback_up(err);
+    log_step("make network namespace", NULL);
+    return ret;
 }
 
 static bool has_runtime_hooks(const struct plan *plan)
@@ -159,7 +165,10 @@ static int serve_child(struct creation *c, pid_t pid, struct error *err)
     if (ret < 0)
         return error_set(err, ret, "read the start time of process %d", (int)pid);
     ret = create_rdt(c, pid, err);
-    return ret < 0 ? ret : write_copies(c, err);
+    if (ret == 0)
+        ret = write_copies(c, err);
+    log_step("write copies of the configuration", c->plan.id);
+    return ret;
 }
 
 static int run_runtime_hooks(struct creation *c, pid_t pid, struct error *err)
@@ -253,6 +262,7 @@ static int put_on_record(struct creation *c, const struct create_options *option
     progress->on_record = true;
     c->record.complete = c->goal == CREATION_WAITS;
     int ret = record_write(c->dir, &c->record, err);
+    log_step("complete record", c->plan.id);
     return ret == 0 && c->goal == CREATION_WAITS ? tell_pid(c, options, err) : ret;
 }
 
@@ -265,6 +275,7 @@ static int advance(struct creation *c, struct progress *progress, struct error *
     if (progress->hooks_ran && !progress->verified && !has_message(c)) {
         progress->verified = true;
         ret = launch_verify(c->plan.process.launch, c->sync, err);
+        log_step("compare files of the snapshot", NULL);
     }
     if (ret == 0 && progress->on_record && progress->verified && !progress->let_go) {
         progress->let_go = true;
@@ -299,6 +310,7 @@ static int follow_child(struct creation *c, const struct create_options *options
         switch (message) {
         case SYNC_DEVICES:
             ret = cgroup_confine(&c->record.cgroup, c->devices, err);
+            log_step("restrict devices", c->record.cgroup.path);
             /* systemd removes the cgroup as soon as a child that failed has ended. */
             if (ret < 0)
                 ret = prefer_reason_of_child(c, ret, err);
@@ -307,6 +319,7 @@ static int follow_child(struct creation *c, const struct create_options *options
             break;
         case SYNC_HOOKS:
             ret = run_runtime_hooks(c, c->record.pid, err);
+            log_step("run hooks of the runtime", NULL);
             progress.hooks_ran = true;
             if (ret == 0)
                 ret = tell_child(c, SYNC_HOOKS_RAN, err);
@@ -392,6 +405,7 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
     }
     fd_close(&child_end);
     c->record.pid = pid;
+    log_step("clone first process", NULL);
     ret = serve_child(c, pid, err);
     detach_fill(&copy);
     return ret < 0 ? prefer_reason_of_child(c, ret, err) : follow_child(c, options, handover, err);

@@ -86,9 +86,13 @@ int container_start(const struct runtime_options *rt, const char *id, struct err
      * tells exec that the first process is not the program yet. */
     if (renameat(dir, RECORD_START_SOCKET, dir, RECORD_STARTING) < 0)
         return error_text(err, -EINVAL, "cannot start container '%s': another process is starting it", id);
+    log_step("reach first process", id);
     ret = start_program(channel, err);
     if (ret < 0)
         return ret;
+    log_step("start program", id);
     (void)unlinkat(dir, RECORD_STARTING, 0);
-    return start_run_hooks(dir, &record, err);
+    ret = start_run_hooks(dir, &record, err);
+    log_step("run poststart hooks", id);
+    return ret;
 }

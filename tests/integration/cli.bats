@@ -411,6 +411,23 @@ PY
     expect 0 runtime exec box true
 }
 
+@test "--debug: create and start log each step with its object and its time" {
+    make_bundle true
+    runtime --debug --log "$PWD/log" create --bundle bundle box </dev/null >out 2>&1
+    local step
+    for step in "plan '$PWD/bundle'" "write record 'box'" "clone first process" "init: enter namespaces" \
+        "init: mount root" "init: change root" "complete record 'box'"; do
+        grep -qE "debug: step: $step.*: [0-9]+ us\$" log
+    done
+    : >log
+    expect 0 runtime --debug --log "$PWD/log" start box
+    grep -qE "debug: step: reach first process 'box': [0-9]+ us\$" log
+    grep -qE "debug: step: start program 'box': [0-9]+ us\$" log
+    : >log
+    expect 0 runtime --log "$PWD/log" run --bundle bundle other
+    [[ ! -s log ]]
+}
+
 @test "update: refuses values that are empty, contradictory or impossible" {
     needs_cgroups
     start_sleeping box
@@ -433,6 +450,11 @@ PY
     stderr_has "pids.limit: -2 is neither"
     expect 0 runtime update --pids-limit -1 box
     expect 0 runtime update --pids-limit 0 box # "not given", as engines have it
+    expect 1 runtime update --l3-cache-schema L3:0=f box
+    stderr_has "container 'box' has no linux.intelRdt"
+    expect 1 runtime update --mem-bw-schema MB:0=50 --pids-limit 7 box
+    stderr_has "container 'box' has no linux.intelRdt"
+    ! grep -qx 7 "$(cgroup_of box)/pids.max"
 }
 
 @test "update: limits from options and JSON reach the cgroup" {

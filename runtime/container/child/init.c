@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/sys.h"
@@ -75,7 +76,9 @@ static int enter_namespaces(const struct init_context *c, struct error *err)
         return error_set(err, -errno, "prctl PR_SET_DUMPABLE");
     if (setsid() < 0 && errno != EPERM)
         return error_set(err, -errno, "setsid");
-    return set_names(plan->spec, err);
+    ret = set_names(plan->spec, err);
+    log_step("init: enter namespaces", plan->spec->hostname);
+    return ret;
 }
 
 /* Enter the new network namespace. Either the clone has made it, or the runtime makes it meanwhile and sets
@@ -151,11 +154,16 @@ static int mount_root(const struct init_context *c, struct error *err)
     int ret = rootfs_mount(plan->rootfs_plan, err);
     if (ret < 0)
         return ret;
+    log_step("init: mount root", plan->spec->root->path);
     ret = enter_network(c, err);
     if (ret < 0)
         return ret;
+    log_step("init: enter network namespace", NULL);
     ret = enter_cgroup(c, err);
-    return ret < 0 ? ret : rootfs_mount_late(plan->rootfs_plan, err);
+    if (ret == 0)
+        ret = rootfs_mount_late(plan->rootfs_plan, err);
+    log_step("init: mount what depends on namespaces", NULL);
+    return ret;
 }
 
 static int setup_root(const struct init_context *c, struct error *err)
@@ -174,16 +182,19 @@ static int setup_root(const struct init_context *c, struct error *err)
     ret = setup_terminal(plan, &slave, err);
     if (ret < 0)
         return ret;
+    log_step("init: set sysctls and terminal", NULL);
     ret = await_hooks(c, err);
     if (ret < 0)
         return ret;
     ret = run_inside(&plan->spec->hooks.create_container, c->record, err);
     if (ret < 0)
         return ret;
+    log_step("init: run hooks", NULL);
     ret = rootfs_finish(plan->rootfs_plan, err);
     if (ret < 0)
         return ret;
     ret = rootfs_pivot(plan->rootfs_plan, err);
+    log_step("init: change root", plan->spec->root->path);
     return ret < 0 || slave < 0 ? ret : terminal_attach(fd_steal(&slave), err);
 }
 
@@ -203,7 +214,10 @@ static int prepare(const struct init_context *c, struct process_program *program
     if (ret < 0)
         return ret;
     ret = setup_root(c, err);
-    return ret < 0 || !plan->has_process ? ret : process_prepare(&plan->process, program, err);
+    if (ret == 0 && plan->has_process)
+        ret = process_prepare(&plan->process, program, err);
+    log_step("init: prepare process", plan->has_process ? plan->process.argv[0] : NULL);
+    return ret;
 }
 
 _Noreturn void init_main(const struct init_context *c)
