@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any, get_args, get_origin
 import pytest
 from pydantic import ValidationError
 
-from pysbx import Mount, SandboxOptionError, run_code
+from pysbx import Mount, Sandbox, SandboxOptionError, run_code, sandbox, sandbox_async
 from pysbx.command import main
 from pysbx.command.main import make_parser
-from pysbx.declaration import Declared, Number
+from pysbx.declaration import Declared, Number, parse_mount
 from pysbx.keywords import OPTIONS
 from pysbx.options import SHOWN, Options, make_options
 from pysbx.policy import Policy
@@ -104,6 +105,58 @@ def test_a_request_has_the_limits_that_callers_may_choose() -> None:
             Wish.model_validate({name: -1})
 
 
+UNKNOWN = (
+    ("network", False, "did you mean 'allow_network'?"),
+    ("network", "host", "did you mean 'allow_network'?"),
+    ("network", ["example.org"], "did you mean 'allow_network'?"),
+    ("private_hosts", True, "there are"),
+    ("session", True, "there are"),
+    ("analysis", "{}", "there are"),
+    ("policy", None, "there are"),
+    ("memory", 1, "did you mean 'memory_mb'?"),
+)
+
+
+@pytest.mark.parametrize(("name", "value", "said"), UNKNOWN, ids=[f"{name}={value}" for name, value, _ in UNKNOWN])
+def test_an_option_that_is_not_documented_is_refused(name: str, value: Any, said: str, tmp_path: Path) -> None:
+    refused = rf"'{name}' is not an option of a sandbox: {re.escape(said)}"
+    options: Any = {name: value}
+    for function in (run_code, sandbox, sandbox_async):
+        with pytest.raises(TypeError, match=refused):
+            function("1", **options) if function is run_code else function(**options)
+    with pytest.raises(TypeError, match=refused):
+        Sandbox(**options)
+    profile = json.dumps({"limits": options})
+    with pytest.raises(SandboxOptionError, match=f"limits: '{name}' is not a limit of a sandbox"):
+        run_code("1", profile=file_of(tmp_path, profile.encode()))
+
+
+def test_relative_paths_lead_where_the_kernel_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("work/here", "data", "far/inner", "far/data"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "data/mark").write_text("near")
+    (tmp_path / "far/data/mark").write_text("beside the target of the link")
+    (tmp_path / "work/link").symlink_to(tmp_path / "far/inner")
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path / "work")
+    source = "print(open('/data/mark').read())"
+    for path, said in (("../data", "near"), ("link/../data", "beside the target of the link")):
+        given = (Mount(path, "/data"), Mount(Path(path), "/other/../data"), parse_mount(f"{path}:/data"))
+        for mount in given:
+            assert run_code(source, mounts=[mount]).stdout == f"{said}\n"
+    assert Mount("../data").target == str(tmp_path / "data")
+    for name in ("virtualenv", "rootfs", "wheels"):
+        options: Any = {name: "../data"}
+        assert kept(make_options(**options), OPTIONS[name]) == str(tmp_path / "data")
+    assert run_code("import os; os.getcwd()", workdir="/usr/../tmp").value == "'/tmp'"
+    done = run_code("open('a.txt').read()", files={"b/../a.txt": "text"})
+    assert done.value == "'text'"
+    with pytest.raises(ValueError, match="stays in /work"):
+        run_code("1", files={"b/../../a.txt": ""})
+    with pytest.raises(ValueError, match="the target must be an absolute path"):
+        Mount("/tmp", "data")
+
+
 def test_choices_are_those_of_the_type() -> None:
     for declared in OPTIONS.values():
         assert declared.choices == (get_args(declared.type) if "Literal" in str(get_origin(declared.type)) else ())
@@ -119,7 +172,7 @@ def file_of(folder: Path, content: bytes) -> str:
     return str(path)
 
 
-TEXTS = ("landlock", "analysis")
+TEXTS = ("landlock",)
 FILES = ("profile", "seccomp")
 WRONG = (
     ("default", r"not JSON: Expecting value.*"),

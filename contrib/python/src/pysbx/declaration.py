@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pysbx.errors import SandboxOptionError
-from pysbx.interpreter import Mount
+from pysbx.interpreter import Mount, absolute_path
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
@@ -214,8 +214,8 @@ def check_landlock(name: str, value: Any) -> None:
 def check_directory(name: str, value: Any) -> None:
     """Refuse a value that is not an absolute path."""
     check_text(name, value)
-    if not value.startswith("/") or ".." in value.split("/"):
-        raise wrong(name, f"'{value}' is not an absolute path without '..'")
+    if not value.startswith("/"):
+        raise wrong(name, f"'{value}' is not an absolute path of the sandbox")
 
 
 def check_mounts(name: str, value: Any) -> None:
@@ -286,14 +286,15 @@ def keep_text(name: str, given: Any) -> Any:
 
 
 def keep_directory(name: str, given: Any) -> Any:
-    """Return a path as a string; any other value is left to check_directory."""
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
+    """Return a path of the sandbox as a string without ".."; any other value is left to check_directory."""
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    return posixpath.normpath(f"/{text.lstrip('/')}") if isinstance(text, str) and text.startswith("/") else text
 
 
 def keep_path(name: str, given: Any) -> Any:
     """Return a path of the host as an absolute one, and None as ""."""
     text = keep_text(name, given)
-    return str(Path(text).absolute()) if text and isinstance(text, str) else text
+    return absolute_path(text) if text and isinstance(text, str) else text
 
 
 def keep_requirements(name: str, given: Any) -> tuple[str, ...]:
@@ -350,7 +351,7 @@ def parse_mount(text: str) -> Mount:
     if len(rest) > 2 or rest[1:] not in ([], ["ro"], ["rw"]):
         raise ArgumentTypeError(f"'{text}' is not SOURCE[:TARGET[:ro|:rw]]")
     try:
-        return Mount(str(Path(source).absolute()), rest[0] if rest else "", readonly=rest[1:] != ["rw"])
+        return Mount(source, rest[0] if rest else "", readonly=rest[1:] != ["rw"])
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -154,9 +155,9 @@ def checked_files(files: Files) -> dict[str, bytes]:
     if not isinstance(files, Mapping):
         raise TypeError(f"files: {type(files).__name__} is not a mapping of names to contents")
     for name, content in files.items():
-        path = safe_name(name) if isinstance(name, str) else None
+        path = safe_name(posixpath.normpath(name)) if isinstance(name, str) and name else None
         if path is None:
-            raise ValueError(f"file '{name}': must be a relative path without '..'")
+            raise ValueError(f"file '{name}': must be a relative path that stays in /work")
         found[path] = as_bytes(content, f"file '{name}'")
     if sum(map(len, found.values())) > MAX_FILES:
         raise ValueError(f"files: more than {MAX_FILES} bytes: mount a directory instead")

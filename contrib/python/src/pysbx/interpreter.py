@@ -8,6 +8,7 @@ empty.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
 import sys
@@ -43,12 +44,25 @@ OWN = frozenset({"proc", "sys", "dev", "tmp", "run", "work", "output", ".pysbx"}
 LIBRARIES = ("lib", "lib64")
 
 
+def absolute_path(path: str) -> str:
+    """Return a path of the host as an absolute one without "..".
+
+    The directory before a ".." is resolved as the kernel does it: beside a link means beside its target. What follows
+    the last ".." keeps its name, even if it is a link.
+    """
+    parts = Path(path).absolute().parts
+    if ".." not in parts:
+        return path if path.startswith("/") else str(Path(*parts))
+    behind = len(parts) - parts[::-1].index("..")
+    return str(Path(os.path.realpath(Path(*parts[:behind])), *parts[behind:]))
+
+
 @dataclass(frozen=True, init=False)
 class Mount:
     """A file or directory of the host in the sandbox.
 
     Attributes:
-        source: absolute path on the host.
+        source: path on the host; a relative one is made absolute.
         target: absolute path in the sandbox; by default the same.
         readonly: whether the sandbox may only read it.
     """
@@ -64,13 +78,16 @@ class Mount:
 
         Raises:
             TypeError: one is neither a string nor a path.
-            ValueError: one is not absolute.
+            ValueError: the target is not absolute, or no file can have such a name.
         """
-        outer = os.fspath(source)
-        inner = os.fspath(target) or outer
+        outer, inner = os.fspath(source), os.fspath(target)
         for path in (outer, inner):
-            if not isinstance(path, str) or not path.startswith("/") or ".." in Path(path).parts or "\0" in path:
-                raise ValueError(f"mount {path!r}: must be an absolute path without '..'")
+            if not isinstance(path, str) or "\0" in path or not outer:
+                raise ValueError(f"mount {path!r}: must be a path")
+        if inner and not inner.startswith("/"):
+            raise ValueError(f"mount {inner!r}: the target must be an absolute path of the sandbox")
+        outer = absolute_path(outer)
+        inner = posixpath.normpath(f"/{inner.lstrip('/')}") if inner else outer
         for name, value in (("source", outer), ("target", inner), ("readonly", readonly)):
             object.__setattr__(self, name, value)
 

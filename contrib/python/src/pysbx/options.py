@@ -80,22 +80,23 @@ def _with_profile(base: Options, profile: Profile) -> Options:
 # The fields of Options itself, and the declarations of those that callers may give.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
 DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
-# Arguments of make_options: the options of callers, and the fields that only the package sets.
-ACCEPTED = OWN | {item.name for item in fields(Policy)} | OPTIONS.keys()
 SHOWN = sorted(OPTIONS)
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:
     for name in names:
-        if name not in ACCEPTED:
+        if name not in OPTIONS:
             from pysbx import hints  # noqa: PLC0415 (for an error only)
 
-            advice = hints.closest(name, SHOWN)
+            meant = {declared.field: declared.name for declared in OPTIONS.values()}.get(name, "")
+            advice = f"did you mean '{meant}'?" if meant else hints.closest(name, SHOWN)
             raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
 
 
 def make_options(base: Options | None = None, **given: Any) -> Options:
-    """Return options from keyword arguments: the fields of Options, and those make_policy takes.
+    """Return options from keyword arguments: those of SandboxOptions, and no others.
+
+    The fields of Options and Policy that only the package sets, such as session, are not among them.
 
     Raises:
         TypeError: there is no such option.
@@ -105,8 +106,7 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     base = base or Options()
     if given.get("profile"):
         base = _with_profile(base, profiles.load(str(given["profile"])))
-    own = {name: given.pop(name) for name in tuple(given) if name in OWN}
-    kept = {name: DECLARED[name].keep(value) if name in DECLARED else value for name, value in own.items()}
+    kept = {name: DECLARED[name].keep(given.pop(name)) for name in tuple(given) if name in DECLARED}
     return replace(base, policy=make_policy(base.policy, **given), **kept)
 
 

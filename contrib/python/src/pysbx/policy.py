@@ -74,7 +74,7 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
 
     Args:
         base: the values of all other fields; by default the defaults.
-        changes: fields of Policy; allow_network as parse_network takes it, env as a mapping.
+        changes: options of SandboxOptions that a Policy keeps, as callers write them.
 
     Raises:
         TypeError: there is no such field.
@@ -82,11 +82,7 @@ def make_policy(base: Policy | None = None, **changes: Any) -> Policy:
     """
     kept = {}
     for name, value in changes.items():
-        if name in DECLARED:
-            kept[DECLARED[name].field] = DECLARED[name].keep(value)
-        elif name in FIELDS:
-            kept[name] = value
-        else:
-            limits = ", ".join(sorted(FIELDS - {"private_hosts", "session"}))
-            raise TypeError(f"'{name}' is not a limit of a sandbox: there are {limits}")
+        if name not in DECLARED:
+            raise TypeError(f"'{name}' is not a limit of a sandbox: there are {', '.join(sorted(DECLARED))}")
+        kept[DECLARED[name].field] = DECLARED[name].keep(value)
     return replace(base or Policy(), **kept)

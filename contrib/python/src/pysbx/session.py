@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ class Sandbox:
             cancel: see Container; not of the session's forks.
             changes: options of the sandbox by name, as of the decorator; timeout_sec is that of each run.
         """
-        self.options = make_options(options, **changes, session=True)
+        chosen = make_options(options, **changes)
+        self.options = replace(chosen, policy=replace(chosen.policy, session=True))
         self._on_output = output_callback(on_stdout, on_stderr)
         self._container: Container | None = None
         self._bundle: Bundle | None = None
