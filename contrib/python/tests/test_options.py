@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -24,9 +25,12 @@ from pysbx.options import SHOWN, Options, make_options
 from pysbx.policy import Policy
 from pysbx.service.api import Wish
 from pysbx.service.offer import LIMITS
+from pysbx.service.tools import Tools
 
 NUMBERS = [declared for declared in OPTIONS.values() if isinstance(declared.option.check, Number)]
-WITH_FLAG = [declared for declared in OPTIONS.values() if declared.option.flag is not None]
+DOCS = Path(__file__).parents[2] / "docs/pages"
+# By field of a tool of MCP, if it has another name.
+ASKED = {"packages": "dependencies"}
 
 
 def name_of(declared: Declared) -> str:
@@ -66,10 +70,10 @@ def test_what_is_no_number_is_refused_by_name(declared: Declared, wrong: Any) ->
 
 
 @pytest.mark.parametrize("command", ["run", "shell", "warm", "serve", "mcp"])
-def test_a_command_has_the_options_that_have_a_flag(command: str) -> None:
+def test_a_command_has_every_option(command: str) -> None:
     found = actions(command)
-    assert set(found) == {declared.name for declared in WITH_FLAG}
-    for declared in WITH_FLAG:
+    assert found.keys() == OPTIONS.keys()
+    for declared in OPTIONS.values():
         action = found[declared.name]
         if declared.name != "limits":  # a server has a flag of its own for it
             assert declared.option.flag is not None
@@ -79,7 +83,7 @@ def test_a_command_has_the_options_that_have_a_flag(command: str) -> None:
 
 def flags() -> Iterator[tuple[str, str, str]]:
     """Yield a flag, a value that it cannot have, and what is said of it."""
-    for declared in WITH_FLAG:
+    for declared in OPTIONS.values():
         assert declared.option.flag is not None
         if isinstance(declared.option.check, Number):
             yield declared.option.flag.name, "-1", f"{declared.option.flag.name}: -1"
@@ -155,6 +159,46 @@ def test_relative_paths_lead_where_the_kernel_goes(tmp_path: Path, monkeypatch: 
         run_code("1", files={"b/../../a.txt": ""})
     with pytest.raises(ValueError, match="the target must be an absolute path"):
         Mount("/tmp", "data")
+
+
+def test_the_options_of_the_command_hold(capfd: pytest.CaptureFixture[str]) -> None:
+    source = "import os, resource; print(os.getcwd(), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)"
+    rules = json.dumps({"filesystem": {"read": ["/"], "write": ["/work"]}})
+    given = ["--workdir", "/tmp", "--file-size", "3", "--landlock", rules, "--seccomp", "seccomp", "--disable-cache"]
+    assert main(["run", *given, "-c", f"{source}; open('a', 'w')"]) == 1
+    said = capfd.readouterr()
+    assert said.out == "/tmp 3\n"
+    assert "PermissionError" in said.err
+    assert main(["run", "--answer-limit", "100", "-c", "'x' * 1000"]) == 137
+    assert "answer_limit" in capfd.readouterr().err
+
+
+def paragraphs(page: str, *starts: str) -> str:
+    """Return the paragraphs and tables of a page that begin with one of some texts."""
+    found = (DOCS / page).read_text(encoding="utf-8").split("\n\n")
+    return "\n".join(part for part in found if part.startswith(starts))
+
+
+def test_the_documents_say_which_options_an_interface_lacks() -> None:
+    documented = set(re.findall(r"`(\w+)", paragraphs("reference/python-api.md", "| option | default")))
+    assert OPTIONS.keys() <= documented
+    command = paragraphs("reference/pysbx-command.md", "| option | in Python")
+    for declared in OPTIONS.values():
+        assert declared.option.flag is not None
+        assert f"`{declared.option.flag.name}" in command or f" {declared.option.flag.name} " in command
+        assert f"`{declared.name}" in command
+    rows = paragraphs("reference/http-api.md", "| options that are not members").splitlines()
+    lacking = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert lacking == OPTIONS.keys() - Wish.model_fields.keys()
+
+
+def test_the_documents_say_which_options_a_model_may_choose() -> None:
+    fields = inspect.signature(Tools.run_python).parameters.keys()
+    chosen = {ASKED.get(name, name) for name in fields} & OPTIONS.keys()
+    said = paragraphs("how-to/mcp.md", "A model chooses")
+    theirs, others = said.split(". All other", 1)
+    assert {ASKED.get(name, name) for name in re.findall(r"`(\w+)`", theirs)} == chosen
+    assert set(re.findall(r"`(\w+)`", others)) == set(LIMITS) - chosen
 
 
 def test_choices_are_those_of_the_type() -> None:

@@ -52,7 +52,7 @@ class Flag(NamedTuple):
     parse: Callable[[str], Any] | None = None
     several: bool = False
     collect: Callable[[list[Any]], Any] | None = None
-    const: str = ""
+    const: str | bool = ""
     installs: bool = False
 
 

@@ -78,7 +78,16 @@ class SandboxOptions(TypedDict, total=False):
             offered=True,
         ),
     ]
-    file_size_mb: Annotated[int, Option(64, "size of the largest file", check=Number(whole=True), offered=True)]
+    file_size_mb: Annotated[
+        int,
+        Option(
+            64,
+            "size of the largest file",
+            check=Number(whole=True),
+            flag=Flag("--file-size", "MIB"),
+            offered=True,
+        ),
+    ]
     tmp_mb: Annotated[
         int,
         Option(
@@ -100,7 +109,13 @@ class SandboxOptions(TypedDict, total=False):
         ),
     ]
     answer_limit: Annotated[
-        int, Option(64 * MIB, "bytes of an answer, files included", check=Number(whole=True, most=None))
+        int,
+        Option(
+            64 * MIB,
+            "bytes of an answer, files included",
+            check=Number(whole=True, most=None),
+            flag=Flag("--answer-limit", "BYTES"),
+        ),
     ]
     profile: Annotated[
         str | os.PathLike[str] | None,
@@ -221,11 +236,29 @@ class SandboxOptions(TypedDict, total=False):
     ]
     workdir: Annotated[
         str | os.PathLike[str],
-        Option("/work", "directory where the code starts", check=check_directory, keep=keep_directory),
+        Option(
+            "/work",
+            "directory where the code starts",
+            check=check_directory,
+            keep=keep_directory,
+            flag=Flag("--workdir", "DIR"),
+        ),
     ]
-    disable_cache: Annotated[bool, Option(False, "install dependencies again for this program")]
-    landlock: Annotated[str, Option("", "Landlock ruleset, as JSON", check=check_landlock)]
-    seccomp: Annotated[str, Option("seccomp", "list of the system calls that are allowed", check=check_text)]
+    disable_cache: Annotated[
+        bool, Option(False, "install dependencies again for this program", flag=Flag("--disable-cache", const=True))
+    ]
+    landlock: Annotated[
+        str, Option("", "Landlock ruleset, as JSON", check=check_landlock, flag=Flag("--landlock", "JSON"))
+    ]
+    seccomp: Annotated[
+        str,
+        Option(
+            "seccomp",
+            "list of the system calls that are allowed",
+            check=check_text,
+            flag=Flag("--seccomp", "NAME"),
+        ),
+    ]
 
 
 def _declared(name: str, annotation: Any) -> Declared:
