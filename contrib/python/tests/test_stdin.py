@@ -60,7 +60,7 @@ def test_what_is_read_cannot_be_written() -> None:
 def test_input_larger_than_a_file_may_be_is_an_error_of_the_run() -> None:
     done = run_code("1", stdin=bytes(2 << 20), file_size_mb=1)
     assert done.error is not None
-    assert done.error.hint == "the file is larger than file_size_mb"
+    assert done.error.hint == "the file is too large: write less, or allow more: file_size_mb"
 
 
 def test_input_has_to_be_text_or_bytes() -> None:

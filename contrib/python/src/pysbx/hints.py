@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pysbx.origin import is_own_name
+from pysbx.words import current
 
 # Modules that are installed under another name.
 PACKAGES = {
@@ -39,8 +40,8 @@ PACKAGES = {
     "google.protobuf": "protobuf",
     "pkg_resources": "setuptools",
 }
-NO_NETWORK = 'the sandbox has no network: allow_network=["host.example"] names hosts'
-NOT_ALLOWED = "the host is not among those of allow_network, or has no public address"
+NO_NETWORK = "the sandbox has no network: {network}"
+NOT_ALLOWED = "the host is not among {hosts}, or has no public address"
 # Modules that a misspelt name more likely means than a package of that name, which may be hostile.
 KNOWN_MODULES = frozenset(
     (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
@@ -113,21 +114,25 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
     top = module.partition(".")[0]
-    if is_own_name(top):  # a package of that name would be another one, and possibly hostile
-        return f"module '{module}' is one of your own: import it outside of the function, or pass its file with files="
+    words = current()
+    if "own" in words.options:  # the files of a server are none of its callers'
+        path = words.own_file(top) if top.isidentifier() else ""
+        if path or is_own_name(top):  # a package of that name would be another one, and possibly hostile
+            return f"module '{module}' is one of your own: {words.own(path)}"
     if top.startswith("_"):  # a part of another module
         return f"module '{module}' is not in the sandbox"
     if top not in KNOWN_MODULES and (meant := closest(top, KNOWN_MODULES, cutoff=0.8)):
         return f"module '{module}' is not in the sandbox: {meant}"
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    return f"module '{module}' is not in the sandbox: add dependencies=[\"{package}\"]"
+    return f"module '{module}' is not in the sandbox: {words.package(package)}"
 
 
 Advice = Callable[[re.Match[str], Iterable[str]], str]
 
 
 def _say(sentence: str) -> Advice:
-    return lambda match, names: sentence
+    """Return advice that is always the same, but for the names that options have: see words.OPTIONS."""
+    return lambda match, names: sentence.format_map(current().options)
 
 
 # The type, a pattern of the message, and the hint. The first that fits counts.
@@ -140,7 +145,7 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("ImportError", r"cannot import name '(?P<name>[^']+)'", _say("this version of the package has no such name")),
     ("KeyError", r"", _say("test with `in`, or use .get(key)")),
     ("IndexError", r"", _say("the sequence is shorter than expected: check len() first")),
-    ("FileNotFoundError", r"", _say("a sandbox has files of its own: put files into it, or mount them")),
+    ("FileNotFoundError", r"", _say("a sandbox has files of its own: {files}")),
     ("OSError", r".*\[Errno 30\]", _say("only /work, /output and /tmp can be written to")),
     ("OSError", r".*\[Errno 97\]", _say(NO_NETWORK)),
     ("URLError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
@@ -150,15 +155,15 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("URLError", r".*Tunnel connection failed: 403", _say(NOT_ALLOWED)),
     ("ProxyError", r".*403", _say(NOT_ALLOWED)),
     ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
-    ("OSError", r".*\[Errno 27\]", _say("the file is larger than file_size_mb")),
-    ("OSError", r".*\[Errno 28\]", _say("the file system is full: tmp_mb")),
-    ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: max_processes")),
-    ("RuntimeError", r"can't start new thread", _say("too many processes or threads: max_processes")),
-    ("_ArrayMemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),  # numpy's
-    ("MemoryError", r"", _say("hold less at a time, or allow more: memory_mb")),
+    ("OSError", r".*\[Errno 27\]", _say("the file is too large: write less, or {file_size}")),
+    ("OSError", r".*\[Errno 28\]", _say("the file system is full: write less, or {room}")),
+    ("BlockingIOError", r".*\[Errno 11\]", _say("too many processes or threads: start fewer, or {processes}")),
+    ("RuntimeError", r"can't start new thread", _say("too many processes or threads: start fewer, or {processes}")),
+    ("_ArrayMemoryError", r"", _say("hold less at a time, or {memory}")),  # numpy's
+    ("MemoryError", r"", _say("hold less at a time, or {memory}")),
     ("Crash", r"SIG(SEGV|BUS|ILL|FPE|ABRT)", _say("compiled code failed: an extension module, or ctypes")),
-    ("Timeout", r"", _say("do less, or allow more: timeout_sec")),
-    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: pass its text with stdin=")),
+    ("Timeout", r"", _say("do less, or {time}")),
+    ("EOFError", r"EOF when reading a line", _say("standard input has no further line: {stdin}")),
     ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
     ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
     ("IndentationError", r"", _say("indent with four spaces throughout")),

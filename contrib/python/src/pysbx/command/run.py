@@ -18,6 +18,7 @@ from pysbx.command import options
 from pysbx.command.text import writer
 from pysbx.execution import WORK, Execution, run_code
 from pysbx.places import write_whole
+from pysbx.words import spoken_as
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
@@ -153,6 +154,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function=run)
 
 
+def _places(arguments: argparse.Namespace) -> list[str]:
+    """Return the directory where python3 would look for modules first."""
+    words = [word for word in arguments.file if word != "--"]
+    return [os.path.dirname(words[0]) or "."] if words and words[0] != "-" else ["."]
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
@@ -162,7 +169,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **options.given(arguments))
+    with spoken_as("command", _places(arguments)):
+        done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **options.given(arguments))
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)
@@ -198,7 +206,8 @@ def shell(arguments: argparse.Namespace) -> int:
 
     write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
     pending: list[str] = []
-    with Sandbox(on_stdout=write, on_stderr=complain, **options.given(arguments)) as session:
+    started = Sandbox(on_stdout=write, on_stderr=complain, **options.given(arguments))
+    with spoken_as("command", ["."]), started as session:
         while True:
             try:
                 line = input("... " if pending else ">>> ")

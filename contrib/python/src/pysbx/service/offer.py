@@ -6,7 +6,6 @@ Everything else about a sandbox, such as network and mounts, is the administrato
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pysbx.keywords import OPTIONS
 from pysbx.options import Options, make_options
 from pysbx.policy import MIB, Policy
 from pysbx.service.problems import REQUEST, Problem, meant
+from pysbx.words import normal_name
 
 LIMITS = tuple(name for name, declared in OPTIONS.items() if declared.option.offered)
 # Each set of limits makes a bundle on disk, and perhaps a snapshot. Callers must not be able to make any number.
@@ -26,10 +26,6 @@ MAX_VARIETY = 512
 
 def _refused(detail: str) -> Problem:
     return Problem(REQUEST, detail)
-
-
-def _name_of(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package.strip()).lower()
 
 
 class Offer:
@@ -59,7 +55,7 @@ class Offer:
         for requirement in map(normalise, packages):
             match = REQUIREMENT.fullmatch(requirement)
             assert match is not None, "it is in normal form"
-            self.packages[_name_of(match["name"])] = requirement
+            self.packages[normal_name(match["name"])] = requirement
         self._seen: set[Options] = set()
         self._lock = threading.Lock()
 
@@ -93,7 +89,7 @@ class Offer:
         return self._counted(replace(wanted, policy=self._cut(wanted.policy)))
 
     def _requirement(self, name: str) -> str:
-        found = self.packages.get(_name_of(name))
+        found = self.packages.get(normal_name(name))
         if found is None:
             raise _refused(f"packages: '{name}' is not one of: {', '.join(self.packages) or 'none'}")
         return found

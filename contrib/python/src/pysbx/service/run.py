@@ -27,6 +27,7 @@ from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.protocol import HEAD_SEC, Protocol
 from pysbx.service.sessions import Sessions
 from pysbx.service.survey import survey
+from pysbx.words import spoken_as
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 # Of Settings, what may be left to the server.
 BOUNDS = ("connections", "connections_per_peer")
 TICK_SEC = 1.0
+# By interface, as in words.OPTIONS: how a server calls itself.
+NAMES = {"http": "HTTP service", "mcp": "MCP server"}
 # Runs are told to end first, so that their requests get answers.
 SHUTDOWN_SEC = 5
 
@@ -194,14 +197,17 @@ def _bounds(settings: Settings, address: Address) -> Bounds:
     return make_bounds(*wanted, places, kept, shared=not address.path)
 
 
-def _by_http(settings: Settings, what: str, application: Callable[[_Parts], Application], methods: str = "") -> int:
+def _by_http(
+    settings: Settings, interface: str, application: Callable[[_Parts], Application], methods: str = ""
+) -> int:
     address, tokens, listener = _listen(settings)
     try:
         bounds = _bounds(settings, address)
         parts = _Parts(settings)
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check)
-        _serve(f"pysbx: {what} at {address}", gate, listener, parts, bounds)
+        with spoken_as(interface, offered=parts.offer.packages):
+            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds)
     finally:
         access.unlisten(address, listener)
     return parts.leave(0)
@@ -216,9 +222,7 @@ def serve(settings: Settings) -> int:
     """
     from pysbx.service.api import make_api  # noqa: PLC0415 (the package fastapi is not needed for MCP)
 
-    return _by_http(
-        settings, "HTTP service", lambda parts: make_api(parts.offer, parts.found, parts.jobs, parts.sessions)
-    )
+    return _by_http(settings, "http", lambda parts: make_api(parts.offer, parts.found, parts.jobs, parts.sessions))
 
 
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: _Parts) -> None:
@@ -248,8 +252,9 @@ def serve_mcp(settings: Settings) -> int:
 
     if settings.listen:
         size = settings.request_mb * MIB
-        return _by_http(settings, "MCP server", lambda parts: over_http(tools(parts), size), methods="POST")
+        return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST")
     parts = _Parts(settings)
-    asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
+    with spoken_as("mcp", offered=parts.offer.packages):
+        asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
     parts.log.close()
     return parts.leave(0)
