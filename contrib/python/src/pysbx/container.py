@@ -5,7 +5,6 @@ No thread and no process besides the runtime's: the caller's thread waits for ev
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import fcntl
 import itertools
@@ -25,6 +24,7 @@ from pysbx import children, frame, limits, reaper, runtime
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
+from pysbx.output import Output
 from pysbx.policy import Policy
 
 Message = dict[str, Any]
@@ -115,39 +115,6 @@ class NoAnswer(Exception):
 
 class TooLarge(Exception):
     """The answer is larger than allowed; the text says in what. The container has been killed."""
-
-
-class Output:
-    """The output that came through one stream, up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._content = bytearray()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.truncated = False
-
-    def add(self, data: bytes) -> str:
-        """Keep the bytes for which there is room, and return the text that they complete."""
-        kept = data[: max(0, self._limit - len(self._content))]
-        self.truncated |= len(kept) < len(data)
-        self._content += kept
-        return self._decoder.decode(kept)
-
-    def rest(self) -> str:
-        """Return the replacement of a last character that is not whole, if there is one."""
-        return self._decoder.decode(b"", final=True)
-
-    def text(self) -> str:
-        """Return the text since the last take(), with a mark where it was cut, and leave it to be taken."""
-        text = self._content.decode("utf-8", "replace")
-        return f"{text}\n[truncated: more than {self._limit} bytes]\n" if self.truncated else text
-
-    def take(self) -> tuple[str, bool]:
-        """Return the text since the last call, with a mark where it was cut, and whether it was."""
-        text, cut = self.text(), self.truncated
-        self._content.clear()
-        self.truncated = False
-        return text, cut
 
 
 class Container:
