@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from pysbx.command.text import visible
+from pysbx.text import visible
 
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import select
@@ -44,6 +45,15 @@ def helper(number: int) -> int:
 def plain(number: int) -> int:
     """Add through a function and a global of this module."""
     return helper(number)
+
+
+def talk(last: str) -> None:
+    """Print on both streams, and end as a caller wants."""
+    print("to \x1b[31mstdout")
+    print("to stderr", file=sys.stderr)
+    sys.stdout.write("no end of line")
+    if last:
+        exec(last)
 
 
 @sandbox(timeout_sec=20)
@@ -487,3 +497,48 @@ def test_the_errors_are_one_family() -> None:
         session = Sandbox()
         session.close()
         session.run("1")
+
+
+@pytest.mark.parametrize("last", ["", "1/0", "import os; sys.stdout.flush(); os._exit(3)"])
+def test_prints_go_to_the_callers_stderr(last: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SandboxExecutionError):
+        sandbox(talk)(last)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sorted(said.err.splitlines()) == ["no end of line", "to \x1b[31mstdout", "to stderr"]
+    with contextlib.suppress(SandboxError), Sandbox() as session:
+        session.call(talk, last)
+    assert "to stderr" in capsys.readouterr().err
+
+
+def test_prints_before_a_timeout_and_of_coroutines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SandboxTimeoutError):
+        sandbox(timeout_sec=1)(talk)("while True: pass")
+    assert "to stderr" in capsys.readouterr().err
+    asyncio.run(sandbox_async(talk)(""))
+    assert "to stderr" in capsys.readouterr().err
+
+
+def test_prints_go_to_callbacks(capsys: pytest.CaptureFixture[str]) -> None:
+    out: list[str] = []
+    err: list[str] = []
+    sandbox(on_stdout=out.append, on_stderr=err.append)(talk)("")
+    assert ("".join(out), "".join(err)) == ("to \x1b[31mstdout\nno end of line", "to stderr\n")
+    sandbox(on_stdout=out.append)(talk)("")
+    assert capsys.readouterr().err == "to stderr\n"
+    sandbox(on_stdout=out.append, output_limit=10)(print)("a" * 100)
+    assert "".join(out).endswith("bytes left out]\naaaa\n")
+
+
+def test_prints_to_a_terminal_have_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        sandbox(talk)("")
+        said = os.read(ours, 1000).decode()
+    os.close(ours)
+    assert "to \N{REPLACEMENT CHARACTER}[31mstdout" in said
+    monkeypatch.setattr(sys, "stderr", None)
+    assert sandbox(talk)("") is None
+    monkeypatch.setattr(sys, "stderr", terminal)  # it is closed
+    assert sandbox(talk)("") is None

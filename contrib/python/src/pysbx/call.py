@@ -14,7 +14,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pysbx.container import Container, Message, OutputCallback
-from pysbx.errors import ForgedAnswerError, PolicyViolationError, SerializationError
+from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
 from pysbx.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.options import Options, prepare
 from pysbx.policy import Policy
@@ -182,5 +182,10 @@ def call(
     request = request_for(options, function, arguments, named, result)
     bundle = prepare(options)
     with Container(bundle, on_output, cancel) as container:
-        answer = exchange(container, bundle, request, last=True)
+        try:
+            answer = exchange(container, bundle, request, last=True)
+        except SandboxError:
+            container.take_all()
+            raise
+        container.take_all()
     return open_answer(answer, options.policy, result, find_class_for(function, types))

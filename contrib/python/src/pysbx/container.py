@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
 from pysbx.output import Output
 from pysbx.policy import Policy
+from pysbx.text import writer
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -115,6 +117,36 @@ class NoAnswer(Exception):
 
 class TooLarge(Exception):
     """The answer is larger than allowed; the text says in what. The container has been killed."""
+
+
+def forward(text: str) -> None:
+    """Write output of a function to the standard error of this program, safely for a terminal."""
+    stream = sys.stderr
+    with contextlib.suppress(OSError, ValueError):  # closed, or without a reader
+        if stream is not None:
+            writer(stream, raw=False)(text)
+
+
+def output_callback(
+    on_stdout: Callable[[str], None] | None,
+    on_stderr: Callable[[str], None] | None,
+    otherwise: Callable[[str], None] | None = None,
+) -> OutputCallback:
+    """Return a callback for containers that passes the text of each stream to its own callback.
+
+    Args:
+        on_stdout: for standard output.
+        on_stderr: for standard error.
+        otherwise: for a stream without a callback; by default its text is not passed on.
+    """
+    targets = {"stdout": on_stdout or otherwise, "stderr": on_stderr or otherwise}
+
+    def hand_on(stream: str, text: str) -> None:
+        target = targets[stream]
+        if target is not None:
+            target(text)
+
+    return hand_on
 
 
 class Container:
@@ -409,6 +441,10 @@ class Container:
         self._hand_on(number, self.outputs[number].rest())
         self._release()
         return self.outputs[number].take()
+
+    def take_all(self) -> dict[str, str]:
+        """Return the text of each stream since the last call by name; none if no program has begun."""
+        return {} if self.version is None else {name: self.take(number)[0] for number, name in NAMES.items()}
 
     def _drain(self) -> None:
         """Read what was written before the answer; a flood that goes on is cut after what a pipe holds."""

@@ -5,21 +5,52 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 from pysbx.call import Result, call, check_result
+from pysbx.container import OutputCallback, forward, output_callback
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
+OnText = Callable[[str], None]
+
+
+class Way(NamedTuple):
+    """How the calls of a decorated function are made: see call.call."""
+
+    options: Options
+    result: Result
+    types: tuple[type, ...]
+    on_output: OutputCallback
+
+    def call(
+        self, plain: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], cancel: int = -1
+    ) -> Any:
+        """Call a function in a fresh sandbox."""
+        return call(
+            self.options,
+            plain,
+            arguments,
+            named,
+            result=self.result,
+            types=self.types,
+            on_output=self.on_output,
+            cancel=cancel,
+        )
 
 
 @overload
 def sandbox(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def sandbox(
-    *, result: Result = "typed", types: Iterable[type] = (), **options: Unpack[SandboxOptions]
+    *,
+    result: Result = "typed",
+    types: Iterable[type] = (),
+    on_stdout: OnText | None = None,
+    on_stderr: OnText | None = None,
+    **options: Unpack[SandboxOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def sandbox(
     function: Callable[..., Any] | None = None,
@@ -27,6 +58,8 @@ def sandbox(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
+    on_stdout: OnText | None = None,
+    on_stderr: OnText | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate a function, coroutine function or method, so that each call runs in a fresh sandbox.
@@ -35,19 +68,21 @@ def sandbox(
         function: given when the decorator is used without parentheses.
         result: "typed", or "pickle", which trusts the sandbox: see call.call.
         types: enumerations and dataclasses that may be returned, besides those of the function's module.
+        on_stdout: called with text that the function prints, as it comes; by default it goes to sys.stderr.
+        on_stderr: the same for its standard error.
         options: dependencies, memory_mb, timeout_sec, cpus, allow_network, … : the fields of Options and Policy.
 
     Returns:
         The decorated function, with _is_sandboxed and _sandbox_config; a coroutine function stays one.
     """
     check_result(result)
-    config = make_options(**options)
+    way = Way(make_options(**options), result, tuple(types), output_callback(on_stdout, on_stderr, forward))
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
         _require_callable(plain)
         if inspect.iscoroutinefunction(plain):
-            return _asynchronous(plain, config, result, tuple(types))
-        return _synchronous(plain, config, result, tuple(types))
+            return _asynchronous(plain, way)
+        return _synchronous(plain, way)
 
     return decorate if function is None else decorate(function)
 
@@ -58,7 +93,12 @@ def sandbox_async(function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[
 def sandbox_async(function: Callable[P, R], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
 @overload
 def sandbox_async(
-    *, result: Result = "typed", types: Iterable[type] = (), **options: Unpack[SandboxOptions]
+    *,
+    result: Result = "typed",
+    types: Iterable[type] = (),
+    on_stdout: OnText | None = None,
+    on_stderr: OnText | None = None,
+    **options: Unpack[SandboxOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]: ...
 def sandbox_async(
     function: Callable[..., Any] | None = None,
@@ -66,15 +106,17 @@ def sandbox_async(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
+    on_stdout: OnText | None = None,
+    on_stderr: OnText | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate as sandbox does; the decorated function is a coroutine function, even if the plain one is not."""
     check_result(result)
-    config = make_options(**options)
+    way = Way(make_options(**options), result, tuple(types), output_callback(on_stdout, on_stderr, forward))
 
     def decorate(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
         _require_callable(plain)
-        return _asynchronous(plain, config, result, tuple(types))
+        return _asynchronous(plain, way)
 
     return decorate if function is None else decorate(function)
 
@@ -92,24 +134,19 @@ def _mark(wrapper: Callable[..., Any], config: Options) -> Callable[..., Any]:
     return wrapper
 
 
-def _synchronous(
-    plain: Callable[..., Any], config: Options, result: Result, types: tuple[type, ...]
-) -> Callable[..., Any]:
+def _synchronous(plain: Callable[..., Any], way: Way) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wrapper(*arguments: Any, **named: Any) -> Any:
-        return call(config, plain, arguments, named, result=result, types=types)
+        return way.call(plain, arguments, named)
 
-    return _mark(wrapper, config)
+    return _mark(wrapper, way.options)
 
 
-def _asynchronous(
-    plain: Callable[..., Any], config: Options, result: Result, types: tuple[type, ...]
-) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _asynchronous(plain: Callable[..., Any], way: Way) -> Callable[..., Coroutine[Any, Any, Any]]:
     @functools.wraps(plain)
     async def wrapper(*arguments: Any, **named: Any) -> Any:
         from pysbx.threads import run_in_thread  # noqa: PLC0415 (asyncio: a caller that gets here has imported it)
 
-        work = functools.partial(call, config, plain, arguments, named, result=result, types=types)
-        return await run_in_thread(lambda cancel: work(cancel=cancel))
+        return await run_in_thread(lambda cancel: way.call(plain, arguments, named, cancel))
 
-    return _mark(wrapper, config)
+    return _mark(wrapper, way.options)

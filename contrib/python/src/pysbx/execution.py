@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.bundle import Bundle
-from pysbx.container import Container, Message, OutputCallback, Usage
+from pysbx.container import Container, Message, Usage, output_callback
 from pysbx.errors import (
     ForgedAnswerError,
     SandboxError,
@@ -288,18 +288,6 @@ def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usag
         warm=container.warm,
         **fields,
     )
-
-
-def output_callback(on_stdout: Callable[[str], None] | None, on_stderr: Callable[[str], None] | None) -> OutputCallback:
-    """Return a callback for containers that passes the text of each stream to its own callback."""
-    targets = {"stdout": on_stdout, "stderr": on_stderr}
-
-    def hand_on(stream: str, text: str) -> None:
-        target = targets[stream]
-        if target is not None:
-            target(text)
-
-    return hand_on
 
 
 def run_code(

@@ -15,7 +15,7 @@ from typing import Any
 from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
-from pysbx.container import NAMES, Container, Message, Usage
+from pysbx.container import Container, Message, Usage, forward, output_callback
 from pysbx.errors import ForgedAnswerError, SandboxError
 from pysbx.exchange import MALFORMED, exchange, text
 from pysbx.execution import (
@@ -28,7 +28,6 @@ from pysbx.execution import (
     checked_files,
     execution,
     named_by_text,
-    output_callback,
     run_request,
     unanswered,
 )
@@ -79,6 +78,8 @@ class Sandbox:
         chosen = make_options(options, **changes)
         self.options = replace(chosen, policy=replace(chosen.policy, session=True))
         self._on_output = output_callback(on_stdout, on_stderr)
+        # The streams that have a callback. Of calls, the text of the others goes to sys.stderr.
+        self._heard = [name for name, given in (("stdout", on_stdout), ("stderr", on_stderr)) if given]
         self._container: Container | None = None
         self._bundle: Bundle | None = None
         self._ended = ""
@@ -109,7 +110,7 @@ class Sandbox:
             bundle = self._started()[1]
             state = self._save(file.fileno())
             fork = Sandbox(options=self.options)
-            fork._bundle, fork._on_output = bundle, self._on_output
+            fork._bundle, fork._on_output, fork._heard = bundle, self._on_output, self._heard
             fork._container = Container(bundle, self._on_output, snapshot=file.fileno())
             answer = fork._exchange({"op": "continue", **state})
         if answer.get("refused"):
@@ -217,11 +218,14 @@ class Sandbox:
         """
         request = request_for(self.options, function, arguments, named, result)
         with self._lock:
-            answer = self._exchange(request)
-            # Output of the function goes to on_stdout only. It does not belong to the next run, which has a limit of
-            # its own.
-            for number in NAMES:
-                self._started()[0].take(number)
+            container = self._started()[0]
+            try:
+                answer = self._exchange(request)
+            finally:
+                # Output of the function does not belong to the next run, which has a limit of its own.
+                for name, said in container.take_all().items():
+                    if said and name not in self._heard:
+                        forward(said)
         return open_answer(answer, self.options.policy, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:

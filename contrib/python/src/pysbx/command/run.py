@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.command import options
-from pysbx.command.text import writer
 from pysbx.execution import WORK, Execution, run_code
 from pysbx.places import write_whole
+from pysbx.text import writer
 from pysbx.words import spoken_as
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.

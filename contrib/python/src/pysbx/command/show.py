@@ -15,10 +15,10 @@ from rich.table import Table
 
 from pysbx import dependencies, doctor, profiles
 from pysbx.command import options
-from pysbx.command.text import visible
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
 from pysbx.runtime import build_snapshot
+from pysbx.text import visible
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 MARKS = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
