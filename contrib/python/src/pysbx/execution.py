@@ -30,6 +30,8 @@ WORK = PurePosixPath("/work")
 TIMED_OUT = 124  # the exit code of timeout(1)
 KILLED = 137
 MAX_NAME = 4096
+# Characters of a traceback that are looked for in the output: it may be cut.
+MAX_SAID = 200
 # A request is held in memory by both sides.
 MAX_FILES = 256 * 1024 * 1024
 
@@ -61,7 +63,7 @@ class Execution:
 
     Attributes:
         stdout: the text that it wrote to standard output, up to output_limit, with a mark where it was cut.
-        stderr: the same.
+        stderr: the same; the traceback of an exception that ended it is there, as Python prints it.
         exit_code: 0; 1 after an exception; the code of sys.exit(); 124 after a timeout; 137 if it was killed.
         value: repr of the last expression, or None if the code ends with a statement or with None.
         error: the exception that ended it, or None.
@@ -88,6 +90,14 @@ class Execution:
     violations: tuple[Violation, ...] = ()
     warm: bool = False
     exited: bool = False
+
+
+def unsaid(done: Execution) -> str:
+    """Return the error of a run as text, or "" if it is on its standard error, where Python prints it."""
+    if done.error is None:
+        return ""
+    said = done.error.traceback or f"{done.error.type}: {done.error.message}\n"
+    return "" if done.error.traceback and said[-MAX_SAID:] in done.stderr else said
 
 
 def as_text(value: object, what: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.command import options
-from pysbx.execution import WORK, Execution, run_code
+from pysbx.execution import WORK, Execution, run_code, unsaid
 from pysbx.places import write_whole
 from pysbx.text import writer
 from pysbx.words import spoken_as
@@ -179,7 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("".join(complaints))
         return code
     if done.error is not None and (done.error.traceback or not done.violations):
-        say(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
+        say(unsaid(done))
         if done.error.hint:
             say(f"hint: {done.error.hint}\n")
     for violation in done.violations:
@@ -234,7 +234,7 @@ def shell(arguments: argparse.Namespace) -> int:
             if done.value is not None:
                 write(f"{done.value}\n")
             if done.error is not None:
-                complain(done.error.traceback or f"{done.error.type}: {done.error.message}\n")
+                complain(unsaid(done))
                 if done.error.hint:
                     complain(f"hint: {done.error.hint}\n")
             if done.exited or done.timed_out or (done.error is None and done.exit_code):

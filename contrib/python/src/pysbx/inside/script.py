@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import linecache
 import os
@@ -125,6 +126,8 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:
         answer["exit_code"] = 1
         answer["error"] = describe(error, name)
+        with contextlib.suppress(Exception):  # closed, replaced, or full
+            sys.stderr.write(answer["error"]["traceback"])
     if request["last"]:
         with OnlyHere():
             end_program()

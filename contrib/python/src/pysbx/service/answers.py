@@ -16,7 +16,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from pysbx.execution import Execution
+from pysbx.execution import Execution, unsaid
 from pysbx.service.problems import clean
 from pysbx.service.report import Ended, ended, within_bounds
 
@@ -52,14 +52,19 @@ def run_result_of(done: Execution, session_ended: str = "") -> RunResult:
     )
 
 
-def text_of(result: RunResult) -> str:
-    """Return how a run went as a model reads it best: output first, then what went wrong and what to try."""
+def text_of(result: RunResult, error_text: str) -> str:
+    """Return how a run went as a model reads it best: output first, then what went wrong and what to try.
+
+    Args:
+        result: how it went.
+        error_text: the text of its error, if that is not in its output.
+    """
     error = result.error
     parts = [result.stdout, result.stderr and f"[stderr]\n{result.stderr}"]
     if result.value is not None:
         parts.append(result.value)
     if error is not None:
-        parts.append(error.traceback or f"{error.type}: {error.message}")
+        parts.append(error_text)
         parts.append(f"Hint: {error.hint}" if error.hint else "")
     elif result.exit_code:
         parts.append(f"[exit code {result.exit_code}]")
@@ -93,7 +98,7 @@ def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
         if block is not None and len(shown) < MAX_SHOWN:
             shown.append(block)
     return CallToolResult(
-        content=[TextContent(type="text", text=text_of(result)), *shown],
+        content=[TextContent(type="text", text=text_of(result, clean(unsaid(done)))), *shown],
         structured_content=result.model_dump(mode="json"),
         is_error=result.exit_code != 0,
     )
