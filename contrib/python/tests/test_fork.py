@@ -352,6 +352,7 @@ def test_hostile_code_that_feigns_a_fork_is_refused(session: Sandbox, does: str,
 
 
 def test_hostile_code_cannot_pass_descriptors(session: Sandbox) -> None:
+    session.run("")  # it has begun, and its directories are open
     before = descriptors()
     passing = (
         "import socket, array; s = socket.socket(fileno=os.dup(report)); "

@@ -1,14 +1,15 @@
-"""What a run leaves is complete: its traceback, its files however it ends, and the names of what is left out."""
+"""The results of a run are complete: its traceback, its files however it ends, and the names of those left out."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pysbx import Sandbox, explain, run_code
+from pysbx import Sandbox, SandboxOptionError, explain, run_code
 from tests.test_command import pysbx
 
 RAISES = (
@@ -54,3 +55,123 @@ def test_the_command_prints_a_traceback_once() -> None:
     assert "ZeroDivisionError: division by zero" in done.stderr
     done = pysbx("shell", text="1/0\n")
     assert done.stderr.count("ZeroDivisionError: division by zero") == 1
+
+
+WRITE = "open('/output/first.txt', 'w').write('first')\nopen('second.csv', 'w').write('second')\n"
+ENDS = {
+    "end": ("", 0),
+    "exception": ("1/0", 1),
+    "exit": ("import sys; sys.exit(3)", 3),
+    "_exit": ("import os; os._exit(4)", 4),
+    "exec": ("import os; os.execv('/bin/sh', ['sh', '-c', 'echo third > /output/third; exit 5'])", 5),
+    "crash": ("import ctypes; ctypes.string_at(0)", 139),
+    "timeout": ("while True: pass", 124),
+    "memory": ("kept = [bytes(1 << 20) for _ in range(10_000)]", 1),
+    "forged": (
+        "import os, stat\nfor n in range(3, 20):\n  try:\n    os.write(n, bytes(99))\n  except OSError: pass",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_files_are_collected_however_a_run_ends(end: str) -> None:
+    source, code = ENDS[end]
+    done = run_code(WRITE + source, timeout_sec=3, memory_mb=128, collect=["*.csv"])
+    files = {"first.txt": b"first", "second.csv": b"second"}
+    assert dict(done.artifacts) == files | ({"third": b"third\n"} if end == "exec" else {})
+    assert (done.left_out, done.truncated) == ((), False)
+    if code is not None:
+        assert done.exit_code in (code, 137 if end == "memory" else code)
+    with Sandbox(timeout_sec=3, memory_mb=128) as session:
+        session.run("open('/output/zeroth', 'w').close()")
+        assert dict(session.run(WRITE + source).artifacts).keys() >= {"first.txt"}
+        before = len(os.listdir("/proc/self/fd"))
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_nothing_of_the_sandbox_is_trusted(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    done = run_code(
+        "import os, socket, sys\n"
+        "os.chdir('/output')\n"
+        f"os.symlink({str(tmp_path / 'secret')!r}, 'link')\n"
+        "os.symlink('/proc/1/root', 'root'); os.symlink('..', 'up')\n"
+        "socket.socket(socket.AF_UNIX).bind('socket')\n"
+        "open('closed', 'w').write('x'); os.chmod('closed', 0)\n"
+        "os.mkdir('dark'); open('dark/x', 'w').close(); os.chmod('dark', 0)\n"
+        "open(b'\\xff\\n', 'w').write('odd')\n"
+        "for _ in range(100): os.mkdir('d'); os.chdir('d'); open('deep', 'w').close()\n"
+        "os.chdir('/output')\n"
+        "with open('sparse', 'w') as file: file.truncate(60 << 20)\n"
+        "open('good', 'w').write('good')\n"
+    )
+    assert done.error is None
+    assert done.artifacts["good"] == b"good"
+    assert done.artifacts[os.fsdecode(b"\xff\n")] == b"odd"
+    others = done.artifacts.keys() - {"good", os.fsdecode(b"\xff\n")}
+    assert others - {"closed", "dark/x"} == {*("d/" * depth + "deep" for depth in range(1, 65))}
+    # Root may read what is closed to its owner.
+    assert set(done.left_out) - {"closed", "dark/"} == {"sparse", "d/" * 65}
+
+
+def test_files_beyond_the_limit_are_named() -> None:
+    source = (
+        "for name in 'abc': open(f'/output/{name}', 'wb').write(bytes(400))\n"
+        "open('/output/large', 'wb').write(bytes(2000))"
+    )
+    done = run_code(source, answer_limit=2000)
+    assert (sorted(done.artifacts), done.left_out, done.truncated) == (["a", "b"], ("c", "large"), True)
+    many = run_code("for n in range(1100): open(f'/output/{n}', 'wb').write(b'0123456789')", answer_limit=20)
+    assert (len(many.artifacts), len(many.left_out)) == (1, 1000)
+    told = pysbx("run", "--answer-limit", "2000", "-c", source)
+    assert "left out: c, large\n" in told.stderr
+
+
+def test_files_of_the_working_directory() -> None:
+    files = {"given.csv": "1", "changed.csv": "1"}
+    source = (
+        "import os\nopen('changed.csv', 'w').write('2')\n"
+        "open('new.csv', 'w').write('3')\nopen('new.txt', 'w').write('4')\n"
+        "os.mkdir('sub'); open('sub/deep.csv', 'w').write('5'); open('/output/new.csv', 'w').write('6')"
+    )
+    done = run_code(source, files=files, collect=["*.csv"])
+    wanted = {"changed.csv": b"2", "new.csv": b"6", "sub/deep.csv": b"5", "work/new.csv": b"3"}
+    assert dict(done.artifacts) == wanted
+    assert dict(run_code(source, collect=["sub/*"]).artifacts) == {"new.csv": b"6", "sub/deep.csv": b"5"}
+    for wrong in ("/etc/*", "../*", ""):
+        with pytest.raises(SandboxOptionError, match=r"^collect: "):
+            run_code("1", collect=[wrong])
+    with Sandbox(collect=["*"]) as session:
+        session.run("open('/output/early', 'w').close()")
+        session.call(exec, "open('/output/called', 'w').close()")
+        session.put({"given.txt": "given"})
+        assert dict(session.run("1").artifacts) == {"called": b""}
+        assert dict(session.run("open('given.txt', 'a').write('!')").artifacts) == {"given.txt": b"given!"}
+
+
+def test_a_session_returns_what_is_new() -> None:
+    with Sandbox() as session:
+        for content in ("a", "b", "b", "c"):  # in one tick of the clock, of one size
+            done = session.run(f"open('/output/x', 'w').write('{content}')")
+            assert dict(done.artifacts) == {"x": content.encode()} or content == "b"
+            assert dict(session.run("1").artifacts) == {}
+        session.run("import os; os.rename('/output/x', '/output/y')")
+        assert dict(session.run("os.utime('/output/y', (1, 1)); os.remove('/output/y')").artifacts) == {}
+        assert dict(session.run("open('/output/y', 'w').close()").artifacts) == {"y": b""}
+
+
+def test_a_fork_returns_what_is_new() -> None:
+    with Sandbox(warm="require") as session:
+        session.run("open('/output/old', 'w').close()")
+        with session.fork() as fork:
+            assert dict(fork.run("open('/output/new', 'w').close()").artifacts) == {"new": b""}
+        assert dict(session.run("1").artifacts) == {}
+
+
+def test_the_command_writes_files_after_a_timeout(tmp_path: Path) -> None:
+    done = pysbx(
+        "run", "--timeout", "2", "--collect", "*.csv", "--output", str(tmp_path / "out"), "-c", WRITE + "while 1: 1"
+    )
+    assert done.returncode == 124
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["first.txt", "second.csv"]

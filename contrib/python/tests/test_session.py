@@ -109,8 +109,9 @@ print("said")
     with Sandbox() as session:
         done = session.run(source)
         assert (done.error, done.exit_code, done.stdout, done.value) == (None, 0, "said\n", "42")
-        assert done.artifacts == {"first": b"first", "third": b"third"}
-        assert done.truncated
+        closed = {"second": b"second"} if os.geteuid() == 0 else {}  # the caller reads it, and root may
+        assert done.artifacts == {"first": b"first", "third": b"third"} | closed
+        assert (done.left_out, done.truncated) == (() if closed else ("second",), not closed)
 
 
 def test_paths_are_taken_where_a_path_is_meant(tmp_path: Path) -> None:
@@ -165,9 +166,8 @@ def test_every_run_has_its_figures(virtualenv: str) -> None:
         first = session.run(plot.format(1))
         second = session.run(plot.format(2) + "\n" + plot.format(3))
     assert list(first.artifacts) == ["figure-1.png"]
-    assert list(second.artifacts) == ["figure-1.png", "figure-2.png", "figure-3.png"]
-    assert second.artifacts["figure-1.png"] == first.artifacts["figure-1.png"]
-    assert len(set(second.artifacts.values())) == 3
+    assert list(second.artifacts) == ["figure-2.png", "figure-3.png"]
+    assert len({*first.artifacts.values(), *second.artifacts.values()}) == 3
 
 
 def test_saving_a_file_does_not_follow_what_the_sandbox_made(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_interrupts_at_any_moment_leave_the_session() -> None:
 
 def test_an_interrupt_behind_the_code_is_an_error_of_the_run() -> None:
     with Sandbox() as session:
-        strike = "import os\nwalk = os.walk\ndef strike(top):\n    os.walk = walk\n    os.kill(os.getpid(), 2)\n"
-        error = session.run(f"x = 41\n{strike}\nos.walk = strike").error  # the artifacts are looked for with it
+        strike = "import os\nlook = os.listdir\ndef strike(top):\n    os.listdir = look\n    os.kill(os.getpid(), 2)\n"
+        error = session.run(f"x = 41\n{strike}\nos.listdir = strike").error  # open files are looked for with it
         assert error is not None
         assert error.type == "KeyboardInterrupt"
         assert session.run("x + 1").value == "42"

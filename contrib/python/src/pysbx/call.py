@@ -181,7 +181,7 @@ def call(
     """
     request = request_for(options, function, arguments, named, result)
     bundle = prepare(options)
-    with Container(bundle, on_output, cancel) as container:
+    with Container(bundle, on_output, cancel, keeps_files=False) as container:
         try:
             answer = exchange(container, bundle, request, last=True)
         except SandboxError:

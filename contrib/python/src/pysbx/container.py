@@ -15,13 +15,14 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import msgpack
 
 from pysbx import children, frame, limits, reaper, runtime
+from pysbx.artifacts import Collected, Directories
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
@@ -153,7 +154,13 @@ class Container:
     """A container of a bundle, running; use it in a with statement, which ends it."""
 
     def __init__(
-        self, bundle: Bundle, on_output: OutputCallback | None = None, cancel: int = -1, snapshot: int = -1
+        self,
+        bundle: Bundle,
+        on_output: OutputCallback | None = None,
+        cancel: int = -1,
+        snapshot: int = -1,
+        *,
+        keeps_files: bool = True,
     ) -> None:
         """Start the container.
 
@@ -164,6 +171,7 @@ class Container:
             cancel: a descriptor; once it can be read, the container is killed and Cancelled raised.
             snapshot: a descriptor of the file that runtime.save_process has written: the container continues from
                 there.
+            keeps_files: whether collect() will be called.
         """
         self.outputs = {number: Output(bundle.policy.output_limit) for number in NAMES}
         self.warm = False
@@ -182,7 +190,11 @@ class Container:
         self.name = f"{reaper.prefix()}{next(_numbers)}"
         self._proxy = _proxy_for(bundle.policy)
         self.sender = 0
-        self._identifies = False
+        self._keeps_files = keeps_files
+        self._identifies = True  # until its greeting
+        self._asked = False
+        self._root = bundle.path / "rootfs"
+        self.directories: Directories | None = None
         self._start(bundle, snapshot)
 
     def __enter__(self) -> Container:
@@ -191,7 +203,7 @@ class Container:
 
     def __exit__(self, *exception: object) -> None:
         """End the container, even if it is at work."""
-        self.kill()
+        self.close()
 
     def _start(self, bundle: Bundle, snapshot: int) -> None:
         run = ["run", "--bundle", str(bundle.path), *(("--snapshot", "/proc/self/fd/3") if snapshot >= 0 else ())]
@@ -222,6 +234,7 @@ class Container:
         with contextlib.ExitStack() as given:
             ours, theirs = socket.socketpair()
             failed.callback(ours.close)
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, True)
             ends = {0: given.enter_context(theirs).fileno()}
             for number in NAMES:
                 reading, ends[number] = os.pipe()
@@ -288,11 +301,13 @@ class Container:
                     break
                 self._greet(message)
                 continue
-            self._wait(deadline, sending=bool(outgoing))
+            # Not before the greeting: the code could end before its files are opened.
+            sending = bool(outgoing) and (begun or not self._keeps_files)
+            if sending and self._socket is not None:
+                outgoing = self._send(outgoing, last=last)
+            self._wait(deadline, sending=sending and bool(outgoing))
             if self._socket is None:
                 self._end_without_answer(deadline)
-            if outgoing:
-                outgoing = self._send(outgoing, last=last)
         peak = message.pop("peak_kib", 0)
         self._peak = peak / 1024 if isinstance(peak, int) else 0.0
         if last:
@@ -318,6 +333,10 @@ class Container:
             self.version = (int(major), int(minor))
         except (KeyError, TypeError, ValueError, OverflowError):  # the last: of infinity
             self._refuse("a malformed greeting")
+        if self._keeps_files:
+            # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
+            self.directories = Directories(self.sender, self._root)
+        self._set_identifies(self._asked)
         self._release()
 
     def _refuse(self, what: str) -> NoReturn:
@@ -342,7 +361,7 @@ class Container:
             message = frame.unpack(content)
         except frame.TooMany:
             self.kill()
-            raise TooLarge(f"has more than {frame.MAX_ELEMENTS} elements: leave fewer files") from None
+            raise TooLarge(f"has more than {frame.MAX_ELEMENTS} elements") from None
         except Exception:  # hostile bytes can make the library raise any exception
             message = None
         if not isinstance(message, dict):
@@ -396,6 +415,11 @@ class Container:
 
     def identify_sender(self, *, wanted: bool) -> None:
         """Let the kernel say which process sends each message from now on; its number is in `sender`."""
+        self._asked = wanted
+        if self.version is not None:
+            self._set_identifies(wanted)
+
+    def _set_identifies(self, wanted: bool) -> None:
         if self._socket is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, wanted)
         self._identifies = wanted
@@ -523,6 +547,25 @@ class Container:
                 self._close()
         elif self._pidfd >= 0:
             self._close()
+
+    def close(self) -> None:
+        """End the container, and give up its files."""
+        try:
+            self.kill()
+        finally:
+            if self.directories is not None:
+                self.directories.close()
+
+    def note(self, patterns: Iterable[str], only: Iterable[str] | None = None) -> None:
+        """Take files that exist for collected: see artifacts.Directories."""
+        if self.directories is not None:
+            self.directories.note(patterns, only)
+
+    def collect(self, patterns: Iterable[str]) -> Collected:
+        """Return the files of /output and /work that are new since the last call: see artifacts.Directories."""
+        if self.directories is None:
+            return Collected({}, ())
+        return self.directories.collect(patterns, self._answer_limit // 2)
 
     @property
     def usage(self) -> Usage:

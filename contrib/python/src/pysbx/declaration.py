@@ -232,6 +232,14 @@ def check_modules(name: str, value: Any) -> None:
             raise wrong(name, f"{module!r} is not the name of a module")
 
 
+def check_patterns(name: str, value: Any) -> None:
+    """Refuse an item that is not a pattern of relative paths."""
+    for pattern in value:
+        check_text(name, pattern)
+        if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+            raise wrong(name, f"'{pattern}' is not a pattern of files of /work, such as '*.csv' or 'results/*'")
+
+
 def check_variables(name: str, value: Any) -> None:
     """Refuse an item that is not the name and value of an environment variable."""
     for key, text in value:

@@ -69,7 +69,9 @@ class Execution:
         error: the exception that ended it, or None.
         timed_out: whether a limit of time has ended it.
         truncated: whether output was cut, or a file was left out of the artifacts.
-        artifacts: content of the files it wrote to /output, by relative path.
+        artifacts: content of the files it wrote to /output, by relative path, however it ended; and of those in /work
+            that the option collect means. In a session, the files that are new or changed.
+        left_out: paths of files that are too large together for answer_limit, or that cannot be read.
         usage: time and memory; in a session, the time of this run alone.
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
         violations: what the static analysis observed.
@@ -90,6 +92,7 @@ class Execution:
     violations: tuple[Violation, ...] = ()
     warm: bool = False
     exited: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def unsaid(done: Execution) -> str:
@@ -219,8 +222,6 @@ def run_request(
         "stdin": content,
         "module": module,
         "last": last,
-        "collect": True,
-        "artifact_limit": options.policy.answer_limit // 2,
     }
 
 
@@ -246,17 +247,12 @@ def answered(answer: Message) -> dict[str, Any]:
         reasons = "; ".join(map(str, violations))
         error = ExecutionError("PolicyViolation", reasons, violations[0].line)
         return {"exit_code": 1, "error": error, "violations": violations}
-    code, value, artifacts = answer.get("exit_code"), answer.get("value"), answer.get("artifacts")
-    found = artifacts if isinstance(artifacts, dict) else {}
+    code, value = answer.get("exit_code"), answer.get("value")
     return {
         "exit_code": code & 0xFF if isinstance(code, int) else 1,
         "exited": answer.get("exited") is True,
         "value": text(answer, "value") if isinstance(value, str) else None,
         "error": _error(answer),
-        "artifacts": {
-            name: data for name, data in found.items() if safe_name(name) == name and isinstance(data, bytes)
-        },
-        "truncated": bool(answer.get("left_out")),
         "violations": violations,
     }
 
@@ -284,15 +280,27 @@ def unanswered(error: SandboxError) -> dict[str, Any]:
     raise error
 
 
-def execution(fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage) -> Execution:
-    """Return the Execution for a run in a container, from the fields that `answered` or `unanswered` returned."""
+def execution(
+    fields: dict[str, Any], container: Container, bundle: Bundle, usage: Usage, collect: Iterable[str]
+) -> Execution:
+    """Return the Execution for a run in a container.
+
+    Args:
+        fields: those that `answered` or `unanswered` returned.
+        container: the container, which may have ended.
+        bundle: its bundle.
+        usage: of the run.
+        collect: patterns of the files of /work to return.
+    """
+    files, left_out = container.collect(collect)
     stdout, stdout_cut = container.take(1)
     stderr, stderr_cut = container.take(2)
-    truncated = bool(fields.pop("truncated", False)) or stdout_cut or stderr_cut
     return Execution(
         stdout=stdout,
         stderr=stderr,
-        truncated=truncated,
+        truncated=bool(left_out) or stdout_cut or stderr_cut,
+        artifacts=files,
+        left_out=left_out,
         usage=usage,
         limits=dict(bundle.enforcement.by),
         warm=container.warm,
@@ -348,8 +356,9 @@ def run_code(
         try:
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
+                container.note(chosen.collect)
             fields = answered(exchange(container, bundle, request, last=True))
         except SandboxError as error:
             container.kill()
             fields = unanswered(error)
-        return execution(fields, container, bundle, container.usage)
+        return execution(fields, container, bundle, container.usage, chosen.collect)

@@ -21,6 +21,7 @@ from pysbx.declaration import (
     check_landlock,
     check_modules,
     check_mounts,
+    check_patterns,
     check_text,
     check_variables,
     keep_directory,
@@ -224,6 +225,16 @@ class SandboxOptions(TypedDict, total=False):
             check=check_modules,
             keep=list_of("names of modules"),
             flag=Flag("--preload", "MODULE", several=True),
+        ),
+    ]
+    collect: Annotated[
+        Iterable[str] | None,
+        Option(
+            (),
+            "return files of /work too, such as '*.csv'",
+            check=check_patterns,
+            keep=list_of("patterns"),
+            flag=Flag("--collect", "PATTERN", several=True),
         ),
     ]
     limits: Annotated[

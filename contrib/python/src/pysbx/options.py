@@ -33,6 +33,7 @@ class Options:
         rootfs: directory of a root file system whose Python is used.
         image: name of an image whose Python is used; Podman fetches it.
         profile: name or path of a profile: its limits hold where nothing else is said.
+        collect: patterns of files of /work that are returned with those of /output.
         analysis: the stages of the static analysis, as JSON; a profile brings it.
     """
 
@@ -45,6 +46,7 @@ class Options:
     rootfs: str = default("rootfs")
     image: str = default("image")
     profile: str = default("profile")
+    collect: tuple[str, ...] = default("collect")
     analysis: str = ""
 
     def __post_init__(self) -> None:

@@ -116,6 +116,7 @@ class Sandbox:
         if answer.get("refused"):
             fork.close()
             raise _refusal(text(answer, "refused"))
+        fork._container.note(self.options.collect)
         return fork
 
     def _save(self, descriptor: int) -> Message:
@@ -141,7 +142,7 @@ class Sandbox:
         """End the session; once more is no error."""
         with self._lock:
             if self._container is not None:
-                self._container.kill()
+                self._container.close()
             self._ended = self._ended or "it has been closed"
 
     def interrupt(self) -> None:
@@ -174,6 +175,8 @@ class Sandbox:
             # In the middle of an exchange there is no way back to its beginning.
             self._ended = str(error) or type(error).__name__
             container.kill()
+            if request["op"] != "run":  # the files of a run are collected yet
+                container.close()
             raise
 
     def run(self, source: str, argv: Iterable[str | os.PathLike[str]] = (), stdin: bytes | str = b"") -> Execution:
@@ -200,7 +203,10 @@ class Sandbox:
                 fields = unanswered(error)
             used = container.usage
             usage = Usage(time.monotonic() - began, used.cpu_sec, used.peak_memory_mb)
-            return execution(fields, container, bundle, usage)
+            done = execution(fields, container, bundle, usage, self.options.collect)
+            if self._ended:
+                container.close()
+            return done
 
     def call(
         self,
@@ -239,6 +245,8 @@ class Sandbox:
         named = checked_files(named_by_text(files))
         with self._lock:
             answer = self._exchange({"op": "put", "files": named})
+            if self.options.collect and self._container is not None:
+                self._container.note(self.options.collect, named)
         check_put(answer)
 
     def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:

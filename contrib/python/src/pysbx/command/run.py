@@ -22,6 +22,7 @@ from pysbx.words import spoken_as
 
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
+MAX_NAMED = 10
 
 
 def _source(name: str, data: bytes) -> str:
@@ -154,6 +155,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function=run)
 
 
+def _named(names: tuple[str, ...]) -> str:
+    """Return names in a row, of many the first ones and the number of the others."""
+    shown = ", ".join(names[:MAX_NAMED])
+    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
+
+
 def _places(arguments: argparse.Namespace) -> list[str]:
     """Return the directory where python3 would look for modules first."""
     words = [word for word in arguments.file if word != "--"]
@@ -184,8 +191,10 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"hint: {done.error.hint}\n")
     for violation in done.violations:
         say(f"{violation}\n")
-    if done.truncated:
-        say("\npysbx: output was cut (--output-limit), or a file of /output left out: too large, or not to be read\n")
+    if done.left_out:
+        say(f"pysbx: too large together (--answer-limit), or not readable; left out: {_named(done.left_out)}\n")
+    elif done.truncated:
+        say("\npysbx: output was cut (--output-limit)\n")
     say("".join(complaints))
     return code
 

@@ -72,41 +72,8 @@ def save_figures() -> None:
     pyplot.close("all")
 
 
-def _content(path: str, limit: int) -> bytes | None:
-    """Return the content of a file, or None if it is larger than the limit."""
-    if os.path.getsize(path) > limit:
-        return None
-    with open(path, "rb") as file:
-        content = file.read(limit + 1)  # it may be growing
-    return content if len(content) <= limit else None
-
-
-def collect(limit: int) -> tuple[dict[str, bytes], list[str]]:
-    """Return the regular files of the output folder by relative path, and the names of those left out."""
-    found: dict[str, bytes] = {}
-    left_out = []
-    for top, _, names in os.walk(OUTPUT):
-        for name in sorted(names):
-            path = os.path.join(top, name)
-            relative = os.path.relpath(path, OUTPUT)
-            if os.path.islink(path) or not os.path.isfile(path):
-                continue
-            try:
-                content = _content(path, limit)
-            except FileNotFoundError:  # another process has just removed it
-                continue
-            except OSError:  # this process may not read it; the other files and the output still count
-                content = None
-            if content is None:
-                left_out.append(relative)
-            else:
-                found[relative] = content
-                limit -= len(content)
-    return found, left_out
-
-
 def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
-    """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error, artifacts."""
+    """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error."""
     name = next_name(request["name"]) if request["source"] else request["name"]
     sys.argv[:] = request["argv"]
     if os.path.isabs(name):  # it is a file's
@@ -132,5 +99,4 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
         with OnlyHere():
             end_program()
     flush_files()
-    answer["artifacts"], answer["left_out"] = collect(request["artifact_limit"]) if request["collect"] else ({}, [])
     return answer

@@ -23,6 +23,7 @@ from pysbx.service.report import Ended, ended, within_bounds
 # By their first bytes; the code chose the names.
 IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 # Bounds of the images and files that a model sees; of the rest it sees the names.
+MAX_NAMED = 10
 MAX_SHOWN, MAX_IMAGE, MAX_TEXT = 8, 4 * 1024 * 1024, 20_000
 
 
@@ -68,8 +69,12 @@ def text_of(result: RunResult, error_text: str) -> str:
         parts.append(f"Hint: {error.hint}" if error.hint else "")
     elif result.exit_code:
         parts.append(f"[exit code {result.exit_code}]")
-    if result.truncated:
-        parts.append("[output or files were left out: print less, or write smaller files]")
+    if result.left_out:
+        named = ", ".join(result.left_out[:MAX_NAMED])
+        more = "" if len(result.left_out) <= MAX_NAMED else f" and {len(result.left_out) - MAX_NAMED} more"
+        parts.append(f"[files were left out, write smaller ones: {named}{more}]")
+    elif result.truncated:
+        parts.append("[output was left out: print less]")
     if result.files:
         named = ", ".join(f"{file.name} ({file.size} bytes)" for file in result.files)
         parts.append(f"[files in /output: {named}]")

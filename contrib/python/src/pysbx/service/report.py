@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from pysbx.artifacts import MAX_LEFT_OUT
 from pysbx.errors import Violation
 from pysbx.execution import Execution
 from pysbx.service.parts import MAX_FILES
@@ -59,6 +59,7 @@ class Ended(BaseModel):
     error: Failure | None
     timed_out: bool
     truncated: bool = Field(description="output was cut, or a file of /output left out")
+    left_out: list[str] = Field([], description="files of /output that are too large together, or cannot be read")
     session_ended: str = Field("", description="why the session cannot go on; empty if it can")
 
 
@@ -102,6 +103,7 @@ def ended(done: Execution, session_ended: str) -> dict[str, Any]:
             error=failure_of(done),
             timed_out=done.timed_out,
             truncated=done.truncated,
+            left_out=[clean(name) for name in done.left_out],
             session_ended=clean(session_ended),
         )
     )
@@ -111,7 +113,10 @@ def within_bounds(done: Execution) -> Execution:
     """Return a run with as many files as are handed on."""
     if len(done.artifacts) <= MAX_FILES:
         return done
-    return replace(done, artifacts=dict(islice(done.artifacts.items(), MAX_FILES)), truncated=True)
+    names = list(done.artifacts)
+    kept = {name: done.artifacts[name] for name in names[:MAX_FILES]}
+    left_out = (*done.left_out, *names[MAX_FILES:])[:MAX_LEFT_OUT]
+    return replace(done, artifacts=kept, left_out=left_out, truncated=True)
 
 
 def report_of(done: Execution, session_ended: str = "") -> Report:
