@@ -12,13 +12,13 @@ import sys
 import types
 from typing import Any
 
+from . import figures, patches
 from .child import OnlyHere
 from .ending import end_program, exit_code, flush_files
 from .failure import describe
 from .room import KeptBack
 from .stdin import standard_input
 
-OUTPUT = "/output"
 MAX_VALUE = 64 * 1024
 
 _runs = itertools.count(1)
@@ -53,23 +53,16 @@ def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     if not isinstance(last, ast.Expr):
         return None
     value = eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), scope)
+    figures.output_value(value)
     return None if value is None else repr(value)[:MAX_VALUE]
 
 
-def figure_path(number: int) -> str:
-    """Return the path of a figure without a name."""
-    return f"{OUTPUT}/figure-{number}.png"
-
-
-def save_figures() -> None:
-    """Write the figures of matplotlib to the output directory, and overwrite no file of an earlier run."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return
-    for number in pyplot.get_fignums():
-        free = next(n for n in itertools.count(number) if not os.path.lexists(figure_path(n)))
-        pyplot.figure(number).savefig(figure_path(free))
-    pyplot.close("all")
+def _failure(error: BaseException, name: str) -> dict[str, Any]:
+    """Print the traceback of an exception, and return what the answer says of it."""
+    described = describe(error, name)
+    with contextlib.suppress(Exception):  # closed, replaced, or full
+        sys.stderr.write(described["traceback"])
+    return {"exit_code": 1, "error": described}
 
 
 def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
@@ -80,6 +73,7 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(name)
         scope["__file__"] = name
+    patches.install(figures.PATCHES)
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
         with standard_input(request.pop("stdin")), OnlyHere(name), KeptBack():
@@ -87,14 +81,16 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
                 runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
             else:
                 answer["value"] = execute(request["source"], name, scope)
-        save_figures()
     except SystemExit as error:
         answer["exit_code"], answer["exited"] = exit_code(error), True
     except BaseException as error:
-        answer["exit_code"] = 1
-        answer["error"] = describe(error, name)
-        with contextlib.suppress(Exception):  # closed, replaced, or full
-            sys.stderr.write(answer["error"]["traceback"])
+        answer |= _failure(error, name)
+    try:
+        with OnlyHere(name):
+            figures.output_all()
+    except BaseException as error:  # a figure that cannot be drawn, or an interrupt
+        if answer["error"] is None:
+            answer |= _failure(error, name)
     if request["last"]:
         with OnlyHere():
             end_program()

@@ -1,0 +1,133 @@
+"""Figures of matplotlib: each show() and each savefig() leaves one in /output, and the end of a run those still open.
+
+A figure is left once: again only if it was changed. One without content is not left at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+OUTPUT = "/output"
+CHUNK = 1 << 20
+
+_left: weakref.WeakSet[Any] = weakref.WeakSet()
+_savefig: Callable[..., Any] | None = None
+
+
+def figure_path(number: int) -> str:
+    """Return the path of a figure without a name."""
+    return f"{OUTPUT}/figure-{number}.png"
+
+
+def _is_blank(figure: Any) -> bool:
+    return len(figure.get_children()) < 2  # one is its background
+
+
+def _leave(figure: Any) -> None:
+    """Note that a figure as it is now has been left."""
+    figure.stale = False
+    _left.add(figure)
+
+
+def output(figure: Any, number: int = 1) -> None:
+    """Draw a figure into /output, unless it is there already, and overwrite no other file.
+
+    Args:
+        figure: of matplotlib.
+        number: the first that is tried for its name.
+    """
+    if _is_blank(figure) or (figure in _left and not figure.stale):
+        return
+    free = next(n for n in itertools.count(number) if not os.path.lexists(figure_path(n)))
+    (_savefig or type(figure).savefig)(figure, figure_path(free))
+    _leave(figure)
+
+
+def output_all() -> None:
+    """Draw the figures that are open, and close them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not hasattr(pyplot, "get_fignums"):  # its import has failed
+        return
+    try:
+        for number in pyplot.get_fignums():
+            output(pyplot._pylab_helpers.Gcf.figs[number].canvas.figure, number)
+    finally:
+        pyplot.close("all")
+
+
+def output_value(value: object) -> None:
+    """Draw the value of a program's last expression, if it is a figure."""
+    module = sys.modules.get("matplotlib.figure")
+    if module is not None and isinstance(value, getattr(module, "Figure", ())):
+        output(value)
+
+
+def _free_name(name: str) -> str:
+    """Return a path in /output for a file of a name, or of the name with a number."""
+    stem, dot, kind = name.rpartition(".")
+    names = (f"{stem or kind}-{n}{dot}{kind if stem else ''}" for n in itertools.count(2))
+    return next(path for one in itertools.chain([name], names) if not os.path.lexists(path := f"{OUTPUT}/{one}"))
+
+
+def _copy(path: str) -> None:
+    """Copy a file to /output, unless it is there."""
+    if os.path.realpath(path).startswith(f"{OUTPUT}/"):
+        return
+    with open(path, "rb") as source, open(_free_name(os.path.basename(path)), "xb") as target:
+        while part := source.read(CHUNK):
+            target.write(part)
+
+
+def _saved(figure: Any, target: Any, options: dict[str, Any]) -> None:
+    """Leave a figure that the code has saved under a name of its own, or to a file object."""
+    if _is_blank(figure):
+        return
+    if isinstance(target, (str, os.PathLike)):
+        path = os.fspath(target)
+        kind = options.get("format") or sys.modules["matplotlib"].rcParams["savefig.format"]
+        _copy(path if os.path.exists(path) else f"{path}.{kind}")
+        _leave(figure)
+    else:
+        output(figure)
+
+
+def change_figure(module: Any) -> None:
+    """Change matplotlib.figure."""
+    global _savefig  # noqa: PLW0603 (the function as it was)
+    original = _savefig = module.Figure.savefig
+
+    @functools.wraps(original)
+    def savefig(self: Any, fname: Any, *arguments: Any, **options: Any) -> Any:
+        result = original(self, fname, *arguments, **options)
+        with contextlib.suppress(Exception):  # the code has its own file; /output may be full
+            _saved(self, fname, options)
+        return result
+
+    @functools.wraps(module.Figure.show)
+    def show(self: Any, *arguments: Any, **options: Any) -> None:
+        output(self)
+
+    module.Figure.savefig, module.Figure.show = savefig, show
+
+
+def change_pyplot(module: Any) -> None:
+    """Change matplotlib.pyplot. A backend of the code's own choice shows figures itself."""
+    original = module.show
+
+    @functools.wraps(original)
+    def show(*arguments: Any, **options: Any) -> Any:
+        if module.get_backend().lower() != "agg":
+            return original(*arguments, **options)
+        return output_all()
+
+    module.show = show
+
+
+PATCHES = {"matplotlib.figure": change_figure, "matplotlib.pyplot": change_pyplot}

@@ -1,0 +1,88 @@
+"""Each show() and each savefig() of matplotlib gives a figure, and only once."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from pysbx import Sandbox, run_code
+
+START = "import matplotlib.pyplot as plt\n"
+PLOT, BAR = "plt.plot([1, 2]);", "plt.bar([1, 2], [1, 2]);"
+# A program, how it ends, and the files that it leaves.
+PROGRAMS: tuple[tuple[str, list[str]], ...] = (
+    (f"{PLOT} plt.savefig('plot.png'); plt.close()", ["plot.png"]),
+    (f"{PLOT} plt.show(); plt.close()", ["figure-1.png"]),
+    (f"{PLOT} plt.show(); {BAR} plt.show()", ["figure-1.png", "figure-2.png"]),
+    (f"for _ in range(3):\n  {PLOT} plt.show(); plt.clf()", ["figure-1.png", "figure-2.png", "figure-3.png"]),
+    (f"{PLOT} 1/0", ["figure-1.png"]),
+    (f"{PLOT} plt.show(); 1/0", ["figure-1.png"]),
+    (f"{PLOT} import sys; sys.exit(3)", ["figure-1.png"]),
+    (f"{PLOT} plt.show()\nimport os; os._exit(0)", ["figure-1.png"]),
+    (f"{PLOT} plt.show()\nwhile True: pass", ["figure-1.png"]),
+    (f"{PLOT} plt.savefig('a.png'); plt.show()", ["a.png"]),
+    (f"{PLOT} plt.savefig('a.svg'); plt.title('x'); plt.show()", ["a.svg", "figure-1.png"]),
+    (f"{PLOT} plt.savefig('/output/mine.png')", ["mine.png"]),
+    (f"import os; os.chdir('/output'); {PLOT} plt.savefig('here')", ["here.png"]),
+    (f"{PLOT} plt.savefig('a'); plt.plot([3]); plt.savefig('a.png')", ["a-2.png", "a.png"]),
+    (f"import io; {PLOT} plt.savefig(io.BytesIO()); plt.close()", ["figure-1.png"]),
+    (f"import matplotlib; matplotlib.use('Agg'); {PLOT} plt.show()", ["figure-1.png"]),
+    ("fig, axes = plt.subplots(2); axes[0].plot([1]); fig.show(); plt.close(fig)", ["figure-1.png"]),
+    ("from matplotlib.figure import Figure\nf = Figure(); f.subplots().plot([1]); f.savefig('f.png')", ["f.png"]),
+    ("from matplotlib.figure import Figure\nf = Figure(); _ = f.subplots().plot([1]); f", ["figure-1.png"]),
+    ("plt.figure(); plt.show(); plt.savefig('blank.png')", []),
+    (f"{PLOT} plt.close()", []),
+    (f"def f():\n  from matplotlib import pyplot as p\n  {PLOT} p.show()\nf(); f()", ["figure-1.png", "figure-2.png"]),
+)
+
+
+@pytest.mark.parametrize(("program", "names"), PROGRAMS, ids=[program[:70] for program, _ in PROGRAMS])
+def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: str) -> None:
+    seconds = 8 if "while" in program else 30
+    done = run_code(START + program, virtualenv=virtualenv, memory_mb=1024, timeout_sec=seconds)
+    assert sorted(done.artifacts) == sorted(names), done.stderr
+    for name, content in done.artifacts.items():
+        if name.endswith(".png"):
+            with Image.open(io.BytesIO(content)) as image:
+                colours = image.convert("RGB").getcolors(1 << 20)
+            assert colours is not None
+            assert len(colours) > 2
+    assert "Warning" not in done.stderr
+
+
+def test_figures_of_one_program_are_different(virtualenv: str) -> None:
+    done = run_code(f"{START}{PLOT} plt.show(); {BAR} plt.show()", virtualenv=virtualenv, memory_mb=1024)
+    assert len(set(done.artifacts.values())) == 2
+
+
+def test_a_session_returns_each_figure_once(virtualenv: str) -> None:
+    runs = ((f"{START}{PLOT} plt.show()", 1), ("1 + 1", 0), (f"{BAR} plt.show()", 1), (f"{PLOT} 1", 1), ("'done'", 0))
+    with Sandbox(virtualenv=virtualenv, memory_mb=1024, preload=["matplotlib.pyplot"]) as session:
+        for source, count in runs:
+            assert len(session.run(source).artifacts) == count
+        assert len(session.run(f"{PLOT} plt.savefig('a.png')").artifacts) == 1
+        assert len(session.run("1").artifacts) == 0
+
+
+def test_what_a_figure_cannot_do_is_an_error_of_the_code(virtualenv: str) -> None:
+    done = run_code(f"{START}{PLOT} plt.title('$\\\\frac$'); 5", virtualenv=virtualenv, memory_mb=1024)
+    assert done.exit_code == 1
+    assert done.error is not None
+    assert done.error.type == "ValueError"
+    assert "ValueError" in done.stderr
+
+
+def test_modules_are_as_they_would_be(virtualenv: str) -> None:
+    source = (
+        "import matplotlib.pyplot as plt, matplotlib.figure as figure, inspect, pickle\n"
+        "print(type(plt.__loader__).__name__, plt.__spec__.loader is plt.__loader__, plt.show.__name__)\n"
+        "print(list(inspect.signature(figure.Figure.savefig).parameters))\n"
+        "print(len(pickle.dumps(plt.figure())) > 0)"
+    )
+    done = run_code(source, virtualenv=virtualenv, memory_mb=1024)
+    said = ["SourceFileLoader True show", "['self', 'fname', 'transparent', 'kwargs']", "True"]
+    assert done.stdout.splitlines() == said
