@@ -226,18 +226,16 @@ def _run_pip(made: bundle.Bundle, arguments: list[str], wanted: Wanted, progress
 
     files = {"requirements.txt": "".join(f"{line}\n" for line in wanted.requirements).encode()}
     run: Message = {"op": "run", "source": PIP, "name": "pip", "module": "", "stdin": b"", "argv": ["pip", *arguments]}
-    run |= {"last": True, "collect": False, "artifact_limit": 0}
-    with Container(made, listen) as container:
+    run |= {"last": True, "display_limit": 0}
+    with Container(made, listen, keeps_files=False) as container:
         try:
             exchange(container, made, {"op": "put", "files": files}, last=False)
             answer = exchange(container, made, run, last=True)
+            container.take_all()  # hand on the end of its output, with the traceback of an error
         except SandboxTimeoutError as error:
             raise DependencyInstallError(str(error), "".join(said)) from error
         except SandboxError as error:
             raise DependencyInstallError(f"pip could not run: {error}", "".join(said)) from error
-    described = answer.get("error")
-    if isinstance(described, dict):
-        said.append(str(described.get("traceback", "")))
     code = answer.get("exit_code")
     return code if isinstance(code, int) else 1, "".join(said)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,8 @@ KILLED = 137
 MAX_NAME = 4096
 # Characters of a traceback that are looked for in the output: it may be cut.
 MAX_SAID = 200
+MAX_BUNDLES = 1000
+MIME_TYPE = r"[\w.+-]{1,64}/[\w.+-]{1,128}"
 # A request is held in memory by both sides.
 MAX_FILES = 256 * 1024 * 1024
 
@@ -71,6 +74,8 @@ class Execution:
         truncated: whether output was cut, or a file was left out of the artifacts.
         artifacts: content of the files it wrote to /output, by relative path, however it ended; and of those in /work
             that the option collect means. In a session, the files that are new or changed.
+        displays: the objects that it has displayed, in order, and its value: text by MIME type. JSON is serialised, and
+            binary data is base64. An object is here if it has another form than plain text, or by display().
         left_out: paths of files that are too large together for answer_limit, or that cannot be read.
         usage: time and memory; in a session, the time of this run alone.
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
@@ -93,6 +98,7 @@ class Execution:
     warm: bool = False
     exited: bool = False
     left_out: tuple[str, ...] = ()
+    displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
 
 
 def unsaid(done: Execution) -> str:
@@ -222,6 +228,7 @@ def run_request(
         "stdin": content,
         "module": module,
         "last": last,
+        "display_limit": options.policy.answer_limit // 4,  # of characters, most of which have one byte
     }
 
 
@@ -240,6 +247,20 @@ def _error(answer: Message) -> ExecutionError | None:
     )
 
 
+def _displays(answer: Message) -> tuple[Mapping[str, str], ...]:
+    """Return the objects that code has displayed; leave out what is no bundle."""
+    found = answer.get("displays")
+    items = found[:MAX_BUNDLES] if isinstance(found, list) else []
+    bundles = (_forms(item) for item in items if isinstance(item, dict))
+    return tuple(filter(None, bundles))
+
+
+def _forms(bundle: dict[Any, Any]) -> dict[str, str]:
+    """Return the parts of a bundle that have the form of one."""
+    texts = ((kind, data) for kind, data in bundle.items() if isinstance(kind, str) and isinstance(data, str))
+    return {kind: data for kind, data in texts if re.fullmatch(MIME_TYPE, kind)}
+
+
 def answered(answer: Message) -> dict[str, Any]:
     """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type."""
     violations = violations_of(answer)
@@ -254,6 +275,8 @@ def answered(answer: Message) -> dict[str, Any]:
         "value": text(answer, "value") if isinstance(value, str) else None,
         "error": _error(answer),
         "violations": violations,
+        "displays": _displays(answer),
+        "truncated": bool(answer.get("displays_left_out")),
     }
 
 
@@ -298,7 +321,7 @@ def execution(
     return Execution(
         stdout=stdout,
         stderr=stderr,
-        truncated=bool(left_out) or stdout_cut or stderr_cut,
+        truncated=bool(fields.pop("truncated", False)) or bool(left_out) or stdout_cut or stderr_cut,
         artifacts=files,
         left_out=left_out,
         usage=usage,

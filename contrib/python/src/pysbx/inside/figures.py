@@ -62,11 +62,13 @@ def output_all() -> None:
         pyplot.close("all")
 
 
-def output_value(value: object) -> None:
-    """Draw the value of a program's last expression, if it is a figure."""
+def output_value(value: object) -> bool:
+    """Draw a value that is to be shown, if it is a figure, and tell whether it is."""
     module = sys.modules.get("matplotlib.figure")
-    if module is not None and isinstance(value, getattr(module, "Figure", ())):
-        output(value)
+    if module is None or not isinstance(value, getattr(module, "Figure", ())):
+        return False
+    output(value)
+    return True
 
 
 def _free_name(name: str) -> str:

@@ -12,14 +12,12 @@ import sys
 import types
 from typing import Any
 
-from . import figures, patches
+from . import display, figures, patches
 from .child import OnlyHere
 from .ending import end_program, exit_code, flush_files
 from .failure import describe
 from .room import KeptBack
 from .stdin import standard_input
-
-MAX_VALUE = 64 * 1024
 
 _runs = itertools.count(1)
 
@@ -53,8 +51,7 @@ def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     if not isinstance(last, ast.Expr):
         return None
     value = eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), scope)
-    figures.output_value(value)
-    return None if value is None else repr(value)[:MAX_VALUE]
+    return None if value is None else display.show_value(value)
 
 
 def _failure(error: BaseException, name: str) -> dict[str, Any]:
@@ -73,7 +70,8 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(name)
         scope["__file__"] = name
-    patches.install(figures.PATCHES)
+    patches.install(figures.PATCHES | display.PATCHES)
+    display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     try:
         with standard_input(request.pop("stdin")), OnlyHere(name), KeptBack():
@@ -94,5 +92,6 @@ def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     if request["last"]:
         with OnlyHere():
             end_program()
+    answer |= display.take()
     flush_files()
     return answer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from mcp_types import (
@@ -93,6 +95,15 @@ def image_of(data: bytes) -> ImageContent | None:
     return ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=kind)
 
 
+def displayed_image(bundle: Mapping[str, str]) -> ImageContent | None:
+    """Return the image of an object that the code has displayed, if it has one that a client can show."""
+    for kind in ("image/png", "image/jpeg"):
+        with contextlib.suppress(ValueError):  # no base64
+            if kind in bundle:
+                return image_of(base64.b64decode(bundle[kind], validate=True))
+    return None
+
+
 def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
     """Return the result of a tool that has run code."""
     done = within_bounds(done)
@@ -102,6 +113,10 @@ def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
         block = image_of(data) or text_file_of(name, data)
         if block is not None and len(shown) < MAX_SHOWN:
             shown.append(block)
+    for bundle in done.displays:
+        image = displayed_image(bundle)
+        if image is not None and len(shown) < MAX_SHOWN:
+            shown.append(image)
     return CallToolResult(
         content=[TextContent(type="text", text=text_of(result, clean(unsaid(done)))), *shown],
         structured_content=result.model_dump(mode="json"),

@@ -66,6 +66,9 @@ class Ended(BaseModel):
 class Report(Ended):
     """How a run went."""
 
+    displays: list[dict[str, str]] = Field(
+        [], description="objects that the code has displayed: text by MIME type; binary data is base64"
+    )
     artifacts: list[Artifact]
     usage: Used
     limits: dict[str, str] = Field(description="what stands behind each limit: cgroup or rlimit")
@@ -128,6 +131,7 @@ def report_of(done: Execution, session_ended: str = "") -> Report:
             Artifact(name=clean(name), size=len(data), base64=base64.b64encode(data).decode())
             for name, data in done.artifacts.items()
         ],
+        displays=[{kind: clean(data) for kind, data in bundle.items()} for bundle in done.displays],
         usage=Used(wall_sec=done.usage.wall_sec, cpu_sec=done.usage.cpu_sec, peak_memory_mb=done.usage.peak_memory_mb),
         limits=dict(done.limits),
         violations=[finding_of(violation) for violation in done.violations],

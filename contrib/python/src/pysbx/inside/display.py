@@ -1,0 +1,168 @@
+"""The display protocol of notebooks: objects describe themselves by MIME type, and display() collects that.
+
+See https://ipython.readthedocs.io/en/stable/config/integrating.html. A bundle has text for each MIME type: JSON is
+serialised, and binary data is base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import json
+from collections.abc import Callable
+from typing import Any
+
+from . import figures
+
+# By method of an object: the MIME type of what it returns.
+METHODS = {
+    "_repr_html_": "text/html",
+    "_repr_markdown_": "text/markdown",
+    "_repr_latex_": "text/latex",
+    "_repr_svg_": "image/svg+xml",
+    "_repr_png_": "image/png",
+    "_repr_jpeg_": "image/jpeg",
+    "_repr_pdf_": "application/pdf",
+    "_repr_json_": "application/json",
+    "_repr_javascript_": "application/javascript",
+}
+PLAIN = "text/plain"
+MAX_TEXT = 64 * 1024
+MAX_TYPES, MAX_BUNDLES = 32, 1000
+
+_shown: list[dict[str, str]] = []
+_room = 0
+_left_out = 0
+
+
+def _as_text(value: Any) -> str | None:
+    """Return the data of a MIME type as text, or None if there is none."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    return json.dumps(value)
+
+
+def _from_method(value: Any, name: str, *arguments: Any) -> Any:
+    """Return what a method of an object's class returns, without the metadata beside it; None if it fails."""
+    # As IPython does it: the object may have any attribute that is asked for.
+    if not callable(getattr(type(value), name, None)):
+        return None
+    try:
+        found = getattr(value, name)(*arguments)
+    except Exception:  # it has no such form; the others still count
+        return None
+    return found[0] if isinstance(found, tuple) and len(found) == 2 else found
+
+
+def bundle_of(value: Any) -> dict[str, str]:
+    """Return the forms of an object by MIME type, without that as plain text."""
+    found: dict[str, Any] = {kind: _from_method(value, name) for name, kind in METHODS.items()}
+    whole = _from_method(value, "_repr_mimebundle_", None, None)
+    found |= whole if isinstance(whole, dict) else {}
+    bundle = {}
+    for kind, data in list(found.items())[:MAX_TYPES]:
+        try:
+            text = _as_text(data)
+        except Exception:  # JSON has no form for it
+            continue
+        if text is not None and isinstance(kind, str):
+            bundle[kind] = text
+    return bundle
+
+
+def _keep(bundle: dict[str, str]) -> None:
+    """Keep a bundle for the answer; of one that is too large, the plain text."""
+    global _room, _left_out  # noqa: PLW0603 (the state of a run)
+    size = sum(map(len, bundle.values()))
+    if size > _room or len(_shown) == MAX_BUNDLES:
+        _left_out += 1
+        bundle = {kind: text for kind, text in bundle.items() if kind == PLAIN}
+        size = sum(map(len, bundle.values()))
+    if bundle and size <= _room and len(_shown) < MAX_BUNDLES:
+        _room -= size
+        _shown.append(bundle)
+
+
+def _plain(value: Any, bundle: dict[str, str]) -> str:
+    """Return an object as plain text: by its bundle, or as the prompt shows it."""
+    text = bundle.get(PLAIN)
+    if text is None:
+        text = repr(value)
+    return text[:MAX_TEXT]
+
+
+def show_value(value: Any) -> str:
+    """Keep the value of a last expression if it has a form besides plain text, and return the latter."""
+    if figures.output_value(value):
+        return repr(value)[:MAX_TEXT]
+    bundle = bundle_of(value)
+    text = _plain(value, {})
+    if bundle.keys() - {PLAIN}:
+        _keep({PLAIN: text, **bundle})
+    return text
+
+
+def display(*values: Any, raw: bool = False, **options: Any) -> None:
+    """Show objects: their forms are in the result of the run, and their plain text is printed.
+
+    Args:
+        values: the objects.
+        raw: whether they are bundles already.
+        options: of IPython's display(), which have no meaning here.
+    """
+    for value in values:
+        if figures.output_value(value):
+            continue
+        if raw and isinstance(value, dict):
+            bundle = {str(kind): _as_text(data) or "" for kind, data in value.items()}
+        else:
+            bundle = bundle_of(value)
+        text = _plain(value, bundle) if not raw or PLAIN in bundle else ""
+        if text:
+            print(text)
+        _keep({PLAIN: text, **bundle} if text else bundle)
+
+
+def begin(room: int) -> None:
+    """Begin a run: nothing is kept yet.
+
+    Args:
+        room: characters of all bundles.
+    """
+    global _room, _left_out
+    _shown.clear()
+    _room, _left_out = room, 0
+    if not hasattr(builtins, "display"):
+        builtins.display = display  # type: ignore[attr-defined]
+
+
+def take() -> dict[str, Any]:
+    """Return what the answer says: the bundles, and the number of those that were too large."""
+    return {"displays": list(_shown), "displays_left_out": _left_out}
+
+
+def change_ipython(module: Any) -> None:
+    """Change IPython.core.display_functions, whose display() has no notebook to write to."""
+    module.display = display
+
+
+def _shower(show: Callable[..., Any]) -> Callable[..., None]:
+    """Return a show(figure, …) of plotly that displays the figure."""
+
+    def shown(figure: Any, *arguments: Any, **options: Any) -> None:
+        bundle = bundle_of(figure)
+        _keep({PLAIN: f"<{type(figure).__name__} of plotly>", **bundle})
+
+    shown.__name__, shown.__doc__ = show.__name__, show.__doc__
+    return shown
+
+
+def change_plotly(module: Any) -> None:
+    """Change plotly.io._renderers: a figure describes itself as JSON, and show() keeps that."""
+    module.renderers.default = "plotly_mimetype"
+    module.show = _shower(module.show)
+
+
+PATCHES = {"IPython.core.display_functions": change_ipython, "plotly.io._renderers": change_plotly}

@@ -1,0 +1,134 @@
+"""The display protocol: objects come back by MIME type, as a notebook would get them."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from mcp import Client
+
+from pysbx import Sandbox, run_code
+from tests.servers import server
+from tests.test_command import pysbx
+from tests.test_forged import FORGE
+from tests.test_mcp import Server, text_of
+
+RICH = """
+class Rich:
+    def __repr__(self): return 'plain'
+    def _repr_html_(self): return '<b>é</b>'
+    def _repr_json_(self): return {'a': [1, None]}, {'expanded': True}
+    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'
+    def _repr_latex_(self): raise ValueError('no such form')
+    def _repr_markdown_(self): return None
+class Bundle:
+    def __repr__(self): return 'bundle'
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {'text/markdown': '*b*', 'application/vnd.own+json': {'x': 1}, 'text/broken': object()}
+class Anything:
+    def __repr__(self): return 'anything'
+    def __getattr__(self, name): return lambda *_: 1/0
+"""
+FORMS = {
+    "text/plain": "plain",
+    "text/html": "<b>é</b>",
+    "application/json": '{"a": [1, null]}',
+    "image/png": base64.b64encode(b"\x89PNG\r\n\x1a\n").decode(),
+}
+BUNDLE = {"text/plain": "bundle", "text/markdown": "*b*", "application/vnd.own+json": '{"x": 1}'}
+
+
+def test_a_value_has_all_its_forms() -> None:
+    done = run_code(f"{RICH}\nRich()")
+    assert (done.value, done.displays, done.stdout) == ("plain", (FORMS,), "")
+    done = run_code(f"{RICH}\nBundle()")
+    assert (done.value, done.displays) == ("bundle", (BUNDLE,))
+    for source, value in (("6 * 7", "42"), ("Anything()", "anything"), ("Rich", "<class '__main__.Rich'>")):
+        done = run_code(f"{RICH}\n{source}")
+        assert (done.value, done.displays, done.error) == (value, (), None)
+
+
+def test_display_shows_and_prints() -> None:
+    done = run_code(f"{RICH}\nprint('before'); display(Rich(), 5); display(Bundle()); 1/0")
+    assert done.displays == (FORMS, {"text/plain": "5"}, BUNDLE)
+    assert done.stdout == "before\nplain\n5\nbundle\n"
+    done = run_code("display({'text/html': '<i>', 'application/json': [1]}, raw=True)")
+    assert done.displays == ({"text/html": "<i>", "application/json": "[1]"},)
+    assert run_code("display = 5; display").value == "5"
+
+
+def test_a_session_returns_what_was_displayed_since_the_last_run() -> None:
+    with Sandbox() as session:
+        assert session.run(f"{RICH}\nRich()").displays == (FORMS,)
+        assert session.run("1").displays == ()
+        assert session.run("def f(): display(Rich())\nf()").displays == (FORMS,)
+
+
+def test_tables_are_html(virtualenv: str) -> None:
+    for source in ("import pandas; pandas.DataFrame({'a': [1]})", "import polars; polars.DataFrame({'a': [1]})"):
+        done = run_code(source, virtualenv=virtualenv, memory_mb=2048, max_processes=200)
+        (bundle,) = done.displays
+        assert bundle["text/plain"] == done.value
+        assert "<table" in bundle["text/html"]
+
+
+def test_libraries_of_notebooks(virtualenv: str) -> None:
+    source = (
+        "from IPython.display import HTML, JSON, Markdown, display\nimport plotly.express\n"
+        "display(HTML('<p>')); display(Markdown('# x')); display(JSON({'a': 1}))\n"
+        "figure = plotly.express.bar(x=[1], y=[2]); figure.show(); display(figure); figure"
+    )
+    done = run_code(source, virtualenv=virtualenv, memory_mb=2048, max_processes=200, timeout_sec=60)
+    assert done.error is None, done.stderr
+    html, markdown, data, *figures = done.displays
+    assert html["text/html"] == "<p>"
+    assert markdown["text/markdown"] == "# x"
+    assert json.loads(data["application/json"]) == {"a": 1}
+    assert len(figures) == 3
+    for figure in figures:
+        drawn = json.loads(figure["application/vnd.plotly.v1+json"])
+        assert drawn["data"][0]["type"] == "bar"
+        assert "text/plain" in figure
+
+
+def test_bundles_are_bounded() -> None:
+    source = "class Large:\n  def __repr__(self): return 'large'\n  def _repr_html_(self): return 'x' * 1_000_000\n"
+    done = run_code(f"{source}for _ in range(3): display(Large())", answer_limit=5_000_000)
+    assert [len(bundle) for bundle in done.displays] == [2, 1, 1]
+    assert done.displays[1] == {"text/plain": "large"}
+    assert done.truncated
+    many = run_code("for n in range(2000): display(n)")
+    assert len(many.displays) == 1000
+    assert many.truncated
+
+
+@pytest.mark.parametrize(
+    "displays", ["5", "[5]", "[{'text/html': 5}]", "[{'x' * 500 + '/y': ''}]", "[{'no type': ''}]", "[{}]"]
+)
+def test_forged_bundles_are_left_out(displays: str) -> None:
+    done = run_code(f"{FORGE}frame(msgpack.packb({{'exit_code': 0, 'displays': {displays}}}))")
+    assert (done.exit_code, done.displays) == (0, ())
+
+
+def test_a_model_sees_images() -> None:
+    async def test(client: Client) -> list[str]:
+        done = await client.call_tool("run_python", {"code": f"{RICH}\ndisplay(Rich())"})
+        assert text_of(done) == "plain"
+        return [block.type for block in done.content]
+
+    mcp = Server()
+    try:
+        assert mcp.run(test) == ["text", "image"]
+    finally:
+        mcp.close()
+
+
+def test_the_service_and_the_command_return_bundles(tmp_path: object) -> None:
+    with server(listen=f"unix:{tmp_path}/socket") as service:
+        assert service.run(f"{RICH}\nRich()")["displays"] == [FORMS]
+    done = pysbx("run", "--json", "-c", f"{RICH}\nRich()")
+    assert json.loads(done.stdout)["displays"] == [FORMS]
+    assert pysbx("run", "-c", f"{RICH}\ndisplay(Rich())").stdout == "plain\n"
