@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client
 
 from pysbx import Sandbox, SandboxOptionError, explain, run_code
 from tests.test_command import pysbx
+from tests.test_mcp import Server, text_of
 
 RAISES = (
     "print('before')\n1/0",
@@ -148,6 +150,20 @@ def test_files_of_the_working_directory() -> None:
         session.put({"given.txt": "given"})
         assert dict(session.run("1").artifacts) == {"called": b""}
         assert dict(session.run("open('given.txt', 'a').write('!')").artifacts) == {"given.txt": b"given!"}
+
+
+def test_a_model_gets_files_of_the_working_directory() -> None:
+    async def test(client: Client) -> tuple[str, str]:
+        done = await client.call_tool("run_python", {"code": "open('a.csv', 'w').write('1,2')"})
+        return (await client.list_tools()).tools[0].description or "", text_of(done)
+
+    mcp = Server("--collect", "*.csv")
+    try:
+        described, said = mcp.run(test)
+    finally:
+        mcp.close()
+    assert "Files of /work are returned too: *.csv." in described
+    assert said == "3\n[files: a.csv (3 bytes)]"
 
 
 def test_a_session_returns_what_is_new() -> None:

@@ -79,7 +79,7 @@ def text_of(result: RunResult, error_text: str) -> str:
         parts.append("[output was left out: print less]")
     if result.files:
         named = ", ".join(f"{file.name} ({file.size} bytes)" for file in result.files)
-        parts.append(f"[files in /output: {named}]")
+        parts.append(f"[files: {named}]")
     if result.session_ended:
         parts.append(f"[the session has ended: {result.session_ended}; start another]")
     return "\n".join(part.rstrip("\n") for part in parts if part) or "[no output]"

@@ -240,6 +240,7 @@ def describe(offer: Offer, found: Survey) -> str:
         network.get(hosts) or f"Network: only {', '.join(policy.network)}.",
         f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
         "The working directory is /work. Files written to /output, and matplotlib figures, are returned.",
+        f"Files of /work are returned too: {', '.join(offer.base.collect)}." if offer.base.collect else "",
     ]
     return " ".join(filter(None, parts))
 
