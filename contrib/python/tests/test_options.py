@@ -170,7 +170,7 @@ def test_the_options_of_the_command_hold(capfd: pytest.CaptureFixture[str]) -> N
     assert said.out == "/tmp 3\n"
     assert "PermissionError" in said.err
     assert main(["run", "--answer-limit", "100", "-c", "'x' * 1000"]) == 137
-    assert "answer_limit" in capfd.readouterr().err
+    assert "--answer-limit" in capfd.readouterr().err
 
 
 def paragraphs(page: str, *starts: str) -> str:

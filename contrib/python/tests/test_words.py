@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from mcp import Client
 
-from pysbx import run_code
+from pysbx import SandboxOptionError, run_code
 from pysbx.hints import hint
 from pysbx.keywords import OPTIONS
 from pysbx.service.offer import LIMITS
@@ -69,6 +70,22 @@ def test_the_command_names_its_options(tmp_path: Path) -> None:
     assert "--timeout\n" in pysbx("run", "--timeout", "0.5", "-c", "while True: pass").stderr
     assert "--memory" in pysbx("run", "--memory", "64", "-c", "bytes(10**9)").stderr
     assert "--file-size" in pysbx("run", "--file-size", "1", "-c", "open('a', 'wb').write(bytes(2 << 20))").stderr
+
+
+def test_errors_have_the_words_of_the_command() -> None:
+    errors = (
+        (["--env", "PYTHONHOME=/x"], "use --virtualenv, --rootfs or --image\n"),
+        (["--answer-limit", "100"], "larger than --answer-limit, 100 bytes"),
+    )
+    for options, said in errors:
+        done = pysbx("run", *options, "-c", "'x' * 1000")
+        assert said in done.stderr
+        assert not PYTHON_ONLY.search(done.stderr)
+    enforced = json.loads(pysbx("run", "--json", "-c", "1").stdout)["limits"]
+    strict = pysbx("run", "--strict", "-c", "1").stderr
+    assert strict.startswith("pysbx: --strict, but") or "rlimit" not in enforced.values()
+    with pytest.raises(SandboxOptionError, match="use virtualenv=, rootfs= or image="):
+        run_code("1", env={"PYTHONHOME": "/x"})
 
 
 def test_a_module_that_is_the_callers_own_file_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

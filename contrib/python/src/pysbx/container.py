@@ -29,6 +29,7 @@ from pysbx.inside.wire import GREETING, HEADER, MARK_SIZE
 from pysbx.output import Output
 from pysbx.policy import Policy
 from pysbx.text import writer
+from pysbx.words import current
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -352,7 +353,7 @@ class Container:
             self._refuse("what is no answer to this request: its code writes to the worker's socket")
         if size > self._answer_limit:
             self.kill()
-            raise TooLarge(f"is larger than answer_limit, {self._answer_limit} bytes")
+            raise TooLarge(f"is larger than {current().options['answer']}, {self._answer_limit} bytes")
         if len(self._incoming) < HEADER.size + size:
             return None
         content = bytes(memoryview(self._incoming)[HEADER.size : HEADER.size + size])

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pysbx.errors import SandboxOptionError
 from pysbx.interpreter import Mount, absolute_path
+from pysbx.words import current
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
@@ -252,9 +253,8 @@ def check_variables(name: str, value: Any) -> None:
         except UnicodeEncodeError:
             raise wrong(name, f"{key!r}: {text!r:.80} has bytes that are not UTF-8: pass them in a file") from None
         if key in NOT_THE_CALLERS:
-            raise wrong(
-                name, f"'{key}' would name another Python than the sandbox's: use virtualenv=, rootfs= or image="
-            )
+            other = current().options["another"]
+            raise wrong(name, f"'{key}' would name another Python than the sandbox's: use {other}")
 
 
 def listed(name: str, given: object, kind: str) -> tuple[Any, ...]:

@@ -198,7 +198,7 @@ def _pip() -> Check:
 def _podman() -> Check:
     path = shutil.which("podman")
     if path is None:
-        return Check("Podman", "warning", "not installed; only image= needs it", "install the package podman")
+        return Check("Podman", "warning", "not installed; only images need it", "install the package podman")
     said = children.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return Check("Podman", "ok", said or path)
 

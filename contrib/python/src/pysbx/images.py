@@ -28,7 +28,7 @@ def _podman(*arguments: str) -> str:
     """
     program = shutil.which("podman")
     if program is None:
-        raise PodmanNotInstalledError("image=: Podman is not installed: install the package podman, or use rootfs=")
+        raise PodmanNotInstalledError("Podman, which fetches images, is not installed: install the package podman")
     done = children.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SandboxStartupError(f"podman {arguments[0]}: {done.stderr.strip()}")

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from pysbx.errors import SandboxStartupError
+from pysbx.words import current
 
 # Of the host's system: programs, libraries, time zones, and of /etc what the dynamic linker follows.
 SYSTEM = (
@@ -173,7 +174,7 @@ def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interp
 def host_interpreter() -> Interpreter:
     """Return the interpreter that runs this very program, or the one its virtualenv was made from."""
     if sys.implementation.name != "cpython":
-        raise SandboxStartupError(f"{sys.implementation.name} is not CPython: use rootfs=, image= or virtualenv=")
+        raise SandboxStartupError(f"{sys.implementation.name} is not CPython: use {current().options['another']}")
     executable = getattr(sys, "_base_executable", None) or sys.executable
     return _installed(sys.base_prefix, executable, sys.version_info[:2])
 

@@ -23,6 +23,7 @@ from pysbx.places import run_directory
 from pysbx.policy import MIB, Policy
 from pysbx.runtime import environment, find_runtime, kill, try_to_create
 from pysbx.version import VERSION
+from pysbx.words import current
 
 Json = dict[str, Any]
 
@@ -241,9 +242,8 @@ def require_cgroups(policy: Policy, found: Enforcement) -> None:
     if found.missing:
         without = found.by["memory"] != "cgroup"
         said = f" (rlimits bound memory by {memory_bound(policy) // MIB} MiB only)" if without else ""
-        raise LimitsNotEnforceableError(
-            f"limits='strict', but no cgroup controller for {', '.join(found.missing)}: {found.reason}{said}"
-        )
+        lacking = f"no cgroup controller for {', '.join(found.missing)}: {found.reason}{said}"
+        raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}")
 
 
 def cpu_seconds(policy: Policy) -> int:

@@ -1,4 +1,4 @@
-"""The words of hints: an option has another name in Python, on the command line, over HTTP and in a tool of MCP."""
+"""The words of hints and errors: options have other names in Python, in the command, over HTTP and in tools of MCP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 OPERATOR = "ask the operator of this server"
-# What a hint says about an option, by interface. A caller of a server gets no more than the server's own limits.
+# In errors that callers of a server get because of options that only its operator has.
+OF_A_SERVER: Final = {
+    "answer": "the server's limit for an answer",
+    "strict": "limits='strict'",
+    "another": "a server with another one",
+}
+# What a hint or an error says about an option, by interface. A caller of a server gets no more than its limits.
 OPTIONS: Final[dict[str, dict[str, str]]] = {
     "python": {
         "memory": "allow more: memory_mb",
@@ -24,6 +30,9 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "files": "pass files=, or mount them",
         "package": 'add dependencies=["{0}"]',
         "own": "import it outside of the function, or pass its file with files=",
+        "answer": "answer_limit",
+        "strict": "limits='strict'",
+        "another": "virtualenv=, rootfs= or image=",
     },
     "command": {
         "memory": "allow more: --memory",
@@ -37,6 +46,9 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "files": "add --file PATH, or --mount",
         "package": "add --with {0}",
         "own": "add --file {0}",
+        "answer": "--answer-limit",
+        "strict": "--strict",
+        "another": "--virtualenv, --rootfs or --image",
     },
     "http": {
         "memory": "allow more, up to the limit of the service: memory_mb",
@@ -50,6 +62,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "files": "send them in files, or put them into the session",
         "package": 'add "{0}" to packages',
         "operator": f"{OPERATOR} for {{0}}",
+        **OF_A_SERVER,
     },
     "mcp": {
         "memory": f"{OPERATOR} for more memory",
@@ -63,6 +76,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "files": "pass them as files, or use put_file",
         "package": 'add "{0}" to packages',
         "operator": f"{OPERATOR} for {{0}}",
+        **OF_A_SERVER,
     },
 }
 

@@ -107,9 +107,11 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     from pysbx.command.options import spoken  # noqa: PLC0415
     from pysbx.errors import DependencyInstallError, SandboxError  # noqa: PLC0415
     from pysbx.text import visible  # noqa: PLC0415
+    from pysbx.words import spoken_as  # noqa: PLC0415
 
     try:
-        code = int(arguments.function(arguments))
+        with spoken_as("command"):
+            code = int(arguments.function(arguments))
         print(end="", flush=True)  # now, while a reader that is gone can be distinguished from a failure
         return code
     except DependencyInstallError as error:
