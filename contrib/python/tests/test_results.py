@@ -130,6 +130,31 @@ def test_files_beyond_the_limit_are_named() -> None:
     assert "left out: c, large\n" in told.stderr
 
 
+def test_a_session_names_a_file_that_is_left_out_once() -> None:
+    with Sandbox(answer_limit=2000) as session:
+        source = "open('/output/large', 'wb').write(bytes(2000))\nopen('/output/small', 'w').write('x')"
+        done = session.run(source)
+        assert (dict(done.artifacts), done.left_out) == ({"small": b"x"}, ("large",))
+        again = session.run("1")
+        assert (dict(again.artifacts), again.left_out, again.truncated) == ({}, (), False)
+        assert session.run("open('/output/large', 'ab').write(b'x')").left_out == ("large",)
+        assert dict(session.run("open('/output/large', 'wb').write(b'x')").artifacts) == {"large": b"x"}
+
+
+def test_the_names_of_files_are_bounded() -> None:
+    source = (
+        "import os\nos.chdir('/output')\nopen('first', 'w').close()\n"
+        "for _ in range(60): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "for n in range(1000): open(f'{n:0200}', 'w').close()"
+    )
+    done = run_code(source, timeout_sec=60)
+    assert done.error is None
+    assert "first" in done.artifacts
+    assert 100 < len(done.artifacts) < 1000
+    assert sum(map(len, done.artifacts)) <= 4 << 20
+    assert done.left_out == (f"all files after the first {len(done.artifacts)}",)
+
+
 def test_files_of_the_working_directory() -> None:
     files = {"given.csv": "1", "changed.csv": "1"}
     source = (

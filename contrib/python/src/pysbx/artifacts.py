@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-# Bounds of what is looked at: of directories within each other, of files, and of the names that are reported.
-MAX_DEPTH, MAX_FILES, MAX_LEFT_OUT = 64, 20_000, 1000
+# Bounds of what is looked at: of directories within each other, of files, of the characters of all their paths
+# together, and of the paths that are reported.
+MAX_DEPTH, MAX_FILES, MAX_CHARACTERS, MAX_LEFT_OUT = 64, 20_000, 4 << 20, 1000
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A FIFO without a writer must not stop the reader.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,7 +32,7 @@ class Collected(NamedTuple):
 
     Attributes:
         files: contents by path.
-        left_out: paths of files that are too large together, or cannot be read.
+        left_out: paths of files that are too large together, or cannot be read; each once, unless it changes.
     """
 
     files: dict[str, bytes]
@@ -52,8 +53,17 @@ class _Seen(NamedTuple):
     content: bytes
 
 
-class _TooLarge(Exception):
-    """A file has more bytes than are wanted."""
+def _seen(about: os.stat_result, now: int) -> _Seen:
+    recent = about.st_ctime_ns > now - STEP_NS
+    return _Seen((about.st_ino, about.st_size, about.st_ctime_ns), recent, b"")
+
+
+class _LeftOut(Exception):
+    """A file is not returned."""
+
+    def __init__(self, seen: _Seen) -> None:
+        self.seen = seen
+        super().__init__()
 
 
 class _Place(NamedTuple):
@@ -127,7 +137,7 @@ class Directories:
             limit: bytes of all files together.
         """
         found, left_out = self._look(tuple(patterns), limit, wanted=True)
-        return Collected(found, tuple(([self.complaint] if self.complaint else []) + left_out[:MAX_LEFT_OUT]))
+        return Collected(found, tuple(([self.complaint] if self.complaint else []) + left_out))
 
     def _look(self, patterns: tuple[str, ...], limit: int, *, wanted: bool) -> tuple[dict[str, bytes], list[str]]:
         """Return contents by path and the paths of files left out, and remember the files."""
@@ -135,17 +145,20 @@ class Directories:
         left_out: list[str] = []
         seen: dict[tuple[str, str], _Seen] = {}
         now = time.time_ns()
+        characters = 0
         for count, place in enumerate(self._places(patterns, left_out)):
-            if count == MAX_FILES:
-                left_out.append(f"more than {MAX_FILES} files")
+            characters += len(place.path)
+            if count == MAX_FILES or characters > MAX_CHARACTERS:
+                left_out.append(f"all files after the first {count}")
                 break
             path = place.path if place.top == "output" or place.path not in found else f"work/{place.path}"
             try:
                 content, seen[place[:2]] = self._content(place, limit if wanted else MAX_COMPARED, now, wanted=wanted)
-            except FileNotFoundError:  # a process of the session has just removed it
+            except OSError:  # a process of the session has just removed it
                 continue
-            except (_TooLarge, OSError):  # the latter: it may not be read
-                left_out.append(path)
+            except _LeftOut as file:
+                seen[place[:2]] = file.seen
+                _report(path, left_out)
                 continue
             if content is not None and wanted:
                 found[path] = content
@@ -154,22 +167,38 @@ class Directories:
         return found, left_out
 
     def _content(self, place: _Place, limit: int, now: int, *, wanted: bool) -> tuple[bytes | None, _Seen]:
-        """Return the content of a file, or None if it is not a new one, and what to remember of it."""
-        descriptor = os.open(place.name, FILE, dir_fd=place.directory)
-        with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            same = (about.st_ino, about.st_size, about.st_ctime_ns)
-            recent = about.st_ctime_ns > now - STEP_NS
-            before = self._seen.get(place[:2])
-            unchanged = before is not None and before.about == same
-            if not stat.S_ISREG(about.st_mode) or (before is not None and unchanged and not before.recent):
-                return None, _Seen(same, False, b"")
-            if not wanted and not recent:
-                return None, _Seen(same, recent, b"")
-            content = b"" if about.st_size > limit else file.read(limit + 1)  # it may be growing
-        if about.st_size > limit or len(content) > limit:
-            raise _TooLarge
-        seen = _Seen(same, recent, hashlib.blake2b(content).digest())
+        """Return the content of a file, or None if it is not a new one, and what to remember of it.
+
+        Raises:
+            _LeftOut: it is a new one, but cannot be read, or is larger than the limit.
+            FileNotFoundError: it is gone.
+        """
+        about = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+        before, seen = self._seen.get(place[:2]), _seen(about, now)
+        unchanged = before is not None and before.about == seen.about
+        if before is not None and unchanged and not before.recent:
+            return None, seen._replace(recent=False)
+        if not wanted and not seen.recent:
+            return None, seen
+        content = b""
+        try:
+            with open(os.open(place.name, FILE, dir_fd=place.directory), "rb") as file:
+                about = os.fstat(file.fileno())
+                seen = _seen(about, now)
+                if not stat.S_ISREG(about.st_mode):
+                    return None, seen
+                # It may be growing.
+                content = b"" if about.st_size > limit else file.read(limit + 1)
+            too_large = about.st_size > limit or len(content) > limit
+        except FileNotFoundError:
+            raise
+        except OSError:
+            too_large = True
+        if too_large and unchanged:
+            return None, seen
+        if too_large:
+            raise _LeftOut(seen)
+        seen = seen._replace(content=hashlib.blake2b(content).digest())
         return None if before is not None and unchanged and before.content == seen.content else content, seen
 
     def _places(self, patterns: tuple[str, ...], left_out: list[str]) -> Iterator[_Place]:
@@ -208,10 +237,15 @@ def _below(place: _Place, left_out: list[str], depth: int = 0) -> Iterator[_Plac
     except FileNotFoundError:  # a process of the session has just removed it
         pass
     except OSError:
-        left_out.append(f"{place.path}/")
+        _report(f"{place.path}/", left_out)
     finally:
         if directory >= 0:
             os.close(directory)
+
+
+def _report(path: str, left_out: list[str]) -> None:
+    if len(left_out) < MAX_LEFT_OUT:
+        left_out.append(path)
 
 
 def _is_wanted(entry: os.DirEntry[str]) -> bool:
