@@ -155,7 +155,39 @@ def test_places_that_are_not_there(service: Server) -> None:
     for method, path, status in (("GET", "/", 404), ("GET", "/docs", 404), ("PUT", "/v1/run", 405)):
         answer = service.client.request(method, path)
         assert answer.status_code == status
-        problem(answer)
+        assert problem(answer)["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", "/v1/run", {"POST"}),
+        ("GET", "/v1/run", {"POST"}),
+        ("POST", "/v1/sessions/x/files/y", {"GET", "HEAD", "PUT"}),
+        ("DELETE", "/health", {"GET", "HEAD"}),
+    ],
+)
+def test_a_method_that_is_not_there_is_told_with_those_that_are(
+    service: Server, method: str, path: str, allowed: set[str]
+) -> None:
+    answer = service.client.request(method, path)
+    assert answer.status_code == 405
+    assert allowed <= set(answer.headers["allow"].split(", "))
+    assert method not in answer.headers["allow"]
+
+
+def test_head_is_answered_like_get(service: Server) -> None:
+    for path in ("/health", "/healthz", "/v1/profiles", "/openapi.json"):
+        head, get = service.client.head(path), service.client.get(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-length"] == get.headers["content-length"] == str(len(get.content))
+    assert service.client.head("/none").status_code == 404
+
+
+def test_a_member_that_does_not_exist_is_told_with_the_one_that_is_meant(service: Server) -> None:
+    refused = problem(service.post("/v1/run", code="1", timeout=10.0))
+    assert refused["detail"].startswith("timeout: there is no such member: did you mean 'timeout_sec'?"), refused
+    assert "'code'" in problem(service.post("/execute", cod="1", code="1"))["detail"]
 
 
 def test_the_description_says_all_that_a_generated_client_needs(service: Server) -> None:
@@ -163,7 +195,8 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     assert about["info"]["version"] == VERSION
     assert about["info"]["title"] == "pysbx"
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
-    names = {"health", "profiles", "run", "start_session", "run_in_session", "end_session"}
+    names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
+    names |= {"profile", "execute"}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
     binary = {"application/octet-stream"}
     assert set(places["put_file"]["requestBody"]["content"]) == binary

@@ -38,7 +38,7 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
             slow = [pool.submit(service.run, "import time; time.sleep(3); print(1)") for _ in range(2)]
             time.sleep(1.5)
             refused = service.post("/v1/run", code="1")
-            assert refused.status_code == 503
+            assert refused.status_code == 429
             assert int(refused.headers["retry-after"]) > 0
             assert "2 requests" in problem(refused)["detail"]
             assert service.client.get("/health").json() == {"status": "ok"}
@@ -54,7 +54,7 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
 
         place = start(service)
         refused = service.post("/v1/sessions")
-        assert (refused.status_code, problem(refused)["title"]) == (503, "no further session is allowed")
+        assert (refused.status_code, problem(refused)["title"]) == (429, "no further session is allowed")
         wait_until(lambda: containers_of(service.process.pid) == [], 5)
         answer = service.post(f"{place}/run", code="1")
         assert answer.status_code == 410

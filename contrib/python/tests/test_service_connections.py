@@ -178,7 +178,7 @@ def test_an_answer_that_is_not_taken_frees_its_place_and_memory(tmp_path: Path) 
     with server(*options, listen=f"unix:{tmp_path}/s") as service, connect(service) as channel:
         channel.sendall(head_of("/v1/run", len(body)) + body)
         wait_until(lambda: select.select([channel], [], [], 0)[0])
-        assert service.post("/v1/run", code="1").status_code == 503  # it keeps its place until it is taken
+        assert service.post("/v1/run", code="1").status_code == 429  # it keeps its place until it is taken
         wait_until(lambda: service.post("/v1/run", code="1").status_code == 200, PATIENCE_SEC + 5)
         got = 0
         with suppress(ConnectionResetError):
@@ -207,7 +207,7 @@ def test_a_peer_that_has_all_its_connections_does_not_take_those_of_others(tmp_p
         wait_until(lambda: len(containers_of(service.process.pid)) == 2)
         for _ in range(3):
             found, _ = ask(service)
-            assert found.startswith(b"HTTP/1.1 503 ")
+            assert found.startswith(b"HTTP/1.1 429 ")
             assert b"127.0.0.1 has 8, which is the most of one peer" in found
             assert json.loads(found.partition(b"\r\n\r\n")[2])["type"] == "urn:pysbx:problem:too-many-connections"
             assert b"\r\nRetry-After: " in found
@@ -226,7 +226,7 @@ def test_more_connections_than_there_may_be(tmp_path: Path) -> None:
         wait_until(lambda: len(containers_of(service.process.pid)) == 1)
         time.sleep(0.5)
         found, _ = ask(service)
-        assert found.startswith(b"HTTP/1.1 503 ")
+        assert found.startswith(b"HTTP/1.1 429 ")
         assert b"8, which is the most" in found
 
 

@@ -6,8 +6,8 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -15,28 +15,34 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
+from pysbx import hints
 from pysbx.errors import SandboxError
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.options import Options
+from pysbx.profiles import Profile
 from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, PROBLEM, Described
 from pysbx.service.fields import with_limits
 from pysbx.service.gate import caller
 from pysbx.service.jobs import Jobs
+from pysbx.service.leaving import unless_gone
 from pysbx.service.offer import LIMITS, Offer
 from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
+from pysbx.service.plain import add_plain, blocked_in, rules_of
 from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind, Problem, clean, meant, problem_of
 from pysbx.service.report import Report, report_of
 from pysbx.service.sessions import OnOutput, Session, Sessions
 from pysbx.service.survey import Survey
 from pysbx.version import VERSION
 
-T = TypeVar("T")
-
 EVENT_STREAM = "text/event-stream"
 # Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
 MAX_ERRORS = 10
+METHOD = 405
+# Of pydantic: the type of the error about a member that a model does not have, and the parts of its place: body, name.
+UNKNOWN, TOP = "extra_forbidden", 2
 
 
 class _FilePath(Convertor[str]):
@@ -121,6 +127,22 @@ class ProfileInfo(BaseModel):
     name: str
     description: str
     limits: dict[str, int | float]
+    allowed_imports: list[str] = Field(description="modules; empty if the profile has no rule for imports")
+    blocked: int = Field(description="number of calls and attributes that it has rules for")
+    stages: dict[str, str] = Field(description="enforce, observe or off, by stage of the analysis")
+
+
+def profile_info(name: str, profile: Profile, limits: dict[str, int | float]) -> ProfileInfo:
+    """Return what callers may know of a profile."""
+    rules = rules_of(profile)
+    return ProfileInfo(
+        name=name,
+        description=profile.description,
+        limits=limits,
+        allowed_imports=sorted(rules.get("imports", {}).get("allowed", ())),
+        blocked=blocked_in(profile),
+        stages={stage: rule["stage"] for stage, rule in rules.items()},
+    )
 
 
 class Choice(BaseModel):
@@ -146,10 +168,7 @@ def options_of(offer: Offer, wish: Wish) -> Options:
 
 def choice_of(offer: Offer, found: Survey) -> Choice:
     """Return the profiles, packages and limits on offer."""
-    infos = [
-        ProfileInfo(name=name, description=profile.description, limits=offer.limits(name))
-        for name, profile in offer.profiles.items()
-    ]
+    infos = [profile_info(name, profile, offer.limits(name)) for name, profile in offer.profiles.items()]
     return Choice(
         python=found.python,
         modules=list(found.modules),
@@ -179,24 +198,6 @@ def files_of(request: RunRequest) -> dict[str, bytes]:
             found[name] = content_of(content)
     with meant():
         return checked_files(found)
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
-    """Return the result of work, or None if the client has gone: then the work is cancelled."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else None
-    finally:
-        gone.cancel()
-        task.cancel()
-        # A call that was waiting when the server stopped ends with a problem, which no client waits for.
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 def _event(kind: str, data: dict[str, Any]) -> str:
@@ -259,9 +260,36 @@ def _answer(problem: Problem) -> Response:
     return Response(json.dumps(problem.content()), problem.kind.status, problem.headers())
 
 
-def _described(errors: list[dict[str, Any]]) -> str:
-    lines = [f"{'.'.join(map(str, error['loc'][1:])) or 'the body'}: {error['msg']}" for error in errors[:MAX_ERRORS]]
+def _reason(error: dict[str, Any], known: Iterable[str]) -> str:
+    """Return what is wrong with a member; for one that does not exist, the name that is most like it."""
+    name = error["loc"][-1]
+    if error["type"] != UNKNOWN or len(error["loc"]) != TOP or not isinstance(name, str):
+        return str(error["msg"])
+    return f"there is no such member: {hints.closest(name, known) or 'there are'} {', '.join(known)}"
+
+
+def _described(errors: list[dict[str, Any]], known: Iterable[str]) -> str:
+    lines = [
+        f"{'.'.join(map(str, error['loc'][1:])) or 'the body'}: {_reason(error, known)}"
+        for error in errors[:MAX_ERRORS]
+    ]
     return clean("; ".join(lines))
+
+
+def _members(request: Request) -> list[str]:
+    """Return the names of the members that the body of a request may have."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model = body.field_info.annotation if body is not None else None
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def allowed_methods(request: Request) -> tuple[str, ...]:
+    """Return the methods of the place that a request names: several routes may have the same path."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return tuple(sorted(found | ({"HEAD"} if "GET" in found else set())))
 
 
 def _add_problems(app: FastAPI) -> None:
@@ -274,12 +302,13 @@ def _add_problems(app: FastAPI) -> None:
                 return _answer(Problem(JSON, f"at character {one['loc'][-1]}: {reason}"))
             if one["loc"] == ("body",):  # there is none, or it is of another type
                 return _answer(Problem(JSON, str(one["msg"])))
-        return _answer(Problem(REQUEST, _described(errors)))
+        return _answer(Problem(REQUEST, _described(errors, _members(request))))
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         kind = PLAIN.get(error.status_code, Kind("http", error.status_code, "that is not possible", PLAIN[404].remedy))
-        return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}"))
+        allow = allowed_methods(request) if error.status_code == METHOD else ()
+        return _answer(Problem(kind, f"{request.method} {clean(request.url.path):.200}: {error.detail}", allow=allow))
 
     async def known(request: Request, error: Exception) -> Response:
         return _answer(problem_of(error))
@@ -414,6 +443,7 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
     )
     choice = choice_of(offer, found)
 
+    @app.get("/healthz", name="healthz")
     @app.get("/health")
     async def health() -> Health:
         """Say that the server is there; without a token, too."""
@@ -426,5 +456,6 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
 
     _add_problems(app)
     _add_runs(app, offer, jobs)
+    add_plain(app, offer, jobs)
     _add_sessions(app, offer, jobs, sessions)
     return app

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Message, Receive, Scope, Send
 
 Json = dict[str, Any]
 
@@ -43,7 +44,19 @@ class Problem(BaseModel):
 
 
 class Described(FastAPI):
-    """An application that adds these parts to its description."""
+    """An application that adds these parts to its description, and answers HEAD wherever it answers GET."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. One with HEAD is answered like GET; the content is left out."""
+
+        async def send_head(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # The server in front keeps its own scope, in which the method is still HEAD.
+            await super().__call__({**scope, "method": "GET"}, receive, send_head)
+        else:
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> Json:
         """Return the description."""

@@ -15,6 +15,7 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Callable
+from http import HTTPStatus
 
 from pysbx.service.bounds import Bounds
 from pysbx.service.problems import CONNECTIONS, SHORT_OF, Problem
@@ -72,8 +73,8 @@ def _refusal(reason: str) -> bytes:
     problem = Problem(CONNECTIONS, reason, retry_sec=RETRY_SEC)
     content = json.dumps(problem.content()).encode()
     headers = {**problem.headers(), "Content-Length": str(len(content)), "Connection": "close"}
-    lines = [f"HTTP/1.1 {problem.kind.status} Service Unavailable", *(f"{name}: {headers[name]}" for name in headers)]
-    return "\r\n".join([*lines, "", ""]).encode() + content
+    first = f"HTTP/1.1 {problem.kind.status} {HTTPStatus(problem.kind.status).phrase}"
+    return "\r\n".join([first, *(f"{name}: {headers[name]}" for name in headers), "", ""]).encode() + content
 
 
 class Door:

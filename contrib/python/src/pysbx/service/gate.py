@@ -35,8 +35,8 @@ RETRY_SEC = 2
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
 ORIGIN = re.compile(r"https?://[^/]*", re.IGNORECASE)
-# A place that needs no token and discloses nothing: programs that start and watch servers ask for it.
-OPEN = ("/health",)
+# Places that need no token and disclose nothing: programs that start and watch servers ask for them.
+OPEN = ("/health", "/healthz")
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
@@ -134,7 +134,8 @@ class Gate:
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
             if self._methods and scope["method"] not in self._methods:
-                raise Problem(PLAIN[405], f"{scope['method']} is not among: {', '.join(self._methods)}")
+                detail = f"{scope['method']} is not among: {', '.join(self._methods)}"
+                raise Problem(PLAIN[405], detail, allow=self._methods)
             if self._taken >= self._places:
                 raise Problem(BUSY, f"{self._places} requests are being worked on or wait", retry_sec=RETRY_SEC)
         except Problem as problem:

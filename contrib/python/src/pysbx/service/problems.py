@@ -6,7 +6,7 @@ Over HTTP a problem is an application/problem+json (RFC 9457); a model gets its 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,10 +45,10 @@ class Kind:
     remedy: str
 
 
-BUSY = Kind("busy", 503, "all places are taken", "try again after the seconds that Retry-After names")
+BUSY = Kind("busy", 429, "all places are taken", "try again after the seconds that Retry-After names")
 STOPPING = Kind("stopping", 503, "the server is stopping", "try again when it has been started again")
-SESSIONS = Kind("too-many-sessions", 503, "no further session is allowed", "end one, or try again later")
-CONNECTIONS = Kind("too-many-connections", 503, "no further connection is allowed", "close one, or try again later")
+SESSIONS = Kind("too-many-sessions", 429, "no further session is allowed", "end one, or try again later")
+CONNECTIONS = Kind("too-many-connections", 429, "no further connection is allowed", "close one, or try again later")
 EXHAUSTED = Kind("exhausted", 503, "the server's machine lacks a resource", "try again later")
 TOKEN = Kind("token", 401, "the token is missing or wrong", "send the header 'Authorization: Bearer TOKEN'")
 LARGE = Kind("too-large", 413, "the request is too large", "put large files into a session, one at a time")
@@ -92,12 +92,14 @@ class Problem(Exception):
         detail: why, in this case.
         retry_sec: seconds after which it may be tried again, or 0.
         more: further members of the JSON object.
+        allow: for 405, the methods that there are: RFC 9110 demands them.
     """
 
     kind: Kind
     detail: str
     retry_sec: int = 0
     more: Mapping[str, Any] = field(default_factory=dict)
+    allow: Sequence[str] = ()
 
     def __str__(self) -> str:
         """Return the problem as a sentence for a person, or a model."""
@@ -121,6 +123,8 @@ class Problem(Exception):
             found["Retry-After"] = str(self.retry_sec)
         if self.kind is MALFORMED:  # where it ends, and the next begins, cannot be known
             found["Connection"] = "close"
+        if self.allow:
+            found["Allow"] = ", ".join(self.allow)
         if self.kind is TOKEN:
             found["WWW-Authenticate"] = "Bearer"
         return found
