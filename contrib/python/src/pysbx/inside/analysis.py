@@ -10,67 +10,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
-Finding = tuple[str, int, str]  # rule, line, message
+from .patterns import PATTERNS, Finding
+from .source import Source
 
-SECRET_NAME = re.compile(r"(?i)(password|passwd|secret|api_?key|access_?key|auth_?token|private_?key)$")
-SECRET_VALUE = re.compile(
-    r"AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE KEY-----|gh[pousr]_[A-Za-z0-9]{36}|xox[abprs]-[A-Za-z0-9-]{10,}"
-)
-SQL = re.compile(r"(?i)\b(select\s.+\sfrom|insert\s+into|update\s.+\sset|delete\s+from|drop\s+table)\b")
-EXECUTE = frozenset({"execute", "executemany", "executescript", "read_sql", "raw", "text"})
-WEAK_HASHES = frozenset({"md5", "md4", "sha1"})
-DESERIALIZERS = frozenset(
-    {
-        *(f"{module}.{name}" for module in ("pickle", "cloudpickle", "dill", "marshal") for name in ("load", "loads")),
-        *("pickle.Unpickler", "shelve.open", "jsonpickle.decode", "pandas.read_pickle", "torch.load", "joblib.load"),
-    }
-)
 FORMAT_ATTRIBUTE = re.compile(r"\{[^{}]*\.(\w+)")
 
 
-class _Source:
-    """A parsed source text, with the names its imports have given to things."""
-
-    def __init__(self, text: str) -> None:
-        self.tree = ast.parse(text)
-        self.nodes = list(ast.walk(self.tree))
-        self.names: dict[str, str] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    name = alias.name if alias.asname else alias.name.partition(".")[0]
-                    self.names[alias.asname or name] = name
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for alias in node.names:
-                    self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-
-    def full_name(self, node: ast.AST) -> str:
-        """Return "os.path.join" for what the source calls so, or an alias of it; "" for what has no name."""
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        parts.append(self.names.get(node.id, node.id))
-        return ".".join(reversed(parts))
-
-    def calls(self) -> Iterator[tuple[ast.Call, str]]:
-        """Yield each call with the name of what is called."""
-        for node in self.nodes:
-            if isinstance(node, ast.Call):
-                yield node, self.full_name(node.func)
-
-    def texts(self) -> Iterator[tuple[ast.Constant, str]]:
-        """Yield each text in the source."""
-        for node in self.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node, node.value
-
-
-def _imports(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
+def _imports(source: Source, rules: dict[str, Any]) -> Iterator[Finding]:
     allowed = frozenset(rules.get("allowed", ()))
 
     def check(name: str, line: int) -> Iterator[Finding]:
@@ -93,15 +42,20 @@ def _imports(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
                 yield "import", call.lineno, "a module is imported by a name that only the run knows"
 
 
-def _calls(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
-    blocked = frozenset(rules.get("blocked", ()))
-    for call, name in source.calls():
-        short = name.removeprefix("builtins.")
-        if short in blocked:
-            yield "call", call.lineno, f"'{short}' is called"
+def _calls(source: Source, rules: dict[str, Any]) -> Iterator[Finding]:
+    blocked = [name for name in rules.get("blocked", ()) if "*" not in name]
+    patterns = [name for name in rules.get("blocked", ()) if "*" in name]
+
+    def is_blocked(name: str) -> bool:
+        return name in blocked or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    for line, name, called in source.uses():
+        found = next((one for one in source.candidates(name) if is_blocked(one)), None)
+        if found is not None:
+            yield "call", line, f"'{found}' is called" if called else f"'{found}' is used"
 
 
-def _attributes(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
+def _attributes(source: Source, rules: dict[str, Any]) -> Iterator[Finding]:
     blocked = frozenset(rules.get("blocked", ()))
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in blocked:
@@ -119,79 +73,7 @@ def _attributes(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
             yield "format-string", text.lineno, "a format string looks into an object"
 
 
-def _secrets(source: _Source) -> Iterator[Finding]:
-    for text, value in source.texts():
-        if SECRET_VALUE.search(value):
-            yield "secret", text.lineno, "a string looks like a key or token"
-    for node in source.nodes:
-        pairs: list[tuple[str, ast.expr]] = []
-        if isinstance(node, ast.Assign):
-            pairs = [(target.id, node.value) for target in node.targets if isinstance(target, ast.Name)]
-        elif isinstance(node, ast.Call):
-            pairs = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
-        for name, value_node in pairs:
-            literal = value_node.value if isinstance(value_node, ast.Constant) else None
-            if isinstance(literal, str) and len(literal) > 3 and SECRET_NAME.search(name):
-                yield "secret", value_node.lineno, f"'{name}' has its value in the source"
-
-
-def _is_built(node: ast.expr) -> bool:
-    """Tell whether an expression builds a string: by +, %, an f-string or format."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.Add, ast.Mod))
-    if isinstance(node, ast.JoinedStr):
-        return any(isinstance(part, ast.FormattedValue) for part in node.values)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
-
-
-def _sql(source: _Source) -> Iterator[Finding]:
-    for call, _ in source.calls():
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in EXECUTE and call.args and _is_built(call.args[0]):
-            text = " ".join(
-                node.value
-                for node in ast.walk(call.args[0])
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            )
-            if SQL.search(text + " set from"):
-                yield "sql", call.lineno, "SQL is built from strings: pass values as parameters"
-
-
-def _weak_hash(source: _Source) -> Iterator[Finding]:
-    for call, name in source.calls():
-        module, _, function = name.rpartition(".")
-        first = call.args[0] if call.args else None
-        chosen = first.value if function == "new" and isinstance(first, ast.Constant) else function
-        if module == "hashlib" and isinstance(chosen, str) and chosen.lower() in WEAK_HASHES:
-            yield "weak-hash", call.lineno, f"'{chosen}' does not protect against an attack"
-
-
-def _deserialization(source: _Source) -> Iterator[Finding]:
-    for call, name in source.calls():
-        if name in DESERIALIZERS:
-            yield "deserialization", call.lineno, f"'{name}' runs what the data says"
-        elif name in ("yaml.load", "yaml.load_all"):
-            loaders = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
-            if not any("Safe" in source.full_name(loader) for loader in loaders):
-                yield "deserialization", call.lineno, f"'{name}' without a safe loader runs what the data says"
-
-
-def _path_traversal(source: _Source) -> Iterator[Finding]:
-    for text, value in source.texts():
-        if value.startswith("../") or "/../" in value:
-            yield "path-traversal", text.lineno, "a path leads upwards"
-
-
-PATTERNS = {
-    "secret": _secrets,
-    "sql": _sql,
-    "weak-hash": _weak_hash,
-    "deserialization": _deserialization,
-    "path-traversal": _path_traversal,
-}
-
-
-def _patterns(source: _Source, rules: dict[str, Any]) -> Iterator[Finding]:
+def _patterns(source: Source, rules: dict[str, Any]) -> Iterator[Finding]:
     for name in rules.get("rules", ()):
         yield from PATTERNS[name](source)
 
@@ -210,7 +92,7 @@ def analyse(text: str, stages: dict[str, Any]) -> list[list[Any]]:
         [stage, rule, line, message] each.
     """
     try:
-        source = _Source(text)
+        source = Source(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     found = {
