@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pysbx import PolicyViolationError, Sandbox, run_code, sandbox
+from pysbx import PolicyViolationError, Sandbox, SandboxOptionError, run_code, sandbox
 from pysbx.inside.analysis import analyse
 from pysbx.inside.patterns import PATTERNS
 from pysbx.profiles import load, names
@@ -220,6 +220,7 @@ def test_the_profiles_that_come_with_the_package() -> None:
     assert science.limits["memory_mb"] == 2048
     assert science.limits["allow_network"] == "none"
     assert science.preload == ("numpy", "pandas")
+    assert {"numpy", "pandas", "scipy"} < set(science.dependencies)
     assert json.loads(science.landlock)["filesystem"]["read"] == ["/"]
 
 
@@ -243,6 +244,49 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         assert [violation.rule for violation in done.violations] == ["import"]
 
 
+YAML = """
+# A comment.
+description: Numbers only.
+extends: minimal
+limits: {timeout_sec: 3}
+imports:
+  stage: observe
+attributes: {stage: off}
+"""
+
+
+def test_a_profile_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(YAML)
+    found = load(str(path))
+    assert (found.description, found.limits["timeout_sec"]) == ("Numbers only.", 3)
+    assert {stage: rule["stage"] for stage, rule in json.loads(found.analysis).items()} == {
+        "imports": "observe",
+        "calls": "enforce",
+        "attributes": "off",
+        "patterns": "enforce",
+    }
+    assert [one.rule for one in run_code("import os\n().__class__.__mro__", profile=path).violations] == ["import"]
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("a: [", "not YAML: while parsing"),
+        ("- minimal", "not a JSON object"),
+        ("extend: minimal", "'extend' is not a key"),
+        ("description: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
+        ("description: 2026-01-01", "not a value of JSON"),
+        ("dependencies: numpy", "dependencies: a list is expected"),
+    ],
+)
+def test_a_profile_in_yaml_that_is_wrong_says_so(tmp_path: Path, text: str, match: str) -> None:
+    path = tmp_path / "wrong.yml"
+    path.write_text(text)
+    with pytest.raises(SandboxOptionError, match=match):
+        run_code("1", profile=path)
+
+
 @pytest.mark.parametrize(
     ("content", "match"),
     [
@@ -254,6 +298,8 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ({"patterns": {"stage": "off", "rules": ["x"]}}, "patterns.rules"),
         ({"limits": {"memory": 1}}, "limits"),
         ({"limits": []}, "limits"),
+        ({"preload": {}}, "preload: a list"),
+        ({"dependencies": ["../x"]}, "'../x' is not a requirement"),
         ([], "not a JSON object"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import multiprocessing
 import os
 import subprocess
@@ -19,6 +20,8 @@ import pytest
 from pysbx import DependencyInstallError, dependencies, places, run_code, sandbox
 from pysbx.dependencies import normalise, normalise_all
 from pysbx.interpreter import host_interpreter
+from pysbx.options import make_options
+from pysbx.profiles import load
 
 
 def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "") -> Path:
@@ -239,3 +242,26 @@ def test_what_is_no_requirement(given: str) -> None:
 def test_a_text_is_no_list() -> None:
     with pytest.raises(ValueError, match="list"):
         normalise_all("pandas")
+
+
+def test_a_profile_brings_its_packages_and_starts_warm(wheels: Path) -> None:
+    for name in load("data-science").dependencies:
+        make_wheel(wheels, name, "1.0", "version = 1\n")
+    for _ in range(2):
+        done = run_code("import pandas, numpy\nprint(pandas.version)", profile="data-science", wheels=str(wheels))
+        assert (done.stdout, done.error) == ("1\n", None)
+    assert done.warm
+
+
+def test_a_callers_requirement_takes_the_place_of_a_profiles(wheels: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"dependencies": ["Thing>=2", "user"]}))
+    assert make_options(profile=path).dependencies == ("thing>=2", "user")
+    assert make_options(profile=path, dependencies=["thing==1.0", "other"]).dependencies == (
+        "other",
+        "thing==1.0",
+        "user",
+    )
+    assert make_options(profile=path, virtualenv="/v").dependencies == ()
+    done = run_code("import thing; thing.version", profile=path, dependencies=["thing==1.0"], wheels=str(wheels))
+    assert done.value == "1"

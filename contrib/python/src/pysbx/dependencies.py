@@ -120,6 +120,11 @@ def normalise(requirement: str) -> str:
     return f"{name}{f'[{extras}]' if extras else ''}{versions}{marker}{hashes}"
 
 
+def name_of(requirement: str) -> str:
+    """Return the name of the package in a requirement in normal form."""
+    return re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0]
+
+
 def normalise_all(requirements: Iterable[str]) -> tuple[str, ...]:
     """Return requirements in their normal form, sorted, each once."""
     items = listed("dependencies", requirements, "strings such as 'pandas>=2'")
@@ -266,7 +271,7 @@ def _index(given: str) -> tuple[str, list[str]]:
 
 def modules(site: Path, wanted: Wanted) -> tuple[str, ...]:
     """Return the modules of the requirements themselves, without those of their own dependencies."""
-    names = {re.split(r"[^a-z0-9-]", requirement)[0] for requirement in wanted.requirements}
+    names = set(map(name_of, wanted.requirements))
     found = set()
     for distribution in importlib.metadata.distributions(path=[str(site)]):
         if re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower() in names:

@@ -79,6 +79,24 @@ def _with_profile(base: Options, profile: Profile) -> Options:
     return replace(base, policy=policy, analysis=profile.analysis)
 
 
+def _with_its_dependencies(options: Options, profile: Profile) -> Options:
+    """Return options with the dependencies of a profile, except for packages that the options name themselves.
+
+    A virtualenv, root or image has packages of its own, and the profile's could be others.
+    """
+    if not profile.dependencies or options.virtualenv or options.rootfs or options.image:
+        return options
+    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+
+    try:
+        wanted = dependencies.normalise_all(profile.dependencies)
+    except ValueError as error:
+        raise SandboxOptionError(f"profile '{profile.name}': {error}", "profile") from error
+    named = set(map(dependencies.name_of, options.dependencies))
+    missing = [requirement for requirement in wanted if dependencies.name_of(requirement) not in named]
+    return replace(options, dependencies=tuple(sorted((*options.dependencies, *missing))))
+
+
 # The fields of Options itself, and the declarations of those that callers may give.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
 DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
@@ -106,10 +124,12 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     """
     _refuse_unknown(given)
     base = base or Options()
-    if given.get("profile"):
-        base = _with_profile(base, profiles.load(str(given["profile"])))
+    profile = profiles.load(str(given["profile"])) if given.get("profile") else None
+    if profile is not None:
+        base = _with_profile(base, profile)
     kept = {name: DECLARED[name].keep(given.pop(name)) for name in tuple(given) if name in DECLARED}
-    return replace(base, policy=make_policy(base.policy, **given), **kept)
+    made = replace(base, policy=make_policy(base.policy, **given), **kept)
+    return made if profile is None else _with_its_dependencies(made, profile)
 
 
 @lru_cache(maxsize=256)

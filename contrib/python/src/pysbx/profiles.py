@@ -1,11 +1,13 @@
 """Profiles: named sets of limits and rules, from config/profiles, or from a file of the caller's.
 
-A profile is a JSON object. "extends" names another, whose lists are lengthened and whose other values are replaced.
+A profile is a JSON or YAML object. "extends" names another, whose lists are lengthened and whose other values are
+replaced.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,8 +24,12 @@ WORDS = ("enforce", "observe", "off")
 LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "patterns": "rules"}
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")
-KEYS = frozenset({"description", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
+KEYS = frozenset({"description", "dependencies", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
+YAML = (".yaml", ".yml")
+SUFFIXES = (".json", *YAML)
 SECCOMP = "seccomp"
+# Keys with several values, and what they have to be.
+GIVEN: dict[str, type] = {"limits": dict, "preload": list, "dependencies": list}
 # The content that a file has to have, for errors.
 ALLOWED = {
     "profile": "an object with keys of a profile, such as extends and limits,",
@@ -40,6 +46,7 @@ class Profile:
         description: what it is for, in a sentence.
         limits: options of a sandbox by name.
         preload: modules that a prewarmed interpreter has imported already.
+        dependencies: requirements that are installed for it.
         analysis: the stages of the static analysis, as JSON: what the sandbox is sent.
         seccomp: name of the list of system calls.
         landlock: the ruleset for the runtime, as JSON, or "".
@@ -49,6 +56,7 @@ class Profile:
     description: str
     limits: Json
     preload: tuple[str, ...]
+    dependencies: tuple[str, ...]
     analysis: str
     seccomp: str
     landlock: str
@@ -63,6 +71,32 @@ def names() -> list[str]:
 def _wrong(option: str, name: str, reason: str) -> SandboxOptionError:
     """Return the error about a file that an option names."""
     return SandboxOptionError(f"{option} '{name}': {reason}", option)
+
+
+def _yaml_object(text: str, allowed: str) -> Json:
+    """Return the object that a YAML text contains; see json_object."""
+    try:
+        import yaml  # noqa: PLC0415 (what an extra of the package brings)
+    except ModuleNotFoundError:
+        raise ValueError("the package 'yaml' is missing: pip install 'pysbx[yaml]', or write JSON") from None
+
+    class Loader(yaml.SafeLoader):
+        """Reads `off` as a word, as YAML 1.2 does."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, words) for tag, words in found if tag != "tag:yaml.org,2002:bool"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), list("tf"))
+    try:
+        found = yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML: {' '.join(str(error).split())}; {allowed} is expected") from None
+    # Dates and other values that JSON does not have are no part of a profile.
+    try:
+        return json_object(json.dumps(found), allowed)
+    except TypeError as error:
+        raise ValueError(f"not a value of JSON: {error}; {allowed} is expected") from None
 
 
 def _read(option: str, name: str, base: Path | None = None) -> tuple[Json, Path | None]:
@@ -82,14 +116,15 @@ def _read(option: str, name: str, base: Path | None = None) -> tuple[Json, Path 
     shipped = SHIPPED / f"{name}.json"
     if "/" not in name and "\0" not in name and shipped.is_file():
         path, folder = shipped, None
-    elif name.endswith(".json"):
+    elif name.endswith(SUFFIXES):
         path = (base / name if base else Path(name)).absolute()
         folder = path.parent
     else:
         there = names() if option == "profile" else [SECCOMP]
-        raise _wrong(option, name, f"not one of {', '.join(there)}, nor a path that ends in .json")
+        raise _wrong(option, name, f"not one of {', '.join(there)}, nor a path that ends in {', '.join(SUFFIXES)}")
     try:
-        return json_object(path.read_text(encoding="utf-8"), ALLOWED[option]), folder
+        read = _yaml_object if path.name.endswith(YAML) else json_object
+        return read(path.read_text(encoding="utf-8"), ALLOWED[option]), folder
     except OSError as error:
         raise _wrong(option, str(path), error.strerror or str(error)) from error
     except ValueError as error:  # also of a name that no file can have, and of bytes that are not UTF-8
@@ -141,22 +176,24 @@ def load(name: str) -> Profile:
     """Return a profile.
 
     Args:
-        name: of one that comes with the package, or the path of a file that ends in ".json".
+        name: of one that comes with the package, or the path of a file that ends in one of SUFFIXES.
 
     Raises:
         SandboxOptionError: there is none, or it is not well-formed; the text names the place.
     """
     content = _complete(name)
     stages = {stage: _check_stage(name, stage, content[stage]) for stage in STAGES if stage in content}
-    limits, preload = content.get("limits", {}), content.get("preload", [])
-    if not isinstance(limits, dict) or not isinstance(preload, list):
-        raise _wrong("profile", name, "limits has to be an object, preload a list")
+    limits, preload, dependencies = (content.get(key, kind()) for key, kind in GIVEN.items())
+    for key, kind in GIVEN.items():
+        if not isinstance(content.get(key, kind()), kind):
+            raise _wrong("profile", name, f"{key}: {'an object' if kind is dict else 'a list'} is expected")
     landlock = content.get("landlock")
     return Profile(
         name,
         str(content.get("description", "")),
         limits,
         tuple(preload),
+        tuple(dependencies),
         json.dumps(stages) if stages else "",
         str(content.get("seccomp", SECCOMP)),
         json.dumps(landlock) if landlock else "",
@@ -168,7 +205,7 @@ def allowed_calls(name: str = SECCOMP) -> tuple[str, ...]:
     """Return the system calls that a sandbox may make without a condition.
 
     Args:
-        name: of the list that comes with the package, or the path of a file that ends in ".json".
+        name: of the list that comes with the package, or the path of a file that ends in one of SUFFIXES.
 
     Raises:
         SandboxOptionError: there is none, or it is not well-formed.

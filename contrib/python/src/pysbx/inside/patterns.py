@@ -103,7 +103,7 @@ def sql(source: Source) -> Iterator[Finding]:
 
 
 def weak_hash(source: Source) -> Iterator[Finding]:
-    """Find hashes that do not protect against an attack, unless the source says that they need not."""
+    """Find hashes that do not protect against an attack, unless the source says that no attack is expected."""
     harmless = set()
     for call, name in source.calls():
         if any(

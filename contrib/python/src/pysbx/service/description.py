@@ -44,7 +44,7 @@ class Problem(BaseModel):
 
 
 class Described(FastAPI):
-    """An application that adds these parts to its description, and answers HEAD wherever it answers GET."""
+    """An application that adds these parts to its description, and answers HEAD where it answers GET."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. One with HEAD is answered like GET; the content is left out."""
