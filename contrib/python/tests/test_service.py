@@ -196,7 +196,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     assert about["info"]["title"] == "pysbx"
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
-    names |= {"profile", "execute"}
+    names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
     binary = {"application/octet-stream"}
     assert set(places["put_file"]["requestBody"]["content"]) == binary
@@ -311,6 +311,81 @@ def test_names_of_files_with_newlines(service: Server) -> None:
     assert set(service.client.get(f"{place}/files").json()["files"]) == {"a", "a\n", "\na", "a\nb"}
     for name in ("a", "a%0A", "%0Aa", "a%0Ab"):
         assert service.client.get(f"{place}/files/{name}").content == name.encode()
+    service.client.delete(place)
+
+
+def test_sessions_are_listed_and_looked_at(service: Server) -> None:
+    assert service.client.get("/v1/sessions").json() == {"sessions": []}
+    places = [start(service), start(service, profile="minimal")]
+    listed = service.client.get("/v1/sessions").json()["sessions"]
+    assert [f"/v1/sessions/{one['id']}" for one in listed] == places
+    assert [one["profile"] for one in listed] == ["", "minimal"]
+    assert not any(one["running"] for one in listed)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(service.post, f"{places[0]}/run", code="import time; time.sleep(60)")
+        wait_until(lambda: service.client.get(places[0]).json()["running"])
+        about = service.client.get(places[0]).json()
+        assert about["age_sec"] > 0
+        assert about["unused_sec"] == 0
+        time.sleep(0.5)  # until its code runs
+        assert service.client.post(f"{places[0]}/interrupt").status_code == 204
+        done = slow.result().json()
+    assert (done["error"]["type"], done["session_ended"]) == ("KeyboardInterrupt", "")
+    assert service.post(f"{places[0]}/run", code="6 * 7").json()["value"] == "42"
+    for place in places:
+        assert service.client.delete(place).status_code == 204
+        assert service.client.get(place).status_code == 410
+
+
+def test_a_run_has_a_limit_of_its_own_and_the_session_goes_on(service: Server) -> None:
+    place = start(service)
+    service.post(f"{place}/run", code="a = 41")
+    for code in ("while True: pass", "import time; time.sleep(60)"):
+        done = service.post(f"{place}/run", code=code, timeout_sec=0.3).json()
+        assert (done["timed_out"], done["exit_code"], done["session_ended"]) == (True, 124, "")
+        assert done["usage"]["wall_sec"] < 10
+    assert service.post(f"{place}/run", code="a + 1", timeout_sec=5).json()["value"] == "42"
+    refused = service.post(f"{place}/run", code="1", timeout_sec=31)
+    assert problem(refused)["detail"] == "timeout_sec: 31 is more than this session allows, 30"
+    service.client.delete(place)
+
+
+def test_a_session_is_forked(service: Server) -> None:
+    place = start(service)
+    service.post(f"{place}/run", code="a = [1]; open('x', 'w').write('old')")
+    answer = service.client.post(f"{place}/fork")
+    assert answer.status_code == 201, answer.text
+    other = answer.headers["location"]
+    assert other != place
+    with service.client.stream(
+        "POST", f"{other}/run", json={"code": "a.append(2); print(a)"}, headers={"Accept": "text/event-stream"}
+    ) as stream:
+        assert [(kind, data.get("text")) for kind, data, _ in events(stream.iter_lines())] == [
+            ("stdout", "[1, 2]\n"),
+            ("result", None),
+        ]
+    assert service.client.get(f"{other}/files/x").content == b"old"
+    assert service.post(f"{place}/run", code="a").json()["value"] == "[1]"
+    service.post(f"{place}/run", code="import threading, time; threading.Thread(target=time.sleep, args=(9,)).start()")
+    before = len(service.client.get("/v1/sessions").json()["sessions"])
+    refused = service.client.post(f"{place}/fork")
+    assert refused.status_code == 422
+    assert "thread" in problem(refused)["detail"]
+    assert len(service.client.get("/v1/sessions").json()["sessions"]) == before
+    for one in (place, other):
+        assert service.client.delete(one).status_code == 204
+
+
+def test_files_of_a_session_are_deleted(service: Server) -> None:
+    place = start(service)
+    service.client.put(f"{place}/files/a", content=b"1")
+    service.post(f"{place}/run", code="open('/output/b', 'w').write('1')")
+    for name in ("a", "%2Foutput%2Fb"):
+        assert service.client.delete(f"{place}/files/{name}").status_code == 204
+    assert service.client.get(f"{place}/files").json() == {"files": {}}
+    for name, why in (("a", "No such file"), ("%2Fetc%2Fpasswd", "neither in /work"), ("..%2Fetc%2Fx", "neither in")):
+        answer = service.client.delete(f"{place}/files/{name}")
+        assert (answer.status_code, why in problem(answer)["detail"]) == (404, True), answer.text
     service.client.delete(place)
 
 

@@ -106,18 +106,33 @@ class Sandbox:
             SandboxError: this session cannot be forked; the text says why. It must have been started warm, and what
                 it has besides memory and files cannot be copied: threads, processes, open files, shared memory.
         """
-        with self._lock, tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
-            bundle = self._started()[1]
-            state = self._save(file.fileno())
-            fork = Sandbox(options=self.options)
-            fork._bundle, fork._on_output, fork._heard = bundle, self._on_output, self._heard
-            fork._container = Container(bundle, self._on_output, snapshot=file.fileno())
-            answer = fork._exchange({"op": "continue", **state})
-        if answer.get("refused"):
-            fork.close()
-            raise _refusal(text(answer, "refused"))
-        fork._container.note(self.options.collect)
+        fork = Sandbox(options=self.options)
+        fork._on_output, fork._heard = self._on_output, self._heard
+        self.fork_into(fork)
         return fork
+
+    def fork_into(self, fork: Sandbox) -> None:
+        """Let another session continue from the state of this one; see fork().
+
+        Args:
+            fork: has the same options, its own callbacks and descriptor to cancel it, and was not used yet.
+
+        Raises:
+            SandboxError: as fork(); the other session has ended then.
+        """
+        try:
+            with self._lock, tempfile.TemporaryFile(dir=cache_directory(), buffering=0) as file:
+                bundle = self._started()[1]
+                state = self._save(file.fileno())
+                fork._bundle = bundle
+                fork._container = Container(bundle, fork._on_output, fork._cancel, snapshot=file.fileno())
+                answer = fork._exchange({"op": "continue", **state})
+            if answer.get("refused"):
+                raise _refusal(text(answer, "refused"))
+            fork._container.note(self.options.collect)
+        except BaseException:
+            fork.close()
+            raise
 
     def _save(self, descriptor: int) -> Message:
         """Write a copy of the session's process to a file, and return the rest of its state."""
@@ -273,6 +288,22 @@ class Sandbox:
         if not isinstance(content, bytes) or len(content) > most:
             raise SandboxError(f"file '{name}': larger than {most} bytes")
         return content
+
+    def remove(self, path: str | os.PathLike[str]) -> None:
+        """Remove a file.
+
+        Args:
+            path: relative to /work, or absolute below /work or /output, in the sandbox.
+
+        Raises:
+            SandboxError: there is no such file.
+            TypeError: the path is of another type.
+        """
+        name = as_text(path, "path")
+        with self._lock:
+            answer = self._exchange({"op": "remove", "path": name})
+        if isinstance(answer.get("error"), dict):
+            raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
 
     def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
         """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""

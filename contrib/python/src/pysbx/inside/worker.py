@@ -123,6 +123,18 @@ def get(request: Message) -> Message:
         return {"error": describe(error)}
 
 
+def remove(request: Message) -> Message:
+    """Remove a file of /work or /output."""
+    try:
+        path = os.path.normpath(beneath(request["path"]))
+        if not path.startswith(tuple(f"{directory}/" for directory in DIRECTORIES)):
+            raise ValueError(f"{path} is neither in {' nor in '.join(DIRECTORIES)}")
+        os.unlink(path)
+    except (OSError, ValueError) as error:
+        return {"error": describe(error)}
+    return {}
+
+
 def listing(request: Message) -> Message:
     """Return the files of /work and /output with their sizes."""
     found = {}
@@ -146,6 +158,7 @@ def answer(request: Message, scope: dict[str, Any], interrupts: Interrupts) -> M
     simple: dict[str, Callable[[Message], Message]] = {
         "put": put,
         "get": get,
+        "remove": remove,
         "list": listing,
         "continue": fork.go_on,
         "no-room": lambda request: no_room("request"),

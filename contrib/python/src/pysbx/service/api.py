@@ -6,8 +6,9 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -32,10 +33,15 @@ from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
 from pysbx.service.plain import add_plain, blocked_in, rules_of
 from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind, Problem, clean, meant, problem_of
 from pysbx.service.report import Report, report_of
-from pysbx.service.sessions import OnOutput, Session, Sessions
+from pysbx.service.sessions import OnOutput, Session, Sessions, check_timeout
 from pysbx.service.survey import Survey
+from pysbx.session import Sandbox
 from pysbx.version import VERSION
 
+T = TypeVar("T")
+
+# Of a route whose answer has no content.
+NO_CONTENT: dict[str, Any] = {"status_code": 204, "response_model": None, "response_class": Response}
 EVENT_STREAM = "text/event-stream"
 # Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
@@ -100,6 +106,14 @@ class Program(Strict):
     stdin: str | Binary = Field("", description="what it reads from standard input")
 
 
+class SessionProgram(Program):
+    """A program for a session, and its own limit of time."""
+
+    timeout_sec: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds until KeyboardInterrupt; the session goes on"
+    )
+
+
 class RunRequest(Wish, Program):
     """A program, and the sandbox for it."""
 
@@ -113,6 +127,23 @@ class Started(BaseModel):
 
     id: str
     idle_sec: float = Field(description="it ends when it is not used for so long")
+
+
+class SessionInfo(BaseModel):
+    """A session that there is."""
+
+    id: str
+    age_sec: float
+    unused_sec: float = Field(description="since its last use")
+    running: bool
+    profile: str
+    dependencies: list[str]
+
+
+class SessionList(BaseModel):
+    """The sessions of the caller."""
+
+    sessions: list[SessionInfo]
 
 
 class Listing(BaseModel):
@@ -159,6 +190,19 @@ class Health(BaseModel):
     """That the server is there."""
 
     status: str = "ok"
+
+
+def info_of(session: Session) -> SessionInfo:
+    """Return what its owner may know of a session."""
+    now, running = time.monotonic(), session.turn.locked()
+    return SessionInfo(
+        id=session.id,
+        age_sec=round(now - session.began, 3),
+        unused_sec=0.0 if running else round(now - session.used, 3),
+        running=running,
+        profile=session.options.profile,
+        dependencies=list(session.options.dependencies),
+    )
 
 
 def options_of(offer: Offer, wish: Wish) -> Options:
@@ -357,22 +401,62 @@ def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) ->
         return Started(id=session.id, idle_sec=sessions.idle_sec)
 
     @app.post("/v1/sessions/{identifier}/run", response_model=Report, responses=EVENTS, name="run_in_session")
-    async def run(request: Request, identifier: str, program: Program) -> Response:
+    async def run(request: Request, identifier: str, program: SessionProgram) -> Response:
         """Run source text in a session; it goes on to its end when the client does not wait for it."""
-        session, argv = find(identifier), tuple(program.argv)
+        session, argv, limit = find(identifier), tuple(program.argv), program.timeout_sec
+        check_timeout(session, limit)
         stdin = await jobs.aside(lambda: input_of(program))
         if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
                 stream(
                     jobs,
-                    lambda on_output: sessions.run(session, program.code, argv, stdin, on_output),
+                    lambda on_output: sessions.run(session, program.code, argv, stdin, on_output, timeout_sec=limit),
                     lambda: session.sandbox.ended,
                     abandon=False,
                 ),
                 media_type=EVENT_STREAM,
             )
-        done = await sessions.run(session, program.code, argv, stdin)
+        done = await sessions.run(session, program.code, argv, stdin, timeout_sec=limit)
         return await jobs.aside(lambda: reported(done, session.sandbox.ended))
+
+    _add_files(app, sessions, find)
+
+    @app.get("/v1/sessions", name="list_sessions")
+    async def listing() -> SessionList:
+        """List the sessions of the caller."""
+        return SessionList(sessions=[info_of(session) for session in sessions.of(caller.get())])
+
+    @app.get("/v1/sessions/{identifier}", name="get_session")
+    async def info(identifier: str) -> SessionInfo:
+        """Say what a session does."""
+        return info_of(find(identifier))
+
+    @app.post("/v1/sessions/{identifier}/fork", status_code=201, name="fork_session")
+    async def fork(response: Response, identifier: str) -> Started:
+        """Start a second session that continues from the state of this one."""
+        session = await sessions.fork(find(identifier))
+        response.headers["Location"] = f"/v1/sessions/{session.id}"
+        return Started(id=session.id, idle_sec=sessions.idle_sec)
+
+    @app.post("/v1/sessions/{identifier}/interrupt", name="interrupt_session", **NO_CONTENT)
+    async def interrupt(identifier: str) -> None:
+        """Raise KeyboardInterrupt in the code that runs in a session; the session goes on."""
+        await sessions.interrupt(find(identifier))
+
+    @app.delete("/v1/sessions/{identifier}", name="end_session", **NO_CONTENT)
+    async def end(identifier: str) -> None:
+        """End a session, even while it runs."""
+        await sessions.end(find(identifier))
+
+
+def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session]) -> None:
+    async def of_file(session: Session, work: Callable[[Sandbox], T]) -> T:
+        try:
+            return await sessions.use(session, work)
+        except SandboxError as error:
+            if session.sandbox.ended:
+                raise
+            raise Problem(NO_FILE, clean(str(error))) from error
 
     @app.get("/v1/sessions/{identifier}/files", name="list_files")
     async def files(identifier: str) -> Listing:
@@ -384,11 +468,9 @@ def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) ->
 
     @app.put(
         "/v1/sessions/{identifier}/files/{path:file}",
-        status_code=204,
-        response_model=None,
-        response_class=Response,
         name="put_file",
         openapi_extra=CONTENT_BODY,
+        **NO_CONTENT,
     )
     async def put(identifier: str, path: str, request: Request) -> None:
         """Write a file, by its path relative to /work; the body is its content."""
@@ -399,27 +481,15 @@ def _add_sessions(app: FastAPI, offer: Offer, jobs: Jobs, sessions: Sessions) ->
     @app.get("/v1/sessions/{identifier}/files/{path:file}", response_class=Response, name="get_file", responses=CONTENT)
     async def get(identifier: str, path: str) -> Response:
         """Read a file, by its path relative to /work, or its absolute one: /v1/sessions/ID/files//output/x."""
-        session = find(identifier)
-        try:
-            content = await sessions.use(session, lambda sandbox: sandbox.get(path))
-        except SandboxError as error:
-            if session.sandbox.ended:
-                raise
-            raise Problem(NO_FILE, clean(str(error))) from error
+        content = await of_file(find(identifier), lambda sandbox: sandbox.get(path))
         # A browser must not show it as a page, even if it is one.
         headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
-    @app.delete(
-        "/v1/sessions/{identifier}",
-        status_code=204,
-        response_model=None,
-        response_class=Response,
-        name="end_session",
-    )
-    async def end(identifier: str) -> None:
-        """End a session, even while it runs."""
-        await sessions.end(find(identifier))
+    @app.delete("/v1/sessions/{identifier}/files/{path:file}", name="delete_file", **NO_CONTENT)
+    async def delete(identifier: str, path: str) -> None:
+        """Remove a file of /work or /output."""
+        await of_file(find(identifier), lambda sandbox: sandbox.remove(path))
 
 
 def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> FastAPI:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from pysbx.container import Cancelled
-from pysbx.execution import Execution
+from pysbx.execution import TIMED_OUT, Execution
 from pysbx.options import Options
 from pysbx.service.jobs import Jobs
-from pysbx.service.problems import ENDED, NO_SESSION, SESSIONS, Problem
+from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
 from pysbx.threads import Cancel, look_at
 
@@ -23,6 +25,8 @@ OnOutput = Callable[[str, str], None]
 # Sessions that have ended, of which it is still known why.
 REMEMBERED = 1000
 RETRY_SEC = 10
+# Seconds between two interrupts of code that does not end.
+AGAIN_SEC = 1.0
 
 
 class Session:
@@ -34,7 +38,8 @@ class Session:
         self.owner = owner
         self.cancel = Cancel()
         self.turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
-        self.used = time.monotonic()
+        self.began = self.used = time.monotonic()
+        self.options = options
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(
             options=options,
@@ -46,6 +51,38 @@ class Session:
     def _hand_on(self, stream: str, text: str) -> None:
         if self.on_output is not None:
             self.on_output(stream, text)
+
+
+def check_timeout(session: Session, timeout_sec: float | None) -> None:
+    """Refuse a limit of a run that is more than that of its session, which ends the session."""
+    most = session.options.policy.timeout_sec
+    if timeout_sec is not None and timeout_sec > most:
+        raise Problem(REQUEST, f"timeout_sec: {timeout_sec:g} is more than this session allows, {most:g}")
+
+
+def run_interrupted(sandbox: Sandbox, timeout_sec: float | None, run: Callable[[], Execution]) -> Execution:
+    """Run code, interrupt it after a time, and say so in its outcome."""
+    if timeout_sec is None:
+        return run()
+    ended, late = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        # More than once: code may catch the exception, or may not have begun yet.
+        wait = timeout_sec
+        while not ended.wait(wait):
+            late.set()
+            sandbox.interrupt()
+            wait = AGAIN_SEC
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        done = run()
+    finally:
+        ended.set()
+        watcher.join()  # it must not interrupt the next run
+    was_interrupted = late.is_set() and done.error is not None and done.error.type == "KeyboardInterrupt"
+    return replace(done, timed_out=True, exit_code=TIMED_OUT) if was_interrupted else done
 
 
 class Sessions:
@@ -72,17 +109,41 @@ class Sessions:
             Problem: there are too many, or the server is stopping.
             SandboxError: it cannot be started.
         """
+        # Not by a run: its Execution would hide that the session could not begin.
+        return await self._begin(owner, options, lambda new: self._use(new, lambda sandbox: sandbox.files()))
+
+    async def fork(self, session: Session) -> Session:
+        """Start a second session that continues from the state of a session, after the uses that wait already.
+
+        Raises:
+            Problem: there are too many, or the session has ended meanwhile.
+            SandboxError: it cannot be forked.
+        """
+        return await self._begin(
+            session.owner,
+            session.options,
+            lambda new: self.use(session, lambda sandbox: sandbox.fork_into(new.sandbox)),
+        )
+
+    async def _begin(self, owner: str, options: Options, work: Callable[[Session], Awaitable[object]]) -> Session:
         if len(self._known) >= self._most:
             raise Problem(SESSIONS, f"there are {self._most}, which is the most", retry_sec=RETRY_SEC)
         session = Session(owner, options)
         self._known[session.id] = session
         try:
-            # Not by a run: its Execution would hide that the session could not begin.
-            await self._use(session, lambda sandbox: sandbox.files())
+            await work(session)
         except BaseException:
             await asyncio.shield(self._end(session, "it could not be started"))
             raise
         return session
+
+    def of(self, owner: str) -> list[Session]:
+        """Return the sessions of a caller, the oldest first."""
+        return [session for session in self._known.values() if session.owner == owner]
+
+    def __len__(self) -> int:
+        """Return the number of sessions of all callers."""
+        return len(self._known)
 
     def find(self, owner: str, identifier: str) -> Session:
         """Return a caller's session.
@@ -141,17 +202,33 @@ class Sessions:
         argv: tuple[str, ...] = (),
         stdin: bytes = b"",
         on_output: OnOutput | None = None,
+        *,
+        timeout_sec: float | None = None,
     ) -> Execution:
-        """Run source text in a session; on_output is called in another thread with "stdout" or "stderr" and text."""
+        """Run source text in a session.
+
+        Args:
+            session: the session.
+            source: the text.
+            argv: its arguments.
+            stdin: what it reads from standard input.
+            on_output: called in another thread with "stdout" or "stderr" and text.
+            timeout_sec: seconds after which the run is interrupted, and the session goes on.
+        """
+        check_timeout(session, timeout_sec)
 
         def work(sandbox: Sandbox) -> Execution:
             session.on_output = on_output
             try:
-                return sandbox.run(source, argv, stdin)
+                return run_interrupted(sandbox, timeout_sec, lambda: sandbox.run(source, argv, stdin))
             finally:
                 session.on_output = None
 
         return await self.use(session, work)
+
+    async def interrupt(self, session: Session) -> None:
+        """Raise KeyboardInterrupt in the code that runs in a session. While none runs, nothing happens."""
+        await asyncio.to_thread(session.sandbox.interrupt)
 
     async def end(self, session: Session) -> None:
         """End a session, even while it runs."""
