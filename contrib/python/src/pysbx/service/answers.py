@@ -105,7 +105,10 @@ def displayed_image(bundle: Mapping[str, str]) -> ImageContent | None:
 
 
 def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
-    """Return the result of a tool that has run code."""
+    """Return the result of a tool that has run code.
+
+    An exception or timeout of the code is not a failure of the tool: frameworks end an agent after a few of these.
+    """
     done = within_bounds(done)
     result = run_result_of(done, session_ended)
     shown: list[ContentBlock] = []
@@ -120,7 +123,6 @@ def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=text_of(result, clean(unsaid(done)))), *shown],
         structured_content=result.model_dump(mode="json"),
-        is_error=result.exit_code != 0,
     )
 
 

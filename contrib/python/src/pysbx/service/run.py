@@ -26,7 +26,7 @@ from pysbx.service.offer import Offer
 from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.protocol import HEAD_SEC, Protocol
 from pysbx.service.sessions import Sessions
-from pysbx.service.survey import survey
+from pysbx.service.survey import Preparation
 from pysbx.words import spoken_as
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ class Settings:
 class _Parts:
     """The parts that both servers have."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, wait: bool = True) -> None:
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
-        self.found = survey(self.offer.base)
+        self.log = log.install()
+        self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
         self.jobs = Jobs(settings.at_once)
         self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec)
         self.places = settings.at_once + settings.waiting
-        self.log = log.install()
         self.all_ended = True
 
     async def check(self, body: bytes) -> None:
@@ -104,7 +104,10 @@ class _Parts:
 
     async def stop(self) -> None:
         """End all that runs; requests that wait for it are answered."""
-        self.all_ended, _ = await asyncio.gather(self.jobs.close(), self.sessions.close())
+        ended, _, prepared = await asyncio.gather(
+            self.jobs.close(), self.sessions.close(), asyncio.to_thread(self.preparation.stop)
+        )
+        self.all_ended = ended and prepared
 
     def leave(self, code: int) -> int:
         """Return the exit code, or leave at once if a thread cannot be ended: the watcher ends its container."""
@@ -198,12 +201,12 @@ def _bounds(settings: Settings, address: Address) -> Bounds:
 
 
 def _by_http(
-    settings: Settings, interface: str, application: Callable[[_Parts], Application], methods: str = ""
+    settings: Settings, interface: str, application: Callable[[_Parts], Application], *, methods: str = "", wait: bool = True
 ) -> int:
     address, tokens, listener = _listen(settings)
     try:
         bounds = _bounds(settings, address)
-        parts = _Parts(settings)
+        parts = _Parts(settings, wait=wait)
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check)
         with spoken_as(interface, offered=parts.offer.packages):
@@ -222,7 +225,11 @@ def serve(settings: Settings) -> int:
     """
     from pysbx.service.api import make_api  # noqa: PLC0415 (the package fastapi is not needed for MCP)
 
-    return _by_http(settings, "http", lambda parts: make_api(parts.offer, parts.found, parts.jobs, parts.sessions))
+    return _by_http(
+        settings,
+        "http",
+        lambda parts: make_api(parts.offer, parts.preparation.found, parts.jobs, parts.sessions),
+    )
 
 
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: _Parts) -> None:
@@ -247,13 +254,14 @@ def serve_mcp(settings: Settings) -> int:
     """
     from pysbx.service.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
+    # A client waits for the answer to its first message, and gives up sooner than pip is done: wait=False.
     def tools(parts: _Parts) -> MCPServer[Any]:
-        return make_tools(parts.offer, parts.found, parts.jobs, parts.sessions)
+        return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions)
 
     if settings.listen:
         size = settings.request_mb * MIB
-        return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST")
-    parts = _Parts(settings)
+        return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST", wait=False)
+    parts = _Parts(settings, wait=False)
     with spoken_as("mcp", offered=parts.offer.packages):
         asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
     parts.log.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 import threading
 import time
@@ -40,6 +41,7 @@ class Session:
         self.turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
         self.began = self.used = time.monotonic()
         self.options = options
+        self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(
             options=options,
@@ -47,6 +49,13 @@ class Session:
             on_stdout=lambda text: self._hand_on("stdout", text),
             on_stderr=lambda text: self._hand_on("stderr", text),
         )
+
+    def news(self, done: Execution) -> Execution:
+        """Return a run with the artifacts that an earlier run has not left as they are: those were sent already."""
+        digests = {name: hashlib.sha256(data).digest() for name, data in done.artifacts.items()}
+        new = {name: data for name, data in done.artifacts.items() if self.sent.get(name) != digests[name]}
+        self.sent = digests
+        return replace(done, artifacts=new)
 
     def _hand_on(self, stream: str, text: str) -> None:
         if self.on_output is not None:
@@ -119,11 +128,13 @@ class Sessions:
             Problem: there are too many, or the session has ended meanwhile.
             SandboxError: it cannot be forked.
         """
-        return await self._begin(
+        forked = await self._begin(
             session.owner,
             session.options,
             lambda new: self.use(session, lambda sandbox: sandbox.fork_into(new.sandbox)),
         )
+        forked.sent = session.sent
+        return forked
 
     async def _begin(self, owner: str, options: Options, work: Callable[[Session], Awaitable[object]]) -> Session:
         if len(self._known) >= self._most:

@@ -1,15 +1,27 @@
-"""Find out which modules the sandboxes of a server have, before it serves: a model is told.
+"""Prepare the sandboxes of a server: install their packages, build their snapshots, find out which modules they have.
 
-A server that cannot create a sandbox does not start.
+A server that cannot create a sandbox does not start. What takes longer is done in a thread, and its state is told.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pysbx.errors import SandboxStartupError
+from pysbx.errors import SandboxError, SandboxStartupError
 from pysbx.execution import run_code
-from pysbx.options import Options
+from pysbx.options import Options, prepare
+from pysbx.runtime import build_snapshot
+from pysbx.service.offer import Offer
+
+logger = logging.getLogger(__name__)
+
+# The states of what is prepared. After COLD and FAILED comes the reason.
+PREPARING, READY, COLD, FAILED = "preparing", "ready", "cold: ", "failed: "
+# Seconds for the step that is being taken when a server stops.
+GRACE_SEC = 1.0
 
 # Modules that generated programs use most. The server names those that can be imported.
 USUAL = (
@@ -42,3 +54,71 @@ def survey(options: Options) -> Survey:
         said = done.error.message if done.error else done.stderr.strip()
         raise SandboxStartupError(f"a first sandbox ended with code {done.exit_code}: {said}")
     return Survey(python, tuple(modules))
+
+
+def reason_for_cold(options: Options) -> str:
+    """Install the packages of a sandbox and build its snapshot; return why there is none, or "".
+
+    Raises:
+        SandboxError: the packages cannot be installed, or the sandbox cannot be made.
+    """
+    bundle = prepare(options)
+    if options.policy.warm == "off":
+        return "warm starts are off"
+    return build_snapshot(str(bundle.path), bundle.enforcement.manager)
+
+
+class Preparation:
+    """The state of the server's own sandbox, whose name is "", and of the profiles that its administrator has named.
+
+    Attributes:
+        found: the modules of the server's own sandbox; until its packages are installed, those without them.
+        states: state by name of the profile.
+    """
+
+    def __init__(self, offer: Offer, profiles: Iterable[str], *, wait: bool) -> None:
+        """Make a first sandbox, and begin to prepare the rest in a thread.
+
+        Args:
+            offer: the sandboxes.
+            profiles: names of those to prepare.
+            wait: prepare the server's own sandbox before this returns.
+
+        Raises:
+            SandboxError: none can be made.
+        """
+        self._offer = offer
+        self._stopping = False
+        self.states = dict.fromkeys(("", *profiles), PREPARING)
+        base = offer.base
+        later = bool(base.dependencies) and not wait
+        self.found = survey(replace(base, dependencies=()) if later else base)
+        if not later:
+            self._prepare("")
+        self._thread = threading.Thread(target=self._prepare_rest, name="pysbx-prepare", daemon=True)
+        self._thread.start()
+
+    def _prepare_rest(self) -> None:
+        for name, state in self.states.items():
+            if state == PREPARING and not self._stopping:
+                self._prepare(name)
+
+    def _prepare(self, name: str) -> None:
+        what = f"profile '{name}'" if name else "the sandbox"
+        try:
+            reason = reason_for_cold(self._offer.options(name or None))
+            if not name and self._offer.base.dependencies:
+                self.found = survey(self._offer.base)
+        except (SandboxError, ValueError, OSError) as error:
+            self.states[name] = f"{FAILED}{error}"
+            logger.error("%s cannot be prepared: %s", what, error)
+            return
+        self.states[name] = f"{COLD}{reason}" if reason else READY
+        if reason:
+            logger.warning("%s starts cold each time: %s", what, reason)
+
+    def stop(self) -> bool:
+        """Begin nothing further; return whether the thread has ended."""
+        self._stopping = True
+        self._thread.join(GRACE_SEC)
+        return not self._thread.is_alive()

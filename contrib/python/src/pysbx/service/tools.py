@@ -1,6 +1,7 @@
 """Tools for a model, by the Model Context Protocol: run Python, keep sessions, move files.
 
-A failure is the result of a tool with isError, in words from which the model can go on. See
+A call that cannot be carried out is a result with isError, in words from which the model can go on. What the code does
+is not: an exception is a result like any other. See
 https://modelcontextprotocol.io/specification, server/tools.
 """
 
@@ -14,7 +15,8 @@ import io
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import anyio
@@ -33,10 +35,10 @@ from pysbx.service.fields import bounds
 from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.offer import Offer
-from pysbx.service.parts import MAX_FILES, check_files, check_parts, may_have_too_many
-from pysbx.service.problems import FAULT, meant, problem_of
+from pysbx.service.parts import LISTED, MAX_FILES, check_files, check_parts, may_have_too_many
+from pysbx.service.problems import FAULT, clean, meant, problem_of
 from pysbx.service.sessions import Session, Sessions
-from pysbx.service.survey import Survey
+from pysbx.service.survey import PREPARING, Preparation
 from pysbx.version import VERSION
 
 T = TypeVar("T")
@@ -46,6 +48,8 @@ HALF = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(?P<half>u[dD][89a-fA-F]
 
 # Many clients give up after a time without an answer, and begin it anew when they hear of progress.
 PROGRESS_SEC = 2.0
+# The tools whose description has the facts about sandboxes.
+DESCRIBED = ("run_python", "start_session")
 
 Code = Annotated[str, Field(description="Python source text; the value of a last expression is returned")]
 SessionId = Annotated[str, Field(description="as start_session has returned it")]
@@ -56,6 +60,9 @@ Files = Annotated[
 Packages = Annotated[list[str] | None, Field(description="names of packages to have besides what is there")]
 Profile = Annotated[str | None, Field(description="a name that list_profiles returns")]
 Timeout = Annotated[float | None, Field(description="seconds, at most the server's limit", **bounds("timeout_sec"))]
+RunTimeout = Annotated[
+    float | None, Field(description="seconds until the code is stopped; the session goes on", **bounds("timeout_sec"))
+]
 Path = Annotated[str, Field(description="relative to the working directory, or absolute: /output/x")]
 
 
@@ -64,6 +71,26 @@ class Started(BaseModel):
 
     session_id: str
     idle_sec: float
+
+
+class SessionInfo(BaseModel):
+    """A session that there is."""
+
+    session_id: str
+    age_sec: float
+    running: bool
+
+
+class SessionList(BaseModel):
+    """The sessions of a client."""
+
+    sessions: list[SessionInfo]
+
+
+class FileList(BaseModel):
+    """The files of a session."""
+
+    files: dict[str, int] = Field(description="size by path")
 
 
 class ProfileInfo(BaseModel):
@@ -163,15 +190,20 @@ class Tools:
         return Started(session_id=session.id, idle_sec=self._sessions.idle_sec)
 
     async def run_in_session(
-        self, context: Context, session_id: SessionId, code: Code, stdin: Stdin = ""
+        self,
+        context: Context,
+        session_id: SessionId,
+        code: Code,
+        stdin: Stdin = "",
+        timeout_sec: RunTimeout = None,
     ) -> Annotated[CallToolResult, RunResult]:
         """Run Python in a session."""
 
         async def work() -> CallToolResult:
             session = await self._find(session_id)
             given = await self._jobs.aside(lambda: input_of(stdin))
-            done = await self._sessions.run(session, code, stdin=given)
-            return await self._jobs.aside(lambda: result_of(done, session.sandbox.ended))
+            done = await self._sessions.run(session, code, stdin=given, timeout_sec=timeout_sec)
+            return await self._jobs.aside(lambda: result_of(session.news(done), session.sandbox.ended))
 
         return await told(with_progress(context, work()))
 
@@ -207,6 +239,42 @@ class Tools:
 
         return await told(work())
 
+    async def list_files(self, session_id: SessionId) -> FileList:
+        """List the files of a session."""
+
+        async def work() -> FileList:
+            found = await self._sessions.use(await self._find(session_id), lambda sandbox: sandbox.files())
+            return FileList(files={clean(name): size for name, size in islice(found.items(), LISTED)})
+
+        return await told(work())
+
+    async def list_sessions(self) -> SessionList:
+        """List your sessions."""
+        now = time.monotonic()
+        return SessionList(
+            sessions=[
+                SessionInfo(session_id=one.id, age_sec=round(now - one.began, 1), running=one.turn.locked())
+                for one in self._sessions.of(caller.get())
+            ]
+        )
+
+    async def fork_session(self, session_id: SessionId) -> Started:
+        """Start a second session with a copy of a session's names and files, to try something in it."""
+
+        async def work() -> Session:
+            return await self._sessions.fork(await self._find(session_id))
+
+        return Started(session_id=(await told(work())).id, idle_sec=self._sessions.idle_sec)
+
+    async def interrupt_session(self, session_id: SessionId) -> str:
+        """Stop the code that runs in a session by KeyboardInterrupt; the session goes on."""
+
+        async def work() -> str:
+            await self._sessions.interrupt(await self._find(session_id))
+            return "interrupted"
+
+        return await told(work())
+
     async def end_session(self, session_id: SessionId) -> str:
         """End a session, and what is running in it."""
 
@@ -229,13 +297,15 @@ class Tools:
         return self._sessions.find(caller.get(), session_id)
 
 
-def describe(offer: Offer, found: Survey) -> str:
+def describe(offer: Offer, preparation: Preparation) -> str:
     """Return the facts about the sandboxes that every model needs."""
-    policy = offer.base.policy
+    policy, found = offer.base.policy, preparation.found
+    installing = offer.base.dependencies if preparation.states[""] == PREPARING else ()
     network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
     hosts = policy.network if isinstance(policy.network, str) else ""
     parts = [
         f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}.",
+        f"Being installed, the first run waits: {', '.join(installing)}." if installing else "",
         f"On request, by packages: {', '.join(sorted(offer.packages))}." if offer.packages else "",
         network.get(hosts) or f"Network: only {', '.join(policy.network)}.",
         f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
@@ -249,12 +319,15 @@ class Server(MCPServer[Any]):
     """A server that refuses arguments which a tool does not have, so that a model learns of a misspelt limit."""
 
     jobs: Jobs
+    about: Callable[[], str]
 
     async def list_tools(self) -> list[Tool]:
-        """Return the tools."""
+        """Return the tools; two of them with the facts that hold now."""
         tools = await super().list_tools()
         for tool in tools:
             tool.input_schema["additionalProperties"] = False
+            if tool.name in DESCRIBED:
+                tool.description = f"{tool.description} {self.about()}"
         return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
@@ -289,7 +362,7 @@ async def whole_lines() -> AsyncIterator[str]:
         yield HALF.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], line)
 
 
-def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
+def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
     """Return the server of the tools, for any transport."""
 
     @contextlib.asynccontextmanager
@@ -300,16 +373,16 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         finally:
             watch.cancel()
 
-    about = describe(offer, found)
     server = Server(
         "pysbx",
         title="Python sandbox",
-        instructions=f"Runs Python in sandboxes. {about}",
+        instructions=f"Runs Python in sandboxes. {describe(offer, preparation)}",
         version=VERSION,
         lifespan=life,
         log_level="WARNING",
     )
     server.jobs = jobs
+    server.about = lambda: describe(offer, preparation)
     tools = Tools(offer, jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -319,15 +392,14 @@ def make_tools(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> M
         (tools.run_in_session, writes),
         (tools.put_file, writes),
         (tools.get_file, reads),
+        (tools.list_files, reads),
+        (tools.list_sessions, reads),
+        (tools.fork_session, writes),
+        (tools.interrupt_session, writes),
         (tools.end_session, writes),
         (tools.list_profiles, reads),
     ):
-        text = tool.__doc__ or ""
-        server.add_tool(
-            tool,
-            description=f"{text} {about}" if tool.__name__ in ("run_python", "start_session") else text,
-            annotations=about_it,
-        )
+        server.add_tool(tool, description=tool.__doc__ or "", annotations=about_it)
     return server
 
 
