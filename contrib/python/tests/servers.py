@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,8 @@ from tests.conftest import containers
 PROGRAM = [sys.executable, "-c", "import sys; from pysbx.command import main; sys.exit(main())"]
 # Of a server's command: also where the tests run without cgroup controllers.
 BEST_EFFORT = "--best-effort"
+# Lines of the log that are no complaint.
+USUAL = "INFO: "
 TOKEN = "a-token-for-tests-only"
 
 
@@ -76,7 +79,12 @@ class Server:
 
 @contextmanager
 def server(
-    *arguments: str, listen: str, token: str = "", command: str = "serve", warnings: bool = False
+    *arguments: str,
+    listen: str,
+    token: str = "",
+    command: str = "serve",
+    warnings: bool = False,
+    errors: bool = False,
 ) -> Iterator[Server]:
     """Start a server; at the end stop it, and see that nothing of it is left, and that it has complained of nothing.
 
@@ -86,25 +94,35 @@ def server(
         token: what is sent to it.
         command: serve or mcp.
         warnings: whether it may have warned of what it was sent.
+        errors: whether it may have logged errors.
     """
     program = [*PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     assert process.stderr is not None
-    said = process.stderr.readline()
-    assert " at " in said, said + process.stderr.read()
+    early = []
+    while " at " not in (said := process.stderr.readline()):
+        early.append(said)
+        assert said.startswith(USUAL), "".join(early) + process.stderr.read()
     found = Server(process, httpx.Client(), said.rpartition(" at ")[2].strip())
     found.client = found.connect(token)
+    rest: list[str] = []
+    # A pipe that is not read would stop the server.
+    reader = threading.Thread(target=rest.extend, args=(process.stderr,))
+    reader.start()
     try:
         yield found
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        found.log = process.stderr.readlines()
-        complaints = "".join(line for line in found.log if not (warnings and line.startswith("WARNING: ")))
+        reader.join()
+        found.log = [*early, *rest]
+        usual = (USUAL, *["WARNING: "] * warnings, *["ERROR: "] * errors)
+        complaints = "".join(line for line in found.log if not line.startswith(usual))
         assert complaints == "", complaints
     finally:
         process.kill()
         process.wait()
+        reader.join()
         process.stderr.close()
         found.client.close()
     assert containers_of(process.pid) == []

@@ -197,6 +197,7 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
+    names |= {"readyz", "metrics"}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
     binary = {"application/octet-stream"}
     assert set(places["put_file"]["requestBody"]["content"]) == binary

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pysbx import bundle, children
+from pysbx import bundle, children, journal
 from pysbx.container import Container, Message
 from pysbx.declaration import listed, wrong
 from pysbx.errors import DependencyInstallError, SandboxError, SandboxTimeoutError
@@ -172,13 +172,24 @@ def ensure(wanted: Wanted, interpreter: Interpreter, *, fresh: bool = False, pro
         return path / "site"
     with _locked(_top() / f".{key}.lock"):
         if not (path / "set.json").exists():
-            made = Path(tempfile.mkdtemp(dir=_top(), prefix=".new-"))
-            try:
-                _install(wanted, interpreter, made, progress)
-                made.rename(path)
-            finally:
-                shutil.rmtree(made, ignore_errors=True)
+            _make(wanted, interpreter, path, progress)
     return path / "site"
+
+
+def _make(wanted: Wanted, interpreter: Interpreter, path: Path, progress: Progress | None) -> None:
+    """Install a set, and log that: it takes long."""
+    names, began = ", ".join(wanted.requirements), time.monotonic()
+    journal.write(journal.INSTALL, journal.INFO, "installing %s", names)
+    made = Path(tempfile.mkdtemp(dir=_top(), prefix=".new-"))
+    try:
+        _install(wanted, interpreter, made, progress)
+        made.rename(path)
+    except DependencyInstallError as error:
+        journal.write(journal.INSTALL, journal.WARNING, "not installed: %s", error)
+        raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    journal.write(journal.INSTALL, journal.INFO, "installed %s in %.1f s", names, time.monotonic() - began)
 
 
 def _install(wanted: Wanted, interpreter: Interpreter, made: Path, progress: Progress | None) -> None:

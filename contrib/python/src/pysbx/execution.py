@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pysbx import journal
 from pysbx.bundle import Bundle
 from pysbx.container import Container, Message, Usage, output_callback
 from pysbx.errors import (
@@ -318,7 +319,7 @@ def execution(
     files, left_out = container.collect(collect)
     stdout, stdout_cut = container.take(1)
     stderr, stderr_cut = container.take(2)
-    return Execution(
+    done = Execution(
         stdout=stdout,
         stderr=stderr,
         truncated=bool(fields.pop("truncated", False)) or bool(left_out) or stdout_cut or stderr_cut,
@@ -329,6 +330,8 @@ def execution(
         warm=container.warm,
         **fields,
     )
+    journal.ran(done)
+    return done
 
 
 def run_code(

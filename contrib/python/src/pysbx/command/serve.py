@@ -11,6 +11,8 @@ from pysbx.options import make_options
 
 # The extra of the package that each command needs. Without it, the error names the extra.
 EXTRAS = {"serve": "service", "mcp": "mcp"}
+# As service.log has them, which this module does not import: few commands log.
+LOG_LEVELS, LOG_FORMATS = ("debug", "info", "warning", "error"), ("text", "json")
 FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
 # option, field of Settings, type, how it is shown, help
 NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
@@ -43,6 +45,10 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
         metavar="FILE",
         help="file with the tokens of the callers, one per line (default: the token in $PYSBX_TOKEN)",
     )
+    group.add_argument(
+        "--log-level", choices=LOG_LEVELS, default=LOG_LEVELS[1], help="least level that is logged (info)"
+    )
+    group.add_argument("--log-format", choices=LOG_FORMATS, default=LOG_FORMATS[0], help="form of the log (text)")
     for option, name, kind, shown, text in NUMBERS:
         group.add_argument(option, dest=name, type=kind, metavar=shown, help=text)
     group.add_argument(
@@ -81,16 +87,18 @@ def add_mcp(parser: argparse.ArgumentParser) -> None:
 def serve(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx serve` or `pysbx mcp`."""
     try:
-        from pysbx.service import run  # noqa: PLC0415 (what an extra of the package brings)
+        from pysbx.service import run, works  # noqa: PLC0415 (what an extra of the package brings)
 
         names = [name for _, name, *_ in NUMBERS]
         found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-        settings = run.Settings(
+        settings = works.Settings(
             options=make_options(**options.given(arguments)),
             profiles=tuple(arguments.profiles) if arguments.profiles else None,
             packages=tuple(arguments.packages or ()),
             listen=arguments.listen,
             token_file=arguments.token_file,
+            log_level=arguments.log_level,
+            log_format=arguments.log_format,
             **found,
         )
         return run.serve(settings) if arguments.command == "serve" else run.serve_mcp(settings)

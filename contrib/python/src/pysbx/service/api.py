@@ -23,18 +23,34 @@ from pysbx.errors import SandboxError
 from pysbx.execution import Execution, checked_files, run_code
 from pysbx.options import Options
 from pysbx.profiles import Profile
-from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, PROBLEM, Described
+from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
 from pysbx.service.fields import with_limits
 from pysbx.service.gate import caller
 from pysbx.service.jobs import Jobs
 from pysbx.service.leaving import unless_gone
+from pysbx.service.meters import Meters
 from pysbx.service.offer import LIMITS, Offer
 from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
 from pysbx.service.plain import add_plain, blocked_in, rules_of
-from pysbx.service.problems import JSON, NO_FILE, PLAIN, REFUSED, REQUEST, Kind, Problem, clean, meant, problem_of
+from pysbx.service.problems import (
+    JSON,
+    NO_FILE,
+    NO_METRICS,
+    PLAIN,
+    REFUSED,
+    REQUEST,
+    Kind,
+    Problem,
+    answered_with,
+    clean,
+    meant,
+    problem_of,
+)
+from pysbx.service.ready import Probe, Readiness
 from pysbx.service.report import Report, report_of
 from pysbx.service.sessions import OnOutput, Session, Sessions, check_timeout
 from pysbx.service.survey import Survey
+from pysbx.service.works import Works
 from pysbx.session import Sandbox
 from pysbx.version import VERSION
 
@@ -301,6 +317,7 @@ async def stream(
 
 
 def _answer(problem: Problem) -> Response:
+    answered_with.set(problem)
     return Response(json.dumps(problem.content()), problem.kind.status, problem.headers())
 
 
@@ -381,10 +398,10 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
 
         if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
-                stream(jobs, lambda on_output: jobs.run(lambda cancel: work(cancel, on_output)), abandon=True),
+                stream(jobs, lambda on_output: jobs.run(lambda cancel: work(cancel, on_output), options), abandon=True),
                 media_type=EVENT_STREAM,
             )
-        done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None)))
+        done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None), options))
         return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
 
 
@@ -492,8 +509,32 @@ def _add_files(app: FastAPI, sessions: Sessions, find: Callable[[str], Session])
         await of_file(find(identifier), lambda sandbox: sandbox.remove(path))
 
 
-def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> FastAPI:
+def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
+    @app.get("/healthz", name="healthz")
+    @app.get("/health")
+    async def health() -> Health:
+        """Say that the server is there; without a token, too."""
+        return Health()
+
+    @app.get("/readyz", name="readyz", responses={503: {"model": Readiness}})
+    async def readyz(response: Response) -> Readiness:
+        """Run a sandbox, and say whether the server can do its work; without a token, too."""
+        found = await probe.ask()
+        response.status_code = 200 if found.ready else 503
+        return found
+
+    @app.get("/metrics", name="metrics", response_class=Response, responses=METRICS)
+    async def metrics() -> Response:
+        """Return numbers for Prometheus."""
+        if not meters:
+            raise Problem(NO_METRICS, "the package prometheus-client is not installed")
+        text, kind = meters.text()
+        return Response(text, media_type=kind)
+
+
+def make_api(works: Works) -> FastAPI:
     """Return the application; a Gate belongs before it."""
+    offer, jobs, sessions = works.offer, works.jobs, works.sessions
 
     @contextlib.asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -511,13 +552,7 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
         responses=PROBLEM,
         generate_unique_id_function=lambda route: route.name,
     )
-    choice = choice_of(offer, found)
-
-    @app.get("/healthz", name="healthz")
-    @app.get("/health")
-    async def health() -> Health:
-        """Say that the server is there; without a token, too."""
-        return Health()
+    choice = choice_of(offer, works.preparation.found)
 
     @app.get("/v1/profiles")
     async def profiles() -> Choice:
@@ -525,6 +560,7 @@ def make_api(offer: Offer, found: Survey, jobs: Jobs, sessions: Sessions) -> Fas
         return choice
 
     _add_problems(app)
+    _add_operation(app, works.probe, works.meters)
     _add_runs(app, offer, jobs)
     add_plain(app, offer, jobs)
     _add_sessions(app, offer, jobs, sessions)

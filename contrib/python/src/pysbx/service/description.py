@@ -23,6 +23,9 @@ EVENTS: dict[int | str, Json] = {
         }
     }
 }
+METRICS: dict[int | str, Json] = {
+    200: {"description": "numbers", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 PROBLEM: dict[int | str, Json] = {
     "default": {
         "description": "what failed, why, what to do",

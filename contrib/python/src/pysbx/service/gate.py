@@ -16,7 +16,7 @@ from typing import Any
 
 from pysbx.service.access import Access
 from pysbx.service.pace import PATIENCE_SEC, RATE, Pace
-from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem
+from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem, answered_with
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -36,7 +36,7 @@ MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
 ORIGIN = re.compile(r"https?://[^/]*", re.IGNORECASE)
 # Places that need no token and disclose nothing: programs that start and watch servers ask for them.
-OPEN = ("/health", "/healthz")
+OPEN = ("/health", "/healthz", "/readyz")
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
@@ -48,6 +48,7 @@ class Gone(Exception):
 
 async def send_problem(problem: Problem, send: Send) -> None:
     """Answer with a problem."""
+    answered_with.set(problem)
     content = json.dumps(problem.content()).encode()
     headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers().items()]
     headers.append((b"content-length", str(len(content)).encode()))

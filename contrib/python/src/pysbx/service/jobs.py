@@ -6,12 +6,19 @@ Each call gets a descriptor by which it can be told to end, with its container. 
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from pysbx.container import Cancelled
+from pysbx.execution import Execution
+from pysbx.options import Options
+from pysbx.service.gate import caller
+from pysbx.service.meters import Meters, name_of
 from pysbx.service.problems import STOPPING, Problem
+from pysbx.service.starts import Starts
 from pysbx.threads import Cancel
 
 T = TypeVar("T")
@@ -23,20 +30,32 @@ GRACE_SEC = 10.0
 class Jobs:
     """The threads, and the calls that they carry out or that wait for one."""
 
-    def __init__(self, at_once: int) -> None:
-        """Create the threads for a number of calls at the same time."""
+    def __init__(self, at_once: int, meters: Meters | None = None) -> None:
+        """Create the threads for a number of calls at the same time.
+
+        Args:
+            at_once: that number.
+            meters: get the number of calls, and how the runs among them went.
+        """
+        self._meters = meters or Meters()
+        self._starts = Starts(self._meters)
+        self._begun, self._lock = 0, threading.Lock()
+        self._meters.watch("running", lambda: self._begun)
+        self._meters.watch("waiting", lambda: len(self._running) - self._begun)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="pysbx")
         # One: with each further thread that computes, the event loop waits longer for its turn.
         self._aside = ThreadPoolExecutor(1, thread_name_prefix="pysbx-aside")
         self._running: dict[Future[Any], Cancel] = {}
         self._stopping = False
 
-    async def run(self, work: Callable[[int], T]) -> T:
+    async def run(self, work: Callable[[int], T], options: Options | None = None, *, start: bool = True) -> T:
         """Run a call in a thread.
 
         Args:
             work: is given the descriptor by which it is told to end: when the task that waits here is cancelled, and
                 when the server stops.
+            options: of the sandbox, if the call is a run of code, which is counted.
+            start: whether it is the first run in its sandbox.
 
         Raises:
             Problem: the server is stopping.
@@ -44,12 +63,28 @@ class Jobs:
         """
         if self._stopping:
             raise Problem(STOPPING, "nothing new is begun")
-        cancel = Cancel()
-        future = self._pool.submit(work, cancel.descriptor)
+        cancel, asked = Cancel(), time.monotonic()
+
+        def begin() -> T:
+            with self._lock:
+                self._begun += 1
+            self._meters.waited(time.monotonic() - asked)
+            try:
+                return work(cancel.descriptor)
+            finally:
+                with self._lock:
+                    self._begun -= 1
+
+        future = self._pool.submit(begin)
         self._running[future] = cancel
         future.add_done_callback(self._done)
         try:
-            return await asyncio.wrap_future(future)
+            done = await asyncio.wrap_future(future)
+            if options is not None and isinstance(done, Execution):
+                self._meters.ran(name_of(caller.get()), done)
+                if start:
+                    self._starts.started(done, options)
+            return done
         except asyncio.CancelledError:
             if self._stopping:
                 raise Problem(STOPPING, "the call was waiting for its turn") from None
@@ -80,4 +115,5 @@ class Jobs:
                 cancel.set()
                 running.append(future)
         self._pool.shutdown(wait=False)
+        await asyncio.to_thread(self._starts.close)
         return not (await asyncio.to_thread(wait, running, GRACE_SEC)).not_done

@@ -1,5 +1,7 @@
 """The log of a server: lines on standard error, of which each kind gets only a few a minute.
 
+Records of requests (the logger ACCESS) are not counted: there is one for each, and only with the level info.
+
 A caller can cause the same error as often as it sends requests. The kind of a record is its place in the program. For
 an exception, its class and the place where it was raised belong to the kind too. So the number of kinds does not depend
 on the requests of callers.
@@ -8,16 +10,22 @@ on the requests of callers.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 # Records of one kind that are written in a period; the rest is counted.
 EACH, PERIOD_SEC = 5, 60.0
 # Characters of a record. Messages may quote a request.
 MAX_LENGTH, EXAMPLE = 8192, 200
 MAX_KINDS = 1000
+
+# Loggers: of the package, of requests, of requests that are refused.
+PACKAGE, ACCESS, REFUSED = "pysbx", "pysbx.access", "pysbx.refused"
 
 Kind = tuple[object, ...]
 
@@ -27,6 +35,7 @@ class _Seen:
     """The records of one kind in the current period."""
 
     since: float
+    level: str
     example: str
     written: int = 0
     suppressed: int = 0
@@ -60,13 +69,17 @@ def message_of(record: logging.LogRecord, length: int) -> str:
 class Log(logging.Handler):
     """Write records to standard error, a bounded number of each kind."""
 
-    def __init__(self) -> None:
-        """Create a handler that has seen no record yet."""
+    def __init__(self, form: str = "text") -> None:
+        """Create a handler that has seen no record yet, and writes text or json."""
         super().__init__()
+        self._json = form == "json"
         self._seen: dict[Kind, _Seen] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or count it."""
+        if record.name == ACCESS:
+            self._write(self.format(record))
+            return
         now = time.monotonic()
         self._report(now - PERIOD_SEC)
         kind = kind_of(record)
@@ -74,7 +87,7 @@ class Log(logging.Handler):
             kind = ()  # all others are one kind
         seen = self._seen.get(kind)
         if seen is None:
-            seen = self._seen[kind] = _Seen(now, message_of(record, EXAMPLE))
+            seen = self._seen[kind] = _Seen(now, record.levelname, message_of(record, EXAMPLE))
         if seen.written < EACH:
             seen.written += 1
             self._write(self.format(record))
@@ -83,11 +96,22 @@ class Log(logging.Handler):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as text, with the traceback of its exception."""
-        text = f"{record.levelname}: {message_of(record, MAX_LENGTH)}"
+        text = message_of(record, MAX_LENGTH)
+        trace = ""
         if record.exc_info and record.exc_info[1] is not None:
             # The end of a traceback says most.
-            text += f"\n{logging.Formatter().formatException(record.exc_info)[-MAX_LENGTH:]}"
-        return text
+            trace = logging.Formatter().formatException(record.exc_info)[-MAX_LENGTH:]
+        if not self._json:
+            return "\n".join(filter(None, (f"{record.levelname}: {text}", trace)))
+        return self._object(record.levelname, record.name, text, getattr(record, "fields", {}), trace)
+
+    def _object(self, level: str, logger: str, message: str, fields: Mapping[str, object], trace: str = "") -> str:
+        about = {"time": _now(), "level": level.lower(), "logger": logger, "message": message, **fields}
+        return json.dumps({**about, "traceback": trace} if trace else about)
+
+    def greet(self, text: str) -> None:
+        """Say that the server is there, whatever the level is."""
+        self._write(self._object("INFO", PACKAGE, text, {}) if self._json else text)
 
     def report(self) -> None:
         """Say how many records were suppressed in periods that are over; to be called from time to time."""
@@ -105,7 +129,8 @@ class Log(logging.Handler):
             if seen.since <= begun_before:
                 del self._seen[kind]
                 if seen.suppressed:
-                    self._write(f"WARNING: {seen.suppressed} more like this were not logged: {seen.example}")
+                    text = f"{seen.suppressed} more like this were not logged: {seen.example}"
+                    self._write(self._object(seen.level, PACKAGE, text, {}) if self._json else f"{seen.level}: {text}")
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # its reader has ended, or it is closed
@@ -113,11 +138,21 @@ class Log(logging.Handler):
             sys.stderr.flush()
 
 
-def install() -> Log:
-    """Make a log that gets all records from warnings on, of libraries as well."""
-    log, root = Log(), logging.getLogger()
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def install(level: str = "info", form: str = "text") -> Log:
+    """Make a log that gets the records of the package, and from warnings on those of libraries as well.
+
+    Args:
+        level: of the package, as command.serve names it.
+        form: text or json.
+    """
+    log, root = Log(form), logging.getLogger()
     for other in tuple(root.handlers):
         root.removeHandler(other)
     root.addHandler(log)
     root.setLevel(logging.WARNING)
+    logging.getLogger(PACKAGE).setLevel(level.upper())
     return log

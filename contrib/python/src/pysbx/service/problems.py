@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,7 @@ JSON = Kind("json", 400, "the body is not a JSON object", "send one, with the he
 NO_SESSION = Kind("no-session", 404, "there is no such session", "start one, and use the identifier that comes back")
 ENDED = Kind("session-ended", 410, "the session has ended", "start another; its files and names are gone")
 NO_FILE = Kind("no-file", 404, "the file cannot be read", "list the session's files")
+NO_METRICS = Kind("no-metrics", 404, "there are no metrics", "pip install 'pysbx[metrics]' on the server's machine")
 REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the detail names")
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
@@ -128,6 +130,10 @@ class Problem(Exception):
         if self.kind is TOKEN:
             found["WWW-Authenticate"] = "Bearer"
         return found
+
+
+# The problem with which the current request was answered, for log and metrics.
+answered_with: ContextVar[Problem | None] = ContextVar("answered_with", default=None)
 
 
 @contextmanager

@@ -6,34 +6,26 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from pysbx.options import Options
 from pysbx.policy import MIB
 from pysbx.service import access, log
 from pysbx.service.access import Access, Address
 from pysbx.service.bounds import Bounds, make_bounds, reserved
 from pysbx.service.door import Door
 from pysbx.service.gate import Application, Gate
-from pysbx.service.jobs import Jobs
-from pysbx.service.offer import Offer
-from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.protocol import HEAD_SEC, Protocol
-from pysbx.service.sessions import Sessions
-from pysbx.service.survey import Preparation
+from pysbx.service.watch import Watch
+from pysbx.service.works import Settings, Works
 from pysbx.words import spoken_as
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-# Of Settings, what may be left to the server.
-BOUNDS = ("connections", "connections_per_peer")
 TICK_SEC = 1.0
 # By interface, as in words.OPTIONS: how a server calls itself.
 NAMES = {"http": "HTTP service", "mcp": "MCP server"}
@@ -41,85 +33,10 @@ NAMES = {"http": "HTTP service", "mcp": "MCP server"}
 SHUTDOWN_SEC = 5
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a server, which its administrator chooses.
-
-    Attributes:
-        options: the sandboxes; of their limits no caller gets more.
-        profiles: those that callers may choose, or None: see Offer.
-        packages: requirements that callers may ask for by name.
-        at_once: sandboxes that may run code at the same time.
-        waiting: requests that may wait for that.
-        sessions: the most there may be.
-        idle_sec: seconds after which an unused session ends.
-        connections: the most there may be, or None: see bounds.
-        connections_per_peer: the same, of one address.
-        request_mb: MiB that a request may have.
-        artifact_mb: MiB that artifacts of a run may have, and a file of a session.
-        listen: the address, as it is written; "" for the default, which is standard input and output for MCP.
-        token_file: where the tokens are, or None.
-    """
-
-    options: Options
-    profiles: tuple[str, ...] | None = None
-    packages: tuple[str, ...] = ()
-    at_once: int = 4
-    waiting: int = 32
-    sessions: int = 16
-    idle_sec: float = 600.0
-    connections: int | None = None
-    connections_per_peer: int | None = None
-    request_mb: int = 8
-    artifact_mb: int = 8
-    listen: str = ""
-    token_file: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse values that are not allowed."""
-        for name in (*("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"), *BOUNDS):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}: {value} is not a positive number")
-        if self.waiting < 0:
-            raise ValueError(f"waiting: {self.waiting} is negative")
-
-
-class _Parts:
-    """The parts that both servers have."""
-
-    def __init__(self, settings: Settings, *, wait: bool = True) -> None:
-        self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
-        self.log = log.install()
-        self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
-        self.jobs = Jobs(settings.at_once)
-        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec)
-        self.places = settings.at_once + settings.waiting
-        self.all_ended = True
-
-    async def check(self, body: bytes) -> None:
-        """Raise the problem with a body that is JSON of too many parts."""
-        if may_have_too_many(body):
-            await self.jobs.aside(lambda: check_parts(body))
-
-    async def stop(self) -> None:
-        """End all that runs; requests that wait for it are answered."""
-        ended, _, prepared = await asyncio.gather(
-            self.jobs.close(), self.sessions.close(), asyncio.to_thread(self.preparation.stop)
-        )
-        self.all_ended = ended and prepared
-
-    def leave(self, code: int) -> int:
-        """Return the exit code, or leave at once if a thread cannot be ended: the watcher ends its container."""
-        if not self.all_ended:
-            os._exit(code)
-        return code
-
-
 class _Server(uvicorn.Server):
     """A server with a door of its own, which says when it is there, and ends its sandboxes before its requests."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str, parts: _Parts, bounds: Bounds) -> None:
+    def __init__(self, config: uvicorn.Config, greeting: str, parts: Works, bounds: Bounds) -> None:
         super().__init__(config)
         self._greeting = greeting
         self._stop = parts.stop
@@ -142,13 +59,15 @@ class _Server(uvicorn.Server):
         for door in self._doors:
             door.open()
         self._tick()
-        print(self._greeting, file=sys.stderr, flush=True)
+        if self._log is not None:
+            self._log.greet(self._greeting)
 
     def _welcome(self, door: Door) -> Protocol:
         return Protocol(self.config, self.server_state, self.lifespan.state, door)
 
     def _tick(self) -> None:
-        self._log.report()
+        if self._log is not None:
+            self._log.report()
         asyncio.get_running_loop().call_later(TICK_SEC, self._tick)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -158,11 +77,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _serve(greeting: str, application: Application, listener: socket.socket, parts: _Parts, bounds: Bounds) -> None:
+def _serve(greeting: str, gate: Application, listener: socket.socket, parts: Works, bounds: Bounds) -> None:
     """Answer requests until a signal says to stop."""
     config = uvicorn.Config(
-        application,
-        access_log=False,  # a session is known by what stands in a path
+        Watch(gate, parts.meters),
+        access_log=False,  # Watch logs requests
         log_level="warning",
         server_header=False,
         http=Protocol,
@@ -178,10 +97,7 @@ def _serve(greeting: str, application: Application, listener: socket.socket, par
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
-    try:
-        server.run(sockets=[listener])
-    finally:
-        parts.log.close()
+    server.run(sockets=[listener])
 
 
 def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
@@ -201,17 +117,19 @@ def _bounds(settings: Settings, address: Address) -> Bounds:
 
 
 def _by_http(
-    settings: Settings, interface: str, application: Callable[[_Parts], Application], *, methods: str = "", wait: bool = True
+    settings: Settings, interface: str, application: Callable[[Works], Application], *, methods: str = "", wait: bool = True
 ) -> int:
     address, tokens, listener = _listen(settings)
+    journal = log.install(settings.log_level, settings.log_format)
     try:
         bounds = _bounds(settings, address)
-        parts = _Parts(settings, wait=wait)
+        parts = Works(settings, journal, wait=wait)
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check)
         with spoken_as(interface, offered=parts.offer.packages):
             _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds)
     finally:
+        journal.close()
         access.unlisten(address, listener)
     return parts.leave(0)
 
@@ -225,14 +143,10 @@ def serve(settings: Settings) -> int:
     """
     from pysbx.service.api import make_api  # noqa: PLC0415 (the package fastapi is not needed for MCP)
 
-    return _by_http(
-        settings,
-        "http",
-        lambda parts: make_api(parts.offer, parts.preparation.found, parts.jobs, parts.sessions),
-    )
+    return _by_http(settings, "http", make_api)
 
 
-async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: _Parts) -> None:
+async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: Works) -> None:
     async def leave() -> None:
         await parts.stop()
         # Not by an exception: the thread that reads standard input cannot be told to end.
@@ -255,14 +169,15 @@ def serve_mcp(settings: Settings) -> int:
     from pysbx.service.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
     # A client waits for the answer to its first message, and gives up sooner than pip is done: wait=False.
-    def tools(parts: _Parts) -> MCPServer[Any]:
+    def tools(parts: Works) -> MCPServer[Any]:
         return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions)
 
     if settings.listen:
         size = settings.request_mb * MIB
         return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST", wait=False)
-    parts = _Parts(settings, wait=False)
+    journal = log.install(settings.log_level, settings.log_format)
+    parts = Works(settings, journal, wait=False)
     with spoken_as("mcp", offered=parts.offer.packages):
         asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
-    parts.log.close()
+    journal.close()
     return parts.leave(0)

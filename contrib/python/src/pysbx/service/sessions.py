@@ -41,6 +41,7 @@ class Session:
         self.turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
         self.began = self.used = time.monotonic()
         self.options = options
+        self.has_run = False
         self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(
@@ -195,7 +196,9 @@ class Sessions:
         try:
             if session.sandbox.ended:
                 raise self._has_ended(session)
-            return await self._jobs.run(lambda _: work(session.sandbox))
+            done = await self._jobs.run(lambda _: work(session.sandbox), session.options, start=not session.has_run)
+            session.has_run = session.has_run or isinstance(done, Execution)
+            return done
         except Cancelled:
             raise self._has_ended(session) from None
         finally:

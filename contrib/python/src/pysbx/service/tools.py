@@ -39,6 +39,7 @@ from pysbx.service.parts import LISTED, MAX_FILES, check_files, check_parts, may
 from pysbx.service.problems import FAULT, clean, meant, problem_of
 from pysbx.service.sessions import Session, Sessions
 from pysbx.service.survey import PREPARING, Preparation
+from pysbx.service.watch import note
 from pysbx.version import VERSION
 
 T = TypeVar("T")
@@ -119,6 +120,7 @@ async def told(work: Awaitable[T]) -> T:
         problem = problem_of(error)
         if problem.kind is FAULT:
             raise
+        note(problem)
         raise ToolError(str(problem)) from error
 
 
@@ -169,7 +171,7 @@ class Tools:
         async def work() -> CallToolResult:
             options, named, given = await self._jobs.aside(prepare)
             done = await self._jobs.run(
-                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel)
+                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel), options
             )
             return await self._jobs.aside(lambda: result_of(done))
 

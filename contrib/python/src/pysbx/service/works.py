@@ -1,0 +1,113 @@
+"""The parts of a server, and the settings from which they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+
+from pysbx.options import Options
+from pysbx.service.jobs import Jobs
+from pysbx.service.log import Log
+from pysbx.service.meters import Meters
+from pysbx.service.offer import Offer
+from pysbx.service.parts import check_parts, may_have_too_many
+from pysbx.service.ready import Probe
+from pysbx.service.sessions import Sessions
+from pysbx.service.survey import Preparation
+
+# Of Settings, what may be left to the server.
+BOUNDS = ("connections", "connections_per_peer")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a server, which its administrator chooses.
+
+    Attributes:
+        options: the sandboxes; of their limits no caller gets more.
+        profiles: those that callers may choose, or None: see Offer.
+        packages: requirements that callers may ask for by name.
+        at_once: sandboxes that may run code at the same time.
+        waiting: requests that may wait for that.
+        sessions: the most there may be.
+        idle_sec: seconds after which an unused session ends.
+        connections: the most there may be, or None: see bounds.
+        connections_per_peer: the same, of one address.
+        request_mb: MiB that a request may have.
+        artifact_mb: MiB that artifacts of a run may have, and a file of a session.
+        listen: the address, as it is written; "" for the default, which is standard input and output for MCP.
+        token_file: where the tokens are, or None.
+        log_level: of the package's records: debug, info, warning or error.
+        log_format: text or json.
+    """
+
+    options: Options
+    profiles: tuple[str, ...] | None = None
+    packages: tuple[str, ...] = ()
+    at_once: int = 4
+    waiting: int = 32
+    sessions: int = 16
+    idle_sec: float = 600.0
+    connections: int | None = None
+    connections_per_peer: int | None = None
+    request_mb: int = 8
+    artifact_mb: int = 8
+    listen: str = ""
+    token_file: str | None = None
+    log_level: str = "info"
+    log_format: str = "text"
+
+    def __post_init__(self) -> None:
+        """Refuse values that are not allowed."""
+        for name in (*("at_once", "sessions", "idle_sec", "request_mb", "artifact_mb"), *BOUNDS):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}: {value} is not a positive number")
+        if self.waiting < 0:
+            raise ValueError(f"waiting: {self.waiting} is negative")
+
+
+class Works:
+    """The parts that all servers have: HTTP, MCP, and the application for another server."""
+
+    def __init__(self, settings: Settings, journal: Log | None = None, *, wait: bool = True) -> None:
+        """Make the parts.
+
+        Args:
+            settings: of the administrator.
+            journal: the log of a program that is a server; it stays the caller's.
+            wait: prepare the server's own sandbox before this returns.
+
+        Raises:
+            SandboxError: no sandbox can be made.
+            ValueError: there is no such profile, or a requirement is malformed.
+        """
+        self.log = journal
+        self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
+        self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
+        self.meters = Meters()
+        self.jobs = Jobs(settings.at_once, self.meters)
+        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec)
+        self.meters.watch("sessions", lambda: len(self.sessions))
+        self.probe = Probe(self.offer, self.preparation)
+        self.places = settings.at_once + settings.waiting
+        self.all_ended = True
+
+    async def check(self, body: bytes) -> None:
+        """Raise the problem with a body that is JSON of too many parts."""
+        if may_have_too_many(body):
+            await self.jobs.aside(lambda: check_parts(body))
+
+    async def stop(self) -> None:
+        """End all that runs; requests that wait for it are answered."""
+        ended = await asyncio.gather(
+            self.jobs.close(), self.probe.close(), asyncio.to_thread(self.preparation.stop), self.sessions.close()
+        )
+        self.all_ended = all(ended[:-1])
+
+    def leave(self, code: int) -> int:
+        """Return the exit code, or leave at once if a thread cannot be ended: the watcher ends its container."""
+        if not self.all_ended:
+            os._exit(code)
+        return code

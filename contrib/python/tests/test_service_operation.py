@@ -1,0 +1,222 @@
+"""What an administrator of `pysbx serve` sees: log, metrics, readiness."""
+
+# once: a server says the same to its clients as root
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pysbx import run_code
+from pysbx.runtime import find_runtime
+from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
+from tests.test_dependencies import make_wheel
+
+
+def numbers(service: Server) -> dict[tuple[str, ...], float]:
+    """Return the metrics of a server: value by name and values of labels."""
+    answer = service.client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.text)
+    samples = [sample for family in families for sample in family.samples]
+    return {(one.name, *(one.labels[label] for label in sorted(one.labels))): one.value for one in samples}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with one token."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSBX_TOKEN", TOKEN)
+        path = tmp_path_factory.mktemp("operation") / "socket"
+        with server(listen=f"unix:{path}", token=TOKEN) as found:
+            yield found
+
+
+def test_runs_and_starts_are_counted(service: Server) -> None:
+    who = hashlib.sha256(TOKEN.encode()).hexdigest()[:8]
+    service.run("print(1)")
+    wait_until(lambda: ("pysbx_starts_total", "first", "cold") in numbers(service) or service.run("1")["warm"])
+    before = numbers(service)
+    service.run("1")
+    service.run("1 / 0")
+    service.run("while True: pass", timeout_sec=0.5)
+    service.run("print('x' * 100)", output_limit=10)
+    service.run("import socket", profile="minimal")
+    service.post("/v1/run", code="1", memory_mb=10**6)
+    after = numbers(service)
+
+    def more(*name: str) -> float:
+        return after.get(name, 0) - before.get(name, 0)
+
+    outcomes = {
+        outcome: more("pysbx_runs_total", who, outcome) for outcome in ("ok", "exception", "timeout", "violation")
+    }
+    assert outcomes == {"ok": 2, "exception": 1, "timeout": 1, "violation": 1}
+    assert more("pysbx_limits_total", who, "timeout") == 1
+    assert more("pysbx_limits_total", who, "output") == 1
+    assert more("pysbx_problems_total", "request") == 1
+    assert more("pysbx_requests_total", "POST", "/v1/run", "200") == 5
+    assert more("pysbx_requests_total", "POST", "/v1/run", "422") == 1
+    assert more("pysbx_run_seconds_count") == 5
+    assert more("pysbx_queue_seconds_count") == 5
+    assert more("pysbx_cpu_seconds_total", who) > 0.2
+    assert more("pysbx_starts_total", "", "warm") >= 3
+    assert (after[("pysbx_running",)], after[("pysbx_waiting",)]) == (0, 0)
+
+
+def test_sessions_are_counted_and_start_once(service: Server) -> None:
+    place = service.post("/v1/sessions").headers["location"]
+    assert numbers(service)[("pysbx_sessions",)] == 1
+    service.post(f"{place}/run", code="1")
+    before = numbers(service)
+    service.post(f"{place}/run", code="1")
+    after = numbers(service)
+    starts = [name for name in after if name[0] == "pysbx_starts_total"]
+    assert [after[name] for name in starts] == [before[name] for name in starts]
+    service.client.delete(place)
+    assert numbers(service)[("pysbx_sessions",)] == 0
+
+
+def test_labels_have_few_values(service: Server) -> None:
+    for number in range(20):
+        service.client.get(f"/none/{number}")
+        service.client.request(f"X{number}", "/health")
+        service.client.get(f"/v1/sessions/{number}")
+    labels = {name[1:3] for name in numbers(service) if name[0] == "pysbx_requests_total"}
+    assert ("GET", "other") in labels
+    assert ("GET", "/v1/sessions/{identifier}") in labels
+    assert not any("1" in part.replace("/v1/", "") for label in labels for part in label), labels
+
+
+def test_metrics_need_a_token_and_readiness_none(service: Server) -> None:
+    with service.connect() as stranger:
+        assert stranger.get("/metrics").status_code == 401
+        answer = stranger.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["ready"] is True
+    assert answer.json()["sandbox"] == "ok"
+    assert answer.json()["profiles"] == {"": "ready"}
+
+
+def test_the_names_are_documented(service: Server) -> None:
+    page = Path(__file__).parents[2] / "docs/pages/reference/metrics.md"
+    told = set(re.findall(r"`(pysbx_\w+)`", page.read_text()))
+    service.run("1")
+    bare = {re.sub(r"_(bucket|count|sum|created)$", "", name[0]) for name in numbers(service)}
+    assert bare == told
+
+
+def test_the_log_says_what_happens(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    options = ("--log-format", "json", "--token-file", str(tmp_path / "token"))
+    logs = run_some(options, tmp_path)
+    records = [json.loads(line) for line in logs]
+    assert all(record["time"].endswith("+00:00") and record["level"] and record["logger"] for record in records)
+    assert records[0]["message"].startswith("pysbx: HTTP service at ") or records[0]["level"] == "info"
+    access = [record for record in records if record["logger"] == "pysbx.access"]
+    assert ("POST", "/v1/run", 200) in [(one["method"], one["path"], one["status"]) for one in access]
+    assert {one["caller"] for one in access if one["status"] == 401} == {"-"}
+    assert {len(one["caller"]) for one in access if one["status"] == 200} == {8}
+    assert any(one["path"].endswith("…/run") for one in access)  # the identifier of a session is a secret
+    texts = [record["message"] for record in records]
+    assert any(text.startswith("run ended: timeout, exit code 124") for text in texts)
+    assert any(text.startswith("run ended: violation") for text in texts)
+    assert any(record.get("problem") == "token" for record in records)
+    assert TOKEN not in "".join(logs)
+
+
+def run_some(options: tuple[str, ...], folder: Path) -> list[str]:
+    """Start a server, send it some requests, and return its log."""
+    path = folder / "s"
+    command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{path}", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(path.exists)
+    way = httpx.HTTPTransport(uds=str(path), retries=3)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(transport=way, base_url="http://x", timeout=60, headers=headers) as client:
+        client.post("/v1/run", json={"code": "1"}, headers={"Authorization": ""})
+        client.post("/v1/run", json={"code": "1"})
+        client.post("/v1/run", json={"code": "while True: pass", "timeout_sec": 0.3})
+        client.post("/v1/run", json={"code": "import os", "profile": "minimal"})
+        place = client.post("/v1/sessions", json={}).headers["location"]
+        client.post(f"{place}/run", json={"code": "1"})
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0
+    return said.splitlines()
+
+
+def test_a_level_is_chosen(tmp_path: Path) -> None:
+    assert not [line for line in run_some(("--log-level", "error"), tmp_path) if line.startswith("INFO")]
+    debug = run_some(("--log-level", "debug"), tmp_path)
+    assert any(line.startswith("DEBUG: run ended: ok, exit code 0, ") for line in debug)
+    assert any(line.startswith("INFO: POST /v1/run 200 ") for line in debug)
+
+
+def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
+    profiles = {
+        "good": {"dependencies": ["thing"], "preload": ["thing"]},
+        "cold": {"preload": ["nothing_of_that_name"]},
+        "bad": {"dependencies": ["nothing"]},
+    }
+    options = ["--wheels", str(tmp_path)]
+    for name, content in profiles.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        options += ["--allow-profile", str(tmp_path / f"{name}.json")]
+    with server(*options, listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
+        wait_until(lambda: "preparing" not in service.client.get("/readyz").json()["profiles"].values(), 60)
+        answer = service.client.get("/readyz")
+        assert answer.status_code == 503
+        states = {Path(name).stem: state for name, state in answer.json()["profiles"].items()}
+        assert (states[""], states["good"]) == ("ready", "ready")
+        assert "No module named 'nothing_of_that_name'" in states["cold"]
+        assert states["cold"].startswith("cold: ")
+        assert states["bad"].startswith("failed: ")
+        assert answer.json()["sandbox"] == "ok"
+    log = "".join(service.log)
+    assert "cold.json' starts cold each time: " in log
+    assert "bad.json' cannot be prepared: " in log
+    assert "INFO: installing thing\n" in log
+    assert re.search(r"INFO: installed thing in [0-9.]+ s\n", log)
+
+
+def test_a_server_whose_runtime_is_gone_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = tmp_path / "runtime"
+    shutil.copytree(
+        Path(find_runtime()).parent, there, ignore=lambda folder, names: [n for n in names if "pysbx" not in n]
+    )
+    program = there / "pysbx-runtime"
+    monkeypatch.setenv("PYSBX_RUNTIME", str(program))
+    with server(listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
+        assert service.client.get("/readyz").json()["ready"] is True
+        program.chmod(0)
+        wait_until(lambda: service.client.get("/readyz").status_code == 503)
+        found = service.client.get("/readyz").json()
+        assert (found["ready"], found["sandbox"] != "ok") == (False, True)
+        program.chmod(stat.S_IRWXU)
+        wait_until(lambda: service.client.get("/readyz").status_code == 200)
+
+
+def test_the_package_logs_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "pysbx"):
+        run_code("1")
+        run_code("while True: pass", timeout_sec=0.3)
+        run_code("import os", profile="minimal")
+    found = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in found] == ["DEBUG", "INFO", "INFO"]
+    assert [text.split(",")[0] for _, text in found] == ["run ended: ok", "run ended: timeout", "run ended: violation"]
