@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pysbx.command import options
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.options import make_options
+
+if TYPE_CHECKING:
+    from pysbx.service.works import Settings
 
 # The extra of the package that each command needs. Without it, the error names the extra.
 EXTRAS = {"serve": "service", "mcp": "mcp"}
@@ -84,23 +87,35 @@ def add_mcp(parser: argparse.ArgumentParser) -> None:
     _add(parser, otherwise="default: standard input and output")
 
 
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Return the settings of a server from its options.
+
+    Raises:
+        ValueError: a value is not allowed.
+        ModuleNotFoundError: what an extra of the package brings is missing.
+    """
+    from pysbx.service.works import Settings  # noqa: PLC0415 (what an extra of the package brings)
+
+    names = [name for _, name, *_ in NUMBERS]
+    found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    return Settings(
+        options=make_options(**options.given(arguments)),
+        profiles=tuple(arguments.profiles) if arguments.profiles else None,
+        packages=tuple(arguments.packages or ()),
+        listen=arguments.listen,
+        token_file=arguments.token_file,
+        log_level=arguments.log_level,
+        log_format=arguments.log_format,
+        **found,
+    )
+
+
 def serve(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx serve` or `pysbx mcp`."""
     try:
-        from pysbx.service import run, works  # noqa: PLC0415 (what an extra of the package brings)
+        from pysbx.service import run  # noqa: PLC0415 (what an extra of the package brings)
 
-        names = [name for _, name, *_ in NUMBERS]
-        found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-        settings = works.Settings(
-            options=make_options(**options.given(arguments)),
-            profiles=tuple(arguments.profiles) if arguments.profiles else None,
-            packages=tuple(arguments.packages or ()),
-            listen=arguments.listen,
-            token_file=arguments.token_file,
-            log_level=arguments.log_level,
-            log_format=arguments.log_format,
-            **found,
-        )
+        settings = settings_of(arguments)
         return run.serve(settings) if arguments.command == "serve" else run.serve_mcp(settings)
     except LimitsNotEnforceableError as error:
         raise LimitsNotEnforceableError(f"{error}; --best-effort serves with rlimits") from error

@@ -1,0 +1,96 @@
+"""The HTTP service as an ASGI application, for a server other than `pysbx serve`: `uvicorn pysbx.service.asgi:app`.
+
+It does not bound connections and their pace, as `pysbx serve` does: see door.py and protocol.py. The server around it,
+or a proxy, has to do that. See https://asgi.readthedocs.io/en/latest/specs/lifespan.html.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import shlex
+
+from pysbx.command.serve import add_serve, settings_of
+from pysbx.errors import SandboxError
+from pysbx.policy import MIB
+from pysbx.service import access
+from pysbx.service.api import make_api
+from pysbx.service.gate import Application, Gate, Receive, Scope, Send
+from pysbx.service.watch import Watch
+from pysbx.service.works import Works
+
+logger = logging.getLogger(__name__)
+
+# The options of `pysbx serve`, for `app`.
+VARIABLE = "PYSBX_SERVE"
+# These belong to the server around the application.
+NOT_HERE = ("listen", "connections", "connections_per_peer")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises an exception, for no command line is at fault."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise ValueError(f"{self.prog}: {message}")
+
+
+class App:
+    """The application. Its sandboxes are prepared when the server around it sends the event lifespan.startup."""
+
+    def __init__(self, *options: str, needs_token: bool = True) -> None:
+        """Prepare an application.
+
+        Args:
+            options: as of `pysbx serve`, such as "--profile", "minimal".
+            needs_token: refuse to start without tokens. Pass False if the server around it knows its callers.
+        """
+        self._options = options
+        self._needs_token = needs_token
+        self._works: Works | None = None
+        self._application: Application | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or start and stop."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif self._application is None:
+            raise RuntimeError("pysbx: the server has not sent lifespan.startup: switch its support of lifespan on")
+        else:
+            await self._application(scope, receive, send)
+
+    def _make(self) -> Application:
+        parser = _Parser(prog=VARIABLE, add_help=False)
+        add_serve(parser)
+        given = parser.parse_args(list(self._options or shlex.split(os.environ.get(VARIABLE, ""))))
+        for name in NOT_HERE:
+            if getattr(given, name):
+                raise ValueError(f"{name}: this is for `pysbx serve`: tell the server around the application")
+        tokens = access.read_tokens(given.token_file)
+        if self._needs_token and not tokens:
+            raise ValueError(f"token: there is none: --token-file in {VARIABLE}, or {access.VARIABLE}")
+        settings = settings_of(given)
+        works = self._works = Works(settings)
+        gate = Gate(make_api(works), tokens, works.places, settings.request_mb * MIB, check=works.check)
+        return Watch(gate, works.meters)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._application = await asyncio.to_thread(self._make)
+        except (SandboxError, ValueError, OSError) as error:
+            logger.error("%s", error)
+            await send({"type": "lifespan.startup.failed", "message": f"pysbx: {error}"})
+            return
+        assert self._works is not None
+        watch = asyncio.ensure_future(self._works.sessions.watch())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        watch.cancel()
+        await self._works.stop()
+        self._application = None
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+app = App()

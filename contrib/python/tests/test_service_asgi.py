@@ -1,0 +1,105 @@
+"""The HTTP service as an application of another server: uvicorn's own command, and httpx without any server."""
+
+# once: a server says the same to its clients as root
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pysbx.service.asgi import App
+from tests.servers import BEST_EFFORT, TOKEN, containers_of, wait_until
+
+
+@asynccontextmanager
+async def living(app: App) -> AsyncIterator[list[str]]:
+    """Start an application as a server does, and stop it; yield what it has answered."""
+    to: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    to.put_nowait({"type": "lifespan.startup"})
+    task = asyncio.ensure_future(app({"type": "lifespan"}, to.get, said.put))
+    first = await said.get()
+    answers = [first["type"], first.get("message", "")]
+    yield answers
+    to.put_nowait({"type": "lifespan.shutdown"})
+    await task
+    if first["type"] == "lifespan.startup.complete":
+        assert (await said.get())["type"] == "lifespan.shutdown.complete"
+
+
+def test_an_application_within_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSBX_TOKEN", TOKEN)
+
+    async def test() -> None:
+        app = App(BEST_EFFORT, "--profile", "minimal")
+        way = httpx.ASGITransport(app)
+        async with (
+            living(app) as said,
+            httpx.AsyncClient(transport=way, base_url="http://x", timeout=60) as client,
+        ):
+            assert said[0] == "lifespan.startup.complete"
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            assert (await client.post("/execute", json={"code": "print(1)"})).status_code == 401
+            done = await client.post("/execute", json={"code": "print(1)"}, headers=headers)
+            assert done.json()["stdout"] == "1\n"
+            assert (await client.get("/profile", headers=headers)).json()["name"] == "minimal"
+            assert (await client.head("/healthz")).content == b""
+            started = await client.post("/v1/sessions", json={}, headers=headers)
+            assert started.status_code == 201
+        assert containers_of(os.getpid()) == []
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ((BEST_EFFORT,), "token: there is none"),
+        ((BEST_EFFORT, "--listen", "127.0.0.1:1"), "listen: this is for `pysbx serve`"),
+        (("--memory", "x"), "argument --memory"),
+        ((BEST_EFFORT, "--profile", "none"), "profile 'none'"),
+    ],
+)
+def test_an_application_that_cannot_start_says_why(
+    options: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSBX_TOKEN", raising=False)
+
+    async def test() -> list[str]:
+        async with living(App(*options, needs_token="--profile" not in options)) as said:
+            return said
+
+    kind, message = asyncio.run(test())
+    assert kind == "lifespan.startup.failed"
+    assert why in message
+
+
+def test_uvicorn_imports_it(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    variables = {**os.environ, "PYSBX_SERVE": f"{BEST_EFFORT} --timeout 7", "PYSBX_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "uvicorn", "pysbx.service.asgi:app", "--uds", str(path)]
+    process = subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(path.exists, 30)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        way = httpx.HTTPTransport(uds=str(path))
+        with httpx.Client(transport=way, base_url="http://x", headers=headers, timeout=60) as client:
+            assert client.get("/v1/profiles").json()["limits"]["timeout_sec"] == 7
+            assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+            assert client.post("/v1/sessions", json={}).status_code == 201
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        wait_until(lambda: containers_of(process.pid) == [])
+    finally:
+        process.kill()
+        process.wait()
