@@ -60,6 +60,14 @@ def test_what_the_code_does_wrong_is_no_error_of_http(service: Server) -> None:
     assert (late["timed_out"], late["exit_code"]) == (True, 124)
 
 
+def test_a_hint_is_for_a_caller_of_the_service(service: Server) -> None:
+    hint = service.run("import seaborn_of_nobody, pandas")["error"]["hint"]
+    assert "dependencies=" not in hint
+    hint = service.run("import cv2")["error"]["hint"]
+    assert hint.endswith('add "opencv-python" to packages, if the server offers it')
+    assert service.run("def f(n): return f(n, 10.0)\nf(1)", memory_mb=64.0)["exit_code"] == 1
+
+
 def test_files_go_in_and_come_out(service: Server) -> None:
     binary = bytes(range(256))
     files = {"a.txt": "text", "b/c": {"base64": base64.b64encode(binary).decode()}}

@@ -61,6 +61,7 @@ NO_CONTENT: dict[str, Any] = {"status_code": 204, "response_model": None, "respo
 EVENT_STREAM = "text/event-stream"
 # Seconds between signs of life, so that either side notices when the other is gone.
 ALIVE_SEC = 15.0
+BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 MAX_ERRORS = 10
 METHOD = 405
 # Of pydantic: the type of the error about a member that a model does not have, and the parts of its place: body, name.
@@ -91,7 +92,7 @@ class Strict(BaseModel):
 class Binary(Strict):
     """The content of a file that is not text."""
 
-    base64: str
+    base64: str = Field(json_schema_extra={"pattern": BASE64, "contentEncoding": "base64"})
 
 
 def few_files(given: object) -> object:
@@ -552,6 +553,7 @@ def make_api(works: Works) -> FastAPI:
         responses=PROBLEM,
         generate_unique_id_function=lambda route: route.name,
     )
+    app.most = offer.limits()
     choice = choice_of(offer, works.preparation.found)
 
     @app.get("/v1/profiles")

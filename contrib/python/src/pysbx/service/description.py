@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 Json = dict[str, Any]
 
 BINARY: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-# For PUT, whose body is read as it is.
-CONTENT_BODY: Json = {"requestBody": {"required": True, "content": BINARY, "description": "the content of the file"}}
+# For PUT, whose body is read as it is. A request without one makes an empty file.
+CONTENT_BODY: Json = {"requestBody": {"required": False, "content": BINARY, "description": "the content of the file"}}
 CONTENT: dict[int | str, Json] = {200: {"description": "the content of the file", "content": BINARY}}
 EVENTS: dict[int | str, Json] = {
     200: {
@@ -46,8 +48,22 @@ class Problem(BaseModel):
     remedy: str
 
 
+def _bound(members: Json, most: Mapping[str, float]) -> None:
+    """Add the greatest values to the members of a request that are limits."""
+    for name in members.keys() & most:
+        for form in members[name].get("anyOf", ()):
+            if form["type"] != "null":
+                form["maximum"] = most[name]
+
+
 class Described(FastAPI):
-    """An application that adds these parts to its description, and answers HEAD where it answers GET."""
+    """An application that adds these parts to its description, and answers HEAD where it answers GET.
+
+    Attributes:
+        most: the most that a caller gets, by name of the member of a request.
+    """
+
+    most: Mapping[str, float] = MappingProxyType({})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. One with HEAD is answered like GET; the content is left out."""
@@ -66,6 +82,8 @@ class Described(FastAPI):
         if self.openapi_schema is None:
             parts = super().openapi()["components"]
             parts["schemas"]["Problem"] = Problem.model_json_schema()
+            for schema in parts["schemas"].values():
+                _bound(schema.get("properties", {}), self.most)
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             assert self.openapi_schema is not None
             # Either of the two: at a Unix socket a caller needs no token.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, BeforeValidator, Field, create_model
 
 from pysbx.declaration import Number
 from pysbx.keywords import OPTIONS
@@ -18,14 +18,22 @@ def bounds(name: str) -> dict[str, Any]:
     declared = OPTIONS[name]
     check = declared.option.check
     assert isinstance(check, Number), name
-    found: dict[str, Any] = {"ge": 0} if check.least == 0 else {"gt": 0}
+    found: dict[str, Any] = {"gt": 0} if check.least is None else {"ge": check.least}
     return found if declared.type is int else {**found, "allow_inf_nan": False}
+
+
+def whole(given: object) -> object:
+    """Return a number without a fraction as an int, which 5.0 is in JSON."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
 def with_limits(model: type[M]) -> type[M]:
     """Return a model of pydantic with a field more for each of LIMITS, none of which has to be given."""
     fields: dict[str, Any] = {
-        name: (OPTIONS[name].type | None, Field(None, description=OPTIONS[name].option.help, **bounds(name)))
+        name: (
+            Annotated[OPTIONS[name].type | None, BeforeValidator(whole)],
+            Field(None, description=OPTIONS[name].option.help, **bounds(name)),
+        )
         for name in LIMITS
     }
     made: type[M] = create_model(

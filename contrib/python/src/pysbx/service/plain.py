@@ -17,6 +17,7 @@ from pysbx import profiles
 from pysbx.execution import Execution, run_code
 from pysbx.options import Options
 from pysbx.profiles import LISTS, Profile
+from pysbx.service.description import PROBLEM
 from pysbx.service.jobs import Jobs
 from pysbx.service.leaving import unless_gone
 from pysbx.service.offer import Offer
@@ -43,7 +44,7 @@ class PlainProgram(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    code: str
+    code: str = Field(json_schema_extra={"pattern": r"\S"})
     timeout: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="seconds")] = None
 
 
@@ -52,6 +53,12 @@ class Refusal(BaseModel):
 
     error: str
     violations: list[str]
+
+
+# Status 400 is also that of a body which is not JSON.
+REFUSALS: dict[int | str, Any] = {
+    400: {"model": Refusal, "content": PROBLEM["default"]["content"], "description": "the code was not run"}
+}
 
 
 def profile_name(offer: Offer) -> str:
@@ -124,7 +131,7 @@ def add_plain(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
         """Say which rules hold for POST /execute."""
         return about
 
-    @app.post("/execute", name="execute", response_model=Report, responses={400: {"model": Refusal}})
+    @app.post("/execute", name="execute", response_model=Report, responses=REFUSALS)
     async def execute(request: Request, program: PlainProgram) -> Response:
         """Run a program in a fresh sandbox with the profile of GET /profile."""
         if not program.code.strip():
