@@ -12,8 +12,13 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pysbx import run_code
 from pysbx.runtime import find_runtime
+from pysbx.service.ready import HOLDS_SEC
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
 from tests.test_dependencies import make_wheel
 
@@ -111,6 +117,32 @@ def test_metrics_need_a_token_and_readiness_none(service: Server) -> None:
     assert answer.json()["profiles"] == {"": "ready"}
 
 
+def test_readiness_runs_one_sandbox_for_all_who_ask(service: Server) -> None:
+    def ask(_: int) -> Any:
+        with service.connect() as stranger:
+            return stranger.get("/readyz").json()["seconds"]
+
+    time.sleep(HOLDS_SEC)
+    with ThreadPoolExecutor(10) as pool:
+        assert len(set(pool.map(ask, range(10)))) == 1
+
+
+def test_without_the_extras_it_is_told() -> None:
+    program = (
+        "import sys; sys.modules.update(prometheus_client=None, yaml=None)\n"
+        "from pysbx.service.meters import Meters\n"
+        "from pysbx import profiles\n"
+        "meters = Meters(); meters.watch('running', int); meters.refused('x'); assert not meters\n"
+        "open('p.yaml', 'w').close()\n"
+        "try: profiles.load('p.yaml')\n"
+        "except ValueError as error: print(error)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert "the package 'yaml' is missing: pip install 'pysbx[yaml]', or write JSON" in done.stdout, done.stderr
+
+
 def test_the_names_are_documented(service: Server) -> None:
     page = Path(__file__).parents[2] / "docs/pages/reference/metrics.md"
     told = set(re.findall(r"`(pysbx_\w+)`", page.read_text()))
@@ -135,6 +167,7 @@ def test_the_log_says_what_happens(tmp_path: Path) -> None:
     assert any(text.startswith("run ended: timeout, exit code 124") for text in texts)
     assert any(text.startswith("run ended: violation") for text in texts)
     assert any(record.get("problem") == "token" for record in records)
+    assert any(re.fullmatch(r"session .{6}… ended: the server is stopping", text) for text in texts)
     assert TOKEN not in "".join(logs)
 
 
@@ -220,3 +253,12 @@ def test_the_package_logs_what_it_does(caplog: pytest.LogCaptureFixture) -> None
     found = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert [level for level, _ in found] == ["DEBUG", "INFO", "INFO"]
     assert [text.split(",")[0] for _, text in found] == ["run ended: ok", "run ended: timeout", "run ended: violation"]
+
+
+def test_without_logging_nothing_is_printed_or_imported() -> None:
+    program = (
+        "import sys, pysbx; pysbx.run_code('1'); assert 'logging' not in sys.modules\n"
+        "import logging, pysbx.journal; pysbx.journal.write('pysbx.x', 30, 'printed?')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pysbx.execution import Execution
 
-RUN, INSTALL = "pysbx.run", "pysbx.install"
+PACKAGE, RUN, INSTALL = "pysbx", "pysbx.run", "pysbx.install"
 DEBUG, INFO, WARNING = 10, 20, 30
 
 # Names of an exception that ends a run, and how the run went.
@@ -21,8 +21,11 @@ OK, EXCEPTION, EXIT = "ok", "exception", "exit"
 
 
 def write(logger: str, level: int, message: str, *values: object) -> None:
-    """Log a message, if the program uses logging."""
+    """Log a message, if the program uses logging. Without a handler it is not printed, as Python does with warnings."""
     if (logging := sys.modules.get("logging")) is not None:
+        package = logging.getLogger(PACKAGE)
+        if not package.handlers:
+            package.addHandler(logging.NullHandler())
         logging.getLogger(logger).log(level, message, *values)
 
 

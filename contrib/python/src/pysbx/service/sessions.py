@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import threading
 import time
@@ -20,12 +21,16 @@ from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
 from pysbx.threads import Cancel, look_at
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 OnOutput = Callable[[str, str], None]
 
 # Sessions that have ended, of which it is still known why.
 REMEMBERED = 1000
 RETRY_SEC = 10
+# Characters of an identifier in the log. The whole of it would let a reader use the session: see watch.py.
+SHOWN = 6
 # Seconds between two interrupts of code that does not end.
 AGAIN_SEC = 1.0
 
@@ -251,6 +256,7 @@ class Sessions:
     async def _end(self, session: Session, why: str) -> None:
         if self._known.pop(session.id, None) is None:
             return  # another task is ending it
+        logger.info("session %s… ended: %s", session.id[:SHOWN], why)
         self._ended[session.id] = (session.owner, why)
         while len(self._ended) > REMEMBERED:
             self._ended.popitem(last=False)
