@@ -25,7 +25,7 @@ from pysbx.options import Options
 from pysbx.profiles import Profile
 from pysbx.service.description import CONTENT, CONTENT_BODY, EVENTS, METRICS, PROBLEM, Described
 from pysbx.service.fields import with_limits
-from pysbx.service.gate import caller
+from pysbx.service.gate import caller, is_known
 from pysbx.service.jobs import Jobs
 from pysbx.service.leaving import unless_gone
 from pysbx.service.meters import Meters
@@ -519,10 +519,10 @@ def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
 
     @app.get("/readyz", name="readyz", responses={503: {"model": Readiness}})
     async def readyz(response: Response) -> Readiness:
-        """Run a sandbox, and say whether the server can do its work; without a token, too."""
+        """Run a sandbox, and say whether the server can do its work; without a token, reasons are left out."""
         found = await probe.ask()
         response.status_code = 200 if found.ready else 503
-        return found
+        return found if is_known.get() else probe.for_stranger(found)
 
     @app.get("/metrics", name="metrics", response_class=Response, responses=METRICS)
     async def metrics() -> Response:

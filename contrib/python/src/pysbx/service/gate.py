@@ -40,6 +40,8 @@ OPEN = ("/health", "/healthz", "/readyz")
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
+# Whether it may know more than that the server is there: at the places of OPEN it may be a stranger.
+is_known: ContextVar[bool] = ContextVar("is_known", default=False)
 
 
 class Gone(Exception):
@@ -128,10 +130,11 @@ class Gate:
             check_framing(scope)
             check_head(scope)
             take_origin(scope)
+            who = self._access.caller(_header(scope, b"authorization"))
+            is_known.set(who is not None)
             if scope["path"] in OPEN:
                 await self._application(scope, receive, send)
                 return
-            who = self._access.caller(_header(scope, b"authorization"))
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
             if self._methods and scope["method"] not in self._methods:

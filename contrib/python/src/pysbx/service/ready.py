@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 # Seconds for which an answer holds: callers without a token must not be able to start any number of sandboxes.
 HOLDS_SEC = 2.0
 NUMBER = "42"
+OK = "ok"
 
 
 class Readiness(BaseModel):
@@ -55,7 +56,7 @@ class Probe:
     async def _try(self) -> Readiness:
         states = dict(self._preparation.states)
         failed = any(state.startswith(FAILED) for state in states.values())
-        began, said, warm = time.monotonic(), "ok", False
+        began, said, warm = time.monotonic(), OK, False
         try:
             done = await self._jobs.run(lambda cancel: run_code(NUMBER, options=self._offer.base, cancel=cancel))
             warm = done.warm
@@ -64,10 +65,16 @@ class Probe:
         except Exception as error:
             problem = problem_of(error)
             said = f"{problem.kind.title}: {problem.detail}"
-        if said != "ok":
+        if said != OK:
             logger.error("not ready: %s", said)
         took = round(time.monotonic() - began, 4)
-        return Readiness(ready=said == "ok" and not failed, sandbox=said, seconds=took, warm=warm, profiles=states)
+        return Readiness(ready=said == OK and not failed, sandbox=said, seconds=took, warm=warm, profiles=states)
+
+    @staticmethod
+    def for_stranger(found: Readiness) -> Readiness:
+        """Return what a caller without a token may know: reasons have paths, and names of profiles."""
+        state = OK if found.sandbox == OK else "no sandbox runs: the reason is for callers with a token"
+        return found.model_copy(update={"sandbox": state, "profiles": {}})
 
     async def close(self) -> bool:
         """End a sandbox that runs; return whether it has ended."""
