@@ -23,8 +23,10 @@ import pytest
 from pysbx import limits, run_code
 from pysbx.command import main
 from pysbx.container import Cancelled
+from pysbx.execution import Execution
 from pysbx.options import make_options
 from pysbx.service import access, gate, offer, parts
+from pysbx.service.jobs import Jobs
 from pysbx.service.problems import Problem
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
 from tests.test_dependencies import make_wheel
@@ -236,6 +238,27 @@ def test_packages_are_those_that_are_allowed(tmp_path: Path, monkeypatch: pytest
         assert service.run(source, packages=["some.Thing"])["stdout"] == "1\n"
         answer = service.post("/v1/run", code="1", packages=["other"])
         assert "not one of: some-thing" in problem(answer)["detail"]
+
+
+def test_a_run_that_ends_while_the_server_stops_is_no_error() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def work(_: int) -> Execution:
+        begun.set()
+        assert go.wait(10)
+        return Execution()
+
+    async def test() -> Execution:
+        jobs = Jobs(1)
+        running = asyncio.ensure_future(jobs.run(work, make_options()))
+        await asyncio.to_thread(begun.wait)
+        closing = asyncio.ensure_future(jobs.close())
+        await asyncio.sleep(0.1)
+        go.set()
+        assert await closing
+        return await running
+
+    assert asyncio.run(test()) == Execution()
 
 
 def test_a_call_can_be_cancelled_before_its_container_is_there() -> None:

@@ -119,7 +119,8 @@ class Log(logging.Handler):
             self._report(time.monotonic() - PERIOD_SEC)
 
     def close(self) -> None:
-        """Say how many records were suppressed until now."""
+        """Say how many records were suppressed until now, and get no more."""
+        logging.getLogger().removeHandler(self)
         with self.lock or contextlib.nullcontext():
             self._report(float("inf"))
         super().close()

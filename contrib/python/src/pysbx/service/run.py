@@ -176,8 +176,10 @@ def serve_mcp(settings: Settings) -> int:
         size = settings.request_mb * MIB
         return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST", wait=False)
     journal = log.install(settings.log_level, settings.log_format)
-    parts = Works(settings, journal, wait=False)
-    with spoken_as("mcp", offered=parts.offer.packages):
-        asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
-    journal.close()
+    try:
+        parts = Works(settings, journal, wait=False)
+        with spoken_as("mcp", offered=parts.offer.packages):
+            asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
+    finally:
+        journal.close()
     return parts.leave(0)

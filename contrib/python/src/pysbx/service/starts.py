@@ -26,6 +26,7 @@ class Starts:
         """Begin without any start."""
         self._meters = meters
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="pysbx-starts")
+        self._closed = False
         self._reasons: dict[Options, str] = {}
 
     def started(self, done: Execution, options: Options) -> None:
@@ -34,7 +35,7 @@ class Starts:
             self._meters.started("warm", "")
         elif options.policy.warm == "off":
             self._meters.started("cold", OFF)
-        else:
+        elif not self._closed:
             self._pool.submit(self._cold, options)
 
     def _cold(self, options: Options) -> None:
@@ -53,5 +54,6 @@ class Starts:
             logger.info("cold start: %sthere was no snapshot yet", profile)
 
     def close(self) -> None:
-        """Ask about no further start."""
+        """Ask about no further start, also of runs that end later."""
+        self._closed = True
         self._pool.shutdown(wait=True, cancel_futures=True)
