@@ -117,7 +117,12 @@ def _bounds(settings: Settings, address: Address) -> Bounds:
 
 
 def _by_http(
-    settings: Settings, interface: str, application: Callable[[Works], Application], *, methods: str = "", wait: bool = True
+    settings: Settings,
+    interface: str,
+    application: Callable[[Works], Application],
+    *,
+    methods: str = "",
+    wait: bool = True,
 ) -> int:
     address, tokens, listener = _listen(settings)
     journal = log.install(settings.log_level, settings.log_format)
