@@ -61,6 +61,15 @@ static bool has_sys_admin(void)
     return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & (1U << CAP_SYS_ADMIN)) != 0;
 }
 
+/* Return the descriptor of the user namespace that is joined, or -1. */
+static int joined_userns(const struct namespaces_plan *namespaces)
+{
+    for (size_t i = 0; i < namespaces->join_count; i++)
+        if (namespaces->joins[i].flag == CLONE_NEWUSER)
+            return namespaces->joins[i].fd;
+    return -1;
+}
+
 static int plan_root(struct arena *a, const struct create_options *options, struct plan *out,
                      bool in_initial_user, struct error *err)
 {
@@ -69,6 +78,7 @@ static int plan_root(struct arena *a, const struct create_options *options, stru
     struct rootfs_context context = {
         .bundle = out->bundle,
         .user_namespace = out->other_user_namespace,
+        .joined_userns = joined_userns(&out->namespaces),
         .runtime_in_userns = !in_initial_user,
         .parent_privileged = has_sys_admin(),
         .new_pid = (out->namespaces.make & CLONE_NEWPID) != 0,

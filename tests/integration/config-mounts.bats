@@ -232,6 +232,32 @@ owner_is() {
     owner_is 65534:65534 'user_namespace((0, 100000, 65536)); mount("/data", arguments[0])'
 }
 
+@test "mounts: idmap in a joined user namespace uses the mapping of that" {
+    needs_root "mapping mounts needs rights over the file system"
+    chown -R 5:6 shared
+    make_bundle sleep 1000
+    configure 'user_namespace((0, 100000, 65536))'
+    start_box
+    local joined
+    joined=$(printf 'namespace("user", "/proc/%s/ns/user"); ' "$(pid_of_box)")
+    mkdir other
+    cp -a bundle other/
+    cd other
+    ln -s ../shared shared
+    owner_in_box_is() {
+        configure "$2" "$PWD/../shared"
+        expect 0 runtime run --bundle bundle second </dev/null
+        output_is "$1"
+    }
+    make_bundle stat -c %u:%g /data/file
+    mkdir -p bundle/rootfs/data
+    owner_in_box_is 5:6 "$joined"'mount("/data", arguments[0], "idmap")'
+    configure 'config["mounts"].pop()'
+    owner_in_box_is 65534:65534 'mount("/data", arguments[0])'
+    configure 'config["mounts"].pop()'
+    owner_in_box_is 7:8 'mount("/data", arguments[0], "idmap=uids=@5-7-1;gids=@6-8-1")'
+}
+
 @test "mounts: idmap=uids=…;gids=…: ranges in the option, @ through the user namespace" {
     needs_root "mapping mounts needs rights over the file system"
     chown -R 1000:2000 shared

@@ -97,8 +97,12 @@ static _Noreturn void enter(struct rootfs_plan *plan, bool (*question)(void), st
 static const char *ask(const char *mounts, const char *linux_, bool (*question)(void))
 {
     struct spec *spec = make_spec(mounts, linux_);
-    const struct rootfs_context context = {
-        .bundle = bundle, .parent_privileged = true, .new_pid = true, .new_ipc = true, .cgroup_path = ""};
+    const struct rootfs_context context = {.joined_userns = -1,
+                                           .bundle = bundle,
+                                           .parent_privileged = true,
+                                           .new_pid = true,
+                                           .new_ipc = true,
+                                           .cgroup_path = ""};
     struct rootfs_plan *plan;
     /* Shared with the child, which sets it. */
     struct error *err = mmap(NULL, sizeof(*err), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -9,6 +9,7 @@
 struct rootfs_context {
     const char *bundle;     /* absolute path of the bundle */
     bool user_namespace;    /* the container has a user namespace, new or joined, that is not the runtime's */
+    int joined_userns;      /* descriptor of a user namespace that is joined; -1: none */
     bool runtime_in_userns; /* the runtime is not in the initial user namespace, so it has no mknod */
     bool parent_privileged; /* the runtime has CAP_SYS_ADMIN in its user namespace: it may open sources */
     bool new_pid, new_net, new_ipc, new_cgroup; /* namespaces that are created with the container */

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +177,66 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    return ret;
+}
+
+/* Enter the namespace, tell the parent the errno, and stay until it has read the mapping. */
+static _Noreturn void enter_namespace(int userns_fd, int channel)
+{
+    int code = setns(userns_fd, CLONE_NEWUSER) < 0 ? errno : 0;
+    (void)!write(channel, &code, sizeof(code));
+    hold_namespace();
+}
+
+/* Read one file of a process with a mapping. */
+static int read_map(struct arena *a, pid_t pid, const char *name, struct spec_idmaps *out, struct error *err)
+{
+    char path[64], text[MAP_TEXT_MAX];
+    snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
+    cleanup_fd int fd = proc_open(path, O_RDONLY, err);
+    if (fd < 0)
+        return fd;
+    ssize_t size = RETRY(read(fd, text, sizeof(text) - 1));
+    if (size < 0)
+        return error_set(err, -errno, "idmap: read %s", name);
+    text[size] = '\0';
+    *out = (struct spec_idmaps){ARENA_ARRAY(a, MAP_RANGES_MAX, struct spec_idmap), 0};
+    char *end = text;
+    for (char *p = text; out->count < MAP_RANGES_MAX; p = end) {
+        struct spec_idmap *m = &out->items[out->count];
+        uint32_t *const numbers[] = {&m->container_id, &m->host_id, &m->size};
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++, p = end)
+            *numbers[i] = (uint32_t)strtoul(p, &end, 10);
+        if (m->size == 0)
+            break;
+        out->count++;
+    }
+    return 0;
+}
+
+int idmap_mount_read(struct arena *a, int userns_fd, struct idmap_mount *out, struct error *err)
+{
+    int channel[2], code = EIO;
+    if (pipe2(channel, O_CLOEXEC) < 0)
+        return error_set(err, -errno, "idmap: make a pipe");
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    pid_t pid = sys_clone3(&args, sizeof(args));
+    if (pid == 0)
+        enter_namespace(userns_fd, channel[1]);
+    int ret = pid < 0 ? error_set(err, -errno, "idmap: clone") : 0;
+    fd_close(&channel[1]);
+    if (ret == 0 && (RETRY(read(channel[0], &code, sizeof(code))) != sizeof(code) || code != 0))
+        ret = error_set(err, -code, "idmap: enter the user namespace, whose mapping is wanted");
+    fd_close(&channel[0]);
+    if (ret == 0)
+        ret = read_map(a, pid, "uid_map", &out->uids, err);
+    if (ret == 0)
+        ret = read_map(a, pid, "gid_map", &out->gids, err);
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
     return ret;
 }
 

@@ -14,6 +14,10 @@ struct idmap_mount {
     struct spec_idmaps uids, gids; /* container_id: on the file system; host_id: as the mount shows it */
 };
 
+/* Read the mapping of a user namespace into the arena: ids of the host are as this process sees them. Return
+ * 0 or a negative errno with text. */
+int idmap_mount_read(struct arena *a, int userns_fd, struct idmap_mount *out, struct error *err);
+
 /* Parse the mapping of the option "idmap=uids=0-1000-10#10-2000-5;gids=@0-0-1" into the arena. Its triplets
  * are ID below, ID above, length; "#" separates ranges. In a triplet after "@", the second number is an id in
  * the container's user namespace, which `container` describes. Return 0 or -EINVAL with text. */

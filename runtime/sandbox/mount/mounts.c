@@ -126,16 +126,20 @@ static void plan_remount(struct arena *a, const struct spec_mount *in, struct mo
 }
 
 static int plan_idmap(struct arena *a, const struct spec *spec, const struct spec_mount *in,
-                      struct mount_plan *m, struct error *err)
+                      const struct rootfs_context *context, struct mount_plan *m, struct error *err)
 {
-    const struct idmap_mount container = {.uids = spec->linux_->uid_mappings,
-                                          .gids = spec->linux_->gid_mappings};
+    struct idmap_mount container = {.uids = spec->linux_->uid_mappings, .gids = spec->linux_->gid_mappings};
     bool given = in->uid_mappings.count > 0 || in->gid_mappings.count > 0;
     m->idmapped = given || (m->options.flags & MOUNT_FLAG_IDMAP) != 0;
     if (!m->idmapped)
         return 0;
     if (m->kind != MOUNT_KIND_BIND)
         return error_text(err, -EINVAL, "only bind mounts can be id-mapped");
+    if (!given && context->joined_userns >= 0) {
+        int ret = idmap_mount_read(a, context->joined_userns, &container, err);
+        if (ret < 0)
+            return ret;
+    }
     if (m->options.idmap != NULL)
         return idmap_mount_parse(a, m->options.idmap, &container, &m->idmap, err);
     m->idmap = container;
@@ -176,7 +180,7 @@ static int plan_mount(struct arena *a, const struct spec *spec, const struct spe
     ret = plan_kind(a, in, plan, m, err);
     if (ret < 0)
         return ret;
-    ret = plan_idmap(a, spec, in, m, err);
+    ret = plan_idmap(a, spec, in, plan->context, m, err);
     if (ret < 0)
         return ret;
     if ((m->options.flags & MOUNT_FLAG_COPY_UP) != 0 &&
