@@ -304,7 +304,8 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
     output_has "/tmp/by_c [] [] 0o40700"
     output_has "0o100640 20000"
     # A file that is there already is not replaced.
-    mkdir -p -m 777 shared/by_c
+    mkdir -p shared/by_c
+    chmod 777 shared/by_c
     configure 'unmount("/tmp"); mount("/tmp", arguments[0], "rw")' "$PWD/shared"
     is_cold_because "the imports saw another kind of file, or none, at '/tmp/by_c'"
     configure 'unmount("/tmp")'

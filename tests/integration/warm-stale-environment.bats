@@ -123,10 +123,9 @@ asks() {
     same -c 'import asking; print(asking.text)'
     cp bundle/config.json common.json
     configure "$change"
-    expect 0 cold -c 'import asking; print(asking.text)'
-    local expected=$output
+    cold -c 'import asking; print(asking.text)' >expected
     expect 0 either -c 'import asking; print(asking.text)'
-    output_is "$expected"
+    output_is "$(<expected)"
     cp common.json bundle/config.json
 }
 

@@ -211,7 +211,7 @@ def keep_files(before: "list[str]") -> "list[tuple[str, int, bytes | str | None]
 
 
 def read_whole(path: str) -> bytes:
-    file = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    file = posix.open(path, posix.O_RDONLY)
     content = b""
     buffer = bytearray(1 << 16)
     while size := posix.readv(file, [buffer]):

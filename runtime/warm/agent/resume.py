@@ -97,7 +97,7 @@ def make_file(path: str, mode: int, content: "bytes | str | None", made: "list[s
     elif isinstance(content, str):
         posix.symlink(content, path)
     else:
-        file = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+        file = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
         made.append(path)
         while content:
             content = content[posix.write(file, content) :]

@@ -14,7 +14,7 @@ from pysbx.options import Options, make_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OnText = Callable[[str], None]
+TextHandler = Callable[[str], None]
 
 
 class Way(NamedTuple):
@@ -48,8 +48,8 @@ def sandbox(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    on_stdout: OnText | None = None,
-    on_stderr: OnText | None = None,
+    on_stdout: TextHandler | None = None,
+    on_stderr: TextHandler | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def sandbox(
@@ -58,8 +58,8 @@ def sandbox(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    on_stdout: OnText | None = None,
-    on_stderr: OnText | None = None,
+    on_stdout: TextHandler | None = None,
+    on_stderr: TextHandler | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate a function, coroutine function or method, so that each call runs in a fresh sandbox.
@@ -96,8 +96,8 @@ def sandbox_async(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    on_stdout: OnText | None = None,
-    on_stderr: OnText | None = None,
+    on_stdout: TextHandler | None = None,
+    on_stderr: TextHandler | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]: ...
 def sandbox_async(
@@ -106,8 +106,8 @@ def sandbox_async(
     *,
     result: Result = "typed",
     types: Iterable[type] = (),
-    on_stdout: OnText | None = None,
-    on_stderr: OnText | None = None,
+    on_stdout: TextHandler | None = None,
+    on_stderr: TextHandler | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Any:
     """Decorate as sandbox does; the decorated function is a coroutine function, even if the plain one is not."""
