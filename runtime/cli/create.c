@@ -1,7 +1,9 @@
 /* create and run: they have the same options, and differ in whether the program starts at once. */
+#include <errno.h>
 #include <limits.h>
 #include <stddef.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/listen_fds.h"
 #include "container/options.h"
@@ -58,6 +60,8 @@ static const struct option create_options[] = {COMMON_OPTIONS};
 
 static const struct option run_options[] = {
     {"detach", 'd', OPTION_FLAG, AT(detach), NULL, "return when the program has started", NULL},
+    {"status-file", 0, OPTION_STRING, AT(status_file), "FILE", "write how the program has ended to this file",
+     NULL},
     {"keep", 0, OPTION_FLAG, AT(keep), NULL, "do not delete the container when the program has ended", NULL},
     {"no-subreaper", 0, OPTION_FLAG, AT(no_subreaper), NULL, "leave orphaned processes to the system's init",
      NULL},
@@ -83,6 +87,9 @@ static int run_create(struct invocation *invocation, void *values, struct error 
 
 static int run_run(struct invocation *invocation, void *values, struct error *err)
 {
+    const struct create_options *options = values;
+    if (options->detach && options->status_file != NULL)
+        return error_set(err, -EINVAL, "option '--status-file' needs a foreground: leave out '--detach'");
     return prewarm_run(invocation->runtime, complete(invocation, values), &invocation->exit_code, err);
 }
 

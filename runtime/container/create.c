@@ -17,6 +17,7 @@
 #include "container/launch.h"
 #include "container/pid_file.h"
 #include "container/spawn.h"
+#include "container/status_file.h"
 #include "container/tracing.h"
 #include "sandbox/mount/rootfs.h"
 #include "sandbox/seccomp/notify.h"
@@ -32,6 +33,7 @@ void creation_release(struct creation *c)
     fd_close(&c->sync);
     fd_close(&c->pidfd);
     fd_close(&c->pidfd_socket);
+    fd_close(&c->status_file);
     fd_close(&c->dir);
     fd_close(&c->root);
     arena_free(&c->arena);
@@ -224,6 +226,9 @@ int creation_plan(const struct runtime_options *rt, const struct create_options 
     out->pidfd_socket = pid_file_connect(options->pidfd_socket, err);
     if (options->pidfd_socket != NULL && out->pidfd_socket < 0)
         return out->pidfd_socket;
+    out->status_file = status_file_open(options->status_file, err);
+    if (options->status_file != NULL && out->status_file < 0)
+        return out->status_file;
     if (!out->plan.has_process)
         return 0;
     bool foreground = goal == CREATION_RUNS && !options->detach;

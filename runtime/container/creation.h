@@ -24,6 +24,7 @@ struct creation {
     int sync;         /* to the init, until it executes its program */
     int devices;      /* the loaded BPF device filter, -1 for none */
     int pidfd_socket; /* where the pidfd is sent to, -1 for nowhere */
+    int status_file;  /* where the end of the program is written to, -1 for nowhere */
     enum creation_goal goal;
     /* The cgroup's path as systemd has made it. record.cgroup.path points here. */
     char scope_path[PATH_MAX];
@@ -36,6 +37,7 @@ struct creation {
                        .pidfd = -1,                                                                          \
                        .sync = -1,                                                                           \
                        .devices = -1,                                                                        \
-                       .pidfd_socket = -1})
+                       .pidfd_socket = -1,                                                                   \
+                       .status_file = -1})
 
 #endif

@@ -319,7 +319,13 @@ static int run(struct execution *x, int *exit_code, struct error *err)
         abandon(x);
         return ret;
     }
-    return x->options->detach ? 0 : wait_for_process(x->pid, x->pidfd, master, exit_code, err);
+    if (x->options->detach)
+        return 0;
+    int status;
+    ret = wait_for_process(x->pid, x->pidfd, master, &status, err);
+    if (ret == 0)
+        *exit_code = wait_exit_code(status);
+    return ret;
 }
 
 int execution_run(struct execution *x, int *exit_code, struct error *err)

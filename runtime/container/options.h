@@ -28,6 +28,7 @@ struct create_options {
     const char *snapshot;
     bool no_pivot, no_new_keyring;
     bool detach;                /* run only */
+    const char *status_file;    /* run only: --status-file; NULL: none */
     bool keep;                  /* run only: leave the state of the stopped container */
     bool no_subreaper;          /* run only */
     bool die_with_runtime;      /* kill the program when its parent ends */

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "container/delete.h"
 #include "container/start.h"
+#include "container/status_file.h"
 
 /* Receive the terminal and run the poststart hooks. */
 static int attend(struct creation *c, int *master, struct error *err)
@@ -27,6 +28,18 @@ static int remove_container(struct creation *c, struct error *err)
     return ret < 0 ? ret : delete_recorded(c->root, c->dir, &c->record, err);
 }
 
+/* Wait for the program, and report its end before the cgroup is removed, which counts OOM-killed processes.
+ */
+static int wait_for_end(struct creation *c, int master, int *exit_code, struct error *err)
+{
+    int status;
+    int ret = wait_for_process(c->record.pid, c->pidfd, master, &status, err);
+    if (ret < 0)
+        return ret;
+    *exit_code = wait_exit_code(status);
+    return c->status_file >= 0 ? status_file_write(c->status_file, status, &c->record.cgroup, err) : 0;
+}
+
 void run_begin(const struct create_options *options, struct wait_signals *signals)
 {
     if (options->detach)
@@ -42,7 +55,7 @@ int run_finish(struct creation *c, const struct create_options *options, struct 
     cleanup_fd int master = -1;
     int ret = attend(c, &master, err);
     if (ret == 0 && !options->detach)
-        ret = wait_for_process(c->record.pid, c->pidfd, master, exit_code, err);
+        ret = wait_for_end(c, master, exit_code, err);
     wait_restore_signals(signals);
     if (ret == 0 && (options->detach || options->keep))
         return 0;

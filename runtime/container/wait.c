@@ -78,7 +78,7 @@ static void unwatch_ended(int epoll, int pidfd)
         (void)epoll_ctl(epoll, EPOLL_CTL_DEL, pidfd, NULL);
 }
 
-int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct error *err)
+int wait_for_process(pid_t pid, int pidfd, int master, int *status, struct error *err)
 {
     sigset_t set;
     forwarded(&set);
@@ -86,8 +86,8 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct er
     cleanup_fd int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (signals < 0 || epoll < 0 || watch(epoll, signals) < 0 || watch(epoll, pidfd) < 0)
         return error_set(err, -errno, "watch the container's process");
-    int status = 0;
-    while (!reap(pid, &status)) {
+    *status = 0;
+    while (!reap(pid, status)) {
         if (master >= 0) {
             int ret = terminal_relay(master, epoll, err);
             if (ret < 0)
@@ -100,7 +100,11 @@ int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct er
         forward_pending(signals, pidfd);
         unwatch_ended(epoll, pidfd);
     }
-    *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     /* Relay the output since the last relay, or since before the terminal was watched. */
     return master >= 0 ? terminal_relay(master, pidfd, err) : 0;
+}
+
+int wait_exit_code(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

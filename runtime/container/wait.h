@@ -24,7 +24,10 @@ void wait_restore_signals(struct wait_signals *signals);
 
 /* Wait until the process, a child of the runtime, ends. Meanwhile forward signals to it, relay its terminal
  * and reap all children of the runtime, which may be a subreaper. master: the terminal, -1 for none; it stays
- * the caller's. *exit_code is the status of the process, 128+n for a signal. Return 0 or a negative errno. */
-int wait_for_process(pid_t pid, int pidfd, int master, int *exit_code, struct error *err);
+ * the caller's. *status is set as by wait(2). Return 0 or a negative errno. */
+int wait_for_process(pid_t pid, int pidfd, int master, int *status, struct error *err);
+
+/* Return the exit code for a status of wait(2): 128+n for a signal. */
+int wait_exit_code(int status);
 
 #endif

@@ -336,6 +336,31 @@ PY
     [[ ! -e $RUNTIME_STATE/other ]]
 }
 
+@test "run --status-file: tells an exit code from a signal" {
+    make_bundle sh -c 'exit 137'
+    expect 137 runtime run --bundle bundle --status-file status box
+    [[ $(<status) == "exited 137" ]]
+    make_bundle sleep 1000
+    runtime run --bundle bundle --status-file /proc/self/fd/5 box </dev/null 5> >(cat >status) &
+    wait_for status_is box running
+    expect 0 runtime kill box KILL
+    wait $! || [[ $? == 137 ]]
+    wait_for grep -qx 'killed 9' status
+    expect 1 runtime run --bundle bundle --status-file missing/status box
+    stderr_has "open status file 'missing/status': does not exist"
+    expect 1 runtime run --detach --bundle bundle --status-file status box
+    stderr_has "option '--status-file' needs a foreground"
+    [[ ! -e $RUNTIME_STATE/box ]]
+}
+
+@test "run --status-file: counts OOM-killed processes" {
+    needs_controller memory
+    make_bundle sh -c 'tail /dev/zero'
+    configure 'linux["resources"] = {"memory": {"limit": 16 << 20, "swap": 16 << 20}}'
+    runtime run --bundle bundle --status-file status box </dev/null >/dev/null 2>&1 || true
+    grep -qx '[a-z]* [0-9]* oom-kills 1' status
+}
+
 @test "exec --detach --pid-file: returns while the process runs" {
     start_sleeping box
     runtime exec --detach --pid-file pid box sleep 999 </dev/null >/dev/null 2>&1
