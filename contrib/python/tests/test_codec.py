@@ -48,6 +48,10 @@ class Flag(enum.IntFlag):
     B = 2
 
 
+class OwnPath(pathlib.PurePosixPath):
+    """A path that may contain more than its text."""
+
+
 @dataclass
 class Point:
     """A dataclass whose own code must not run when it is read."""
@@ -69,7 +73,8 @@ VALUES: list[Any] = [
     datetime.time(1, 2, tzinfo=EAST), datetime.datetime(2024, 2, 29, 12, 0, 0, 1),
     datetime.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")),
     datetime.datetime(2024, 1, 1, tzinfo=EAST), datetime.timedelta(-5, 3, 1), UTC, EAST, decimal.Decimal("1.10"),
-    decimal.Decimal("-Infinity"), fractions.Fraction(-3, 7), uuid.UUID(int=7), pathlib.Path("/a/b"), Colour.RED, Flag.B,
+    decimal.Decimal("-Infinity"), fractions.Fraction(-3, 7), uuid.UUID(int=7), pathlib.Path("/a/b"),
+    pathlib.PurePosixPath("a"), Colour.RED, Flag.B,
     Point(1, ["x"]), [Point(2), {Colour.RED: 1, uuid.UUID(int=1): 2}],
 ]  # fmt: skip
 
@@ -162,6 +167,7 @@ def endless() -> list[Any]:
         (Flag.A | Flag.B, "result"),
         ({object(): 1}, "key <object"),
         ([pathlib.PureWindowsPath("C:\\x")], "result[0]"),
+        ([OwnPath("x")], "result[0]"),
     ],
 )
 def test_what_cannot_leave_is_named_with_its_place(value: Any, path: str) -> None:

@@ -46,6 +46,12 @@ def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     assert pysbx("run", "--", text="print(2)").stdout == "2\n"
 
 
+def test_an_exception_that_the_program_has_shown_is_not_shown_again() -> None:
+    done = pysbx("run", "-c", "import sys\nsys.excepthook = lambda *e: print('hook', e[1], file=sys.stderr)\n1 / 0")
+    assert done.stderr.startswith("hook division by zero\nhint: ")
+    assert (done.stderr.count("\n"), done.returncode) == (2, 1)
+
+
 def test_a_script_is_a_file_in_the_sandbox(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     source = """# coding: latin-1

@@ -86,8 +86,10 @@ def test_a_process_that_dies_has_said_why(source: str, code: int, said: str) -> 
     ("source", "name"),
     [
         ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
-        ("import os; os._exit(134)", "SIGABRT"),
+        ("import os; os.abort()", "SIGABRT"),
         ("import os; os._exit(3)", ""),
+        ("import os; os._exit(134)", ""),
+        ("import os; os._exit(139)", ""),
     ],
 )
 def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
@@ -95,6 +97,7 @@ def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
     assert (done.error.type if done.error else "") == ("Crash" if name else "")
     assert name in (done.error.message if done.error else "")
     assert name == "" or (done.error is not None and "compiled code" in (done.error.hint or ""))
+    assert name == "" or done.exit_code == 139
 
     @sandbox
     def call() -> None:
@@ -102,6 +105,14 @@ def test_a_crash_is_an_error_with_a_name(source: str, name: str) -> None:
 
     with pytest.raises(SandboxExecutionError, match=f"before it answered.*{name}"):
         call()
+
+
+def test_a_limit_of_cpu_time_that_the_program_sets_is_not_called_a_lack_of_memory() -> None:
+    done = run_code("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass")
+    assert done.error is not None
+    assert (done.exit_code, done.error.type, done.timed_out) == (137, "Crash", False)
+    assert "SIGKILL" in done.error.message
+    assert "RLIMIT_CPU" in done.error.message
 
 
 def test_an_error_has_its_line() -> None:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import re
 import select
 import signal
 import socket
@@ -42,6 +43,9 @@ KILL_AGAIN_SEC = 0.1
 # Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 REPORT = 4  # the descriptor by which the end of the runtime is reported, if it is not a child of this process
+# The runtime writes to this one how the program has ended.
+STATUS = 5
+STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -102,10 +106,19 @@ class Deadline(Exception):
 
 
 class Ended(Exception):
-    """The container ended without an answer. It is gone; `code` is its exit code."""
+    """The container ended without an answer. It is gone.
 
-    def __init__(self, code: int) -> None:
+    Attributes:
+        code: its exit code; 128 and the number of the signal that ended its first process. Negative if the runtime
+            did not report it.
+        signal: that number, or 0 if the process ended by itself.
+        oom_kills: how many of its processes the kernel has OOM-killed; 0 without a cgroup of its own for memory.
+    """
+
+    def __init__(self, code: int, signal: int = 0, oom_kills: int = 0) -> None:
         self.code = code
+        self.signal = signal
+        self.oom_kills = oom_kills
         super().__init__(f"exit code {code}")
 
 
@@ -185,7 +198,8 @@ class Container:
         self._incoming = bytearray()
         self._usage: Usage | None = None
         self._code = -1
-        self._report = -1
+        self._signal = self._oom_kills = 0
+        self._report = self._status = -1
         self._peak = 0.0
         self._began = time.monotonic()
         self.name = f"{reaper.prefix()}{next(_numbers)}"
@@ -207,7 +221,9 @@ class Container:
         self.close()
 
     def _start(self, bundle: Bundle, snapshot: int) -> None:
-        run = ["run", "--bundle", str(bundle.path), *(("--snapshot", "/proc/self/fd/3") if snapshot >= 0 else ())]
+        run = ["run", "--bundle", str(bundle.path), "--status-file", f"/proc/self/fd/{STATUS}"]
+        if snapshot >= 0:
+            run += ["--snapshot", "/proc/self/fd/3"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
         with contextlib.ExitStack() as failed:
@@ -250,7 +266,10 @@ class Container:
                     safe[number] = os.dup(end)
                     given.callback(os.close, safe[number])
             actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in safe.items()]
-            passed = [(snapshot, 3)] if snapshot >= 0 else []
+            self._status, status = os.pipe()
+            failed.callback(os.close, self._status)
+            given.callback(os.close, status)
+            passed = [(status, STATUS), *([(snapshot, 3)] if snapshot >= 0 else [])]
             if not children.are_reported():
                 self._report, reporting = os.pipe()
                 failed.callback(os.close, self._report)
@@ -259,7 +278,7 @@ class Container:
                 arguments = children.reporting(arguments, REPORT)
             # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
             for descriptor, number in passed:
-                safe_one = _above(descriptor, REPORT)
+                safe_one = _above(descriptor, STATUS)
                 given.callback(os.close, safe_one)
                 actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
             try:
@@ -491,7 +510,7 @@ class Container:
             said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
             limits.forget()
             raise SandboxStartupError(said.removeprefix("pysbx-runtime: "))
-        raise Ended(self._code)
+        raise Ended(self._code, self._signal, self._oom_kills)
 
     def _finish(self, deadline: float) -> None:
         """Wait for the end of the runtime's process, and take what is left in the streams."""
@@ -519,15 +538,27 @@ class Container:
         if self._report >= 0:
             end = children.read_report(self._report)
         self._code, cpu_sec = end or children.End(-1, 0.0)
+        self._read_status()
         self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
+
+    def _read_status(self) -> None:
+        """Read how the program has ended. The runtime writes that with one call, and has ended."""
+        os.set_blocking(self._status, False)
+        try:
+            line = STATUS_LINE.fullmatch(os.read(self._status, 64))
+        except BlockingIOError:  # it was killed, and a process that it has left holds the pipe
+            return
+        if line is not None:
+            self._signal = int(line[2]) if line[1] == b"killed" else 0
+            self._oom_kills = int(line[3] or 0)
 
     def _close(self) -> None:
         self._close_socket()
-        for descriptor in (*self._streams, self._pidfd, self._report):
+        for descriptor in (*self._streams, self._pidfd, self._report, self._status):
             if descriptor >= 0:
                 os.close(descriptor)
         self._streams = {}
-        self._pidfd = self._report = -1
+        self._pidfd = self._report = self._status = -1
 
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""

@@ -369,6 +369,7 @@ ARRAYS: dict[int, Callable[[_Decoder, list[Any]], Any]] = {
     Code.TIMEZONE: _Decoder.read_zone,
     Code.FRACTION: _Decoder.read_fraction,
     Code.PATH: lambda self, items: pathlib.Path(*items),
+    Code.PURE_PATH: lambda self, items: pathlib.PurePosixPath(*items),
     Code.ENUM: _Decoder.read_enum,
     Code.DATACLASS: _Decoder.read_dataclass,
     Code.ARRAY: _Decoder.read_array,

@@ -60,6 +60,7 @@ class SandboxExecutionError(SandboxError):
         traceback_str: the traceback as Python prints it, of the sandboxed frames only.
         hint: what to try, or None.
         exit_code: exit code of the process, 0 to 255, if the process ended before it answered; otherwise None.
+        crash: the signal that ended the process, and what is known of its cause; "" if none did.
     """
 
     def __init__(
@@ -69,12 +70,15 @@ class SandboxExecutionError(SandboxError):
         traceback_str: str = "",
         hint: str | None = None,
         exit_code: int | None = None,
+        *,
+        crash: str = "",
     ) -> None:
         self.error_type = error_type
         self.error_message = error_message
         self.traceback_str = traceback_str
         self.hint = hint
         self.exit_code = exit_code
+        self.crash = crash
         text = f"{error_type}: {error_message}" if error_message else error_type
         super().__init__(f"{text} (hint: {hint})" if hint else text)
 

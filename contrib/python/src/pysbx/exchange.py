@@ -21,8 +21,10 @@ from pysbx.policy import Policy
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
-# Signals of errors in compiled code. All other signals are sent on purpose.
-CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
+# The first process of a container ignores SIGABRT and SIGXCPU. So abort(3) goes on to an invalid instruction, and only
+# the hard limit of CPU time has an effect: SIGKILL, which no process of the container can send. See setrlimit(2).
+ABORTS = ", or SIGABRT: a call of abort() ends in this way too"
+KILLS = "it has reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 MALFORMED = "the sandbox gave a malformed answer"
@@ -77,10 +79,19 @@ def timeout_error(policy: Policy) -> SandboxTimeoutError:
     return SandboxTimeoutError(f"not done after {policy.timeout_sec:g} seconds: killed", policy.timeout_sec)
 
 
-def crash(code: int) -> str:
-    """Return the name of the signal that has ended a process, if it is one of a crash, by its exit code; else ""."""
-    number = code - 128
-    return f"{signal.Signals(number).name}, {signal.strsignal(number)}" if number in CRASHES else ""
+def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
+    """Return the name of the signal that has ended a process, and what is known of its cause; "" if none has.
+
+    Args:
+        ended: the end, as the kernel has reported it.
+        cpu_sec: the CPU time that was used, in seconds.
+    """
+    if not ended.signal:
+        return ""
+    name = f"{signal.Signals(ended.signal).name}, {signal.strsignal(ended.signal)}"
+    if ended.signal == signal.SIGKILL:
+        return f"{name} after {cpu_sec:.1f} seconds of CPU time: {KILLS}"
+    return f"{name}{ABORTS}" if ended.signal == signal.SIGSEGV else name
 
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
@@ -91,17 +102,18 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
         said = f"{limits.cpu_seconds(policy)} seconds of CPU time are spent: killed"
         return SandboxTimeoutError(said, policy.timeout_sec)
-    if ended.code == KILLED:
-        # Its first process cannot be killed from inside, so the kernel has killed it when memory ran out.
+    # Its first process cannot be killed from inside. The worker ends with that code itself if memory is too small for
+    # its answer, and without a status of the kernel's nothing else is known.
+    if ended.code == KILLED and (ended.oom_kills or not ended.signal):
         return SandboxMemoryError(f"OOM-killed: {policy.memory_mb} MiB allowed", policy.memory_mb)
     # The caller of a function finds the last output in the exception; the caller of a program takes it from the
     # container.
     said = container.outputs[2].text()
-    name = crash(ended.code)
+    name = crash(ended, container.usage.cpu_sec)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
     # The code is negative if a signal has ended the runtime itself, or if another part of the program took the status.
     code = ended.code if ended.code >= 0 else UNKNOWN
-    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name), code)
+    return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name), code, crash=name)
 
 
 def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:

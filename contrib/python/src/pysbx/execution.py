@@ -23,7 +23,7 @@ from pysbx.errors import (
     SerializationError,
     Violation,
 )
-from pysbx.exchange import crash, exchange, hint_for, names_of, text, violations_of
+from pysbx.exchange import exchange, hint_for, names_of, text, violations_of
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 
@@ -52,6 +52,7 @@ class ExecutionError:
         line: line of the source where it happened, or None.
         traceback: as Python prints it.
         hint: what to try, or None.
+        shown: whether the program has a sys.excepthook of its own, which has shown it or has chosen not to.
     """
 
     type: str
@@ -59,6 +60,7 @@ class ExecutionError:
     line: int | None = None
     traceback: str = ""
     hint: str | None = None
+    shown: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Execution:
     Attributes:
         stdout: the text that it wrote to standard output, up to output_limit, with a mark where it was cut.
         stderr: the same; the traceback of an exception that ended it is there, as Python prints it.
-        exit_code: 0; 1 after an exception; the code of sys.exit(); 124 after a timeout; 137 if it was killed.
+        exit_code: that of `python3`: 0; 1 after an exception, but 130 after KeyboardInterrupt; the code of sys.exit();
+            120 if output could not be written. 124 after a timeout; 137 if it was killed.
         value: repr of the last expression, or None if the code ends with a statement or with None.
         error: the exception that ended it, or None.
         timed_out: whether a limit of time has ended it.
@@ -104,7 +107,7 @@ class Execution:
 
 def unsaid(done: Execution) -> str:
     """Return the error of a run as text, or "" if it is on its standard error, where Python prints it."""
-    if done.error is None:
+    if done.error is None or done.error.shown:
         return ""
     said = done.error.traceback or f"{done.error.type}: {done.error.message}\n"
     return "" if done.error.traceback and said[-MAX_SAID:] in done.stderr else said
@@ -245,6 +248,7 @@ def _error(answer: Message) -> ExecutionError | None:
         line if isinstance(line, int) else None,
         text(described, "traceback"),
         hint_for(kind, message, names_of(described)),
+        answer.get("shown") is True,
     )
 
 
@@ -285,12 +289,6 @@ def _ended_by(kind: str, error: SandboxError) -> ExecutionError:
     return ExecutionError(kind, str(error), hint=hint_for(kind, str(error)))
 
 
-def _crash(code: int) -> ExecutionError | None:
-    """Return the error of a process that a signal has ended, or that has the exit code of one; None for other codes."""
-    message = crash(code)
-    return ExecutionError("Crash", message, hint=hint_for("Crash", message)) if message else None
-
-
 def unanswered(error: SandboxError) -> dict[str, Any]:
     """Return the fields of an Execution that ended without an answer; raise an error that is not the code's."""
     if isinstance(error, SandboxTimeoutError):
@@ -300,7 +298,8 @@ def unanswered(error: SandboxError) -> dict[str, Any]:
     if isinstance(error, (ForgedAnswerError, SerializationError)):  # the latter: it is too large
         return {"exit_code": KILLED, "error": _ended_by(type(error).__name__, error)}
     if isinstance(error, SandboxExecutionError) and error.exit_code is not None:
-        return {"exit_code": error.exit_code, "error": _crash(error.exit_code)}
+        crashed = ExecutionError("Crash", error.crash, hint=error.hint) if error.crash else None
+        return {"exit_code": error.exit_code, "error": crashed}
     raise error
 
 

@@ -6,10 +6,14 @@ Only its parent answers. The child ends by itself, as `python` does at the end o
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import NoReturn
+import signal
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
-from .ending import complain, end_program, exit_code, flush, flush_files
+from . import main_module
+from .ending import INTERRUPTED, complain, end_program, exit_code, flush, flush_files, show
+
+Result = TypeVar("Result")
 
 
 def _code_of(error: BaseException | None, source: str) -> int:
@@ -18,37 +22,51 @@ def _code_of(error: BaseException | None, source: str) -> int:
         return 0
     if isinstance(error, SystemExit):
         return exit_code(error)
-    complain(error, source)
-    return 1
+    main_module.keep(error)
+    code, shown = show(error, source)
+    if not shown:
+        complain(error, source)
+    return code
 
 
-def _end(error: BaseException | None, source: str) -> NoReturn:
+def _end(errors: list[BaseException], source: str) -> NoReturn:
+    """End this process after at most one exception. Its frames keep what the program is about to let go."""
     code = 1
     try:
+        error = errors.pop() if errors else None
+        interrupted = type(error) is KeyboardInterrupt
         code = _code_of(error, source)
-        end_program()
+        error = None
+        code = end_program(code)
         flush_files()
         flush()
+        if interrupted and code == INTERRUPTED:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
     finally:  # its streams may be closed
         os._exit(code)
 
 
-class OnlyHere:
-    """Surrounds the user's code, in a with statement: a child that it has created does not leave the block."""
+def only_here(work: Callable[[], Result], source: str = "") -> Result:
+    """Call a function that runs the user's code; a child that it has created does not return from this.
 
-    def __init__(self, source: str = "") -> None:
-        """Begin.
+    Args:
+        work: the function.
+        source: see describe().
 
-        Args:
-            source: see describe().
-        """
-        self._source = source
-
-    def __enter__(self) -> None:
-        """Remember which process this is."""
-        self._pid = os.getpid()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """End a process that is another one."""
-        if os.getpid() != self._pid:
-            _end(error, self._source)
+    Returns:
+        What it returns.
+    """
+    here = os.getpid()
+    raised: list[BaseException] = []
+    result: Any = None
+    try:
+        result = work()
+    except BaseException as error:
+        if os.getpid() == here:
+            raise
+        raised.append(error)
+    if os.getpid() != here:
+        result = None
+        _end(raised, source)
+    return result  # type: ignore[no-any-return]

@@ -145,6 +145,9 @@ EXACT: dict[type, Callable[[Any, str, int], Any]] = {
     datetime.timezone: lambda value, path, depth: _zone(value, path),
     decimal.Decimal: lambda value, path, depth: Ext(int(Code.DECIMAL), str(value).encode()),
     fractions.Fraction: _fraction,
+    # A path of Windows would be another path on the other side.
+    pathlib.PosixPath: lambda value, path, depth: _ext(Code.PATH, [str(value)]),
+    pathlib.PurePosixPath: lambda value, path, depth: _ext(Code.PURE_PATH, [str(value)]),
     uuid.UUID: lambda value, path, depth: Ext(int(Code.UUID), value.bytes),
 }
 
@@ -236,8 +239,6 @@ def _convert(value: Any, path: str, depth: int) -> Any:
         return _enum(value, path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _dataclass(value, path, depth + 1)
-    if isinstance(value, pathlib.PurePosixPath):  # a path of Windows would be another path on the other side
-        return _ext(Code.PATH, [str(value)])
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _numpy(value, path)

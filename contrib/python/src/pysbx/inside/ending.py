@@ -8,37 +8,108 @@ import fcntl
 import gc
 import io
 import os
+import signal
 import stat
 import sys
+from typing import Any
 
-from .failure import describe
+from . import main_module
+from .failure import describe, users_part
 
 # They buffer writes; all other streams write through one of them.
 HOLDING = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 NOT_OURS_TO_FLUSH = ("/dev/", "/proc/")
+STREAMS = ("stdout", "stderr")
+# As they are before the program may replace them.
+PYTHONS_HOOK = sys.__excepthook__
+run_exit_functions = atexit._run_exitfuncs
+MISSING = object()
+# Exit codes: of KeyboardInterrupt, as after the signal; and of Python if its output cannot be written.
+INTERRUPTED = 128 + signal.SIGINT
+UNWRITTEN = 120
 
 
 def exit_code(error: SystemExit) -> int:
-    """Return the code with which Python would end; a string is printed, as Python does."""
-    code = error.code
+    """Return the code with which Python would end; any other object than a number is printed, as Python does."""
+    try:
+        code = error.code
+    except BaseException:  # a property of the user's
+        code = error  # type: ignore[assignment]
     if code is None:
         return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
+    if issubclass(type(code), int):
+        number = int.__pos__(code)  # type: ignore[arg-type]  # whatever methods a subclass has
+        return number & 0xFF if -(1 << 63) <= number < 1 << 63 else 0xFF  # it does not fit into a long
+    _print(code)
     return 1
+
+
+def _print(code: object) -> None:
+    """Print what a program gave to sys.exit()."""
+    try:
+        text = str(code)
+    except BaseException:  # a __str__ of the user's
+        text = ""
+    if getattr(sys, "stderr", None) is None:
+        _write_error(text)
+    else:
+        with contextlib.suppress(BaseException):  # it is closed, or of a class of the user's
+            sys.stderr.write(text)
+    _write_error("\n")
+
+
+def _write_error(text: str) -> None:
+    """Write to sys.stderr, or to its descriptor if the user's code has closed or replaced it."""
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode(errors="backslashreplace"))
 
 
 def complain(error: BaseException, source: str = "") -> None:
     """Print the traceback of an exception; see describe()."""
-    sys.stderr.write(describe(error, source)["traceback"])
+    with contextlib.suppress(Exception):  # closed, or of a class of the user's
+        sys.stderr.write(describe(error, source)["traceback"])
+
+
+def _ignore(error: BaseException, where: object) -> None:
+    """Print an exception that changes nothing, as Python does."""
+    _write_error(f"Exception ignored in: {where!r}\n")
+    complain(error)
+
+
+def show(error: BaseException, source: str = "") -> tuple[int, bool]:
+    """End with an exception that is not caught: call the sys.excepthook of the user's code, if there is one.
+
+    Returns:
+        The exit code, and whether the exception has been shown: not if the hook is Python's own.
+    """
+    code = INTERRUPTED if type(error) is KeyboardInterrupt else 1
+    hook: Any = getattr(sys, "excepthook", MISSING)
+    if hook is PYTHONS_HOOK:
+        return code, False
+    if hook is MISSING:
+        _write_error("sys.excepthook is missing\n")
+        complain(error, source)
+        return code, True
+    try:
+        hook(type(error), error, users_part(error.__traceback__))
+    except SystemExit as second:
+        return exit_code(second), True
+    except BaseException as second:
+        _write_error("Error in sys.excepthook:\n")
+        complain(second, source)
+        _write_error("\nOriginal exception was:\n")
+        complain(error, source)
+    return code, True
 
 
 def flush() -> None:
     """Write out the text that the user's code has printed, even if it has replaced its streams."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # closed, replaced, or full
-            stream.flush()
+    for name in STREAMS:
+        with contextlib.suppress(Exception):  # closed, replaced, deleted, or full
+            getattr(sys, name).flush()
 
 
 def _has_files() -> bool:
@@ -66,12 +137,40 @@ def flush_files() -> None:
                     thing.flush()
 
 
-def end_program() -> None:
-    """Take the steps of Python at any end of a program: wait for threads, call the functions of atexit."""
-    threading = sys.modules.get("threading")
+def _write_out() -> bool:
+    """Flush the standard streams, and tell whether that succeeded; see flush_std_files() in Python/pylifecycle.c."""
+    succeeded = True
+    for name in STREAMS:
+        stream = getattr(sys, name, None)
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except BaseException as error:
+            succeeded = False
+            if name == "stdout":
+                _ignore(error, stream)
+    return succeeded
+
+
+def end_program(code: int) -> int:
+    """Take the steps of Python at any end of a program.
+
+    Wait for threads, call the functions of atexit, and let go of the modules of the user's code.
+
+    Args:
+        code: the exit code.
+
+    Returns:
+        The exit code, which is another one if output could not be written.
+    """
+    threading = getattr(sys, "modules", None) and sys.modules.get("threading")
     if threading is not None:
         try:
             threading._shutdown()  # executors as well, which are waited for in there
         except BaseException as error:  # of a function that was registered
-            complain(error)
-    atexit._run_exitfuncs()
+            _ignore(error, threading)
+    run_exit_functions()
+    written = _write_out()
+    with contextlib.suppress(Exception):  # the program has changed sys or its modules
+        main_module.end()
+    return code if written else UNWRITTEN

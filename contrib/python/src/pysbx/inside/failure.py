@@ -13,7 +13,8 @@ MAX_TEXT = 64 * 1024
 MAX_NAMES = 2000
 
 
-def _skip_ours(tb: TracebackType | None) -> TracebackType | None:
+def users_part(tb: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without our own frames at its beginning."""
     while tb is not None and tb.tb_frame.f_code.co_filename.startswith(OURS):
         tb = tb.tb_next
     return tb
@@ -49,7 +50,7 @@ def describe(error: BaseException, source: str = "") -> dict[str, Any]:
         message = str(error)
     except BaseException as second:  # a __str__ of the user's
         message = f"<{type(second).__name__} in __str__>"
-    tb = _skip_ours(error.__traceback__)
+    tb = users_part(error.__traceback__)
     try:
         text = "".join(traceback.format_exception(type(error), error, tb))
     except BaseException as second:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import signal
+# Module signal calls methods of handlers, and so the code of the user, which may also replace its functions.
+from _signal import SIG_IGN, SIGINT, default_int_handler, getsignal, valid_signals  # type: ignore[import-not-found]
+from _signal import signal as set_handler
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -21,26 +23,27 @@ class Interrupts:
 
     def __init__(self) -> None:
         # The process may have inherited another handler: a program in the background of a shell ignores SIGINT.
-        self._handlers: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+        self._handlers: dict[int, Any] = {SIGINT: default_int_handler}
         self._due: dict[int, FrameType | None] = {}
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._noting = self._note  # each access makes another method
+        set_handler(SIGINT, SIG_IGN)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._due[number] = frame
 
     def _hold(self) -> None:
         """Replace the handlers of the user's code. One that is due runs first, and may raise."""
-        self._handlers[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in signal.valid_signals():
-            handler = signal.getsignal(number)
-            if callable(handler) and handler != self._note:
+        self._handlers[SIGINT] = set_handler(SIGINT, SIG_IGN)
+        for number in valid_signals():
+            handler = getsignal(number)
+            if callable(handler) and handler is not self._noting:
                 self._handlers[number] = handler
-                signal.signal(number, self._note)
+                set_handler(number, self._noting)
 
     def _release(self) -> None:
         for number, handler in list(self._handlers.items()):
-            signal.signal(number, handler)
-            if number != signal.SIGINT:
+            set_handler(number, handler)
+            if number != SIGINT:
                 del self._handlers[number]
 
     def _call_due(self) -> None:

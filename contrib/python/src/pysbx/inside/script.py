@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import itertools
 import linecache
 import os
 import runpy
 import sys
-import types
 from typing import Any
 
-from . import display, figures, patches
-from .child import OnlyHere
-from .ending import end_program, exit_code, flush_files
+from . import display, figures, main_module, patches
+from .child import only_here
+from .ending import complain, end_program, exit_code, flush_files, show
 from .failure import describe
 from .room import KeptBack
 from .stdin import standard_input
 
 _runs = itertools.count(1)
-
-
-def fresh_main() -> dict[str, Any]:
-    """Put an empty module __main__ in place and return its names."""
-    module = types.ModuleType("__main__")
-    vars(module).update({"__builtins__": __builtins__, "__annotations__": {}})
-    sys.modules["__main__"] = module
-    return vars(module)
 
 
 def next_name(name: str) -> str:
@@ -54,44 +44,61 @@ def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
     return None if value is None else display.show_value(value)
 
 
-def _failure(error: BaseException, name: str) -> dict[str, Any]:
-    """Print the traceback of an exception, and return what the answer says of it."""
+def _failure(error: BaseException, name: str, *, last: bool) -> dict[str, Any]:
+    """End with an exception that is not handled any more, and return what the answer says of it."""
     described = describe(error, name)
-    with contextlib.suppress(Exception):  # closed, replaced, or full
-        sys.stderr.write(described["traceback"])
-    return {"exit_code": 1, "error": described}
+    if last:
+        main_module.keep(error)
+    code, shown = only_here(lambda: show(error, name), name)
+    if not shown:
+        complain(error, name)
+    return {"error": described, "exit_code": code, "shown": shown}
 
 
-def run(request: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
+def _work(request: dict[str, Any], name: str) -> str | None:
+    """Execute the source or module of a request, and return the value of the source."""
+    with KeptBack():
+        if request["module"]:
+            runpy._get_module_details(request["module"])  # type: ignore[attr-defined]  # an ImportError is an error
+            runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
+            return None
+        return execute(request["source"], name, main_module.names())
+
+
+def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> BaseException | None:
+    """Run the user's code and leave its figures; return an exception that was not caught."""
+    uncaught: BaseException | None = None
+    try:
+        with standard_input(request.pop("stdin")):
+            answer["value"] = only_here(lambda: _work(request, name), name)
+    except SystemExit as error:
+        answer["exit_code"], answer["exited"] = exit_code(error), True
+    except BaseException as error:
+        uncaught = error
+    try:
+        only_here(figures.output_all, name)
+    except BaseException as error:  # a figure that cannot be drawn, or an interrupt
+        uncaught = error if uncaught is None else uncaught
+    return uncaught
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error."""
     name = next_name(request["name"]) if request["source"] else request["name"]
     sys.argv[:] = request["argv"]
     if os.path.isabs(name):  # it is a file's
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(name)
-        scope["__file__"] = name
+        main_module.set_file(name)
     patches.install(figures.PATCHES | display.PATCHES)
     display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
-    try:
-        with standard_input(request.pop("stdin")), OnlyHere(name), KeptBack():
-            if request["module"]:
-                runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
-            else:
-                answer["value"] = execute(request["source"], name, scope)
-    except SystemExit as error:
-        answer["exit_code"], answer["exited"] = exit_code(error), True
-    except BaseException as error:
-        answer |= _failure(error, name)
-    try:
-        with OnlyHere(name):
-            figures.output_all()
-    except BaseException as error:  # a figure that cannot be drawn, or an interrupt
-        if answer["error"] is None:
-            answer |= _failure(error, name)
+    uncaught = _carry_out(request, name, answer)
+    if uncaught is not None:
+        answer |= _failure(uncaught, name, last=request["last"])
+        uncaught = None  # its frames keep what the program is about to let go
     if request["last"]:
-        with OnlyHere():
-            end_program()
+        answer["exit_code"] = only_here(lambda: end_program(answer["exit_code"]))
     answer |= display.take()
     flush_files()
     return answer

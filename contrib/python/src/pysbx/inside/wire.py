@@ -60,3 +60,4 @@ class Code(IntEnum):
     CELLS = 27  # position of a column, list of its cells, position, list, …, pandas' table: for cells of any type.
     FREQUENCY = 28  # frequency of the rows, pandas' table or series.
     LABELS = 29  # axis, name, kind, labels, pandas' table: for labels that Arrow does not bring back.
+    PURE_PATH = 30  # text

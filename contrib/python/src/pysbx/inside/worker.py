@@ -18,9 +18,9 @@ from typing import Any
 
 import cloudpickle  # what the host sends refers to it
 
-from . import fork, script
+from . import fork, main_module, script
 from .channel import Channel, Message
-from .child import OnlyHere
+from .child import only_here
 from .encode import encode
 from .ending import flush
 from .failure import describe
@@ -63,8 +63,7 @@ def call(request: Message) -> Message:
         lines = ["\n"] * (first - 1) + text.splitlines(keepends=True)
         linecache.cache[name] = (len(text), None, lines, name)
     try:
-        with OnlyHere():
-            return called(request)
+        return only_here(lambda: called(request))
     except Unserializable as error:
         return {"unserializable": [error.reason, error.type_name, error.path]}
     except BaseException as error:  # SystemExit too: a call has no exit code
@@ -81,12 +80,12 @@ def inspect_source(request: Message) -> list[list[Any]]:
     return found
 
 
-def run(request: Message, scope: dict[str, Any]) -> Message:
+def run(request: Message) -> Message:
     """Carry out a request "run", unless a stage of the static analysis that is enforced finds a violation."""
     found = inspect_source(request)
     if any(stage == "enforce" for stage, *_ in found):
         return {"violations": found}
-    return script.run(request, scope) | {"violations": found}
+    return script.run(request) | {"violations": found}
 
 
 def beneath(path: str) -> str:
@@ -149,10 +148,10 @@ def listing(request: Message) -> Message:
     return {"files": found}
 
 
-def answer(request: Message, scope: dict[str, Any], interrupts: Interrupts) -> Message:
+def answer(request: Message, interrupts: Interrupts) -> Message:
     """Carry out a request."""
     if request["op"] == "run":
-        return interrupts.during(lambda: run(request, scope))
+        return interrupts.during(lambda: run(request))
     if request["op"] == "call":
         return interrupts.during(lambda: call(request))
     simple: dict[str, Callable[[Message], Message]] = {
@@ -201,7 +200,7 @@ def main(*, warm: bool) -> None:
     sys.argv[:] = [""]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    scope = script.fresh_main()
+    main_module.begin(__pysbx_fork__)
     hello = {"hello": list(sys.version_info[:2]), "warm": warm}
     channel.write(hello)
     relay = parked = 0
@@ -220,10 +219,7 @@ def main(*, warm: bool) -> None:
                 relay = 0
                 channel.write(hello)
             continue
-        if request["op"] == "forked":
-            reply = fork.collect(parked, request["limit"])
-        else:
-            reply = answer(request, scope, interrupts)
+        reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, interrupts)
         flush()
         send(channel, reply)
         del request, reply  # the next request finds the room of this one
