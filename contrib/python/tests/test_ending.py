@@ -86,6 +86,7 @@ PROGRAMS = {
     "handler without a repr": f"import signal\n{HANDLER}signal.signal(signal.SIGUSR1, H())",
     "replaced functions": "import _signal, atexit, gc, signal\ndel _signal.signal, _signal.getsignal, signal.signal\n"
     "gc.collect = gc.isenabled = None; atexit.register(print, 'end'); atexit._run_exitfuncs = None",
+    "no modules": "import sys; sys.modules.clear()",
     "replaced hook": "import sys; sys.__excepthook__ = None; 1 / 0",
     "objects that print to a closed descriptor": f"import os\n{LOG}log = Log('log')\nos.close(1)",
     "objects of a child": f"import os, sys\n{LOG}log = Log('log')\nif os.fork() == 0: sys.exit(3)\n"

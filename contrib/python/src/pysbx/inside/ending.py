@@ -163,7 +163,8 @@ def end_program(code: int) -> int:
     Returns:
         The exit code, which is another one if output could not be written.
     """
-    threading = getattr(sys, "modules", None) and sys.modules.get("threading")
+    modules = getattr(sys, "modules", None)  # a program can empty it, or take it away
+    threading = modules.get("threading") if modules else None
     if threading is not None:
         try:
             threading._shutdown()  # executors as well, which are waited for in there
