@@ -2,7 +2,7 @@
 # so that this file does not repeat them.
 
 _pysbx_runtime_options() {
-    "$@" --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p'
+    "$@" --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p'
 }
 
 _pysbx_runtime_commands() {

@@ -43,7 +43,7 @@ end
 
 function __pysbx_runtime_options
     pysbx-runtime (__pysbx_runtime_command) (__pysbx_runtime_warm) --help 2>/dev/null |
-        string replace -rf '^  (?:-., |    )(--[a-z-]+)(?: [^ ]+)?  +(.*)' '$1\t$2'
+        string replace -rf '^  (?:-., |    )(--[a-z0-9-]+)(?: [^ ]+)?  +(.*)' '$1\t$2'
 end
 
 complete -c pysbx-runtime -f -n 'not string length -q -- (__pysbx_runtime_command)' -a '(__pysbx_runtime_commands)'

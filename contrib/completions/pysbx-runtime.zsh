@@ -24,7 +24,7 @@ _pysbx_runtime() {
         esac
     done
     if [[ $PREFIX == -* ]]; then
-        compadd -- ${(f)"$($program $command $warm --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p')"}
+        compadd -- ${(f)"$($program $command $warm --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p')"}
     elif [[ -z $command ]]; then
         compadd -- ${(f)"$($program --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')"}
     elif [[ $command == warm && -z $warm ]]; then

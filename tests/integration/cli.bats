@@ -39,7 +39,7 @@ status_is() {
     local command option page=$TESTS/../contrib/man/pysbx-runtime.8
     for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         [[ -z $command ]] || grep -q "^\.It Cm $command\b" "$page"
-        for option in $(runtime ${command:+"$command"} --help 2>/dev/null | sed -n 's/^  .\{4\}--\([a-z-]*\).*/\1/p'); do
+        for option in $(runtime ${command:+"$command"} --help 2>/dev/null | sed -n 's/^  .\{4\}--\([a-z0-9-]*\).*/\1/p'); do
             grep -q "Fl Fl $option\b" "$page" || { echo "--$option of '$command' is missing"; return 1; }
         done
     done
@@ -67,14 +67,14 @@ completed() {
 
 # Print the long options of the help whose value has one of these names: with_value NAMES [COMMAND...]
 with_value() {
-    runtime "${@:2}" --help | sed -nE "s/^  .{4}(--[a-z-]+) ($1)( .*)?\$/\1/p"
+    runtime "${@:2}" --help | sed -nE "s/^  .{4}(--[a-z0-9-]+) ($1)( .*)?\$/\1/p"
 }
 
 # zsh and fish may be missing, so this test compares words instead of running the files.
 @test "completions of bash, zsh and fish: values and commands of warm are those of the program" {
     local option shell words
     for shell in bash zsh fish; do
-        words=" $(grep -oE -- '-*[a-z-]+' "$TESTS/../contrib/completions/pysbx-runtime.$shell" | tr '\n' ' ')"
+        words=" $(grep -oE -- '-*[a-z0-9-]+' "$TESTS/../contrib/completions/pysbx-runtime.$shell" | tr '\n' ' ')"
         for option in $(with_value '[A-Z]+'); do
             [[ $words == *" $option "* ]] || { echo "$shell: $option is missing"; return 1; }
             expect 1 runtime "$option=?" state missing
