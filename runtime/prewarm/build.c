@@ -151,17 +151,27 @@ static int take_builder(void *arg, pid_t pid, int root, const struct builder_rep
     return ret;
 }
 
-/* Return the change time that files get from now on, in nanoseconds since 1970. The clock advances in ticks,
- * so wait for the next one: earlier changes then have an earlier time. */
+static int64_t nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The maximum number of looks at the clock, which may have been set back. */
+#define LOOKS_MAX 1000
+
+/* Return the change time that files get from now on, in nanoseconds since 1970. The clock of files advances
+ * in ticks, but since Linux 6.13 a file that was looked at gets the precise time of its next change. So wait
+ * until the ticks have passed the precise time: earlier changes then have an earlier time. */
 static int64_t next_tick(void)
 {
-    struct timespec first, now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &first);
-    do {
+    int64_t first = nanoseconds(CLOCK_REALTIME), now = 0;
+    for (int i = 0; i < LOOKS_MAX && now <= first; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    } while (now.tv_sec == first.tv_sec && now.tv_nsec == first.tv_nsec);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        now = nanoseconds(CLOCK_REALTIME_COARSE);
+    }
+    return now;
 }
 
 int build_snapshot(struct arena *a, struct prewarm *prewarm, struct error *err)
