@@ -2,6 +2,7 @@
 #include "warm/question.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,14 +45,21 @@ static int answer_kind(const char *rest, char *out, size_t size)
     return snprintf(out, size, "%o", lstat(rest, &st) == 0 ? (unsigned)(st.st_mode & S_IFMT) : 0);
 }
 
+static int answer_mount(const char *rest, char *out, size_t size)
+{
+    char above[PATH_MAX];
+    struct stat one = {0}, other = {0};
+    bool told = snprintf(above, sizeof(above), "%s/..", rest) < (int)sizeof(above) &&
+                lstat(rest, &one) == 0 && lstat(above, &other) == 0;
+    return snprintf(out, size, "%d", told && one.st_dev != other.st_dev);
+}
+
 static const struct {
     const char *name; /* with a space: something follows */
     int (*answer)(const char *rest, char *out, size_t size);
 } questions[] = {
-    {QUESTION_LIMIT, answer_limit},
-    {"umask", answer_umask},
-    {"scheduler", answer_scheduler},
-    {QUESTION_KIND, answer_kind},
+    {QUESTION_LIMIT, answer_limit}, {"umask", answer_umask},        {"scheduler", answer_scheduler},
+    {QUESTION_KIND, answer_kind},   {QUESTION_MOUNT, answer_mount},
 };
 
 /* Return the number of the question, and what follows its name; -1 for another text. */

@@ -3,7 +3,9 @@
  *   limit N    the resource limit with this number, getrlimit(2).
  *   umask      umask(2).
  *   scheduler  policy, priority and nice value, sched(7).
- *   kind PATH  the type of the file at a path, without following a link. */
+ *   kind PATH  the type of the file at a path, without following a link.
+ *   mount PATH whether a directory belongs to another file system than the one above it, as os.path.ismount()
+ * looks. */
 #ifndef PYSBX_WARM_QUESTION_H
 #define PYSBX_WARM_QUESTION_H
 
@@ -13,6 +15,7 @@
 
 #define QUESTION_LIMIT "limit "
 #define QUESTION_KIND  "kind "
+#define QUESTION_MOUNT "mount "
 
 #define QUESTION_ANSWER_MAX ((size_t)64)
 

@@ -155,6 +155,11 @@ asks() {
     output_is "(17179869184, 17179869184)"
 }
 
+@test "a mount point that an import looks for" {
+    mkdir -p root/mnt
+    asks 'os.path.ismount("/mnt")' 'mount("/mnt", "tmpfs", kind="tmpfs")'
+}
+
 @test "a device that an import looks for" {
     needs_root
     asks 'os.path.exists("/dev/letters")' \

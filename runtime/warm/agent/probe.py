@@ -224,6 +224,11 @@ def answer(question: str) -> bytes:
     if name == "scheduler":
         priority = posix.sched_getparam(0).sched_priority
         return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
+    if name == "mount":
+        try:
+            return b"%d" % (posix.lstat(rest).st_dev != posix.lstat(f"{rest}/..").st_dev)
+        except OSError:
+            return b"0"
     try:
         return b"%o" % (posix.lstat(rest).st_mode & 0o170000)
     except OSError:
@@ -966,6 +971,9 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     kinds.update((path, "l") for path in links)
     check_devices(kinds, watch.began)
     trace.values |= {f"kind {path}" for path, kind in kinds.items() if kind == "a" and is_device(path)}
+    # The status of a directory, which code of Python has read, says whether something is mounted there.
+    status = {real_path(os.path.join(here, path), folders, links) for path in watch.status}
+    trace.values |= {f"mount {path}" for path in status if kinds.get(path) in ("d", "D")}
     if kinds.get("/dev") == "d":
         trace.values.add("/dev")
     # Add targets of links, because the trace does not know that these are files of the kernel.

@@ -268,7 +268,9 @@ int manifest_check_environment(const struct manifest *m, char *const *envp, stru
 
 static int other_value(const char *value, struct error *err)
 {
-    const char *kind = str_after(value, QUESTION_KIND);
+    const char *kind = str_after(value, QUESTION_KIND), *mount = str_after(value, QUESTION_MOUNT);
+    if (mount != NULL)
+        return error_text(err, -ESTALE, "the imports saw that '%s' is a mount point, or is none", mount);
     if (kind != NULL)
         return error_text(err, -ESTALE, "the imports saw another kind of file, or none, at '%s'", kind);
     return value[0] == '/' ? error_text(err, -ESTALE, "'%s' has other content", value)
