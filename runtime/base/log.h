@@ -35,9 +35,9 @@ void log_notice(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_debug(...)   log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* With --debug, log that a step of create or start is done: what was done, on which object ("" or NULL:
- * none), and the microseconds since the previous step of this process, or since log_open. The container's
- * first process logs its own steps, until it leaves the host. */
+/* With --debug, log that a step of create or start is done, with its object ("" or NULL: none). The line has
+ * the microseconds since the previous step of this process, or since log_open. The container's first process
+ * logs its own steps, until it leaves the host. */
 void log_step(const char *what, const char *object);
 
 /* Return whether debug messages are wanted: for facts that are expensive to collect. */

@@ -69,7 +69,7 @@ def test_values_come_back_equal_or_are_refused(virtualenv: str) -> None:
 
         def check_value(case: tuple[tuple[object, bool], str]) -> None:
             (value, must), way = case
-            # What pickle makes of a value is what is sent: numpy, for one, changes the order of bytes of some arrays.
+            # The sandbox gets the value that pickle makes of it. numpy changes the order of bytes of some arrays.
             value = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
             try:
                 found = ways[way](value)

@@ -1,4 +1,4 @@
-"""What goes into a sandbox with a function: caches, classes, modules of the caller's, assertions; and what cannot."""
+"""Parts of a function that go into a sandbox: caches, classes, own modules, assertions; and others that cannot."""
 
 # once: the caller's rights make no difference
 # ruff: noqa: D101, D102, D105, D106 (classes whose instances go into a sandbox)

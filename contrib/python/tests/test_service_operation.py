@@ -1,4 +1,4 @@
-"""What an administrator of `pysbx serve` sees: log, metrics, readiness."""
+"""The view of an administrator of `pysbx serve`: log, metrics, readiness."""
 
 # once: a server says the same to its clients as root
 

@@ -13,7 +13,7 @@ import pytest
 from pysbx import children, run_code
 from pysbx.errors import SandboxOptionError
 
-# What a program does with SIGCHLD before it uses the package.
+# Dispositions of SIGCHLD that a program sets before it uses the package.
 DISPOSITIONS = {
     "ignored": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
     "reaped": """

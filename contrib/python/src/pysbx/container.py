@@ -42,9 +42,9 @@ LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
 # Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-REPORT = 4  # the descriptor by which the end of the runtime is reported, if it is not a child of this process
-# The runtime writes to this one how the program has ended.
-STATUS = 5
+# Descriptors. A process between reports the end of the runtime by the first. The runtime writes to the second how the
+# program has ended.
+REPORT, STATUS = 4, 5
 STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid

@@ -48,8 +48,8 @@ LIBRARIES = ("lib", "lib64")
 def absolute_path(path: str) -> str:
     """Return a path of the host as an absolute one without "..".
 
-    The directory before a ".." is resolved as the kernel does it: beside a link means beside its target. What follows
-    the last ".." keeps its name, even if it is a link.
+    The directory before a ".." is resolved as the kernel does it: beside a link means beside its target. The part
+    after the last ".." keeps its name, even if it is a link.
     """
     parts = Path(path).absolute().parts
     if ".." not in parts:

@@ -16,7 +16,7 @@ OF_A_SERVER: Final = {
     "strict": "limits='strict'",
     "another": "a server with another one",
 }
-# What a hint or an error says about an option, by interface. A caller of a server gets no more than its limits.
+# The words of hints and errors about an option, by interface. A caller of a server gets no more than its limits.
 OPTIONS: Final[dict[str, dict[str, str]]] = {
     "python": {
         "memory": "allow more: memory_mb",

@@ -1,4 +1,4 @@
-"""What a function needs whose assertions pytest has rewritten, in a sandbox that has no pytest.
+"""Functions for assertions that pytest has rewritten, in a sandbox that has no pytest.
 
 The rewritten code calls functions of a module of pytest's by the names below. They get the parts of the expression as
 strings, and return the explanation for the AssertionError. The original expression decides whether it is raised.

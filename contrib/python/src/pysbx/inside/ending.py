@@ -163,7 +163,7 @@ def end_program(code: int) -> int:
     Returns:
         The exit code, which is another one if output could not be written.
     """
-    modules = getattr(sys, "modules", None)  # a program can empty it, or take it away
+    modules = getattr(sys, "modules", None)  # a program can empty or remove it
     threading = modules.get("threading") if modules else None
     if threading is not None:
         try:

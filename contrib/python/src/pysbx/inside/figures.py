@@ -63,7 +63,7 @@ def output_all() -> None:
 
 
 def output_value(value: object) -> bool:
-    """Draw a value that is to be shown, if it is a figure, and tell whether it is."""
+    """Draw a value if it is a figure, and tell whether it is."""
     module = sys.modules.get("matplotlib.figure")
     if module is None or not isinstance(value, getattr(module, "Figure", ())):
         return False

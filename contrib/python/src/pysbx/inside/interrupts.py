@@ -32,7 +32,7 @@ class Interrupts:
         self._due[number] = frame
 
     def _hold(self) -> None:
-        """Replace the handlers of the user's code. One that is due runs first, and may raise."""
+        """Replace the handlers of the user's code. A handler that is due runs first, and may raise."""
         self._handlers[SIGINT] = set_handler(SIGINT, SIG_IGN)
         for number in valid_signals():
             handler = getsignal(number)
@@ -52,7 +52,7 @@ class Interrupts:
             number, frame = self._due.popitem()
             try:
                 self._handlers[number](number, frame)
-            except BaseException as error:  # an alarm that nobody waits for any more
+            except BaseException as error:  # a late alarm, for example
                 complain(error)
 
     def during(self, work: Callable[[], Message]) -> Message:

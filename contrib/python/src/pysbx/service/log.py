@@ -110,7 +110,7 @@ class Log(logging.Handler):
         return json.dumps({**about, "traceback": trace} if trace else about)
 
     def greet(self, text: str) -> None:
-        """Say that the server is there, whatever the level is."""
+        """Say that the server is there, at any level."""
         self._write(self._object("INFO", PACKAGE, text, {}) if self._json else text)
 
     def report(self) -> None:

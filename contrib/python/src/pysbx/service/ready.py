@@ -38,7 +38,7 @@ class Probe:
     """Runs a sandbox besides those of callers. It does not wait for a free place, for a busy server is ready."""
 
     def __init__(self, offer: Offer, preparation: Preparation) -> None:
-        """Take what is to be tried."""
+        """Take the sandbox to try."""
         self._offer, self._preparation = offer, preparation
         self._jobs = Jobs(1)
         self._turn = asyncio.Lock()
@@ -46,7 +46,7 @@ class Probe:
         self._until = 0.0
 
     async def ask(self) -> Readiness:
-        """Return whether a sandbox runs; several who ask at the same time get one answer."""
+        """Return whether a sandbox runs; calls at the same time get one answer."""
         async with self._turn:
             if self._last is None or time.monotonic() > self._until:
                 self._last = await self._try()

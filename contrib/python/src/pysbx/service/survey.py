@@ -1,6 +1,6 @@
 """Prepare the sandboxes of a server: install their packages, build their snapshots, find out which modules they have.
 
-A server that cannot create a sandbox does not start. What takes longer is done in a thread, and its state is told.
+A server that cannot create a sandbox does not start. A thread does the longer work, and its state is told.
 """
 
 from __future__ import annotations

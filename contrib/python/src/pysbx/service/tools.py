@@ -1,7 +1,7 @@
 """Tools for a model, by the Model Context Protocol: run Python, keep sessions, move files.
 
-A call that cannot be carried out is a result with isError, in words from which the model can go on. What the code does
-is not: an exception is a result like any other. See
+A call that cannot be carried out is a result with isError, in words from which the model can go on. An exception of
+the code is a result like any other. See
 https://modelcontextprotocol.io/specification, server/tools.
 """
 
