@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/libraries.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -270,6 +271,7 @@ static int put_streams(int *report, bool probe, unsigned timeout, struct error *
     cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
         return error_set(err, -errno, "make a socket for the report of the builder");
+    log_leave_stderr();
     *report = sockets[0];
     cleanup_fd int theirs = sockets[1];
     cleanup_fd int said = probe ? memfd_create("said", MFD_CLOEXEC) : -1;

@@ -34,10 +34,10 @@ for name, value in json.load(open(sys.argv[1])).items():
     runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | page_names commands.md
     for command in '' $(runtime --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         runtime ${command:+"$command"} --help 2>/dev/null
-    done | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p' | grep -vxE -- '--(help|version)' | sort -u | page_names commands.md
+    done | sed -n 's/^  .\{4\}\(--[a-z0-9-]*\).*/\1/p' | grep -vxE -- '--(help|version)' | sort -u | page_names commands.md
     for command in build list prune save show verify; do
         runtime warm "$command" --help
-    done | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort -u | page_names commands.md
+    done | sed -n 's/^  .\{4\}\(--[a-z0-9-]*\).*/\1/p' | grep -vx -- --help | sort -u | page_names commands.md
 }
 
 @test "warm-json.md and runtime-json.md: every key of the files" {
@@ -52,17 +52,17 @@ for name, value in json.load(open(sys.argv[1])).items():
 }
 
 @test "pysbx-command.md: every option that describes a sandbox" {
-    grep -oE '"--[a-z-]+"' "$PACKAGE/keywords.py" | tr -d '"' | sort -u | page_names pysbx-command.md
+    grep -oE '"--[a-z0-9-]+"' "$PACKAGE/keywords.py" | tr -d '"' | sort -u | page_names pysbx-command.md
 }
 
 @test "http-api.md: the name of every problem" {
-    sed -n 's/.*Kind("\([a-z-]*\)", [0-9].*/\1/p' "$PACKAGE/service/problems.py" | sort -u | page_names http-api.md
+    sed -n 's/.*Kind("\([a-z0-9-]*\)", [0-9].*/\1/p' "$PACKAGE/service/problems.py" | sort -u | page_names http-api.md
 }
 
 @test "profiles.md: every key and every rule" {
     local list
     for list in KEYS PATTERNS WORDS STAGES; do
-        sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/profiles.py" | grep -oE '"[a-z-]+"' | tr -d '"'
+        sed -n "s/^$list = .*[{(]\(.*\)[})].*/\1/p" "$PACKAGE/profiles.py" | grep -oE '"[a-z0-9-]+"' | tr -d '"'
     done | sort -u | page_names profiles.md
 }
 
