@@ -49,9 +49,10 @@ def test_explain_reads_standard_error() -> None:
 
 
 def test_the_command_prints_a_traceback_once() -> None:
-    for source in ("1/0", "import sys; sys.stderr.close(); 1/0", "import os; os.close(2); 1/0"):
+    # Python ends with 120 if its output cannot be written.
+    for source, code in (("1/0", 1), ("import sys; sys.stderr.close(); 1/0", 1), ("import os; os.close(2); 1/0", 120)):
         done = pysbx("run", "-c", source)
-        assert done.returncode == 1
+        assert done.returncode == code
         assert done.stderr.count("ZeroDivisionError: division by zero") == 1
     done = pysbx("run", "--output-limit", "0", "-c", "1/0")
     assert "ZeroDivisionError: division by zero" in done.stderr
