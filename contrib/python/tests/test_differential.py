@@ -35,7 +35,7 @@ def check_program(case: tuple[str, Warm]) -> None:
 
 
 def test_programs_end_as_with_python() -> None:
-    explore(st.tuples(programs, modes), check_program, 0.45)
+    explore(st.tuples(programs, modes), check_program, 0.45, 8)
 
 
 def check_parts(case: tuple[list[str], Warm]) -> None:
@@ -48,7 +48,7 @@ def check_parts(case: tuple[list[str], Warm]) -> None:
 
 
 def test_parts_of_a_session_are_those_of_one_program() -> None:
-    explore(st.tuples(parts, modes), check_parts, 0.2)
+    explore(st.tuples(parts, modes), check_parts, 0.2, 8)
 
 
 def identity(value: object) -> object:
@@ -80,4 +80,4 @@ def test_values_come_back_equal_or_are_refused(virtualenv: str) -> None:
 
         chosen = st.sampled_from(["session"] * 12 + ["alone"] * 3 + ["cold"])
         values = st.one_of(st.tuples(must_come_back, st.just(True)), st.tuples(everything, st.just(False)))
-        explore(st.tuples(values, chosen), check_value, 0.35)
+        explore(st.tuples(values, chosen), check_value, 0.35, 40)
