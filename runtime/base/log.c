@@ -24,7 +24,6 @@ static struct {
     int fd;
     const char *identifier;
     bool json;
-    bool no_stderr;
     enum log_level level;
     struct timespec step; /* the end of the previous one */
 } log_state = {.fd = -1};
@@ -138,15 +137,8 @@ static void write_journal(enum log_level level, const char *text)
                     MSG_NOSIGNAL);
 }
 
-void log_leave_stderr(void)
-{
-    log_state.no_stderr = true;
-}
-
 static void write_stderr(const char *text)
 {
-    if (log_state.no_stderr)
-        return;
     char escaped[ERROR_TEXT_MAX], line[ERROR_TEXT_MAX + 32];
     str_escape_hidden(escaped, sizeof(escaped), text);
     int n = snprintf(line, sizeof(line), "pysbx-runtime: %s\n", escaped);

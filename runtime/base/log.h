@@ -19,9 +19,6 @@ struct log_options {
 /* Open the target. 0 or negative errno. Call it once, before the first message. */
 int log_open(const struct log_options *options, struct error *err);
 
-/* Write nothing to standard error from now on, because it belongs to a program that is observed. */
-void log_leave_stderr(void);
-
 /* Report the fatal error: one record to the target and one write(2) to standard error, as the last thing
  * before exit. Engines parse the JSON file as a single object, so nothing else is written there unless
  * --log-level asks for more. */

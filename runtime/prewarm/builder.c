@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,7 +18,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/libraries.h"
-#include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -261,24 +259,20 @@ static int attend(struct speaker *s, const struct builder_request *r, const char
 }
 
 /* Prepare the standard streams of the next container. Standard input is for its report, and the others are
- * /dev/null. Standard error of a probe is a file in memory, by which it knows whether its start prints
- * something. The agent copies the second to the first (prepare_streams of resume.py). *report is the
+ * /dev/null. The agent copies the second to the first (prepare_streams of resume.py). *report is the
  * runtime's end. An interpreter has as much time to read the answer to its request as for its report. */
-static int put_streams(int *report, bool probe, unsigned timeout, struct error *err)
+static int put_streams(int *report, unsigned timeout, struct error *err)
 {
     int sockets[2], on = 1;
     const struct timeval patience = {.tv_sec = timeout};
     cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
         return error_set(err, -errno, "make a socket for the report of the builder");
-    log_leave_stderr();
     *report = sockets[0];
     cleanup_fd int theirs = sockets[1];
-    cleanup_fd int said = probe ? memfd_create("said", MFD_CLOEXEC) : -1;
     if (setsockopt(*report, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
         setsockopt(*report, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 || null < 0 ||
-        dup2(theirs, BUILDER_REPORT_FD) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-        dup2(said >= 0 ? said : null, STDERR_FILENO) < 0)
+        dup2(theirs, BUILDER_REPORT_FD) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
         return error_set(err, -errno, "prepare the standard streams of the builder");
     return 0;
 }
@@ -325,7 +319,7 @@ static int run_container(struct arena *a, const struct builder_request *r, const
     bool observes = needs == NULL || needs->reads_mounts;
     const char *order = needs == NULL ? "s\n" : arena_printf(a, "t%s\n", needs->digests);
     cleanup_fd int report = -1;
-    int ret = put_streams(&report, needs == NULL, r->timeout, err);
+    int ret = put_streams(&report, r->timeout, err);
     if (ret < 0)
         return ret;
     cleanup_creation struct creation c;

@@ -393,20 +393,6 @@ process["user"] = {"uid": 0, "gid": 0}'
     output_has 1
 }
 
-@test "a start that prints something: every start does" {
-    module quiet.py <<<''
-    preload quiet
-    expect 1 warm -W bogus::x -c 'print("ran")'
-    stderr_has 'the interpreter prints at its start: "Invalid -W option ignored'
-    expect 0 either -W bogus::x -c 'print("ran")'
-    stderr_has "Invalid -W option ignored"
-    environment LD_PRELOAD=/nonexistent.so
-    expect 1 warm -c 'print("ran")'
-    stderr_has "the interpreter prints at its start"
-    expect 0 either -c 'print("ran")'
-    stderr_has "ERROR: ld.so: object '/nonexistent.so' from LD_PRELOAD"
-}
-
 # Assert that the program reads the secret with more rights, which makes a snapshot, and then not with less. MORE and
 # LESS are changes of the configuration.
 is_read_by_those_with() {

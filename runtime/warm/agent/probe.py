@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import time
     from typing import Any
 
-    from bootstrap import LOADED, TEMPORARY, Failed, end, import_modules, leave_place, put, receive, send
+    from bootstrap import LOADED, MADE_FILES, TEMPORARY, Failed, end, import_modules, leave_place, put, receive, send
     from packages import end_threads, may_read, random_states
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
@@ -224,13 +224,14 @@ def answer(question: str) -> bytes:
     if name == "scheduler":
         priority = posix.sched_getparam(0).sched_priority
         return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
-    if name == "mount":
-        try:
-            return b"%d" % (posix.lstat(rest).st_dev != posix.lstat(f"{rest}/..").st_dev)
-        except OSError:
-            return b"0"
+    return about_file(name, rest)
+
+
+def about_file(name: str, path: str) -> bytes:
     try:
-        return b"%o" % (posix.lstat(rest).st_mode & 0o170000)
+        if name == "mount":
+            return b"%d" % (posix.lstat(path).st_dev != posix.lstat(f"{path}/..").st_dev)
+        return b"%o" % (posix.lstat(path).st_mode & 0o170000)
     except OSError:
         return NO_FILE
 
@@ -780,16 +781,6 @@ def ask_trace(report: int) -> Trace:
     return Trace(data[8:])
 
 
-def check_start() -> None:
-    """Raise Failed if the start of the interpreter has printed something: every start has to."""
-    try:
-        size = posix.fstat(2).st_size  # of a file in memory, which the runtime has prepared
-        if size:
-            raise Failed(f"the interpreter prints at its start: {posix.pread(2, 200, 0).decode(errors='replace')!r}")
-    except OSError:
-        pass
-
-
 def check_environment(agent) -> None:  # type: ignore[no-untyped-def]
     """Raise Failed if the environment is not that of os.environ: a restored process gets only the changes to that."""
     there = dict(variable.partition(b"=")[::2] for variable in reversed(agent.environment().split(b"\0")[:-1]))
@@ -984,6 +975,8 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     made = {path for path in sought if path.startswith(TEMPORARY) and changed_at(path) >= watch.began}
     records = {put(kinds[path], path) for path in kinds.keys() - made if not f"{path}/".startswith(ELSEWHERE)}
     records |= {put("V", f"{NO_FILE.hex()}:kind {path}") for path in made}
+    if made:
+        records.add(put("g", MADE_FILES))
     return records | {put("o", path) for path in mapped}
 
 
@@ -1039,7 +1032,6 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
         for _, generator, _ in random_states(gc):  # of the start; .pth files seed them again
             generator.seed()
         bare = top_level()
-        check_start()
         watch = Watch(agent.memory_file(), agent.memory_file())
         interpreter = look_at_interpreter()
         customize_again()
