@@ -7,8 +7,8 @@ load ../lib/podman.bash
 load ../lib/peers.bash
 load ../lib/engines.bash
 
-# Prints whether json was preloaded, and whether the process is restored from a snapshot.
-HOW="import sys; print('json' in sys.modules, '/pysbx-runtime/warm/' in open('/proc/self/maps').read())"
+# Prints whether json was preloaded, so that its import opens no file, and whether the process is restored from a snapshot.
+HOW="import sys; opened = []; sys.addaudithook(lambda event, _: event == 'open' and opened.append(event)); import json; print(not opened, '/pysbx-runtime/warm/' in open('/proc/self/maps').read())"
 
 configure_containerd() {
     printf 'root = "%s"\nstate = "%s"\n' "$ENGINE/root" "$ENGINE/state"

@@ -129,6 +129,37 @@ print(sys.getallocatedblocks() > 0, sys.gettrace(), sys.getprofile(), sys.is_fin
     same -X dev -W error -c "$program"
 }
 
+@test "a preloaded module has no effect before its import: sys.modules, filters of warnings, atexit" {
+    module errors.py <<<'import warnings; warnings.simplefilter("error")'
+    module ending.py <<<'import atexit, json; atexit.register(print, "the end")'
+    configure 'process["env"].append("PYTHONDONTWRITEBYTECODE=1")'
+    preload errors,ending,xml.dom.minidom
+    same -c 'import sys, warnings; print(sorted(sys.modules), warnings.filters)'
+    same -c "x = '\d'
+print('one')
+import errors
+warned = compile('y = \"\\\\d\"', 'text', 'exec')"
+    same -c 'print("never imported")'
+    output_is "never imported"
+    same -c 'import ending; print("imported")'
+    output_is $'imported\nthe end'
+    same -c 'import sys, xml; print(hasattr(xml, "dom"), "json" in sys.modules); import json, xml.dom; print(sorted(sys.modules))'
+}
+
+@test "a preloaded module of a directory that the program adds to sys.path comes from there" {
+    mkdir -p work/own
+    echo 'text = "of the program"' >work/own/greeting.py
+    module greeting.py <<<'text = "preloaded"'
+    preload greeting
+    configure 'mount("/work", arguments[0])' "$PWD/work"
+    same -c 'import greeting; print(greeting.text)'
+    output_is preloaded
+    same -c 'import sys; sys.path.insert(0, "/work/own"); import greeting; print(greeting.text, greeting.__file__)'
+    output_has "of the program"
+    same -c 'import sys; sys.path.append("/work/own"); import greeting; print(greeting.text)'
+    output_is preloaded
+}
+
 @test "__main__: the same names, in the same order, with the same values" {
     mkdir work
     local show='import sys; names = dict(vars(sys.modules["__main__"])); print([(n, type(v).__name__ if "0x" in repr(v) else v) for n, v in names.items() if n != "names" and n != "__builtins__"])'

@@ -37,7 +37,6 @@ missing = os.path.abspath("missing")'
         [excepthook]='import sys; sys.excepthook = lambda *about: print("hook")'
         [displayhook]='import sys; sys.displayhook = print'
         [signal]='import signal; signal.signal(signal.SIGTERM, lambda *about: 0)'
-        [warnings]='import warnings; warnings.simplefilter("error")'
         [make]='import os; os.makedirs("/mnt/made", exist_ok=True)'
     )
     configure 'mount("/mnt", "tmpfs", kind="tmpfs")'

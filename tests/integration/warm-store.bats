@@ -326,7 +326,8 @@ PYTHON
 @test "rules: modules for containers with an annotation" {
     configure_warm '{"secondRun": false, "rules": [{"annotation": "team", "value": "data-*", "preload": ["decimal"]}]}'
     configure 'config.setdefault("annotations", {})["team"] = "data-science"'
-    expect 0 warm -c 'import sys; print("decimal" in sys.modules)'
+    expect 0 warm -c "$(read_files decimal)"
+    output_is False
     [[ $(snapshot preload) == decimal ]]
 }
 

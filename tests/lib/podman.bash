@@ -109,6 +109,13 @@ stderr_has() {
     [[ ${stderr,,} == *"${1,,}"* ]] || { echo "stderr '$stderr' has no '$1'"; return 1; }
 }
 
+# Print a program for -c that imports modules, and prints for each whether that opened a file. A preloaded module needs none.
+read_files() {
+    local name
+    echo 'import sys; opened = []; sys.addaudithook(lambda event, _: event == "open" and opened.append(event))'
+    for name; do echo "opened.clear(); import $name; print(bool(opened))"; done
+}
+
 stderr_is_empty() {
     [[ -z $stderr ]] || { echo "stderr is '$stderr'"; return 1; }
 }

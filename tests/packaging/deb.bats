@@ -79,12 +79,13 @@ later_package() {
 
 @test "installed: Python starts cold, and warm from a snapshot" {
     needs_root "installs packages"
-    local program='import sys; print("decimal" in sys.modules)'
+    local program
+    program=$(read_files decimal)
     expect 0 by_name --annotation run.pysbx.warm=off "$PYTHON" python3 -c "$program"
-    output_is False
+    output_is True
     for _ in 1 2; do
         expect 0 by_name --annotation run.pysbx.warm=require --annotation run.pysbx.preload=decimal "$PYTHON" python3 -c "$program"
-        output_is True
+        output_is False
     done
     [[ $(pysbx-runtime warm list --quiet | wc -l) == 1 ]]
 }

@@ -27,7 +27,7 @@
 #include "warm/agent/threads.h"
 #include "warm/params.h"
 
-/* packages.py and resume.py, see embed.S. */
+/* packages.py, hidden.py and resume.py, see embed.S. */
 extern const char resume_source[];
 
 /* Offsets in struct PyConfig of a CPython 3.minor, of the fields that the command line sets. run_module and
@@ -105,7 +105,7 @@ static int locate(int minor, PyObject *argv, PyObject *orig_argv)
     return 0;
 }
 
-/* Return the namespace of packages.py and resume.py; NULL: an exception is set. */
+/* Return the namespace of these texts; NULL: an exception is set. */
 static PyObject *load_resume(void)
 {
     PyObject *code = Py_CompileString(resume_source, "<resume>", Py_file_input);
@@ -436,6 +436,7 @@ static PyMethodDef methods[] = {
     {"fill_words", fill_words, METH_VARARGS, NULL},
     {"first_environment", first_environment, METH_VARARGS, NULL},
     {"fork", fork_to_be_saved, METH_VARARGS, NULL},
+    {"keep", keep, METH_O, NULL},
     {"leave", leave, METH_VARARGS, NULL},
     {"libraries", libraries, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
@@ -443,6 +444,7 @@ static PyMethodDef methods[] = {
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
+    {"swap", swap, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -121,16 +121,21 @@ def probe(agent: "Any", modules: list[str], report: int, resume: "dict[str, Any]
 
 
 def import_for_good(
-    modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]"
-) -> "tuple[list[object], list[object] | None]":
-    """Import the modules in the builder.
+    modules: list[str], report: int, digests: set[bytes], resume: "dict[str, Any]", atexit: "Any"
+) -> "tuple[list[object], list[object] | None, Any]":
+    """Import the modules in the builder. `atexit`: the module.
 
-    Returns the generators that the imports have made without a seed, and the result of harmless() in resume.py.
+    Returns the generators that the imports have made without a seed, the result of harmless() in resume.py, and the
+    Record of hidden.py.
     """
+    loaded = list(sys.modules)
     gc.disable()
     keeps = MADE_FILES in digests  # without a reason, a label may forbid the look at these directories
     before = temporary_files() if keeps else []
+    record = resume["Record"](loaded, atexit)
+    record.start()
     import_modules(modules, report)
+    record.stop()
     if keeps:
         KEPT.extend(keep_files(before))
     CLOCKS.extend(note_clocks(digests, resume))
@@ -145,7 +150,7 @@ def import_for_good(
             generators.append(generator)
         elif module is not None and digest in digests:
             raise Failed(f"the imports seed the global generator of {module}")
-    return generators, idle
+    return generators, idle, record
 
 
 def note_clocks(digests: set[bytes], resume: "dict[str, Any]") -> "list[Any]":
@@ -298,7 +303,7 @@ def settle(  # type: ignore[no-untyped-def]
     are the modules, the cache of importers for directories, and objects whose finalizers do nothing (None if some
     finalizer may act).
     """
-    generators, idle = found
+    generators, idle, record = found
     found.clear()  # the caller's variables stay alive for ever, and these objects must not
     resume["end_threads"]()
     resume["prepare_streams"](resume["note_streams"])
@@ -311,6 +316,7 @@ def settle(  # type: ignore[no-untyped-def]
             delattr(sys, name)
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
+    resume["hide"](record)
     freeze()
     # Do not freeze __main__, because the collection at the end must find the program's objects in it.
     main = sys.modules["__main__"]
@@ -365,7 +371,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             lambda atexit=atexit: settle(environ, excepthook, collecting, found, resume),
             report,
         )
-        for name in "fill_words", "note_streams", "thaw", "words_of":
+        for name in "fill_words", "keep", "note_streams", "swap", "thaw", "words_of":
             resume[name] = getattr(agent, name)
         begin_main()
         undo_start()
@@ -375,7 +381,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         probing, digests = read_order(report)
         if probing:
             probe(agent, modules, report, resume)
-        found += import_for_good(modules, report, digests, resume)
+        found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent.fork, modules)
     except BaseException as error:
         end(report, error)

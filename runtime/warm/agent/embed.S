@@ -1,11 +1,12 @@
-/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py and resume.py
- * as one text, and probe.py. The Makefile selects one of the two and defines where the files are. */
+/* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py, hidden.py
+ * and resume.py as one text, and probe.py. The Makefile selects one of the two and defines where the files are. */
 #ifdef RESUME
     .section .rodata
     .hidden resume_source, probe_source
     .globl resume_source, probe_source
 resume_source:
     .incbin PACKAGES
+    .incbin HIDDEN
     .incbin RESUME
     .byte 0
 probe_source:

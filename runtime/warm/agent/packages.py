@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
+    from hidden import find_module
+
 MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
 DRAWN_BLOCKS = 16  # blocks of 624 numbers, as many as an import may draw from a generator
 
@@ -81,9 +83,10 @@ def end_numexpr(interpreter: "Any") -> None:
 
 def end_threads() -> None:
     """Before a fork that is saved, end the threads that start_threads() starts again."""
-    for module, end in ENDINGS.items():
-        if module in sys.modules:
-            end(sys.modules[module])
+    for name, end in ENDINGS.items():
+        module = find_module(name)
+        if module is not None:
+            end(module)
 
 
 def start_threads() -> None:

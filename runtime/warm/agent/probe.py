@@ -682,19 +682,15 @@ def look_at_stream(descriptor: int) -> "tuple[object, ...]":
 
 def look_at_interpreter() -> "dict[str, object]":
     """Return settings that a program expects as CPython sets them. The runtime verifies the state outside of memory."""
-    import _warnings
-
     signals = __import__("_signal")
     hook = sys.excepthook
     # This package prints other exceptions as Python does.
     hook = sys.__excepthook__ if getattr(hook, "__module__", "").partition(".")[0] == "exceptiongroup" else hook
-    filters = getattr(sys.modules.get("warnings", _warnings), "filters", [])
     return {
         "the function for uncaught exceptions (sys.excepthook)": hook,
         "the function that shows values (sys.displayhook)": sys.displayhook,
         "the limit of digits (sys.set_int_max_str_digits)": getattr(sys, "get_int_max_str_digits", int)(),
         "the handler of a signal": [signals.getsignal(number) for number in sorted(signals.valid_signals())],
-        "the warnings that are errors (warnings.filters)": [entry for entry in filters if entry[0] == "error"],
         "the standard streams": [look_at_stream(descriptor) for descriptor in range(3)],
         "the switch of the collector (gc.disable)": gc.isenabled(),
         "the trace function (sys.settrace)": sys.gettrace(),

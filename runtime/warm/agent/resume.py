@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
+    from hidden import begin_hidden, find_module, release
     from packages import (
         PREPARE,
         RENEWALS,
@@ -69,6 +70,7 @@ def resume(
         names[name] = type(value)(value + (read() - then))
     seed_again(generators)
     start_threads()
+    begin_hidden()
     return line
 
 
@@ -110,9 +112,10 @@ def make_file(path: str, mode: int, content: "bytes | str | None", made: "list[s
 
 def renew(entropy: bytes) -> None:
     """Renew the state that must differ between processes. Forks of a program need this, too."""
-    for module, make_anew in RENEWALS.items():
-        if module in sys.modules:
-            make_anew(sys.modules[module], entropy)
+    for name, make_anew in RENEWALS.items():
+        module = find_module(name)
+        if module is not None:
+            make_anew(module, entropy)
 
 
 def prepare_packages() -> None:
@@ -215,6 +218,7 @@ def give_up(*_: object) -> bool:
     import gc
 
     gc.unfreeze()
+    release()
     return True
 
 
@@ -346,7 +350,6 @@ def command_line(
         argv[0] = "-c"
     elif program == MODULE:
         module = argv[0]
-        check_unloaded(module)
         argv[0] = "-m"
     elif program == FILE:
         filename = absolute(argv[0])
@@ -364,14 +367,3 @@ def absolute(path: str) -> str:
             raise NotImplementedError(path)
         return posix.getcwd()
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
-
-
-def check_unloaded(module: str) -> None:
-    """Raise an exception if runpy would warn that the submodule of -m is loaded already.
-
-    In a cold start the warning means that the package of the submodule has loaded it. Here the preloading may have
-    loaded it, and then the program must not see a warning.
-    """
-    for name in module, f"{module}.__main__":
-        if "." in name and name in sys.modules and not hasattr(sys.modules[name], "__path__"):
-            raise ImportError(name)

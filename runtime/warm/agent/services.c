@@ -84,6 +84,40 @@ PyObject *thaw(PyObject *self, PyObject *object)
     return &_Py_NoneStruct;
 }
 
+/* A dictionary, from CPython 3.9 to 3.15. The second field is a version or the bits of watchers. */
+struct dictionary {
+    Py_ssize_t refcount;
+    void *type;
+    Py_ssize_t used;
+    uint64_t version;
+    void *keys, *values;
+};
+
+PyObject *swap(PyObject *self, PyObject *args)
+{
+    (void)self;
+    struct dictionary *one, *other;
+    if (!PyArg_ParseTuple(args, "OO", &one, &other))
+        return NULL;
+    struct dictionary copy = *one;
+    one->used = other->used;
+    one->keys = other->keys;
+    one->values = other->values;
+    other->used = copy.used;
+    other->keys = copy.keys;
+    other->values = copy.values;
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+PyObject *keep(PyObject *self, PyObject *object)
+{
+    (void)self;
+    Py_IncRef(object);
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
 /* The generator that words_of() was called for. */
 static struct numpy_twister *twister;
 

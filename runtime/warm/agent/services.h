@@ -23,6 +23,12 @@ PyObject *probe_text(PyObject *self, PyObject *args);
 /* thaw(object): undo gc.freeze() for this object alone, so that the collector sees it again (METH_O). */
 PyObject *thaw(PyObject *self, PyObject *object);
 
+/* swap(one, other): exchange the contents of two dictionaries, and write to nothing else (METH_VARARGS). */
+PyObject *swap(PyObject *self, PyObject *args);
+
+/* keep(object): let the object live until the process ends (METH_O). */
+PyObject *keep(PyObject *self, PyObject *object);
+
 /* words_of(capsule): return the state of numpy's generator as bytes, and remember its place (METH_O). */
 PyObject *words_of(PyObject *self, PyObject *capsule);
 

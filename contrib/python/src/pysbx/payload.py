@@ -24,7 +24,7 @@ MODULE = "pysbx_inside"
 PRELOAD = (f"{MODULE}.worker", "asyncio")
 # The argument of -c, because Python would open a file and search it for a zip archive at every start. A module that is
 # imported before it begins comes from the prewarmed interpreter.
-PROGRAM = f"import sys; warm = '{MODULE}.worker' in sys.modules; from {MODULE}.worker import main; main(warm=warm)"
+PROGRAM = f"from {MODULE}.worker import main; main()"
 LIBRARIES = ("cloudpickle", "msgpack")
 SETTLED_SEC = 2.0
 PROXIES = "/run/pysbx-proxies"

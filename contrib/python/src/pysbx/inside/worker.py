@@ -187,12 +187,8 @@ def send(channel: Channel, reply: Message) -> None:
     os._exit(KILLED)  # as if the kernel had done it
 
 
-def main(*, warm: bool) -> None:
-    """Read requests until the host closes its end, and answer them.
-
-    Args:
-        warm: whether this interpreter was prewarmed.
-    """
+def main() -> None:
+    """Read requests until the host closes its end, and answer them."""
     interrupts = Interrupts()
     channel = Channel()
     if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH, from Python 3.11 on
@@ -201,7 +197,7 @@ def main(*, warm: bool) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     main_module.begin(__pysbx_fork__)
-    hello = {"hello": list(sys.version_info[:2]), "warm": warm}
+    hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
     channel.write(hello)
     relay = parked = 0
     while (request := channel.read()) is not None:

@@ -1,0 +1,377 @@
+"""Hide preloaded modules from the program until it imports them.
+
+In a cold start a module has no effect before its import. It is not in sys.modules, its filters of warnings and its
+functions of atexit are not there, and its package has no attribute for it. So the builder notes which module imports
+which, and which module has which effect (Record). The sys.modules of a restored process has only the modules of the
+start. When the program imports one of the others, reveal() adds it and all modules that it imports, and repeats their
+effects.
+
+embed.S puts this text between packages.py and resume.py, and all share one namespace.
+"""
+
+import _imp
+import _warnings
+
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
+if TYPE_CHECKING:
+    import sys
+    from typing import Any
+
+BOOTSTRAP: "Any" = sys.modules["_frozen_importlib"]
+# CPython leaves functions of this file out of tracebacks, and out of the levels of a warning.
+FROZEN = "<frozen importlib._bootstrap>"
+ARGUMENTS = "globals", "locals", "fromlist", "level"  # of __import__(), after the name
+FIND: "Any" = BOOTSTRAP._find_and_load  # what an import calls for a module that is not in sys.modules
+
+# Functions of the agent (services.h). bootstrap.py sets them.
+swap: "Any" = None
+keep: "Any" = None
+
+# The hidden modules in the order of their imports. A number whose bit N is set stands for a set that has module N.
+NAMES: "list[str]" = []
+MODULES: "list[Any]" = []
+PLACES: "dict[str, int]" = {}
+CLOSURES: "list[int]" = []  # of each module: the module and all modules that its import needs
+UNSEEN = [0]  # the set of those that the program has not imported yet
+# Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
+OTHER: "dict[str, Any]" = {}
+START_PATH: "list[str]" = []
+# What appears with modules of a set: (set, package, attribute) and (set, function, arguments).
+ATTRIBUTES: "list[tuple[int, str, str]]" = []
+EFFECTS: "list[tuple[int, Any, Any]]" = []
+
+
+def is_hidden(name: str) -> int:
+    return UNSEEN[0] >> PLACES.get(name, len(NAMES)) & 1
+
+
+def parent_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def filters_mutated() -> None:
+    """Tell CPython that the filters have changed, as warnings._filters_mutated()."""
+    mutated: "Any" = getattr(_warnings, "_filters_mutated", None)
+    if mutated is not None:
+        mutated()
+        return
+    _warnings._acquire_lock()  # type: ignore[attr-defined]  # since 3.14
+    try:
+        _warnings._filters_mutated_lock_held()  # type: ignore[attr-defined]
+    finally:
+        _warnings._release_lock()  # type: ignore[attr-defined]
+
+
+def current_filters() -> "list[Any]":
+    """Return the list that warnings.filterwarnings() would change now. catch_warnings() replaces it for a time."""
+    warnings: "Any" = sys.modules.get("warnings")
+    if hasattr(warnings, "_get_filters"):  # since 3.14
+        return warnings._get_filters()  # type: ignore[no-any-return]
+    return getattr(warnings, "filters", _warnings.filters)
+
+
+def set_filters(front: "list[Any]", behind: "list[Any]", anew: bool) -> None:
+    """Put filters before and behind the others, or replace all (`anew`). A filter is never there twice."""
+    filters = current_filters()
+    others = [] if anew else [entry for entry in filters if entry not in front]
+    filters[:] = front + others + [entry for entry in behind if entry not in others]
+    filters_mutated()
+
+
+def change_of_filters(before: "list[Any]", after: "list[Any]") -> "tuple[list[Any], list[Any], bool]":
+    """Return arguments for set_filters() that make `after` of `before`."""
+    for size in range(len(after) + 1):
+        front, rest = after[:size], after[size:]
+        others = [entry for entry in before if entry not in front]
+        if rest[: len(others)] == others:
+            return front, rest[len(others) :], False
+    return after, [], True
+
+
+def absolute_name(name: str, names: "Any", level: int) -> str:
+    """Return the name of a module that an import with `level` dots names, in a module with these names."""
+    if not level:
+        return name
+    package = names.get("__package__")
+    if package is None:
+        package = names["__name__"] if "__path__" in names else parent_of(names["__name__"])
+    base = package.rsplit(".", level - 1)[0]
+    return f"{base}.{name}" if name else base
+
+
+class Record:
+    """Notes of the builder's imports: which module imports which, and what each does to the interpreter."""
+
+    def __init__(self, loaded: "list[str]", atexit: "Any") -> None:
+        """`loaded`: the modules of the start. `atexit`: the module, which is in sys.modules while this records."""
+        self.loaded = loaded
+        self.atexit = atexit
+        self.real = atexit.register, atexit.unregister
+        self.real_import: "Any" = None
+        self.records = False
+        self.active = [""]  # the modules whose import has begun and not ended
+        self.needs: "dict[str, set[str]]" = {"": set()}
+        self.known = set(loaded)
+        self.first_filters = list(_warnings.filters)
+        self.filters = list(_warnings.filters)
+        self.effects: "list[tuple[list[str], Any, Any]]" = []  # with the modules that were active
+
+    def start(self) -> None:
+        sys.modules.setdefault("atexit", self.atexit)
+        self.known.add("atexit")
+        builtins: "Any" = sys.modules["builtins"]
+        record, self.real_import = self, builtins.__import__
+        register, unregister = self.real
+
+        def _find_and_load(name, import_):  # type: ignore[no-untyped-def]
+            if not record.records:
+                return FIND(name, import_)
+            record.begin(name)
+            try:
+                return FIND(name, import_)
+            finally:
+                record.end(name)
+
+        def noting_import(name, *given, **named):  # type: ignore[no-untyped-def]
+            module = record.real_import(name, *given, **named)
+            if record.records:
+                more = {**{ARGUMENTS[place]: value for place, value in enumerate(given)}, **named}
+                name = absolute_name(name, more.get("globals"), more.get("level", 0))
+                record.need(name)
+                for part in more.get("fromlist") or ():
+                    if f"{name}.{part}" in sys.modules:
+                        record.need(f"{name}.{part}")
+            return module
+
+        def noted_register(function, /, *arguments, **named):  # type: ignore[no-untyped-def]
+            if not record.records or not callable(function):
+                return register(function, *arguments, **named)
+            record.effects.append((list(record.active), register, (function, arguments, named)))
+            return function
+
+        def noted_unregister(function):  # type: ignore[no-untyped-def]
+            record.effects = [e for e in record.effects if e[1] is not register or e[2][0] != function]
+            return unregister(function)
+
+        for function in _find_and_load, noting_import:
+            function.__code__ = function.__code__.replace(co_filename=FROZEN)
+        self.find, self.import_ = _find_and_load, noting_import
+        BOOTSTRAP._find_and_load = _find_and_load
+        builtins.__import__ = noting_import
+        self.atexit.register, self.atexit.unregister = noted_register, noted_unregister
+        self.records = True
+
+    def stop(self) -> None:
+        self.records = False
+        builtins: "Any" = sys.modules["builtins"]
+        if builtins.__import__ is self.import_:
+            builtins.__import__ = self.real_import
+        if BOOTSTRAP._find_and_load is self.find:
+            BOOTSTRAP._find_and_load = FIND
+        self.atexit.register, self.atexit.unregister = self.real
+        used = any("atexit" in needed for needed in self.needs.values())
+        if not used and "atexit" not in self.loaded:
+            del sys.modules["atexit"]
+
+    def need(self, name: str) -> None:
+        self.needs[self.active[-1]].add(name)
+
+    def begin(self, name: str) -> None:
+        self.turn()
+        self.need(name)
+        self.needs.setdefault(name, set())
+        self.known.add(name)
+        self.active.append(name)
+
+    def end(self, name: str) -> None:
+        self.turn()
+        self.active.pop()
+        if name not in sys.modules:
+            self.known.discard(name)
+
+    def turn(self) -> None:
+        """Ascribe what has changed since the last turn to the module that was executed."""
+        if self.filters != _warnings.filters:
+            change = change_of_filters(self.filters, _warnings.filters)
+            self.effects.append((list(self.active), set_filters, change))
+            self.filters = list(_warnings.filters)
+        if len(sys.modules) > len(self.known):
+            new = set(sys.modules) - self.known
+            self.needs[self.active[-1]] |= new
+            self.known |= new
+
+    def closures(self) -> "list[int]":
+        """Return CLOSURES: each set grows until it has the sets of the package and of all that the module needs."""
+        closures = dict.fromkeys(self.needs, 0)
+        del closures[""]  # the preloaded modules do not need each other
+        for place, name in enumerate(NAMES):
+            closures[name] = 1 << place
+        grows = True
+        while grows:
+            grows = False
+            for name, before in closures.items():
+                closure = before | closures.get(parent_of(name), 0)
+                for needed in self.needs.get(name, ()):
+                    closure |= closures.get(needed, 0)
+                if closure != before:
+                    closures[name] = closure
+                    grows = True
+        return [closures[name] for name in NAMES]
+
+    def find_hidden(self) -> None:
+        """Fill the lists of this text."""
+        met = set().union(*self.needs.values())
+        for name, module in list(sys.modules.items()):
+            # C code may make a module by its name, and look for it without an import (PyImport_AddModule). It stays.
+            made = name not in met and getattr(module, "__spec__", None) is None and not parent_of(name)
+            if name not in self.loaded and not made:
+                PLACES[name] = len(NAMES)
+                NAMES.append(name)
+                MODULES.append(module)
+        for name in NAMES:
+            if name not in met:
+                self.needs.setdefault(parent_of(name), set()).add(name)
+        CLOSURES.extend(self.closures())
+        UNSEEN[0] = (1 << len(NAMES)) - 1
+        for active, function, arguments in self.effects:
+            hidden = [name for name in active if name in PLACES][-1:]
+            if function is not set_filters:
+                # A module registers a function of its own once, for all that need it: weakref, for its finalizers.
+                hidden += [name for name in [getattr(arguments[0], "__module__", None)] if name in PLACES]
+            EFFECTS.append((sum(1 << PLACES[name] for name in set(hidden)), function, arguments))
+
+
+def hide(record: Record) -> None:
+    """In the builder, after the imports and all work with their modules: prepare what a restored process begins with.
+
+    resume() puts it into force by the exchange of sys.modules and OTHER.
+    """
+    one, other = {"one": 1}, dict[str, int]()
+    swap(one, other)
+    if one or other != {"one": 1}:
+        raise RuntimeError("this build of Python has another layout of its dictionaries")
+    record.find_hidden()
+    for place, name in enumerate(NAMES):
+        package, _, attribute = name.rpartition(".")
+        names = getattr(sys.modules.get(package), "__dict__", {})
+        needed = package in PLACES and CLOSURES[PLACES[package]] >> place & 1
+        if not needed and MODULES[place] is not None and names.get(attribute) is MODULES[place]:
+            del names[attribute]
+            ATTRIBUTES.append((1 << place, package, attribute))
+    _warnings.filters[:] = record.first_filters
+    filters_mutated()
+    OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
+    START_PATH.extend(sys.path)
+    keep(OTHER)
+    keep(MODULES)
+    BOOTSTRAP._find_and_load = _find_and_load
+
+
+def begin_hidden() -> None:
+    """Hide the modules, and let the effects act that belong to none of them."""
+    if NAMES:
+        swap(sys.modules, OTHER)
+    repeat_effects(0)
+
+
+def find_module(name: str) -> "Any":
+    """Return a module, also one that is hidden, or None."""
+    found = sys.modules.get(name)
+    place = PLACES.get(name)
+    return MODULES[place] if found is None and place is not None else found
+
+
+def _find_and_load(name, import_):  # type: ignore[no-untyped-def]
+    if is_hidden(name):
+        reveal(name)
+    return FIND(name, import_)
+
+
+_find_and_load.__code__ = _find_and_load.__code__.replace(co_filename=FROZEN)
+
+
+def is_shadowed(name: str) -> bool:
+    """Tell whether a cold start would import another module: of a directory that the program added to sys.path.
+
+    The runtime has compared the directory of the program, which is the first entry unless the interpreter is isolated.
+    """
+    top = name.partition(".")[0]
+    place = PLACES.get(top)
+    if place is None:
+        return False
+    if top in sys.modules:
+        return sys.modules[top] is not MODULES[place]
+    flags = sys.flags
+    first = 0 if flags.isolated or getattr(flags, "safe_path", False) else 1
+    if sys.path[first:] == START_PATH:
+        return False
+    spec = BOOTSTRAP._find_spec(top, None)
+    own = getattr(MODULES[place], "__spec__", None)
+    return getattr(spec, "origin", None) != getattr(own, "origin", None)
+
+
+def reveal(name: str) -> None:
+    """Add a hidden module and all that it needs to sys.modules, and repeat their effects."""
+    _imp.acquire_lock()
+    try:
+        if not is_hidden(name) or is_shadowed(name):
+            return
+        unseen = UNSEEN[0]
+        shown = CLOSURES[PLACES[name]] & unseen
+        if shown == unseen:
+            show_all()
+        else:
+            show_some(shown)
+        for bit, package, attribute in ATTRIBUTES:
+            if bit & shown and package in sys.modules:
+                setattr(sys.modules[package], attribute, MODULES[bit.bit_length() - 1])
+        UNSEEN[0] = unseen & ~shown
+        repeat_effects(shown)
+    finally:
+        _imp.release_lock()
+
+
+def show_some(shown: int) -> None:
+    while shown:
+        bit = shown & -shown
+        place = bit.bit_length() - 1
+        sys.modules.setdefault(NAMES[place], MODULES[place])
+        shown ^= bit
+
+
+def show_all() -> None:
+    """Exchange sys.modules for that of the builder, because adding each module would write to it."""
+    modules = sys.modules
+    own = {name: module for name, module in modules.items() if OTHER.get(name) is not module}
+    gone = [name for name in OTHER if name not in modules and not is_hidden(name)]
+    swap(modules, OTHER)
+    for name in gone:
+        del modules[name]
+    for name, module in own.items():  # the latest are the last
+        modules.pop(name, None)
+        modules[name] = module
+    if BOOTSTRAP._find_and_load is _find_and_load:
+        BOOTSTRAP._find_and_load = FIND
+
+
+def repeat_effects(shown: int) -> None:
+    """Repeat the effects of these modules, and those of no hidden module, in the order of the imports."""
+    effects = list(EFFECTS)
+    EFFECTS[:] = [effect for effect in effects if effect[0] and not effect[0] & shown]
+    for modules, function, arguments in effects:
+        if modules and not modules & shown:
+            continue
+        if function is set_filters:
+            function(*arguments)
+        else:
+            function(arguments[0], *arguments[1], **arguments[2])
+
+
+def release() -> None:
+    """Drop the references to modules that are not hidden, so that they can go at the end."""
+    for name in list(OTHER):
+        if not is_hidden(name):
+            del OTHER[name]
+    for place, name in enumerate(NAMES):
+        if not is_hidden(name):
+            MODULES[place] = None
