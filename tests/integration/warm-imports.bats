@@ -360,6 +360,36 @@ took = measure()'
     same -c 'import clocks; print(len(clocks.took))'
 }
 
+@test "times that an import keeps as a date or time of datetime: no snapshot" {
+    local kept
+    preload clocks
+    for kept in 'datetime.now()' 'datetime.now(timezone.utc)' 'date.today()' '{"since": (datetime.utcnow(),)}'; do
+        module clocks.py <<<"from datetime import date, datetime, timezone
+kept = $kept"
+        is_cold_because "the imports keep the time that datetime.now() or date.today() has told them"
+    done
+    module clocks.py <<<'from datetime import datetime, timedelta
+known, bounds, took = datetime(2000, 1, 1), (datetime.min, datetime.max), datetime.now() - datetime.now()'
+    same -c 'import clocks; print(clocks.known, clocks.bounds)'
+}
+
+@test "the interpreter prints something before the program: no snapshot" {
+    preload json
+    is_cold_because() {
+        expect 1 warm "$@" -c 'print("ran")'
+        stderr_has "the interpreter prints something at its start"
+        expect 0 cold "$@" -c 'print("ran")'
+        local said=$stderr
+        [[ $said == *ignored* ]]
+        expect 0 either "$@" -c 'print("ran")'
+        output_is ran
+        [[ $stderr == "$said" ]]
+    }
+    is_cold_because -W bogus::x
+    configure 'process["env"].append("LD_PRELOAD=/missing.so")'
+    is_cold_because
+}
+
 @test "an import that leaves an open temporary file, or finds one: no snapshot, and the file is named" {
     writable_root
     module temporary.py <<<'import tempfile; file = tempfile.mkstemp(prefix="left", dir="/tmp")[1]'

@@ -108,6 +108,7 @@ class Trace:
         self.sockets: set[str] = set()  # sockets that a connection was made to.
         self.file_systems: set[str] = set()  # paths for statfs(2).
         self.reads_mounts = False
+        self.prints = False  # the interpreter did, at its start.
         self.values: set[str] = set()  # files of the kernel that are compared, and questions (runtime/warm/question.h).
         self.made: set[str] = set()  # paths that were created.
         paths = {b"c": self.sockets, b"f": self.file_systems, b"m": self.made}
@@ -130,6 +131,8 @@ class Trace:
                 # Python 3.13 looks for a module in the directory of the program, which is a different one later.
                 self.files.discard(posix.getcwd())
                 self.starts_process = False  # the interpreter itself
+            elif kind == b"P":
+                self.prints = True
             elif kind == b"N":
                 self.refused.append(ASK_NETWORK)
             else:
@@ -794,6 +797,8 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
     for output in watch.outputs:
         if text := posix.pread(output, 100, 0).decode(errors="replace"):
             raise Failed(f"the imports write to standard output or error: {text!r}")
+    if trace.prints:
+        raise Failed("the interpreter prints something at its start, which a snapshot does not repeat")
     asks_name = trace.names_asked > watch.names_asked or Machine.asked or watch.keeps_host()
     for reason in watch.refused + trace.refused + [ASK_NAME] * asks_name:
         raise Failed(f"the imports {reason}")
@@ -811,10 +816,49 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
         elsewhere = path.startswith(ELSEWHERE + TEMPORARY)
         if not elsewhere and "__pycache__" not in path and changed_at(path) >= watch.began:
             raise Failed(f"the imports make '{path}', which would be missing")
+    if keeps_date(watch.began / 1e9):
+        raise Failed("the imports keep the time that datetime.now() or date.today() has told them")
     if any(signal.getitimer(kind)[0] for kind in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)):
         raise Failed("the imports set a timer")
     if has_secrets():
         raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
+
+
+def keeps_date(began: float) -> bool:
+    """Tell whether an object refers to a date or time between `began`, in seconds since the epoch, and now.
+
+    The functions of datetime read the clock themselves, and their types cannot be replaced. The collector does not know
+    containers that have only numbers and the like, but other objects refer to those.
+    """
+    datetime: "Any" = sys.modules.get("datetime")
+    if datetime is None:
+        return False
+    kinds = {datetime.date}
+    while not kinds.issuperset(more := {heir for kind in kinds for heir in type.__subclasses__(kind)}):
+        kinds |= more
+    things = gc.get_objects()  # before there are times of this function
+    ended = float(time.time())
+    zone = datetime.timezone.utc
+    aware = [datetime.datetime.fromtimestamp(when, zone) for when in (began - 1, ended + 1)]
+    plain = [when.replace(tzinfo=None) for when in aware]
+    local = [datetime.datetime.fromtimestamp(when) for when in (began - 1, ended + 1)]
+    days = {when.date() for when in plain + local}
+
+    def is_now(value: "Any") -> bool:
+        if not isinstance(value, datetime.datetime):
+            return value in days
+        return any(low <= value <= high for low, high in ([aware] if value.tzinfo else [plain, local]))
+
+    for _ in range(3):
+        inner: "dict[int, Any]" = {}
+        for start in range(0, len(things), 10000):
+            for thing in gc.get_referents(*things[start : start + 10000]):
+                if type(thing) in kinds and is_now(thing):
+                    return True
+                if type(thing) in (dict, tuple) and not gc.is_tracked(thing):
+                    inner[id(thing)] = thing
+        things = list(inner.values())
+    return False
 
 
 def has_secrets() -> bool:

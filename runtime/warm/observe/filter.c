@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/sys.h"
@@ -106,6 +107,8 @@ static const struct observed_call calls[] = {
     {SYS_semget, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
     {SYS_msgget, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
     {SYS_mq_open, OBSERVED_HIDDEN, -1, -1, -1, SYSTEM5},
+    {SYS_write, OBSERVED_OUTPUT, -1, -1, -1, NULL},
+    {SYS_writev, OBSERVED_OUTPUT, -1, -1, -1, NULL},
     {SYS_io_uring_setup, OBSERVED_HIDDEN, -1, -1, -1, RING},
     {SYS_name_to_handle_at, OBSERVED_HIDDEN, -1, -1, -1, HANDLE},
     {SYS_open_by_handle_at, OBSERVED_HIDDEN, -1, -1, -1, HANDLE},
@@ -178,6 +181,7 @@ static void add_except(struct program *p, const uint32_t *values, size_t count)
 static void add_exceptions(struct program *p, const struct observed_call *call)
 {
     static const uint32_t usual[] = {AF_UNIX, AF_INET, AF_INET6};
+    static const uint32_t outputs[] = {STDOUT_FILENO, STDERR_FILENO};
     static const uint32_t in_key[] = {RLIMIT_STACK, RLIMIT_NOFILE};
     /* builder_state.c compares the others, such as PR_SET_NAME. */
     static const uint32_t lasting[] = {PR_SET_PDEATHSIG,  PR_SET_DUMPABLE,        PR_SET_KEEPCAPS,
@@ -194,6 +198,11 @@ static void add_exceptions(struct program *p, const struct observed_call *call)
         add_load(p, 0, false);
         add_jump(p, BPF_JEQ, 0, 1, 0);
         add_return(p, SECCOMP_RET_ALLOW);
+        break;
+    case SYS_write:
+    case SYS_writev:
+        add_load(p, 0, false);
+        add_only(p, outputs, COUNT(outputs));
         break;
     case SYS_clone:
         add_load(p, 0, false);

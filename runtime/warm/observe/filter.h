@@ -36,6 +36,7 @@ enum observed {
     OBSERVED_FORK,     /* fork(2), vfork(2), clone(2) without CLONE_THREAD */
     OBSERVED_CLONE3,   /* struct clone_args */
     OBSERVED_INPUT,    /* read(2) from standard input: it would wait forever */
+    OBSERVED_OUTPUT,   /* write(2) to standard output or error */
     OBSERVED_LIMIT,    /* the number of a resource limit */
     OBSERVED_QUESTION, /* nothing: the phrase is the question (warm/question.h) */
     OBSERVED_HIDDEN,   /* nothing can be observed after it, or a snapshot cannot repeat it */

@@ -50,6 +50,7 @@ struct observer {
     enum observe_mode mode;
     bool stopped;
     bool executed;                 /* the interpreter: earlier calls are the runtime's own */
+    bool begun;                    /* the imports */
     pid_t quiet;                   /* the thread that asks whether a path exists, or 0 */
     struct seccomp_notif *request; /* of the size that the kernel uses */
     struct seccomp_notif_resp *response;
@@ -123,6 +124,7 @@ static void begin_imports(struct observer *o)
 {
     memset(o->slots, 0, SLOTS * sizeof(*o->slots));
     note(o, 'B', "");
+    o->begun = true;
 }
 
 /* Read memory of the waiting process. Return 0 or negative errno. */
@@ -424,6 +426,10 @@ static void note_call(struct observer *o)
         break;
     case OBSERVED_HIDDEN:
         note(o, 'H', call->phrase);
+        break;
+    case OBSERVED_OUTPUT: /* that of the imports is in a file in memory, and a process that they start has its own */
+        if (!o->begun)
+            note(o, 'P', "");
         break;
     default:
         note_path(o, call);

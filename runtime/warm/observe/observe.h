@@ -17,6 +17,7 @@
  *   F  a process was started that may run code of its parent.
  *   x  path of a program that was executed, also "o".
  *   N  the imports tried to reach another host, or asked for the network interfaces.
+ *   P  the interpreter printed something before the imports.
  *   B  the imports begin: earlier records are noted again if they occur again.
  *   H  any other obstacle to a snapshot: a phrase that follows "the imports" */
 #ifndef PYSBX_WARM_OBSERVE_OBSERVE_H
