@@ -96,7 +96,7 @@ def absolute_name(name: str, names: "Any", level: int) -> str:
     if package is None:
         package = names["__name__"] if "__path__" in names else parent_of(names["__name__"])
     base = package.rsplit(".", level - 1)[0]
-    return f"{base}.{name}" if name else base
+    return f"{base}.{name}" if name else str(base)
 
 
 class Record:

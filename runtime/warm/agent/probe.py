@@ -92,6 +92,9 @@ class Variables(dict[bytes, bytes]):
             setattr(cls, name, noting_all(getattr(dict, name)))  # type: ignore[no-untyped-call]
 
 
+FLAGS = {b"F": "starts_process", b"P": "prints"}  # records without a text, and the attributes of a Trace
+
+
 class Trace:
     """The runtime's notes on system calls of this process and its children: runtime/warm/observe/observe.h."""
 
@@ -123,16 +126,14 @@ class Trace:
                 self.names_asked += 1
             elif kind == b"q":
                 self.values.add(text.decode())
-            elif kind == b"F":
-                self.starts_process = True
+            elif kind in FLAGS:
+                setattr(self, FLAGS[kind], True)
             elif kind == b"x":
                 self.starts_process |= text.rpartition(b"/")[2] not in PROGRAMS
             elif kind == b"B":
                 # Python 3.13 looks for a module in the directory of the program, which is a different one later.
                 self.files.discard(posix.getcwd())
                 self.starts_process = False  # the interpreter itself
-            elif kind == b"P":
-                self.prints = True
             elif kind == b"N":
                 self.refused.append(ASK_NETWORK)
             else:
