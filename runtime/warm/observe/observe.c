@@ -427,7 +427,8 @@ static void note_call(struct observer *o)
     case OBSERVED_HIDDEN:
         note(o, 'H', call->phrase);
         break;
-    case OBSERVED_OUTPUT: /* that of the imports is in a file in memory, and a process that they start has its own */
+    case OBSERVED_OUTPUT: /* that of the imports is in a file in memory, and a process that they start has its
+                             own */
         if (!o->begun)
             note(o, 'P', "");
         break;
