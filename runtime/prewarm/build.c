@@ -14,6 +14,7 @@
 #include "container/options.h"
 #include "container/process.h"
 #include "prewarm/builder.h"
+#include "prewarm/credentials.h"
 #include "prewarm/labels.h"
 #include "prewarm/prewarm.h"
 #include "warm/agent/agent.h"
@@ -107,11 +108,15 @@ static int take_probe(void *arg, int root, const struct builder_report *report, 
     struct taking *t = arg;
     const struct start *start = t->prewarm->start;
     struct root_view view = {.root = root};
+    const struct owners *owners = credentials_owners(&t->arena, start);
+    if (owners == NULL)
+        return error_text(err, -ENOENT, "the process of the joined user namespace has ended");
     struct manifest_source source = {.report = report->data,
                                      .report_size = report->size,
                                      .key = &t->prewarm->decision.key,
                                      .envp = start->process->envp,
                                      .view = &view,
+                                     .owners = owners,
                                      .builder = start->rt->version,
                                      .built = (int64_t)time(NULL),
                                      .began = t->began};

@@ -88,7 +88,8 @@ int facts_decide(struct arena *a, const struct start *start, bool root_of_host, 
     cleanup_fd int root = open(start->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the root '%s'", start->rootfs);
-    const char *credentials = credentials_key(a, start);
+    const struct owners *owners = credentials_owners(a, start);
+    const char *credentials = owners != NULL ? credentials_key(a, start, owners) : NULL;
     root_view_plan(a, spec, root, start->bundle, &view);
     const struct warm_context context = {
         .facts = {.version = start->rt->version,

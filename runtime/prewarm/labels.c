@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/xattr.h>
 
@@ -14,6 +15,7 @@
 #include "container/process.h"
 #include "prewarm/builder.h"
 #include "prewarm/start.h"
+#include "sandbox/lsm/landlock_abi.h"
 #include "sandbox/lsm/selinux_access.h"
 #include "warm/root_view.h"
 
@@ -26,10 +28,54 @@ const char *labels_obstacle(struct arena *a, const struct start *start)
     return reason;
 }
 
+/* Rights that only matter to a process that writes. In a file system without devices, IOCTL_DEV is one. */
+#define WRITING                                                                                              \
+    (FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_CHAR | FS_MAKE_DIR | FS_MAKE_REG |             \
+     FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_BLOCK | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE | FS_IOCTL_DEV)
+
+/* Return whether imports cannot see this rule. They run with read-only mounts (builder_spec.c), where the
+ * kernel refuses to write before it asks Landlock. So a rule for a mount that allows writing, where the rule
+ * for "/" allows everything else, makes no difference. */
+static bool is_unseen(struct arena *a, const struct start *start, const struct landlock_path *rule)
+{
+    const struct landlock_plan *landlock = &start->process->landlock;
+    uint64_t everywhere = 0;
+    for (size_t i = 0; i < landlock->path_count; i++)
+        if (str_eq(landlock->paths[i].path, "/"))
+            everywhere |= landlock->paths[i].access;
+    if ((rule->access & ~everywhere & ~(uint64_t)WRITING) != 0)
+        return false;
+    for (size_t i = 0; i < start->spec->mounts.count; i++) {
+        const struct spec_mount *mount = &start->spec->mounts.items[i];
+        if (spec_mount_is_bind(mount) && spec_mount_has_option(mount, "nodev") &&
+            str_eq(path_clean(a, mount->destination), path_clean(a, rule->path)))
+            return true;
+    }
+    return false;
+}
+
+/* Return the rules that imports can see. */
+static const char *landlock_text(struct arena *a, const struct start *start)
+{
+    const struct landlock_plan *landlock = &start->process->landlock;
+    const char *text = arena_printf(a, "Landlock %d", landlock->required);
+    for (size_t i = 0; i < LANDLOCK_KINDS; i++)
+        text = arena_printf(a, "%s %" PRIx64, text, landlock->enforced.of[i]);
+    for (size_t i = 0; i < landlock->path_count; i++) {
+        const struct landlock_path *rule = &landlock->paths[i];
+        if (!is_unseen(a, start, rule))
+            text = arena_printf(a, "%s %" PRIx64 "%s%s %s", text, rule->access, rule->optional ? " -" : "",
+                                rule->follow ? " ->" : "", rule->path);
+    }
+    for (size_t i = 0; i < landlock->port_count; i++)
+        text = arena_printf(a, "%s %" PRIx64 " port %u", text, landlock->ports[i].access,
+                            landlock->ports[i].port);
+    return text;
+}
+
 const char *labels_key(struct arena *a, const struct start *start)
 {
     const struct process_plan *process = start->process;
-    const char *landlock = spec_annotation(start->spec, LANDLOCK_ANNOTATION);
     const char *key = "";
     if (process->selinux.label != NULL) {
         const char *type = selinux_label_type(a, process->selinux.label);
@@ -38,8 +84,8 @@ const char *labels_key(struct arena *a, const struct start *start)
     }
     if (process->apparmor.profile != NULL)
         key = arena_printf(a, "%sAppArmor %s ", key, process->apparmor.profile);
-    if (landlock != NULL)
-        key = arena_printf(a, "%sLandlock %s ", key, landlock);
+    if (process->landlock.wanted)
+        key = arena_printf(a, "%s%s ", key, landlock_text(a, start));
     return key;
 }
 

@@ -25,6 +25,8 @@ struct prewarm {
     /* The runtime and the child compare files at the same time, and take them from this queue, which they
      * share. NULL: the child compares them alone. */
     struct manifest_queue *queue;
+    /* The snapshot was made for other host IDs: the child compares the owners that it sees. */
+    bool other_owners;
     /* The container's files from outside, without its root. */
     struct root_view view;
     /* The child may map the snapshot before the runtime has the result. */

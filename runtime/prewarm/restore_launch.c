@@ -20,6 +20,7 @@
 #include "container/execve.h"
 #include "container/process.h"
 #include "container/sync.h"
+#include "prewarm/credentials.h"
 #include "prewarm/prewarm.h"
 #include "warm/agent/agent.h"
 #include "warm/manifest/manifest.h"
@@ -97,6 +98,13 @@ static int map_overlapped(const struct process_plan *plan, const char *program, 
     return ret;
 }
 
+/* Compare all files. */
+static int verify_alone(const struct prewarm *prewarm, const struct root_view *view, struct error *err)
+{
+    return prewarm->other_owners ? manifest_verify_as_seen(prewarm->entry.manifest, view, err)
+                                 : manifest_verify(prewarm->entry.manifest, view, NULL, err);
+}
+
 /* Compare the files that the runtime has not begun with. Compare all files if the runtime cannot see them or
  * has found a difference. Its message is received in any case. */
 static int verify_files(const struct prewarm *prewarm, const struct root_view *view, int channel,
@@ -106,7 +114,7 @@ static int verify_files(const struct prewarm *prewarm, const struct root_view *v
     if (prewarm->session)
         return 0; /* the mapped files are compared when they are opened */
     if (prewarm->queue == NULL)
-        return manifest_verify(manifest, view, NULL, err);
+        return verify_alone(prewarm, view, err);
     struct error theirs = {0};
     int ret = manifest_verify(manifest, view, prewarm->queue, err);
     int message = sync_receive(channel, &theirs);
@@ -201,7 +209,7 @@ static int check_again(const struct process_plan *plan, int root, struct error *
     if (prewarm->session || age < VALID_MS)
         return 0;
     give_up(prewarm);
-    int ret = manifest_verify(prewarm->entry.manifest, &view, NULL, err);
+    int ret = verify_alone(prewarm, &view, err);
     if (ret < 0)
         return ret;
     return manifest_check_program(prewarm->entry.manifest, &view, &prewarm->decision.command_line, plan->argv,
@@ -340,10 +348,13 @@ static void divide(struct prewarm *prewarm)
     if (prewarm->session || prewarm->start->exec ||
         hooks->create_container.count + hooks->create_runtime.count + hooks->prestart.count > 0)
         return;
+    prewarm->overlapped = hooks->start_container.count == 0;
+    if (prewarm->other_owners) /* the runtime sees none of the container's owners */
+        return;
     void *shared =
         mmap(NULL, sizeof(*prewarm->queue), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     prewarm->queue = shared != MAP_FAILED ? shared : NULL;
-    prewarm->overlapped = prewarm->queue != NULL && hooks->start_container.count == 0;
+    prewarm->overlapped = prewarm->overlapped && prewarm->queue != NULL;
 }
 
 int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
@@ -351,6 +362,10 @@ int restore_launch(struct arena *a, struct prewarm *prewarm, struct error *err)
     prewarm->agent = seal_agent(err);
     if (prewarm->agent < 0)
         return prewarm->agent;
+    if (!prewarm->session) {
+        const struct owners *owners = credentials_owners(a, prewarm->start);
+        prewarm->other_owners = owners == NULL || !manifest_has_owners(prewarm->entry.manifest, owners);
+    }
     divide(prewarm);
     root_view_plan(a, prewarm->start->spec, -1, prewarm->start->bundle, &prewarm->view);
     prewarm->launch = (struct launch){.child = &restore_child,

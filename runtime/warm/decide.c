@@ -39,7 +39,8 @@ static const struct {
 
 /* Things that only a process of the container can see. If one of these differs, the start is cold. */
 static const char *const compared_inside[] = {"files of /proc and /sys", "directories that can be written to",
-                                              "terminals as standard streams"};
+                                              "terminals as standard streams",
+                                              "owners of files, if the snapshot was made for other host IDs"};
 
 bool warm_is_candidate(const char *argv0)
 {

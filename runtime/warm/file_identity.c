@@ -1,5 +1,5 @@
-/* Identify files by fstatat(2), which also works for O_PATH descriptors. Owner and device are left out: for
- * the same file both differ between containers (user namespaces, overlayfs). */
+/* Identify files by fstatat(2), which also works for O_PATH descriptors. The device is left out, because it
+ * differs between containers for the same file (overlayfs). */
 #include "warm/file_identity.h"
 
 #include <errno.h>
@@ -26,6 +26,8 @@ static int identity_by(int dir, const char *name, int flags, struct file_identit
         .modified = nanoseconds(st.st_mtim),
         .changed = nanoseconds(st.st_ctim),
         .mode = st.st_mode,
+        .uid = st.st_uid,
+        .gid = st.st_gid,
     };
     return 0;
 }
@@ -57,4 +59,9 @@ bool identity_equal(const struct file_identity *a, const struct file_identity *b
 {
     return a->inode == b->inode && a->size == b->size && a->modified == b->modified &&
            a->changed == b->changed && a->mode == b->mode;
+}
+
+bool identity_same_owner(const struct file_identity *a, const struct file_identity *b)
+{
+    return a->uid == b->uid && a->gid == b->gid;
 }

@@ -13,7 +13,8 @@
 struct file_identity {
     uint64_t inode, size;
     int64_t modified, changed;
-    uint32_t mode; /* type and permissions */
+    uint32_t mode;     /* type and permissions */
+    uint32_t uid, gid; /* as the process that looked sees them; 0 for a link */
     uint32_t reserved;
 };
 
@@ -24,6 +25,10 @@ int identity_of(int fd, struct file_identity *out);
  * has no times, because engines create some anew for each container. Return 0 or negative errno. */
 int identity_at(int dir, const char *name, bool follow, struct file_identity *out);
 
+/* Compare everything but the owner, which two user namespaces show differently for one file. */
 bool identity_equal(const struct file_identity *a, const struct file_identity *b);
+
+/* Compare owner and group. */
+bool identity_same_owner(const struct file_identity *a, const struct file_identity *b);
 
 #endif

@@ -17,6 +17,7 @@
 #include "warm/interpreter.h"
 #include "warm/manifest/format.h"
 #include "warm/manifest/manifest.h"
+#include "warm/owners.h"
 #include "warm/root_view.h"
 
 static char *const environment[] = {(char[]){"FOO=1"}, (char[]){"HOME=/root"}, (char[]){"HOSTNAME=h"}, NULL};
@@ -61,11 +62,13 @@ static int build(struct arena *a, const char *report, size_t size, void **data, 
 {
     static const char key_text[] = "kernel=6\0program=/bin/python3";
     struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
+    static const struct owners owners = {.text = "mapped", .mapped = true};
     struct manifest_source source = {.report = report,
                                      .report_size = size,
                                      .key = &key,
                                      .envp = environment,
                                      .view = container_look(),
+                                     .owners = &owners,
                                      .builder = "1.0",
                                      .built = 1,
                                      .began = INT64_MAX};
@@ -92,6 +95,7 @@ static void use(struct arena *a, const void *data, size_t size, bool built)
     fuzz_require(facts.key.text[facts.key.size - 1] == '\0' && facts.python != NULL);
     for (size_t i = 0; i < facts.module_count; i++)
         (void)strlen(manifest_module(manifest, i));
+    (void)manifest_verify_as_seen(manifest, container_look(), &error);
     ret = manifest_verify(manifest, container_look(), &queue, &error);
     /* The runtime cannot compare a file in a mount from outside. */
     fuzz_require(!built || ret != -ESTALE);

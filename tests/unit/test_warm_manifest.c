@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,10 +13,12 @@
 #include "unit.h"
 #include "warm/command_line.h"
 #include "warm/manifest/manifest.h"
+#include "warm/owners.h"
 #include "warm/root_view.h"
 
 static char root_path[] = "/tmp/pysbx-unit.XXXXXX";
 static int root;
+static const struct owners owners = {.text = "same"};
 
 static void put(const char *path, const char *text)
 {
@@ -57,7 +60,8 @@ static const char report[] = "v3.11.2 (main)\0"
 
 static char *const builder_environment[] = {(char[]){"FOO=1"}, (char[]){"OTHER=2"}, NULL};
 
-static struct manifest *build(struct arena *a, const char *text, size_t size, char *const *envp)
+static struct manifest *build_for(struct arena *a, const struct owners *seen, const char *text, size_t size,
+                                  char *const *envp)
 {
     static const char key_text[] = "kernel=6\0program=/bin/python3";
     struct warm_key key = {.text = key_text, .size = sizeof(key_text)};
@@ -68,6 +72,7 @@ static struct manifest *build(struct arena *a, const char *text, size_t size, ch
                                      .key = &key,
                                      .envp = envp,
                                      .view = &view,
+                                     .owners = seen,
                                      .builder = "1.0-test",
                                      .began = INT64_MAX,
                                      .built = 1234};
@@ -80,6 +85,11 @@ static struct manifest *build(struct arena *a, const char *text, size_t size, ch
     if (manifest_open(a, data, length, &m, &err) < 0)
         bail_out("open: %s", err.text);
     return m;
+}
+
+static struct manifest *build(struct arena *a, const char *text, size_t size, char *const *envp)
+{
+    return build_for(a, &owners, text, size, envp);
 }
 
 static void make_tree(void)
@@ -294,6 +304,60 @@ static void test_environment(void)
     arena_free(&a);
 }
 
+/* Set an access list with one more user: struct posix_acl_xattr_header and entries of
+ * linux/posix_acl_xattr.h. */
+static bool set_acl(const char *path)
+{
+    static const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, rights;
+            uint32_t id;
+        } entries[5];
+    } acl = {
+        2, {{1, 6, UINT32_MAX}, {2, 4, 12345}, {4, 4, UINT32_MAX}, {16, 4, UINT32_MAX}, {32, 4, UINT32_MAX}}};
+    cleanup_fd int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
+    return fsetxattr(fd, "system.posix_acl_access", &acl, sizeof(acl), 0) == 0;
+}
+
+static void test_owners(void)
+{
+    struct spec_idmap uid = {0, geteuid(), 1}, gid = {0, getegid(), 1}, none = {0, 1900000000, 1};
+    const struct owners mine = {"mine", true, {&uid, 1}, {&gid, 1}, 65534, 65534},
+                        others = {"others", true, {&none, 1}, {&gid, 1}, 65534, 65534};
+    struct arena a = {0};
+    struct root_view view = {.root = root};
+    struct error err = {0};
+    make_tree();
+    struct manifest *m = build(&a, report, sizeof(report), builder_environment);
+    ok(manifest_has_owners(m, &owners) && !manifest_has_owners(m, &mine),
+       "the text of the mappings tells them apart");
+    is_int(manifest_verify_as_seen(m, &view, &err), 0, "this process sees the owners as the builder did");
+    m = build_for(&a, &others, report, sizeof(report), builder_environment);
+    is_int(manifest_verify(m, &view, NULL, &err), 0, "with the same mapping, owners are not compared");
+    is_int(manifest_verify_as_seen(m, &view, &err), -ESTALE, "an owner that the builder saw unmapped");
+    ok(strstr(err.text, "belongs to another user or group in this container") != NULL, "the error says so");
+    if (geteuid() == 0) {
+        m = build_for(&a, &mine, report, sizeof(report), builder_environment);
+        is_int(manifest_verify_as_seen(m, &view, &err), 0,
+               "a mapped owner is compared as the container sees it");
+        if (fchownat(root, "lib/b.py", 1, (gid_t)-1, 0) < 0)
+            bail_out("chown");
+        m = build_for(&a, &mine, report, sizeof(report), builder_environment);
+        is_int(manifest_verify_as_seen(m, &view, &err), -ESTALE, "the owner of one file");
+        ok(strstr(err.text, "'/lib/b.py' belongs to") != NULL, "the error names the file");
+    }
+    remove_tree();
+    make_tree();
+    if (set_acl("lib/a.py")) {
+        m = build(&a, report, sizeof(report), builder_environment);
+        is_int(manifest_verify(m, &view, NULL, &err), 0, "the same mapping and an access list");
+        is_int(manifest_verify_as_seen(m, &view, &err), -ESTALE, "an access list has IDs of the host");
+    }
+    remove_tree();
+    arena_free(&a);
+}
+
 static void test_reports(void)
 {
     static const struct {
@@ -323,6 +387,7 @@ static void test_reports(void)
                                          .key = &key,
                                          .envp = builder_environment,
                                          .view = &view,
+                                         .owners = &owners,
                                          .builder = "",
                                          .began = INT64_MAX};
         is_int(manifest_build(&a, &source, &data, &size, &err), rows[i].code, "report: %s", rows[i].name);
@@ -345,6 +410,7 @@ static void test_damage(void)
                                      .key = &key,
                                      .envp = builder_environment,
                                      .view = &view,
+                                     .owners = &owners,
                                      .builder = "1",
                                      .began = INT64_MAX};
     void *data;
@@ -511,6 +577,7 @@ int main(void)
     test_facts();
     test_environment();
     test_places();
+    test_owners();
     test_reports();
     test_damage();
     test_shadows();

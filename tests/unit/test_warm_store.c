@@ -19,6 +19,7 @@
 #include "unit.h"
 #include "warm/config.h"
 #include "warm/manifest/manifest.h"
+#include "warm/owners.h"
 #include "warm/root_view.h"
 #include "warm/store/files.h"
 #include "warm/store/store.h"
@@ -92,11 +93,13 @@ static int write_snapshot(int fd, const struct warm_key *key, size_t pages, stru
     static const char report[] = "v3.11.2\0r";
     static char *const envp[] = {NULL};
     struct root_view view = {.root = AT_FDCWD};
+    const struct owners owners = {.text = ""};
     struct manifest_source source = {.report = report,
                                      .report_size = sizeof(report),
                                      .key = key,
                                      .envp = envp,
                                      .view = &view,
+                                     .owners = &owners,
                                      .builder = "test",
                                      .began = INT64_MAX};
     struct snapshot_vma vmas[] = {

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from pysbx import Sandbox, run_code, sandbox
+from pysbx import Mount, Sandbox, run_code, sandbox
+from pysbx.keywords import SandboxOptions
 from pysbx.options import make_options, prepare
-from pysbx.runtime import build_snapshot
+from pysbx.runtime import build_snapshot, command
 
 ABOUT = """
 import os, random, sys, uuid
@@ -122,3 +127,33 @@ def test_a_call_does_not_see_the_environment_of_the_call_that_made_the_snapshot(
         later = run_code(FIND_MARK, options=make_options(preload=["wave"], env=env, warm="require"))
         assert (later.stdout, later.error, later.warm) == ("[]\n", None, True)
     assert run_code(FIND_MARK, options=maker).stdout != "[]\n"
+
+
+def snapshots() -> list[str]:
+    """Return the keys of all snapshots."""
+    listed = subprocess.run(command("warm", "list", "--format", "json"), capture_output=True, check=True)
+    return sorted(entry["key"] for entry in json.loads(listed.stdout))
+
+
+def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("for the program")
+    common = make_options(preload=["mailbox"])
+    assert build_snapshot(str(prepare(common).path)) == ""
+    before = snapshots()
+    read_only, writable = Mount(str(tmp_path), "/data"), Mount(str(tmp_path), "/results", readonly=False)
+    differences: list[SandboxOptions] = [
+        {"timeout_sec": 31},
+        {"memory_mb": 701},
+        {"max_processes": 31},
+        {"file_size_mb": 33},
+        {"env": {"REQUEST": "one"}},
+        {"env": {"REQUEST": "two"}},
+        {"mounts": [read_only]},
+        {"mounts": [writable]},
+        {"mounts": [read_only, writable], "memory_mb": 702, "timeout_sec": 32},
+    ]
+    for difference in differences:
+        options = make_options(**(difference | SandboxOptions(preload=["mailbox"], warm="require")))
+        done = run_code("import mailbox\n1", options=options)
+        assert (done.error, done.warm) == (None, True), difference
+    assert snapshots() == before

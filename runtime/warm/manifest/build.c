@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "warm/content.h"
 #include "warm/manifest/format.h"
 #include "warm/manifest/manifest.h"
+#include "warm/owners.h"
 #include "warm/question.h"
 #include "warm/root_view.h"
 
@@ -45,7 +48,7 @@ struct builder {
     uint64_t content_size; /* bytes of the contents that are read at each start */
     struct siphash_key salt;
     const char *python;
-    bool whole_environment, asks_terminal;
+    bool whole_environment, asks_terminal, has_acl;
     char *strings;
     size_t strings_size;
 };
@@ -263,14 +266,25 @@ struct output {
     size_t group_count, entry_count, link_count;
 };
 
+/* Note whether a file or directory has an access list. `fd` may be one of O_PATH, which fgetxattr(2) refuses.
+ */
+static void note_acl(struct builder *b, int fd)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    b->has_acl = b->has_acl || getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
 static void put_group(struct builder *b, struct output *out, const char *path, const struct file_identity *id)
 {
     struct manifest_group *group = &out->groups[out->group_count++];
     *group = (struct manifest_group){.path = put_text(b, path),
                                      .flags = id != NULL ? GROUP_IDENTITY : GROUP_ABSENT,
                                      .first = (uint32_t)out->entry_count};
-    if (id != NULL)
-        group->identity = *id;
+    if (id == NULL)
+        return;
+    group->identity = *id;
+    owners_translate(b->source->owners, &group->identity);
 }
 
 static int changed(const char *directory, const char *name, struct error *err)
@@ -324,6 +338,7 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
         if (ret == 0 && (missing == 0 || !S_ISDIR(id.mode)) && id.changed >= b->source->began)
             return changed(part, "", err);
         if (ret == 0) {
+            note_acl(b, fd);
             bool found = missing == 0 || !S_ISDIR(id.mode);
             put_group(b, out, found ? part : arena_strndup(b->arena, path, missing), found ? &id : NULL);
             if (!found || !S_ISREG(id.mode))
@@ -354,9 +369,14 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     struct manifest_entry *entry = &out->entries[out->entry_count++];
     *entry = (struct manifest_entry){
         .identity = id, .name = put_text(b, item->name), .kind_only = item->kind_only};
+    owners_translate(b->source->owners, &entry->identity);
     if (!S_ISREG(id.mode) || item->kind_only)
         return 0;
     cleanup_fd int file = openat(dir, item->name, CONTENT_OPEN | O_NOFOLLOW);
+    if (file < 0)
+        b->has_acl = true; /* it may have one */
+    else
+        note_acl(b, file);
     return put_content(b, file < 0 ? -errno : file, item->name, id.size, item->status, &entry->content, err);
 }
 
@@ -375,6 +395,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
         return put_path(b, out, path, true, err);
     if (first->name == NULL && id.changed >= b->source->began)
         return changed(path, "", err);
+    note_acl(b, dir);
     put_group(b, out, path, &id);
     struct manifest_group *group = &out->groups[out->group_count - 1];
     if (first->name != NULL)
@@ -419,7 +440,8 @@ static uint32_t *put_names(struct builder *b, const struct names *names)
 /* Return the room for every string. Some are written twice (a directory and its files) or cut into parts. */
 static size_t strings_room(const struct builder *b)
 {
-    size_t room = b->source->key->size + strlen(b->source->builder) + strlen(b->python) + 3;
+    size_t room = b->source->key->size + strlen(b->source->builder) + strlen(b->python) +
+                  strlen(b->source->owners->text) + 4;
     for (size_t i = 0; i < b->item_count; i++)
         room += 2 * (strlen(b->items[i].directory) + 1) +
                 (b->items[i].name != NULL ? 2 * (strlen(b->items[i].name) + 1) : 0);
@@ -477,6 +499,8 @@ static void assemble(struct builder *b, const struct output *out, const struct m
         .built = source->built,
         .python = put_text(b, b->python),
         .builder = put_text(b, source->builder),
+        .owners = put_text(b, source->owners->text),
+        .has_acl = b->has_acl,
         .key = put_string(b, source->key->text, source->key->size),
         .key_size = (uint32_t)source->key->size,
         .group_count = (uint32_t)out->group_count,

@@ -10,7 +10,7 @@
 #include "base/siphash.h"
 #include "warm/file_identity.h"
 
-#define MANIFEST_MAGIC UINT64_C(0x35304e414d585953) /* raise with every change of the layout */
+#define MANIFEST_MAGIC UINT64_C(0x36304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
     GROUP_IDENTITY = 1, /* the target of the path has this identity */
@@ -67,6 +67,8 @@ struct manifest_header {
     uint32_t asks_terminal; /* the imports asked whether a standard stream is one */
     uint32_t content_count;
     uint32_t value_count;
+    uint32_t owners;  /* string: owners.text of the builder's container */
+    uint32_t has_acl; /* a file has an access list, acl(5), which may name an ID of the host */
     uint32_t reserved;
 };
 

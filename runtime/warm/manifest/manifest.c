@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "warm/content.h"
 #include "warm/manifest/format.h"
+#include "warm/owners.h"
 #include "warm/question.h"
 #include "warm/root_view.h"
 
@@ -33,8 +34,9 @@ static bool is_sound(const struct manifest *m)
 {
     const struct manifest_header *h = m->header;
     if (h->strings_size == 0 || m->strings[h->strings_size - 1] != '\0' || !is_string(m, h->python) ||
-        !is_string(m, h->builder) || !is_string(m, h->key) || h->key_size > h->strings_size - h->key ||
-        h->key_size == 0 || m->strings[h->key + h->key_size - 1] != '\0')
+        !is_string(m, h->builder) || !is_string(m, h->owners) || !is_string(m, h->key) ||
+        h->key_size > h->strings_size - h->key || h->key_size == 0 ||
+        m->strings[h->key + h->key_size - 1] != '\0')
         return false;
     for (uint32_t i = 0; i < h->group_count; i++) {
         const struct manifest_group *g = &m->groups[i];
@@ -106,12 +108,13 @@ static int differs(const char *what, const char *directory, const char *name, st
     return error_text(err, -ESTALE, "'%s%s%s' %s", directory, slash ? "/" : "", name, what);
 }
 
-/* Compare two identities of a file: 1 the same, 0 different, -EAGAIN the content must be read. */
+/* Compare two identities of a file: 1 the same, 0 different, -EAGAIN the content must be read. If owners
+ * count, a content is always read: whether it can be read counts as well. */
 static int judge(const struct file_identity *expected, const struct file_identity *now,
-                 const struct manifest_content *content)
+                 const struct manifest_content *content, bool owners)
 {
     bool equal = identity_equal(now, expected);
-    if (content == NULL || (equal && content->rule == CONTENT_TRUSTED))
+    if (content == NULL || (equal && content->rule == CONTENT_TRUSTED && !owners))
         return equal;
     if (content->rule == CONTENT_AS_WELL)
         return equal ? -EAGAIN : 0;
@@ -134,18 +137,20 @@ static int has_content(const struct manifest *m, const struct manifest_content *
 
 /* Return whether a file in a directory is unchanged: 1, 0, or negative errno. */
 static int is_same_file(const struct manifest *m, const struct manifest_entry *entry,
-                        const struct file_identity *now, int dir, const char *name)
+                        const struct file_identity *now, int dir, const char *name, bool owners)
 {
     const struct manifest_content *content = content_of(m, entry->content);
-    int ret = judge(&entry->identity, now, content);
+    int ret = judge(&entry->identity, now, content, owners);
     if (ret != -EAGAIN)
         return ret;
     cleanup_fd int fd = openat(dir, name, CONTENT_OPEN | O_NOFOLLOW);
     return has_content(m, content, fd < 0 ? -errno : fd);
 }
 
+#define OTHER_OWNER "belongs to another user or group in this container"
+
 static int verify_entry(const struct manifest *m, int dir, const char *directory, const char *name,
-                        const struct manifest_entry *entry, struct error *err)
+                        const struct manifest_entry *entry, bool owners, struct error *err)
 {
     const struct file_identity *expected = &entry->identity;
     struct file_identity now;
@@ -158,29 +163,39 @@ static int verify_entry(const struct manifest *m, int dir, const char *directory
     if (!was)
         return differs("did not exist", directory, name, err);
     int same = entry->kind_only != 0 ? (now.mode & S_IFMT) == (expected->mode & S_IFMT)
-                                     : is_same_file(m, entry, &now, dir, name);
+                                     : is_same_file(m, entry, &now, dir, name, owners);
     if (same < 0)
         return error_set(err, same, "read '%s/%s'", directory, name);
-    return same ? 0 : differs("has changed", directory, name, err);
+    if (same == 0)
+        return differs("has changed", directory, name, err);
+    if (owners && entry->kind_only == 0 && !S_ISLNK(now.mode) && !identity_same_owner(&now, expected))
+        return differs(OTHER_OWNER, directory, name, err);
+    return 0;
 }
 
-/* Return the same for the file at the path of a group. */
-static int is_same_place(const struct manifest *m, const struct manifest_group *g,
-                         const struct root_view *view, int fd)
+/* Verify the file at the path of a group. */
+static int verify_place(const struct manifest *m, const struct manifest_group *g,
+                        const struct root_view *view, int fd, bool owners, struct error *err)
 {
     struct file_identity now;
+    const char *path = m->strings + g->path;
     const struct manifest_content *content = content_of(m, g->content);
-    int ret = identity_of(fd, &now);
-    if (ret == 0)
-        ret = judge(&g->identity, &now, content);
-    if (ret != -EAGAIN)
-        return ret;
-    cleanup_fd int file = root_view_open(view, m->strings + g->path, CONTENT_OPEN);
-    return has_content(m, content, file);
+    int same = identity_of(fd, &now);
+    if (same == 0)
+        same = judge(&g->identity, &now, content, owners);
+    if (same == -EAGAIN) {
+        cleanup_fd int file = root_view_open(view, path, CONTENT_OPEN);
+        same = has_content(m, content, file);
+    }
+    if (same < 0)
+        return error_set(err, same, "read '%s'", path);
+    if (same == 0)
+        return differs("has changed", path, "", err);
+    return owners && !identity_same_owner(&now, &g->identity) ? differs(OTHER_OWNER, path, "", err) : 0;
 }
 
 static int verify_group(const struct manifest *m, const struct manifest_group *g,
-                        const struct root_view *view, struct error *err)
+                        const struct root_view *view, bool owners, struct error *err)
 {
     const char *path = m->strings + g->path;
     cleanup_fd int fd = root_view_open(view, path, O_PATH);
@@ -195,17 +210,15 @@ static int verify_group(const struct manifest *m, const struct manifest_group *g
         return error_text(err, fd, "'%s' is in a mount that is not visible from outside", path);
     if (fd < 0)
         return error_set(err, fd, "examine '%s'", path);
-    int same = (g->flags & GROUP_IDENTITY) != 0 ? is_same_place(m, g, view, fd) : 1;
-    if (same < 0)
-        return error_set(err, same, "read '%s'", path);
-    if (same == 0)
-        return differs("has changed", path, "", err);
+    int ret = (g->flags & GROUP_IDENTITY) != 0 ? verify_place(m, g, view, fd, owners, err) : 0;
+    if (ret < 0)
+        return ret;
     bool mounts = root_view_has_mounts(view, path);
     for (uint32_t i = g->first; i < g->first + g->count; i++) {
         const char *name = m->strings + m->entries[i].name;
         if (mounts && root_view_is_mounted(view, path, name))
             return error_text(err, -EXDEV, "something is mounted on '%s' in '%s'", name, path);
-        int ret = verify_entry(m, fd, path, name, &m->entries[i], err);
+        ret = verify_entry(m, fd, path, name, &m->entries[i], owners, err);
         if (ret < 0)
             return ret;
     }
@@ -218,7 +231,7 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
     struct manifest_queue own = {0};
     struct manifest_queue *t = queue != NULL ? queue : &own;
     for (uint32_t i; (i = atomic_fetch_add(&t->next, 1)) < m->header->group_count;) {
-        int ret = verify_group(m, &m->groups[i], view, err);
+        int ret = verify_group(m, &m->groups[i], view, false, err);
         if (ret < 0)
             return ret;
         /* The other process may have been woken on this CPU while others are idle. The same is true of the
@@ -226,6 +239,27 @@ int manifest_verify(const struct manifest *m, const struct root_view *view, stru
          * yielding, this loop would delay them for two milliseconds. */
         if (queue != NULL)
             sched_yield();
+    }
+    return 0;
+}
+
+bool manifest_has_owners(const struct manifest *m, const struct owners *owners)
+{
+    return str_eq(m->strings + m->header->owners, owners->text);
+}
+
+int manifest_verify_as_seen(const struct manifest *m, const struct root_view *view, struct error *err)
+{
+    if (m->header->has_acl != 0)
+        return error_text(err, -ESTALE,
+                          "the imports read a file with an access list, and the snapshot was made for other "
+                          "host IDs");
+    for (uint32_t i = 0; i < m->header->group_count; i++) {
+        int ret = verify_group(m, &m->groups[i], view, true, err);
+        if (ret == -EACCES || ret == -EPERM) /* the snapshot does not fit these IDs */
+            err->code = ret = -ESTALE;
+        if (ret < 0)
+            return ret;
     }
     return 0;
 }

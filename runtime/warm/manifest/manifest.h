@@ -13,6 +13,7 @@
 struct arena;
 struct command_line;
 struct error;
+struct owners;
 struct root_view;
 
 /* The report of a builder, and the runtime's additions. A report is a sequence of NUL-terminated records,
@@ -42,6 +43,7 @@ struct manifest_source {
     const struct warm_key *key;
     char *const *envp;            /* of the builder */
     const struct root_view *view; /* of the builder's files */
+    const struct owners *owners;  /* of the builder's files */
     const char *builder;          /* version of the runtime */
     int64_t built;                /* seconds since 1970 */
     int64_t began; /* nanoseconds since 1970, before the builder existed: a later change may come after the
@@ -68,6 +70,16 @@ struct manifest_queue {
  * only, so that a forked child may call it. */
 int manifest_verify(const struct manifest *manifest, const struct root_view *view,
                     struct manifest_queue *queue, struct error *err);
+
+/* Return whether a container with these mappings of IDs sees the same owners as the builder did, because the
+ * mappings are the same. */
+bool manifest_has_owners(const struct manifest *manifest, const struct owners *owners);
+
+/* Verify all files for a container with other mappings of IDs: the owners that this process sees must be
+ * those that the builder saw, and this process must reach every file. For a process of the container, with
+ * the rights of its program. -ESTALE, too, if a file has an access list: its IDs are those of the host. Makes
+ * system calls only. */
+int manifest_verify_as_seen(const struct manifest *manifest, const struct root_view *view, struct error *err);
 
 /* Check whether the directory that the program puts first in sys.path shadows one of the preloaded
  * modules. It is the working directory, the script's directory, or a directory or archive that is run.

@@ -18,7 +18,7 @@
 struct error;
 
 #define SNAPSHOT_MAGIC   0x31534e4158425359ULL
-#define SNAPSHOT_VERSION 6
+#define SNAPSHOT_VERSION 7
 
 /* The lowest and highest addresses that a program can have: the default of vm.mmap_min_addr, and the end of
  * 47 bits less the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
