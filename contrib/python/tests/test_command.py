@@ -388,7 +388,7 @@ def test_profiles() -> None:
 
 
 def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_dependencies import make_wheel
+    from tests.packages import make_wheel
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
@@ -404,7 +404,7 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bar_moves_while_dependencies_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_dependencies import make_wheel
+    from tests.packages import make_wheel
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("TERM", "xterm")

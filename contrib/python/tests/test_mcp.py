@@ -31,8 +31,8 @@ from pysbx.interpreter import host_interpreter
 from pysbx.runtime import find_runtime
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
 from pysbx.version import VERSION
+from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
-from tests.test_dependencies import make_wheel
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 from tests.test_service_bounds import quickest
@@ -315,7 +315,7 @@ def locked_sets(cache: Path, wheels: Path) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         places.cache_directory.cache_clear()
         wanted = dependencies.Wanted(("thing",), "", str(wheels))
-        with dependencies._locked(dependencies._top() / f".{dependencies._key(wanted, host_interpreter())}.lock"):
+        with places.locked(dependencies._top() / f".{dependencies._key(wanted, host_interpreter())}.lock"):
             yield
     places.cache_directory.cache_clear()
 

@@ -40,7 +40,9 @@ def name_of(declared: Declared) -> str:
 def actions(command: str) -> dict[str, argparse.Action]:
     """Return the options of a command by keyword argument."""
     (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
-    return {action.dest: action for action in commands.choices[command]._actions if action.dest in OPTIONS}
+    found = [action for action in commands.choices[command]._actions if action.dest in OPTIONS]
+    # The first: a second option of one keyword is a shorter way to write the first.
+    return {action.dest: action for action in reversed(found)}
 
 
 def kept(options: Options, declared: Declared) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from pysbx import SandboxStartupError, payload
 from pysbx.options import make_options, prepare
 from pysbx.places import private_directory, run_directory
-from tests.test_dependencies import make_wheel
+from tests.packages import make_wheel
 
 
 def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from pysbx.options import make_options
 from pysbx.service import access, gate, offer, parts
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import Problem
+from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
-from tests.test_dependencies import make_wheel
 from tests.test_service import SLEEP, problem, start
 
 

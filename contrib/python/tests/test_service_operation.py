@@ -27,8 +27,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pysbx import run_code
 from pysbx.runtime import find_runtime
 from pysbx.service.ready import HOLDS_SEC
+from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
-from tests.test_dependencies import make_wheel
 
 
 def numbers(service: Server) -> dict[tuple[str, ...], float]:

@@ -19,7 +19,7 @@ from pysbx.words import OPTIONS as WORDS
 from pysbx.words import spoken_as
 from tests.servers import server
 from tests.test_command import pysbx
-from tests.test_dependencies import make_wheel
+from tests.packages import make_wheel
 from tests.test_mcp import Server, text_of
 
 FLAGS = {declared.option.flag.name for declared in OPTIONS.values() if declared.option.flag is not None}

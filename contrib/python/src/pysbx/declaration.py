@@ -35,6 +35,22 @@ def wrong(name: str, reason: str) -> SandboxOptionError:
     return SandboxOptionError(f"{name}: {reason}", name)
 
 
+class Also(NamedTuple):
+    """A second option of the command line for the same keyword, which stands for a value in a certain form.
+
+    Attributes:
+        name: the option, with its dashes.
+        metavar: how help shows the value.
+        help: the meaning.
+        form: the value of the keyword, with "{}" in place of the option's.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    form: str
+
+
 class Flag(NamedTuple):
     """An option of the command line.
 
@@ -46,6 +62,7 @@ class Flag(NamedTuple):
         collect: makes the keyword argument of that list.
         const: the value that the option stands for; "" if it takes one.
         installs: whether the option says for which Python, and from where, packages are installed.
+        also: a second option, whose values join those of this one.
     """
 
     name: str
@@ -55,6 +72,7 @@ class Flag(NamedTuple):
     collect: Callable[[list[Any]], Any] | None = None
     const: str | bool = ""
     installs: bool = False
+    also: Also | None = None
 
 
 class Option(NamedTuple):
@@ -241,6 +259,14 @@ def check_patterns(name: str, value: Any) -> None:
             raise wrong(name, f"'{pattern}' is not a pattern of files of /work, such as '*.csv' or 'results/*'")
 
 
+def check_urls(name: str, value: Any) -> None:
+    """Refuse an item that is not a string such as https://index.example/simple/."""
+    for url in value:
+        check_text(name, url)
+        if not re.match(r"https?://[^/\s]", url) or re.search(r"\s", url):
+            raise wrong(name, f"'{url}' is not an http or https URL")
+
+
 def check_variables(name: str, value: Any) -> None:
     """Refuse an item that is not the name and value of an environment variable."""
     for key, text in value:
@@ -309,9 +335,9 @@ def keep_requirements(name: str, given: Any) -> tuple[str, ...]:
     """Return requirements in their normal form; without any, no module is imported that installs them."""
     if not given:
         return ()
-    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+    from pysbx import requirements  # noqa: PLC0415 (most sandboxes have none)
 
-    return dependencies.normalise_all(given)
+    return requirements.normalise_all(given)
 
 
 def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_network") -> Network:

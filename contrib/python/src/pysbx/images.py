@@ -5,7 +5,6 @@ Podman only fetches and unpacks. The sandbox is created like every other one, an
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from pysbx import children
 from pysbx.errors import PodmanNotInstalledError, SandboxStartupError
-from pysbx.places import cache_directory, private_directory
+from pysbx.places import cache_directory, locked, private_directory
 
 IMAGE_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -56,8 +55,7 @@ def rootfs_of(name: str) -> str:
         raise SandboxStartupError(f"image '{name}': podman says '{image}', which is not an id")
     top = private_directory(cache_directory() / "images")
     path = top / image
-    with (top / f".{image}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(top / f".{image}.lock"):
         if not path.is_dir():
             made = Path(tempfile.mkdtemp(dir=top, prefix=".new-"))
             try:

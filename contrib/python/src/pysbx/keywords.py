@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args
 
 from pysbx.declaration import (
     MIB,
+    Also,
     Declared,
     Flag,
     Number,
@@ -23,6 +24,7 @@ from pysbx.declaration import (
     check_mounts,
     check_patterns,
     check_text,
+    check_urls,
     check_variables,
     keep_directory,
     keep_network,
@@ -47,6 +49,7 @@ else:
 __all__ = ["SandboxOptions", "Unpack"]
 
 LEAST_MEMORY_MB = 16
+REQUIREMENTS_FILE = Also("--requirements", "FILE", "install what this requirements file lists", "-r {}")
 
 
 class SandboxOptions(TypedDict, total=False):
@@ -168,6 +171,16 @@ class SandboxOptions(TypedDict, total=False):
             flag=Flag("--index-url", "URL", installs=True),
         ),
     ]
+    extra_index_urls: Annotated[
+        Iterable[str] | None,
+        Option(
+            (),
+            "install dependencies from this index too",
+            check=check_urls,
+            keep=list_of("URLs"),
+            flag=Flag("--extra-index-url", "URL", several=True, installs=True),
+        ),
+    ]
     wheels: Annotated[
         str | os.PathLike[str] | None,
         Option(
@@ -178,13 +191,17 @@ class SandboxOptions(TypedDict, total=False):
             flag=Flag("--wheels", "DIR", installs=True),
         ),
     ]
+    installer: Annotated[
+        Literal["pip", "uv"],
+        Option("pip", "program that installs dependencies", flag=Flag("--installer", installs=True)),
+    ]
     dependencies: Annotated[
         Iterable[str] | None,
         Option(
             (),
-            "install this, such as 'pandas>=2'",
+            "install this, such as 'pandas>=2' or ./project",
             keep=keep_requirements,
-            flag=Flag("--with", "REQUIREMENT", several=True),
+            flag=Flag("--with", "REQUIREMENT", several=True, also=REQUIREMENTS_FILE),
         ),
     ]
     allow_network: Annotated[

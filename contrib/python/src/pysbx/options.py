@@ -26,7 +26,9 @@ class Options:
         policy: limits and surroundings.
         dependencies: requirements to be installed, as in a requirements file, with hashes if wanted.
         index_url: of the index they come from; by default the one that pip is configured to use.
+        extra_index_urls: of further indexes.
         wheels: directory of wheels that they come from, instead of an index.
+        installer: "pip" or "uv".
         disable_cache: install them anew for this program.
         virtualenv: directory of a virtualenv or conda environment whose Python and packages are used. Its pyvenv.cfg is
             read, its Python is not run on the host.
@@ -40,7 +42,9 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     dependencies: tuple[str, ...] = default("dependencies")
     index_url: str = default("index_url")
+    extra_index_urls: tuple[str, ...] = default("extra_index_urls")
     wheels: str = default("wheels")
+    installer: str = default("installer")
     disable_cache: bool = default("disable_cache")
     virtualenv: str = default("virtualenv")
     rootfs: str = default("rootfs")
@@ -86,14 +90,14 @@ def _with_its_dependencies(options: Options, profile: Profile) -> Options:
     """
     if not profile.dependencies or options.virtualenv or options.rootfs or options.image:
         return options
-    from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
+    from pysbx import requirements  # noqa: PLC0415 (most sandboxes have none)
 
     try:
-        wanted = dependencies.normalise_all(profile.dependencies)
+        wanted = requirements.normalise_all(profile.dependencies)
     except ValueError as error:
         raise SandboxOptionError(f"profile '{profile.name}': {error}", "profile") from error
-    named = set(map(dependencies.name_of, options.dependencies))
-    missing = [requirement for requirement in wanted if dependencies.name_of(requirement) not in named]
+    named = set(map(requirements.name_of, options.dependencies))
+    missing = [requirement for requirement in wanted if requirements.name_of(requirement) not in named]
     return replace(options, dependencies=tuple(sorted((*options.dependencies, *missing))))
 
 
@@ -141,7 +145,9 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
         raise wrong("wheels", f"'{options.wheels}' is not a directory")
     from pysbx import dependencies  # noqa: PLC0415 (most sandboxes have none)
 
-    wanted = dependencies.Wanted(options.dependencies, options.index_url, options.wheels)
+    wanted = dependencies.Wanted(
+        options.dependencies, options.index_url, options.wheels, options.extra_index_urls, options.installer
+    )
     with installing(", ".join(options.dependencies)) as progress:
         site = dependencies.ensure(wanted, found, fresh=options.disable_cache, progress=progress)
     if not policy.preload:

@@ -5,8 +5,11 @@ Both belong to the caller alone: the bundles in them decide what a sandbox may d
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +60,21 @@ def cache_directory() -> Path:
     """Return the directory of installed dependencies. Users may delete it while no sandbox runs."""
     given = os.environ.get("XDG_CACHE_HOME")
     return private_directory((Path(given) if given else Path.home() / ".cache") / "pysbx")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock against other threads and programs. Another program may remove the file of a lock that it holds."""
+    while True:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                same = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                same = False
+            if same:
+                yield
+                return
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -33,6 +33,11 @@ def _add_one(group: argparse._ActionsContainer, declared: Declared, flag: Flag) 
     if flag.several:
         given["action"] = "append"
     group.add_argument(flag.name, **given)
+    if flag.also is not None:
+        also = flag.also
+        group.add_argument(
+            also.name, dest=declared.name, action="append", metavar=also.metavar, type=also.form.format, help=also.help
+        )
 
 
 def add(parser: argparse.ArgumentParser) -> None:

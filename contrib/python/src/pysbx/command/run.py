@@ -167,9 +167,35 @@ def _places(arguments: argparse.Namespace) -> list[str]:
     return [os.path.dirname(words[0]) or "."] if words and words[0] != "-" else ["."]
 
 
+def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return options with the packages that a script names in its metadata, except for those of the command line.
+
+    A virtualenv, root or image has packages of its own.
+
+    Raises:
+        ValueError: the metadata are malformed, or the sandbox has a Python that the script does not run with.
+    """
+    if "# /// script" not in program["source"]:
+        return chosen
+    from pysbx import requirements  # noqa: PLC0415 (few scripts have metadata)
+    from pysbx.options import make_options  # noqa: PLC0415
+
+    found = requirements.of_script(program["source"])
+    wanted = make_options(**chosen)
+    found.check_python(wanted.interpreter().version)
+    if wanted.virtualenv or wanted.rootfs or wanted.image:
+        return chosen
+    named = set(map(requirements.name_of, wanted.dependencies))
+    missing = [item for item in found.dependencies if requirements.name_of(item) not in named]
+    return chosen | {"dependencies": [*chosen.get("dependencies", ()), *missing]}
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
+    chosen = options.given(arguments)
+    if arguments.code is None and arguments.module is None:
+        chosen = _with_metadata(program, chosen)
     if arguments.output:
         check_writable(Path(arguments.output))
     callbacks: dict[str, Any] = {}
@@ -177,7 +203,7 @@ def run(arguments: argparse.Namespace) -> int:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
     with spoken_as("command", _places(arguments)):
-        done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **options.given(arguments))
+        done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **chosen)
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)

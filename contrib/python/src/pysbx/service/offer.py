@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from pysbx import profiles
-from pysbx.dependencies import REQUIREMENT, normalise
 from pysbx.keywords import OPTIONS
 from pysbx.options import Options, make_options
 from pysbx.policy import MIB, Policy
+from pysbx.requirements import name_of, normalise
 from pysbx.service.problems import REQUEST, Problem, meant
 from pysbx.words import normal_name
 
@@ -53,9 +53,9 @@ class Offer:
         self.profiles = {name: profiles.load(name) for name in allowed_profiles}
         self.packages: dict[str, str] = {}
         for requirement in map(normalise, packages):
-            match = REQUIREMENT.fullmatch(requirement)
-            assert match is not None, "it is in normal form"
-            self.packages[normal_name(match["name"])] = requirement
+            if not name_of(requirement):
+                raise ValueError(f"packages: '{requirement}' is a path, and callers ask for packages by name")
+            self.packages[name_of(requirement)] = requirement
         self._seen: set[Options] = set()
         self._lock = threading.Lock()
 

@@ -1,0 +1,55 @@
+"""Packages for tests: wheels, and projects whose build needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+# A build backend that lies in its project: see PEP 517.
+BACKEND = """
+import os, zipfile
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name = "{name}-{version}-py3-none-any.whl"
+    about = "{name}-{version}.dist-info"
+    open("written-by-the-build", "w").close()
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as wheel:
+        wheel.write("{name}.py")
+        wheel.writestr(f"{{about}}/METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        wheel.writestr(f"{{about}}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{{about}}/RECORD", "")
+    return name
+"""
+
+
+def make_project(folder: Path, name: str, source: str, version: str = "1.0") -> Path:
+    """Write a project with one module."""
+    folder.mkdir(exist_ok=True)
+    table = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (folder / "pyproject.toml").write_text(f'{table}[project]\nname = "{name}"\nversion = "{version}"\n')
+    (folder / "backend.py").write_text(BACKEND.format(name=name, version=version))
+    (folder / f"{name}.py").write_text(source)
+    return folder
+
+
+def make_wheel(folder: Path, name: str, version: str, source: str, requires: str = "") -> Path:
+    """Write a wheel with one package."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    files = {
+        f"{name}/__init__.py": source,
+        f"{about}/METADATA": metadata,
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = [f"{about}/RECORD,,"]
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            record.append(f"{file},sha256={digest},{len(text)}")
+        wheel.writestr(f"{about}/RECORD", "\n".join(record) + "\n")
+    return path

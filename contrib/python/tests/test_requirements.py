@@ -1,0 +1,161 @@
+"""What can be installed beside packages by name: projects, files of requirements, the metadata of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import SandboxOptionError, dependencies, places, run_code
+from pysbx.command import main
+from pysbx.interpreter import Interpreter, host_interpreter
+from pysbx.requirements import normalise, normalise_all, of_script
+from tests.packages import make_project, make_wheel
+
+SCRIPT = """# /// script
+# requires-python = "{python}"
+# dependencies = [
+#   "thing>=2",
+# ]
+# ///
+import thing
+print(thing.version)
+"""
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of wheels, a cache of its own, and a working directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    places.cache_directory.cache_clear()
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    make_wheel(folder, "thing", "1.0", "version = 1\n")
+    make_wheel(folder, "thing", "2.0", "version = 2\n")
+    yield folder
+    places.cache_directory.cache_clear()
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_project_of_the_host(wheels: Path, tmp_path: Path, installer: Any) -> None:
+    project = make_project(tmp_path / "my project", "mine", "import os\nvalue = 1\n")
+    for _ in range(2):
+        done = run_code("import mine; mine.value", dependencies=["./my project"], wheels=wheels, installer=installer)
+        assert (done.error, done.value) == (None, "1")
+    assert done.warm  # mine was preloaded
+    assert not (project / "written-by-the-build").exists()
+    assert len(dependencies.installed()) == 1
+
+
+def test_a_project_that_has_changed_is_installed_again(wheels: Path, tmp_path: Path) -> None:
+    make_project(tmp_path / "one", "mine", "value = 1\n")
+    assert run_code("import mine; mine.value", dependencies=["./one"], wheels=wheels).value == "1"
+    (tmp_path / "one" / "mine.py").write_text("value = 'changed'\n")
+    wanted = dependencies.Wanted(normalise_all(["./one"]), "", str(wheels))
+    assert len(dependencies.installed()) == 1
+    site = dependencies.ensure(wanted, dependencies_interpreter())
+    assert (site / "mine.py").read_text() == "value = 'changed'\n"
+
+
+def dependencies_interpreter() -> Interpreter:
+    """Return the interpreter that sets are made for by default."""
+    return host_interpreter()
+
+
+def test_a_wheel_by_its_path(wheels: Path) -> None:
+    done = run_code("import thing; thing.version", dependencies=["./wheels/thing-1.0-py3-none-any.whl"], wheels=wheels)
+    assert done.value == "1"
+
+
+@pytest.mark.parametrize("given", ["./none", "/etc", "/etc/passwd", "./wheels", "."])
+def test_what_is_no_project(wheels: Path, given: str) -> None:
+    with pytest.raises(SandboxOptionError, match=r"is no directory with a pyproject\.toml"):
+        normalise(given)
+
+
+def test_normal_forms_of_projects(wheels: Path, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "one", "mine", "")
+    for given in ("./one", str(project), "./wheels/../one", f"mine @ file://{project}"):
+        assert normalise(given) == str(project)
+    assert normalise("./one[B, a]") == normalise(f"mine[b,a] @ file://{project}") == f"{project}[a,b]"
+    assert normalise(normalise("./one[a]")) == f"{project}[a]"
+
+
+def test_a_file_of_requirements(wheels: Path, tmp_path: Path) -> None:
+    make_project(tmp_path / "one", "mine", "value = 3\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "requirements.txt").write_text(
+        "\ufeff# what we need\nthing \\\n  == 1.0  # not 2\n\n-r more/others.txt\n"
+    )
+    (tmp_path / "more/others.txt").write_text("-e ./one\n")
+    assert normalise_all(["-r requirements.txt"]) == (f"{tmp_path}/one", "thing==1.0")
+    done = run_code(
+        "import thing, mine; thing.version, mine.value", dependencies=["-r requirements.txt"], wheels=wheels
+    )
+    assert done.value == "(1, 3)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("thing\n--index-url https://x.example\n", "line 2: '--index-url https://x.example': options of pip"),
+        ("\n\ngit+https://x.example/y\n", "line 3: 'git\\+https://x.example/y' is not a requirement"),
+        ("-r requirements.txt\n", "more than 10 files"),
+        ("-r none.txt\n", "none.txt': No such file"),
+        ("-c x.txt\n", "line 1: '-c x.txt'"),
+    ],
+)
+def test_a_file_with_a_line_that_is_not_allowed(wheels: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "requirements.txt").write_text(text)
+    with pytest.raises(SandboxOptionError, match=said):
+        normalise_all(["-r requirements.txt"])
+
+
+def test_the_command_takes_files_and_projects(wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_project(tmp_path / "one", "mine", "value = 3\n")
+    (tmp_path / "requirements.txt").write_text("thing<2\n")
+    source = ["--wheels", str(wheels), "--requirements", "requirements.txt", "--with", "./one"]
+    assert main(["run", *source, "-c", "import thing, mine; print(thing.version, mine.value)"]) == 0
+    assert capsys.readouterr().out == "1 3\n"
+
+
+def test_a_script_names_its_packages(wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(python=">=3.9"))
+    assert main(["run", "--wheels", str(wheels), "script.py"]) == 0
+    assert capsys.readouterr().out == "2\n"
+    # A package of the command line takes the place of the script's.
+    assert main(["run", "--wheels", str(wheels), "--with", "thing<2", "script.py"]) == 0
+    assert capsys.readouterr().out == "1\n"
+
+
+def test_a_script_for_another_python(wheels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(python="<3.9"))
+    assert main(["run", "--wheels", str(wheels), "script.py"]) == 2
+    assert "the script requires Python <3.9, and the sandbox has 3." in capsys.readouterr().err
+
+
+def test_a_script_cannot_name_files_of_the_host(wheels: Path, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "one", "mine", "secret = 1\n")
+    for wanted in (f"mine @ file://{project}", str(project)):
+        with pytest.raises(ValueError, match="is a path of the host"):
+            of_script(f'# /// script\n# dependencies = ["{wanted}"]\n# ///\n')
+    with pytest.raises(ValueError, match="not a requirement"):
+        of_script('# /// script\n# dependencies = ["-r /etc/passwd"]\n# ///\n')
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["# dependencies = 'x'\n", "# dependencies = [\n", "# requires-python = 3\n", "# requires-python = 'new'\n",
+     "# dependencies = [1]\n"],
+)  # fmt: skip
+def test_malformed_metadata(block: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        of_script(f"# /// script\n{block}# ///\n")
+
+
+def test_a_program_without_metadata() -> None:
+    assert of_script("print(1)\n# /// script\n").dependencies == ()
+    assert of_script("# /// other\n# dependencies = ['x']\n# ///\n").dependencies == ()

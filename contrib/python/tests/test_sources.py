@@ -1,0 +1,168 @@
+"""Indexes and the configuration of pip: from which places an installation takes packages."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, sources
+from pysbx.installers import reason_of
+from tests.packages import make_wheel
+
+CONFIGURATION = """
+[global]
+index-url = https://one.test/simple/
+trusted-host = one.test two.test
+cert = {folder}/authority.pem
+[install]
+extra-index-url =
+    https://two.test:8443/simple/
+    https://three.test/simple/
+find-links = {folder}/links https://four.test/files/
+only-binary = :all:
+pre = true
+constraint = {folder}/constraints.txt
+[download]
+index-url = https://other.test/simple/
+"""
+# An address that is not of this machine, as far as the proxy can see, and reachable within the tests' own namespace.
+ADDRESS = "10.87.65.43"
+
+
+@pytest.fixture(autouse=True)
+def anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache and a configuration of pip of its own."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    places.cache_directory.cache_clear()
+    sources.configuration.cache_clear()
+    yield tmp_path
+    places.cache_directory.cache_clear()
+    sources.configuration.cache_clear()
+
+
+def configure(folder: Path, text: str = CONFIGURATION) -> None:
+    (folder / "links").mkdir(exist_ok=True)
+    (folder / "authority.pem").write_text("authority")
+    (folder / "constraints.txt").write_text("thing<3\n")
+    (folder / "pip.conf").write_text(text.format(folder=folder))
+
+
+def test_the_configuration_of_pip(anew: Path) -> None:
+    configure(anew)
+    found = sources.of_indexes("", ())
+    indexes = ("https://one.test/simple/", "https://two.test:8443/simple/", "https://three.test/simple/")
+    assert found.indexes == indexes
+    assert found.hosts == ("one.test", "two.test:8443", "three.test", "four.test")
+    assert found.links == ("/.links/0", "https://four.test/files/")
+    assert [(mount.source, mount.target) for mount in found.mounts] == [(f"{anew}/links", "/.links/0")]
+    assert found.files() == {"authority.pem": b"authority", "constraints-0.txt": b"thing<3\n"}
+    arguments = found.pip_arguments()
+    assert arguments[:4] == [
+        "--index-url",
+        indexes[0],
+        f"--extra-index-url={indexes[1]}",
+        f"--extra-index-url={indexes[2]}",
+    ]
+    assert {"--only-binary=:all:", "--pre", "--trusted-host=one.test", "--trusted-host=two.test"} <= set(arguments)
+    assert "--allow-insecure-host=one.test" in found.uv_arguments()
+    assert found.environment()["PIP_CERT"] == "/work/authority.pem"
+
+
+def test_an_index_of_the_caller_takes_the_place_of_the_configured_ones(anew: Path) -> None:
+    configure(anew)
+    found = sources.of_indexes("https://five.test/simple/", ("https://six.test/simple/",))
+    assert found.indexes == ("https://five.test/simple/", "https://six.test/simple/")
+    assert (found.hosts, found.links, found.mounts) == (("five.test", "six.test"), (), ())
+
+
+def test_variables_of_pip_come_first(anew: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(anew)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://seven.test/simple/")
+    assert sources.of_indexes("", ()).indexes[0] == "https://seven.test/simple/"
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    sources.configuration.cache_clear()
+    assert sources.of_indexes("", ()).pip_arguments()[0] == "--no-index"
+
+
+@pytest.mark.parametrize("line", ["find-links = {folder}/none", "cert = {folder}/none", "constraint = {folder}/none"])
+def test_a_configuration_that_names_a_file_which_is_missing(anew: Path, line: str) -> None:
+    configure(anew, f"[global]\nindex-url = https://one.test/\n{line}\n")
+    with pytest.raises(DependencyInstallError, match=f"pip's configuration: {line.split(maxsplit=1)[0]}: .*none"):
+        sources.of_indexes("", ())
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:9/simple", "https://[::1]/simple", "https://10.1.2.3/"])
+def test_an_index_by_its_address_is_refused_under_its_own_name(url: str) -> None:
+    for options in {"index_url": url}, {"index_url": "https://index.test/", "extra_index_urls": [url]}:
+        with pytest.raises(SandboxOptionError, match=f"^{list(options)[-1]}: .* has an address") as caught:
+            run_code("1", dependencies=["thing"], **options)
+        assert caught.value.option == list(options)[-1]
+
+
+@pytest.mark.parametrize("urls", ["https://one.test/", ["one.test"], ["https://"], ["https://a b/"], [1]])
+def test_malformed_extra_indexes(urls: Any) -> None:
+    with pytest.raises(SandboxOptionError, match="extra_index_urls: "):
+        run_code("1", extra_index_urls=urls)
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[int]:
+    """Serve a folder at ADDRESS."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer((ADDRESS, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives the loopback device an address that is not of this machine")
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_packages_of_two_indexes(anew: Path, monkeypatch: pytest.MonkeyPatch, installer: Any) -> None:
+    for name in ("one", "two"):
+        package = anew / "site" / name / "simple" / f"thing-of-{name}"
+        package.mkdir(parents=True)
+        make_wheel(package, f"thing_of_{name}", "1.0", f"value = '{name}'\n")
+    subprocess.run(["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"], check=True)
+    if "index.test" not in Path("/etc/hosts").read_text():
+        with open("/etc/hosts", "a") as file:  # the tests have an /etc of their own
+            file.write(f"{ADDRESS} index.test\n")
+    monkeypatch.setenv("PIP_TRUSTED_HOST", "index.test")
+    with served(anew / "site") as port:
+        base = f"http://index.test:{port}"
+        done = run_code(
+            "import thing_of_one, thing_of_two; thing_of_one.value + thing_of_two.value",
+            dependencies=["thing-of-one", "thing-of-two"],
+            index_url=f"{base}/one/simple/",
+            extra_index_urls=[f"{base}/two/simple/"],
+            installer=installer,
+        )
+        assert (done.error, done.value) == (None, "'onetwo'")
+        with pytest.raises(DependencyInstallError, match="thing-of-two"):
+            run_code("1", dependencies=["thing-of-two"], index_url=f"{base}/one/simple/", installer=installer)
+
+
+@pytest.mark.parametrize(
+    ("installer", "output", "reason"),
+    [
+        ("pip", "Collecting x\nERROR: No matching distribution found for x\n", "No matching distribution found for x"),
+        ("pip", "  ERROR: No matching distribution found for tools\n", "No matching distribution found for tools"),
+        ("pip", "  Could not fetch: [SSL: CERTIFICATE_VERIFY_FAILED]\nERROR: x\n", "the certificate of the index"),
+        ("pip", "", "pip failed"),
+        ("uv", "Using Python\n  \u00d7 No solution:\n  \u2570\u2500\u25b6 Because x\n", "No solution: Because x"),
+        ("uv", "error: cannot read\n", "error: cannot read"),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_failure(installer: str, output: str, reason: str) -> None:
+    assert reason_of(output, installer).startswith(reason)
