@@ -17,9 +17,9 @@ from pysbx.keywords import OPTIONS
 from pysbx.service.offer import LIMITS
 from pysbx.words import OPTIONS as WORDS
 from pysbx.words import spoken_as
+from tests.packages import make_wheel
 from tests.servers import server
 from tests.test_command import pysbx
-from tests.packages import make_wheel
 from tests.test_mcp import Server, text_of
 
 FLAGS = {declared.option.flag.name for declared in OPTIONS.values() if declared.option.flag is not None}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pysbx.hints import ErrorReport, explain
     from pysbx.interpreter import Mount
     from pysbx.keywords import SandboxOptions
+    from pysbx.progress import install_progress
     from pysbx.session import Sandbox
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "SerializationError",
     "Violation",
     "explain",
+    "install_progress",
     "run_code",
     "sandbox",
     "sandbox_async",
@@ -81,6 +83,7 @@ _MODULES = {
     "hints": ("ErrorReport", "explain"),
     "interpreter": ("Mount",),
     "keywords": ("SandboxOptions",),
+    "progress": ("install_progress",),
     "session": ("Sandbox",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

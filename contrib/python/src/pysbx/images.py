@@ -5,6 +5,7 @@ Podman only fetches and unpacks. The sandbox is created like every other one, an
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -55,7 +56,9 @@ def rootfs_of(name: str) -> str:
         raise SandboxStartupError(f"image '{name}': podman says '{image}', which is not an id")
     top = private_directory(cache_directory() / "images")
     path = top / image
-    with locked(top / f".{image}.lock"):
+    lock = top / f".{image}.lock"
+    with locked(lock):
+        os.utime(lock)  # its time is that of the last use: a change of the directory would make snapshots stale
         if not path.is_dir():
             made = Path(tempfile.mkdtemp(dir=top, prefix=".new-"))
             try:
@@ -65,6 +68,20 @@ def rootfs_of(name: str) -> str:
             finally:
                 shutil.rmtree(made, ignore_errors=True)
     return str(path)
+
+
+def unpacked() -> list[Path]:
+    """Return the directories of the images that are there."""
+    top = private_directory(cache_directory() / "images")
+    return [path for path in top.iterdir() if IMAGE_ID.fullmatch(path.name)]
+
+
+def used(path: Path) -> float:
+    """Return when an image was last used, in seconds since 1970."""
+    try:
+        return (path.parent / f".{path.name}.lock").stat().st_mtime
+    except FileNotFoundError:
+        return path.stat().st_mtime
 
 
 def _unpack(image: str, target: Path) -> None:

@@ -1,15 +1,38 @@
-"""A progress bar on a terminal while dependencies are installed; without a terminal, nothing."""
+"""What the installer of dependencies prints: for a function of the caller, or a progress bar on a terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("pysbx_install_progress", default=None)
+
+
+@contextmanager
+def install_progress(on_text: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with the text that pip or uv prints, as it comes, for installations of calls in the block.
+
+    It is called for calls of this thread, and of asyncio tasks that are created in the block. A set that
+    is there already is not installed again. An exception of the function ends the installation.
+    """
+    token = _listener.set(on_text)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 @contextmanager
 def installing(what: str) -> Iterator[Callable[[str], None] | None]:
-    """Show a bar that moves, and pip's last line; yield a function for pip's output."""
+    """Show a bar that moves, and the installer's last line; yield a function for its output.
+
+    A function of install_progress takes the place of the bar.
+    """
+    if (listener := _listener.get()) is not None:
+        yield listener
+        return
     if not sys.stderr.isatty():
         yield None
         return

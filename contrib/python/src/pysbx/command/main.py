@@ -20,6 +20,7 @@ COMMANDS = {
     "shell": ("run", "type statements into a session"),
     "warm": ("show", "install dependencies and build the snapshot before a first call"),
     "deps": ("show", "list, remove or install sets of dependencies"),
+    "clean": ("clean", "remove what was unused for long: dependencies, images, snapshots, sessions"),
     "profiles": ("show", "list the profiles, or print one"),
     "doctor": ("show", "report what this machine lacks, and how to add it"),
     "runtime": ("installing", "install the runtime of this package, or remove it"),

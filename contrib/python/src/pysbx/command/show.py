@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from pysbx.runtime import build_snapshot
 from pysbx.text import visible
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
+# The width of a table that another program reads.
+UNBOUNDED = 100_000
 MARKS = {"ok": "ok", "warning": "warning", "failure": "FAILURE"}
 
 
@@ -32,14 +35,16 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows below the names of columns. On a terminal they fit; for another program nothing is cut or wrapped."""
     table = Table(*columns, box=None, header_style="bold")
     for row in rows:
         table.add_row(*(escape(visible(cell)) for cell in row))
-    _Console().print(table)
+    (_Console() if sys.stdout.isatty() else _Console(width=UNBOUNDED)).print(table)
 
 
-def _print_json(content: Any) -> None:
+def print_json(content: Any) -> None:
+    """Print a value as JSON."""
     print(json.dumps(content, indent=2))
 
 
@@ -62,18 +67,21 @@ def deps(arguments: argparse.Namespace) -> int:
     if arguments.action == "install":
         prepare(make_options(**options.given(arguments), dependencies=arguments.requirements))
     found = dependencies.prune(arguments.days) if arguments.action == "prune" else dependencies.installed()
+    if arguments.action == "install":
+        found = found[:1]
     if arguments.json:
-        _print_json([dataclasses.asdict(item) for item in found])
+        print_json([dataclasses.asdict(item) for item in found])
         return 0
     rows = [
-        (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", _ago(item.used))
+        (item.key, ", ".join(item.requirements), item.python, f"{item.size / 2**20:.1f} MiB", ago(item.used))
         for item in found
     ]
-    _print_table(("removed" if arguments.action == "prune" else "set", "requirements", "python", "size", "used"), rows)
+    print_table(("removed" if arguments.action == "prune" else "set", "requirements", "python", "size", "used"), rows)
     return 0
 
 
-def _ago(when: float) -> str:
+def ago(when: float) -> str:
+    """Return how long ago a time is, in words."""
     seconds = time.time() - when
     for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
@@ -101,10 +109,10 @@ def show_profiles(arguments: argparse.Namespace) -> int:
             }
             for item in found
         ]
-        _print_json(content[0] if arguments.name else content)
+        print_json(content[0] if arguments.name else content)
         return 0
     rows = [(item.name, item.description, f"{item.limits.get('memory_mb', '')} MiB") for item in found]
-    _print_table(("profile", "for", "memory"), rows)
+    print_table(("profile", "for", "memory"), rows)
     return 0
 
 
@@ -118,7 +126,7 @@ def show_doctor(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx doctor`; the exit code is 1 if no sandbox can be created."""
     found = doctor.examine()
     if arguments.json:
-        _print_json([dataclasses.asdict(check) for check in found])
+        print_json([dataclasses.asdict(check) for check in found])
     else:
         console = _Console()
         for check in found:
@@ -147,7 +155,7 @@ def warm(arguments: argparse.Namespace) -> int:
     done = run_code("", options=chosen)
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}
     if arguments.json:
-        _print_json(content)
+        print_json(content)
     else:
         state = "warm" if done.warm else f"cold: {visible(reason)}" if reason else "cold"
         print(f"prepared in {prepared:.2f} s; a run takes {done.usage.wall_sec * 1000:.0f} ms, {state}")
