@@ -483,10 +483,13 @@ def test_completion_completes() -> None:
         ("d", "deps doctor"),
         ("deps ", "list prune install"),
         ("deps prune --d", "--days"),
-        ("deps install --wheels ", ""),
+        ("deps install --wheels ", "folder"),
         ("completion ", "bash zsh fish"),
         ("profiles m", "minimal"),
-        ("run ", ""),  # files
+        ("run scrip", "script.py"),
+        ("run --fi", "--file --file-size"),
+        ("run --output fol", "folder"),
+        ("clean --d", "--days --dry-run"),
         ("run --memory ", ""),
         ("run --warm ", "auto require off"),
         ("run --warm = r", "require"),
@@ -495,11 +498,14 @@ def test_completion_completes() -> None:
         ("serve --allow-p", "--allow-profile --allow-package"),
     ],
 )
-def test_what_may_stand_in_a_place_is_completed(typed: str, words: str) -> None:
+def test_what_may_stand_in_a_place_is_completed(typed: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").touch()
+    (tmp_path / "folder").mkdir()
     script = pysbx("completion", "bash").stdout
     given = " ".join(map(shlex.quote, ["pysbx", *typed.split(" ")]))
     ask = f"COMP_WORDS=({given}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _pysbx; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-uc", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    words_of = ["bash", "-uc", f"{script}\n{ask}"]
+    done = subprocess.run(words_of, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert (done.stdout, done.stderr) == (f"{words}\n", "")
 
 

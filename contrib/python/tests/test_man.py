@@ -4,29 +4,36 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pysbx import profiles
-from pysbx.command import completion
 from pysbx.command.main import make_parser
 
 PAGES = Path(__file__).parents[2] / "man"
 
 
-@pytest.mark.parametrize(
-    "command", list(completion.commands(make_parser())), ids=lambda command: command.words or "pysbx"
-)
-def test_pysbx_describes_every_command_and_option(command: completion.Command) -> None:
+def commands(parser: argparse.ArgumentParser, words: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Yield the words of a command and the names of its options, then those of the commands below it."""
+    yield words, [name for action in parser._actions for name in action.option_strings]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from commands(below, f"{words} {name}".strip())
+
+
+@pytest.mark.parametrize(("words", "options"), list(commands(make_parser())), ids=lambda value: str(value)[:20])
+def test_pysbx_describes_every_command_and_option(words: str, options: list[str]) -> None:
     """The page has each command, with each option that its parser knows."""
     page = (PAGES / "pysbx.1").read_text(encoding="utf-8")
-    assert re.search(rf"^\.It Cm {command.words}\b", page, re.MULTILINE)
+    assert re.search(rf"^\.It Cm {words}\b", page, re.MULTILINE)
     lines = "\n".join(re.findall(r"^\.It .*$", page, re.MULTILINE))
-    for option in command.options:
-        for name in option.names:
-            assert re.search(rf"\bFl {name.removeprefix('-').replace('-', 'Fl ', 1)}(?![\w-])", lines), name
+    for name in options:
+        assert re.search(rf"\bFl {name.removeprefix('-').replace('-', 'Fl ', 1)}(?![\w-])", lines), name
 
 
 def test_profiles_describes_every_key() -> None:
