@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import bundle, interpreter, payload, profiles
+from pysbx import bundle, configuration, interpreter, payload, profiles
 from pysbx.declaration import check_json, wrong
 from pysbx.errors import SandboxOptionError
 from pysbx.interpreter import Interpreter, Mount
@@ -117,17 +117,28 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             raise TypeError(f"'{name}' is not an option of a sandbox: {advice or 'there are'} {', '.join(SHOWN)}")
 
 
+def _with_defaults(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """Return the options that the user has configured, and the caller's with the configured profile."""
+    configured = configuration.defaults()
+    if "profile" in configured:
+        given = {"profile": configured.pop("profile"), **given}
+    own = {name: DECLARED[name].keep(configured.pop(name)) for name in tuple(configured) if name in DECLARED}
+    return Options(policy=make_policy(**configured), **own), given
+
+
 def make_options(base: Options | None = None, **given: Any) -> Options:
     """Return options from keyword arguments: those of SandboxOptions, and no others.
 
-    The fields of Options and Policy that only the package sets, such as session, are not among them.
+    The fields of Options and Policy that only the package sets, such as session, are not among them. Without a base,
+    the user's configuration gives the defaults.
 
     Raises:
         TypeError: there is no such option.
         SandboxOptionError: a value is not allowed.
     """
     _refuse_unknown(given)
-    base = base or Options()
+    if base is None:
+        base, given = _with_defaults(given)
     profile = profiles.load(str(given["profile"])) if given.get("profile") else None
     if profile is not None:
         base = _with_profile(base, profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from pysbx import cleaning
+from pysbx import cleaning, configuration
 from pysbx.command.show import ago, print_json, print_table
 
 DAYS = 30.0
@@ -30,11 +30,13 @@ def clean(arguments: argparse.Namespace) -> int:
             raise ValueError(f"KIND: '{kind}' is not one of {', '.join(cleaning.KINDS)}")
     if arguments.all and (arguments.days is not None or arguments.size is not None):
         raise ValueError("--all: --days and --size would keep some")
-    days = 0.0 if arguments.all else DAYS if arguments.days is None else arguments.days
+    configured, size = configuration.of_clean()
+    days = next(value for value in (arguments.days, configured, DAYS) if value is not None)
+    size = size if arguments.size is None else arguments.size
     removed = cleaning.clean(
         arguments.kinds or tuple(cleaning.KINDS),
-        days=days,
-        size=None if arguments.size is None else int(arguments.size * 2**20),
+        days=0.0 if arguments.all else days,
+        size=None if size is None or arguments.all else int(size * 2**20),
         dry_run=arguments.dry_run,
     )
     if arguments.json:
