@@ -168,6 +168,25 @@ def test_the_profiles_of_the_package_refuse_it(profile: str, source: str, rule: 
     assert ("enforce", rule) in [(stage, name) for stage, name, *_ in found]
 
 
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("import pandas as pd\npd.read_sql('select 1', c)", True),
+        ("import pandas\npandas.read_html(x)", True),
+        ("from pandas import read_clipboard\nread_clipboard()", True),
+        ("import numpy as np\nnp.frompyfunc(f, 1, 1)", True),
+        ("import numpy as np\nnp.ctypeslib.load_library('c', '.')", True),
+        ("import pandas as pd\npd.read_excel('a.xlsx')", False),
+        ("import scipy.io\nscipy.io.loadmat('a.mat')", False),
+        ("open('a.csv').read()", False),
+        ("getattr(x, 'mean')()", False),
+        ("getattr(x, '__globals__')", True),
+    ],
+)
+def test_data_science_reads_files_and_nothing_else(source: str, refused: bool) -> None:
+    assert bool(analyse(source, json.loads(load("data-science").analysis))) == refused
+
+
 def test_the_analysis_of_a_long_sum_takes_no_long_time() -> None:
     began = time.monotonic()
     analyse("x = " + " + ".join(["'SELECT ' + y"] * 1000), STAGES)
