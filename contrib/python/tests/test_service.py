@@ -160,7 +160,7 @@ def test_malformed_requests(service: Server, body: bytes, status: int, said: str
 
 
 def test_places_that_are_not_there(service: Server) -> None:
-    for method, path, status in (("GET", "/", 404), ("GET", "/docs", 404), ("PUT", "/v1/run", 405)):
+    for method, path, status in (("GET", "/none", 404), ("GET", "/redoc", 404), ("PUT", "/v1/run", 405)):
         answer = service.client.request(method, path)
         assert answer.status_code == status
         assert problem(answer)["status"] == status

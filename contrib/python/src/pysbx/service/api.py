@@ -30,6 +30,7 @@ from pysbx.service.jobs import Jobs
 from pysbx.service.leaving import unless_gone
 from pysbx.service.meters import Meters
 from pysbx.service.offer import LIMITS, Offer
+from pysbx.service.pages import add_pages
 from pysbx.service.parts import LISTED, MAX_ARGUMENTS, MAX_FILES, check_files
 from pysbx.service.plain import add_plain, blocked_in, rules_of
 from pysbx.service.problems import (
@@ -543,7 +544,7 @@ def make_api(works: Works) -> FastAPI:
         yield
         watch.cancel()
 
-    # No pages of documentation, which load programs from elsewhere; /openapi.json is the description.
+    # FastAPI's pages of documentation load programs from elsewhere.
     app = Described(
         title="pysbx",
         version=VERSION,
@@ -565,5 +566,6 @@ def make_api(works: Works) -> FastAPI:
     _add_operation(app, works.probe, works.meters)
     _add_runs(app, offer, jobs)
     add_plain(app, offer, jobs)
+    add_pages(app)
     _add_sessions(app, offer, jobs, sessions)
     return app

@@ -40,7 +40,7 @@ OPEN = ("/health", "/healthz", "/readyz")
 
 # The caller whose request is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="")
-# Whether it may know more than that the server is there: at the places of OPEN it may be a stranger.
+# Whether it may know more than that the server is there: at a place that needs no token it may be a stranger.
 is_known: ContextVar[bool] = ContextVar("is_known", default=False)
 
 
@@ -102,6 +102,7 @@ class Gate:
         *,
         methods: str = "",
         check: Check | None = None,
+        pages: Iterable[str] = (),
     ) -> None:
         """Put a gate before an application.
 
@@ -112,7 +113,9 @@ class Gate:
             size: bytes of a body.
             methods: those that are answered, with blanks between them; "" for all.
             check: raises the problem with the body of a POST, which is JSON.
+            pages: further places that need no token.
         """
+        self._open = frozenset((*OPEN, *pages))
         self._application = application
         self._access = access
         self._places = places
@@ -132,7 +135,7 @@ class Gate:
             take_origin(scope)
             who = self._access.caller(_header(scope, b"authorization"))
             is_known.set(who is not None)
-            if scope["path"] in OPEN:
+            if scope["path"] in self._open:
                 await self._application(scope, receive, send)
                 return
             if who is None:

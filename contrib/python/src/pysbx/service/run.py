@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +123,7 @@ def _by_http(
     *,
     methods: str = "",
     wait: bool = True,
+    pages: Iterable[str] = (),
 ) -> int:
     address, tokens, listener = _listen(settings)
     journal = log.install(settings.log_level, settings.log_format)
@@ -130,7 +131,7 @@ def _by_http(
         bounds = _bounds(settings, address)
         parts = Works(settings, journal, wait=wait)
         size = settings.request_mb * MIB
-        gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check)
+        gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
             _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds)
     finally:
@@ -146,9 +147,11 @@ def serve(settings: Settings) -> int:
         SandboxError: no sandbox can be made.
         ValueError, OSError: the address or a token cannot be used.
     """
-    from pysbx.service.api import make_api  # noqa: PLC0415 (the package fastapi is not needed for MCP)
+    # The package fastapi is not needed for MCP.
+    from pysbx.service.api import make_api  # noqa: PLC0415
+    from pysbx.service.pages import PLACES  # noqa: PLC0415
 
-    return _by_http(settings, "http", make_api)
+    return _by_http(settings, "http", make_api, pages=PLACES)
 
 
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: Works) -> None:

@@ -1,0 +1,60 @@
+"""The pages for a browser: GET / runs programs, GET /docs shows the API. They use the same API as every caller.
+
+They need no token, because they contain nothing. The user enters the token, which stays in the tab. Output of a sandbox
+gets to the page as text and images only. The policy below also refuses scripts, styles, forms and frames that are not
+files of this directory. See https://www.w3.org/TR/CSP3/.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI, Response
+
+WEB = Path(__file__).with_name("web")
+HTML = "text/html; charset=utf-8"
+# place, file, media type
+PAGES: tuple[tuple[str, str, str], ...] = (
+    ("/", "index.html", HTML),
+    ("/docs", "docs.html", HTML),
+    ("/web/page.css", "page.css", "text/css; charset=utf-8"),
+    ("/web/page.js", "page.js", "text/javascript; charset=utf-8"),
+    ("/web/service.js", "service.js", "text/javascript; charset=utf-8"),
+    ("/web/docs.js", "docs.js", "text/javascript; charset=utf-8"),
+)
+PLACES = tuple(place for place, *_ in PAGES)
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # With another version of the package come other pages.
+    "Cache-Control": "no-cache",
+}
+
+
+def add_pages(app: FastAPI) -> None:
+    """Add the pages to an application. They are no part of its description."""
+    for place, name, kind in PAGES:
+        _add(app, place, (WEB / name).read_bytes(), kind)
+
+
+def _add(app: FastAPI, place: str, content: bytes, kind: str) -> None:
+    @app.get(place, name=f"page {place}", include_in_schema=False)
+    async def page() -> Response:
+        return Response(content, media_type=kind, headers=HEADERS)

@@ -1,0 +1,356 @@
+// The page: an editor, runs, their results, sessions. Everything that code has written is shown as text or as an image.
+
+import { addModes, call, element, events, json, keepToken, Problem, token } from "./service.js";
+
+const by = (id) => document.getElementById(id);
+const EXAMPLE = "import sys\n\nprint(sys.version.split()[0])\nsum(n * n for n in range(10))\n";
+// By MIME type, the form of an image that may be shown: an <img> runs no script, of SVG either.
+const IMAGES = { "image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/svg+xml": false };
+const OF_NAMES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
+// Characters of output that the page keeps: a browser becomes slow with more.
+const MOST = 1_000_000;
+
+let running = null; // {abort, session} while a program runs
+let shown = 0;
+
+function complain(error) {
+  const notice = by("notice");
+  notice.hidden = !error;
+  notice.textContent = error ? error.message : "";
+  if (error instanceof Problem && error.status === 401) login(token() ? "The service does not know this token." : "");
+}
+
+// Editor
+
+const code = by("code");
+
+function number() {
+  const lines = code.value.split("\n").length;
+  by("gutter").textContent = Array.from({ length: lines }, (_, at) => at + 1).join("\n");
+  by("gutter").scrollTop = code.scrollTop;
+}
+
+// The only way to change a text so that the browser can undo it.
+const insert = (text) => document.execCommand("insertText", false, text);
+
+function goTo(line) {
+  const lines = code.value.split("\n");
+  const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  code.focus();
+  code.setSelectionRange(start, start + (lines[line - 1] || "").length);
+}
+
+let leaves = false; // the next Tab leaves the editor
+code.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    leaves = true;
+    return;
+  }
+  if (event.key === "Tab" && !leaves && !event.shiftKey && !event.ctrlKey && !event.altKey && !event.metaKey) {
+    event.preventDefault();
+    insert("    ");
+  } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey && !event.isComposing) {
+    const line = code.value.slice(0, code.selectionStart).split("\n").pop();
+    event.preventDefault();
+    insert("\n" + line.match(/^ */)[0] + (line.trimEnd().endsWith(":") ? "    " : ""));
+  }
+  if (!["Shift", "Control", "Alt", "Meta"].includes(event.key)) leaves = false;
+});
+code.addEventListener("blur", () => { leaves = false; });
+code.addEventListener("input", number);
+code.addEventListener("scroll", () => { by("gutter").scrollTop = code.scrollTop; });
+new ResizeObserver(() => { by("gutter").style.height = `${code.clientHeight}px`; }).observe(code);
+
+// Results
+
+function clear() {
+  shown = 0;
+  for (const id of ["facts", "output"]) by(id).replaceChildren();
+  for (const id of ["violations", "figures", "files"]) by(id).hidden = true;
+  by("violations").querySelector("tbody").replaceChildren();
+  by("figures").querySelector("div").replaceChildren();
+  // The content of a file stays in memory for as long as its address.
+  for (const link of by("files").querySelectorAll("a")) URL.revokeObjectURL(link.href);
+  by("files").querySelector("ul").replaceChildren();
+}
+
+function write(text, kind = "") {
+  const output = by("output");
+  const below = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
+  if (shown < MOST) {
+    const part = text.slice(0, MOST - shown);
+    if (output.lastChild && output.lastChild.className === kind) output.lastChild.append(part);
+    else output.append(element("span", { className: kind }, part));
+    if (shown + text.length >= MOST) output.append(element("span", { className: "warn" }, "\n[the page shows no more]\n"));
+  }
+  shown += text.length;
+  if (below) output.scrollTop = output.scrollHeight;
+}
+
+function fact(text, kind = "") {
+  by("facts").append(element("li", { className: kind }, text));
+}
+
+const bytes = (size) => (size < 1024 ? `${size} B` : size < 1048576 ? `${(size / 1024).toFixed(1)} KiB` : `${(size / 1048576).toFixed(1)} MiB`);
+const seconds = (time) => (time < 1 ? `${Math.round(time * 1000)} ms` : `${time.toFixed(2)} s`);
+
+function showFacts(done) {
+  if (done.violations.length && done.error && done.error.type === "PolicyViolation") fact("refused by the profile", "bad");
+  else if (done.timed_out) fact("timeout", "bad");
+  else if (done.error) fact(done.error.type, "bad");
+  else fact(`exit code ${done.exit_code}`, done.exit_code ? "bad" : "good");
+  fact(done.warm ? "warm start" : "cold start", done.warm ? "good" : "warn");
+  fact(`${seconds(done.usage.wall_sec)} by the clock`);
+  fact(`${seconds(done.usage.cpu_sec)} of CPU`);
+  if (done.usage.peak_memory_mb) fact(`${done.usage.peak_memory_mb.toFixed(1)} MiB of memory`);
+  if (done.truncated) fact("output was left out", "warn");
+}
+
+function showImage(source, name) {
+  const list = by("figures").querySelector("div");
+  if ([...list.querySelectorAll("img")].some((one) => one.src === source)) return;
+  list.append(element("figure", {}, element("img", { src: source, alt: name }), element("figcaption", {}, name)));
+  by("figures").hidden = false;
+}
+
+function showFile(file) {
+  const kind = OF_NAMES[file.name.split(".").pop().toLowerCase()];
+  if (kind) showImage(`data:${kind};base64,${file.base64}`, file.name);
+  const content = Uint8Array.from(atob(file.base64), (char) => char.charCodeAt(0));
+  const place = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  const link = element("a", { href: place, download: file.name.split("/").pop() }, file.name);
+  by("files").querySelector("ul").append(element("li", {}, link, ` (${bytes(file.size)})`));
+  by("files").hidden = false;
+}
+
+function showDisplay(bundle, at) {
+  for (const [kind, is64] of Object.entries(IMAGES)) {
+    if (kind in bundle) {
+      showImage(`data:${kind}${is64 ? ";base64," : ","}${is64 ? bundle[kind].replace(/\s/g, "") : encodeURIComponent(bundle[kind])}`, `display ${at + 1}`);
+      return true;
+    }
+  }
+  return false;
+}
+
+function showViolation(found) {
+  const line = element("button", { type: "button", className: "link", title: "Go to this line" }, String(found.line));
+  line.addEventListener("click", () => goTo(found.line));
+  const row = element("tr", {}, element("td", {}, line), element("td", {}, element("code", {}, found.rule)), element("td", {}, found.message));
+  by("violations").querySelector("tbody").append(row);
+  by("violations").hidden = false;
+}
+
+function showResult(done) {
+  showFacts(done);
+  const said = by("output").textContent;
+  if (done.value !== null) write((said && !said.endsWith("\n") ? "\n" : "") + done.value + "\n", "value");
+  if (done.error && !said.includes(done.error.message)) write(`${done.error.traceback || `${done.error.type}: ${done.error.message}`}\n`, "bad");
+  if (done.error && done.error.hint) write(`Hint: ${done.error.hint}\n`, "warn");
+  done.displays.forEach(showDisplay);
+  done.artifacts.forEach(showFile);
+  done.violations.forEach(showViolation);
+  if (done.left_out.length) write(`Files that were left out: ${done.left_out.join(", ")}\n`, "warn");
+  if (done.session_ended) write(`The session has ended: ${done.session_ended}\n`, "warn");
+  if (!by("output").textContent) write("no output", "quiet");
+  say(`ended after ${seconds(done.usage.wall_sec)}`);
+}
+
+// Runs
+
+function say(text, busy = false) {
+  by("state").textContent = text;
+  by("state").classList.toggle("running", busy);
+}
+
+function set(now) {
+  running = now;
+  by("run").disabled = Boolean(now);
+  by("stop").disabled = !now;
+}
+
+function limits() {
+  const found = {};
+  if (by("seconds").value) found.timeout_sec = Number(by("seconds").value);
+  return found;
+}
+
+function sandbox() {
+  const found = limits();
+  if (by("memory").value) found.memory_mb = Number(by("memory").value);
+  if (by("profile").value) found.profile = by("profile").value;
+  const packages = [...by("packages").querySelectorAll("input:checked")].map((one) => one.value);
+  return packages.length ? { ...found, packages } : found;
+}
+
+async function run() {
+  if (running) return;
+  const session = by("where").value;
+  const body = { code: code.value, stdin: by("stdin").value, ...(session ? limits() : sandbox()) };
+  const abort = new AbortController();
+  set({ abort, session });
+  complain(null);
+  clear();
+  say("running", true);
+  try {
+    const place = session ? `v1/sessions/${encodeURIComponent(session)}/run` : "v1/run";
+    const answer = await call("POST", place, body, { signal: abort.signal, headers: { Accept: "text/event-stream" } });
+    if (session) list(); // which shows that it runs
+    let ended = false;
+    await events(answer, (kind, data) => {
+      if (kind === "stdout") write(data.text);
+      else if (kind === "stderr") write(data.text, "bad");
+      else if (kind === "problem") throw new Problem(data.status, data);
+      else {
+        ended = true;
+        showResult(data);
+      }
+    });
+    if (!ended) throw new Problem(0, { title: "The service has closed the connection before the result" });
+  } catch (error) {
+    say(error.name === "AbortError" ? "stopped" : "failed");
+    if (error.name !== "AbortError") complain(error);
+  } finally {
+    set(null);
+    await list();
+  }
+}
+
+async function stop() {
+  if (!running) return;
+  if (!running.session) {
+    running.abort.abort(); // the service ends a sandbox whose client has gone
+    return;
+  }
+  try {
+    await json("POST", `v1/sessions/${encodeURIComponent(running.session)}/interrupt`);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+// Sessions
+
+function choose(id) {
+  by("where").value = id;
+  for (const name of ["profile", "memory"]) by(name).disabled = Boolean(by("where").value);
+  by("packages").disabled = Boolean(by("where").value);
+}
+
+async function act(work) {
+  complain(null);
+  try {
+    const made = await work();
+    await list();
+    if (made && made.id) choose(made.id);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function row(session) {
+  const place = `v1/sessions/${encodeURIComponent(session.id)}`;
+  const name = session.id.slice(0, 6);
+  const button = (text, work, disabled = false) => {
+    const made = element("button", { type: "button", disabled, ariaLabel: `${text} session ${name}` }, text);
+    made.addEventListener("click", () => act(work));
+    return made;
+  };
+  return element(
+    "tr", {},
+    element("td", {}, element("code", {}, name)),
+    element("td", { className: session.running ? "warn" : "good" }, session.running ? "running" : "ready"),
+    element("td", {}, session.profile || "of the service"),
+    element("td", { className: "number" }, seconds(session.age_sec)),
+    element("td", { className: "number" }, seconds(session.unused_sec)),
+    element(
+      "td", {},
+      button("Use", async () => { choose(session.id); code.focus(); }),
+      button("Interrupt", () => json("POST", `${place}/interrupt`), !session.running),
+      button("Fork", () => json("POST", `${place}/fork`)),
+      button("End", () => json("DELETE", place)),
+    ),
+  );
+}
+
+async function list() {
+  let found;
+  try {
+    found = (await json("GET", "v1/sessions")).sessions;
+  } catch (error) {
+    complain(error);
+    return;
+  }
+  const body = by("sessions").querySelector("tbody");
+  body.replaceChildren(...found.map(row));
+  if (!found.length) body.append(element("tr", {}, element("td", { colSpan: 6, className: "quiet" }, "none")));
+  const chosen = by("where").value;
+  by("where").replaceChildren(
+    element("option", { value: "" }, "fresh sandbox"),
+    ...found.map((one) => element("option", { value: one.id }, `session ${one.id.slice(0, 6)}`)),
+  );
+  choose(found.some((one) => one.id === chosen) ? chosen : "");
+}
+
+// The service
+
+async function begin() {
+  complain(null);
+  try {
+    const choice = await json("GET", "v1/profiles");
+    by("about").textContent = `Python ${choice.python}`;
+    by("profile").replaceChildren(
+      element("option", { value: "" }, "of the service"),
+      ...choice.profiles.map((one) => element("option", { value: one.name, title: one.description }, one.name)),
+    );
+    by("seconds").max = choice.limits.timeout_sec;
+    by("seconds").placeholder = String(choice.limits.timeout_sec);
+    by("memory").max = choice.limits.memory_mb;
+    by("memory").placeholder = String(choice.limits.memory_mb);
+    by("packages").replaceChildren(
+      element("legend", {}, "Packages"),
+      ...choice.packages.map((name) => element("label", {}, element("input", { type: "checkbox", value: name }), name)),
+    );
+    by("packages").hidden = !choice.packages.length;
+    await list();
+  } catch (error) {
+    by("about").textContent = error.status === 401 ? "needs a token" : "not connected";
+    complain(error);
+  }
+}
+
+function login(reason) {
+  by("wrong").hidden = !reason;
+  by("wrong").textContent = reason;
+  by("secret").value = "";
+  if (!by("login").open) by("login").showModal();
+}
+
+by("login").addEventListener("close", () => {
+  const answer = by("login").returnValue;
+  const given = by("secret").value.trim();
+  by("secret").value = "";
+  if (answer === "keep" && given) keepToken(given);
+  else if (answer === "forget") keepToken("");
+  else return;
+  begin();
+});
+by("login").addEventListener("cancel", () => { by("login").returnValue = "cancel"; });
+
+by("token").addEventListener("click", () => login(""));
+by("run").addEventListener("click", run);
+by("stop").addEventListener("click", stop);
+by("new").addEventListener("click", () => act(() => json("POST", "v1/sessions", sandbox())));
+by("refresh").addEventListener("click", () => act(async () => null));
+by("where").addEventListener("change", () => choose(by("where").value));
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || by("login").open) return;
+  if (event.key === "Enter") run();
+  else if (event.key === ".") stop();
+  else return;
+  event.preventDefault();
+});
+addModes(by("theme"));
+code.value = EXAMPLE;
+number();
+begin();

@@ -1,0 +1,111 @@
+// The service, as both pages see it: the token, requests, streams of events, light and dark mode.
+
+const KEY = "pysbx-token";
+const MODES = ["system", "light", "dark"];
+
+// The origin is the service's own, so its storage may be closed to this page: then the token lasts as long as the page.
+let kept = "";
+
+export function token() {
+  try {
+    return sessionStorage.getItem(KEY) || kept;
+  } catch {
+    return kept;
+  }
+}
+
+export function keepToken(value) {
+  kept = value;
+  try {
+    if (value) sessionStorage.setItem(KEY, value);
+    else sessionStorage.removeItem(KEY);
+  } catch {
+    return;
+  }
+}
+
+// An answer that is no success, with the members of RFC 9457 if it has them.
+export class Problem extends Error {
+  constructor(status, found) {
+    super([found.title, found.detail, found.remedy && `What to do: ${found.remedy}`].filter(Boolean).join(". "));
+    this.status = status;
+  }
+}
+
+export async function call(method, place, body, more = {}) {
+  const headers = { ...more.headers };
+  if (token()) headers.Authorization = `Bearer ${token()}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const given = { method, headers, signal: more.signal, cache: "no-store", credentials: "omit" };
+  if (body !== undefined) given.body = JSON.stringify(body);
+  let answer;
+  try {
+    answer = await fetch(place, given);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { title: "The service does not answer", detail: error.message });
+  }
+  if (answer.ok) return answer;
+  let found;
+  try {
+    found = await answer.json();
+  } catch {
+    found = { title: `Status ${answer.status}` };
+  }
+  throw new Problem(answer.status, found);
+}
+
+export async function json(method, place, body) {
+  const answer = await call(method, place, body);
+  return answer.status === 204 ? null : answer.json();
+}
+
+// Hand each event of a stream to a function: its name and its data. See "Interpreting an event stream" of HTML.
+export async function events(answer, each) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    let end;
+    while ((end = text.indexOf("\n\n")) >= 0) {
+      const lines = text.slice(0, end).split("\n");
+      text = text.slice(end + 2);
+      const of = (name) => lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2));
+      if (of("event").length) each(of("event")[0], JSON.parse(of("data").join("\n")));
+    }
+  }
+}
+
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  Object.assign(made, properties);
+  made.append(...children);
+  return made;
+}
+
+export function addModes(button) {
+  const show = (mode) => {
+    document.documentElement.dataset.mode = mode;
+    button.textContent = `Mode: ${mode}`;
+  };
+  const stored = () => {
+    try {
+      return localStorage.getItem("pysbx-mode");
+    } catch {
+      return null;
+    }
+  };
+  let mode = MODES.includes(stored()) ? stored() : MODES[0];
+  show(mode);
+  button.addEventListener("click", () => {
+    mode = MODES[(MODES.indexOf(mode) + 1) % MODES.length];
+    show(mode);
+    try {
+      localStorage.setItem("pysbx-mode", mode);
+    } catch {
+      return;
+    }
+  });
+}

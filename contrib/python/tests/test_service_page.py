@@ -1,0 +1,304 @@
+"""The pages of `pysbx serve` in a real browser: GET / and GET /docs. TEST_PICTURES=DIRECTORY keeps pictures of them."""
+
+# once: a browser sees the same as root
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pysbx.service.pages import PAGES
+from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
+from tests.servers import TOKEN, Server, server
+from tests.test_dependencies import make_wheel
+
+needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
+
+DRAWS = """
+import sys, time
+import matplotlib.pyplot as plt
+print("first", flush=True)
+time.sleep(1)
+print("second")
+print("a warning", file=sys.stderr)
+plt.figure(figsize=(6, 2.5)); plt.plot([n * n for n in range(20)]); plt.title("Squares"); plt.show()
+open("/output/table.csv", "w").write("a,b\\n1,2\\n")
+"the value"
+"""
+# In each mode: the program that has drawn, an error in dark mode, a narrow window.
+WIDTHS = {"wide": 1280, "narrow": 420}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    tokens = tmp_path_factory.mktemp("page") / "token"
+    tokens.write_text(TOKEN)
+    options = ["--token-file", str(tokens), "--timeout", "20", "--memory", "600", "--virtualenv", sys.prefix]
+    options += ["--allow-profile", "minimal"]
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as running:
+        yield running
+
+
+@pytest.fixture
+def page(service: Server) -> Iterator[Page]:
+    """The page, after the user has entered the token."""
+    with browser() as made:
+        enter(made, service)
+        yield made
+
+
+def enter(page: Page, service: Server) -> None:
+    """Open the page of a service, and enter the token."""
+    page.mode("light")
+    page.go(f"http://{service.address}/")
+    page.wait("document.querySelector('#login').open")
+    page.type(TOKEN)
+    page.press("Enter")
+    page.wait("document.querySelector('#about').textContent.startsWith('Python 3')")
+
+
+def write(page: Page, source: str) -> None:
+    """Put a program into the editor."""
+    page.value(f"code = document.querySelector('#code'); code.focus(); code.value = {json.dumps(source)}; 1")
+    page.value("code.dispatchEvent(new Event('input')); 1")
+
+
+def run(page: Page, source: str) -> str:
+    """Run a program by the keyboard, and return the output that the page shows."""
+    write(page, source)
+    page.press("Enter", CONTROL)
+    page.wait("document.querySelector('#run').disabled")
+    page.wait("!document.querySelector('#run').disabled")
+    return output(page)
+
+
+def output(page: Page) -> str:
+    """Return the output that the page shows."""
+    return str(page.value("document.querySelector('#output').textContent"))
+
+
+def keep_pictures(page: Page, name: str) -> None:
+    """Write pictures of the page in both modes and widths, if they are wanted."""
+    if (folder := os.environ.get("TEST_PICTURES")) is not None:
+        for scheme in ("light", "dark"):
+            for width, pixels in WIDTHS.items():
+                page.mode(scheme, pixels)
+                page.picture(Path(folder, f"{name}-{scheme}-{width}.png"))
+        page.mode("light")
+
+
+def test_the_pages_need_no_token_and_load_nothing_from_elsewhere(service: Server) -> None:
+    with service.connect() as stranger:
+        for place, name, kind in PAGES:
+            answer = stranger.get(place)
+            assert (answer.status_code, answer.headers["content-type"]) == (200, kind), place
+            policy = answer.headers["content-security-policy"].split("; ")
+            assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'", "form-action 'none'"} <= set(
+                policy
+            )
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert "://" not in answer.text, f"{name} names an address"
+        assert stranger.get("/openapi.json").status_code == 401
+        assert stranger.get("/web/../pages.py").status_code == 401
+        assert stranger.post("/").status_code == 405
+    assert service.client.get("/web/none").status_code == 404
+    assert "/" not in service.client.get("/openapi.json").json()["paths"]
+
+
+@needs_browser
+def test_a_program_runs_and_its_output_comes_while_it_runs(page: Page, service: Server) -> None:
+    write(page, DRAWS)
+    page.press("Enter", CONTROL)
+    page.wait("document.querySelector('#output').textContent.includes('first')")
+    assert "second" not in output(page)
+    page.wait("!document.querySelector('#run').disabled")
+    assert output(page).split("\n") == ["first", "second", "a warning", "'the value'", ""]
+    facts = page.value("[...document.querySelectorAll('#facts li')].map(one => one.textContent)")
+    assert facts[0] == "exit code 0"
+    assert facts[1] in ("warm start", "cold start")
+    assert " by the clock" in facts[2]
+    assert page.value("document.querySelector('#figures img').naturalWidth") > 100
+    assert page.value("document.querySelector('#files a').download") in ("table.csv", "figure-1.png")
+    keep_pictures(page, "result")
+    assert all(one.startswith((f"http://{service.address}/", "data:")) for one in page.requests())
+    assert not any(TOKEN in one for one in page.requests())
+
+
+@needs_browser
+def test_packages_are_chosen(tmp_path: Path) -> None:
+    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
+    (tmp_path / "token").write_text(TOKEN)
+    options = ("--token-file", str(tmp_path / "token"), "--wheels", str(tmp_path), "--allow-package", "thing")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as service, browser() as page:
+        enter(page, service)
+        assert "ModuleNotFoundError" in run(page, "import thing; thing.version")
+        page.value("document.querySelector('#packages input').click()")
+        assert run(page, "import thing; thing.version") == "1\n"
+
+
+@needs_browser
+def test_the_token_stays_in_the_tab(page: Page) -> None:
+    assert page.value("sessionStorage.getItem('pysbx-token')") == TOKEN
+    assert page.value("location.href + document.cookie + JSON.stringify(localStorage)").find(TOKEN) < 0
+    assert TOKEN not in page.value("document.documentElement.outerHTML")
+    page.value("document.querySelector('#token').click()")
+    page.value("document.querySelector('[value=forget]').click()")
+    page.wait("document.querySelector('#about').textContent === 'needs a token'")
+    assert page.value("sessionStorage.getItem('pysbx-token')") is None
+
+
+@needs_browser
+def test_errors_violations_and_refusals_are_shown(page: Page) -> None:
+    said = run(page, "def f(n):\n    return 1 / n\n\nf(0)\n")
+    assert "ZeroDivisionError: division by zero" in said
+    assert page.value("document.querySelector('#facts .bad').textContent") == "ZeroDivisionError"
+    keep_pictures(page, "error")
+    page.value("document.querySelector('#profile').value = 'minimal'")
+    run(page, "import math\nimport os\neval('1')\n")
+    rows = page.value("[...document.querySelectorAll('#violations tbody tr')].map(one => one.innerText.trim())")
+    assert [row.split("\t")[:2] for row in rows] == [["2", "import"], ["3", "call"]]
+    page.value("document.querySelectorAll('#violations button')[1].click()")
+    assert page.value("code.value.slice(code.selectionStart, code.selectionEnd)") == "eval('1')"
+    keep_pictures(page, "violations")
+    page.value("document.querySelector('#memory').value = '100000'; 1")
+    run(page, "1")
+    assert "memory_mb: 100000 is more than this server allows" in page.value(
+        "document.querySelector('#notice').innerText"
+    )
+
+
+@needs_browser
+def test_what_code_writes_is_text_and_never_a_part_of_the_page(page: Page) -> None:
+    hostile = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+    program = (
+        f"text = {hostile!r}\nprint(text)\n"
+        "class Thing:\n    def __repr__(self): return text\n    def _repr_html_(self): return text\n"
+        "    def _repr_svg_(self):\n"
+        '        return \'<svg xmlns="http://www.w3.org/2000/svg" onload="parent.document.title=1"/>\'\n'
+        "open('/output/<b>x.svg', 'w').write(text)\nThing()\n"
+    )
+    assert run(page, program).count(hostile) >= 2
+    assert page.value("document.title") == "pysbx"
+    assert page.value("document.querySelectorAll('#output img, #output script, #files b').length") == 0
+    # Even a mistake of the page could not make HTML of it: the policy demands Trusted Types, and allows none.
+    refused = page.value("(() => { try { document.body.innerHTML = 'x'; return '' } catch (e) { return e.name } })()")
+    assert refused == "TypeError"
+
+
+@needs_browser
+def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> None:
+    rows = "[...document.querySelectorAll('#sessions tbody tr')].map(one => one.innerText)"
+    press = "[...document.querySelectorAll('#sessions button')].find(one => one.textContent === '{}').click()"
+    page.value("document.querySelector('#new').click()")
+    page.wait(f"{rows}[0].includes('ready')")
+    assert page.value("document.querySelector('#where').value") != ""
+    run(page, "x = 41")
+    assert run(page, "x + 1") == "42\n"
+    write(page, "import time\nprint('begun', flush=True)\ntime.sleep(15)")
+    page.press("Enter", CONTROL)
+    page.wait("document.querySelector('#output').textContent.includes('begun')")
+    page.press(".", CONTROL)
+    page.wait("!document.querySelector('#run').disabled")
+    assert "KeyboardInterrupt" in output(page)
+    page.value(press.format("Fork"))
+    page.wait(f"{rows}.length === 2")
+    assert run(page, "x + 1") == "42\n"
+    keep_pictures(page, "sessions")
+    for left in (1, 0):
+        page.value(press.format("End"))
+        page.wait(f"{rows}.filter(one => one.includes('ready')).length === {left}")
+    assert page.value("document.querySelector('#where').value") == ""
+
+
+@needs_browser
+def test_a_run_is_stopped(page: Page, service: Server) -> None:
+    write(page, "print('begun', flush=True)\nwhile True: pass")
+    page.press("Enter", CONTROL)
+    page.wait("document.querySelector('#output').textContent.includes('begun')")
+    page.press(".", CONTROL)
+    page.wait("document.querySelector('#state').textContent === 'stopped'")
+    assert service.run("1")["exit_code"] == 0
+
+
+@needs_browser
+def test_the_page_is_used_by_the_keyboard_alone(page: Page) -> None:
+    focused = "document.activeElement.id || document.activeElement.textContent"
+    page.value("document.activeElement.blur(); 1")
+    seen = []
+    for _ in range(8):
+        page.press("Tab")
+        seen.append(page.value(focused))
+    assert seen == ["Skip to the editor", "API", "theme", "token", "run", "code", "code", "code"]
+    assert page.value("code = document.querySelector('#code'); code.value.includes('    ')")
+    outline = page.value("getComputedStyle(code.parentElement).outlineStyle")
+    assert outline == "solid", "the focus is not visible"
+    page.press("Escape")
+    page.press("Tab")
+    assert page.value(focused) == "where"
+    page.press("Tab", SHIFT)
+    assert page.value(focused) == "code"
+    unnamed = page.value(
+        "[...document.querySelectorAll('button, input, select, textarea')].filter(one => !one.ariaLabel"
+        " && !one.textContent.trim() && !(one.labels && one.labels.length)).map(one => one.id)"
+    )
+    assert unnamed == []
+
+
+# The contrast of each text that is shown: WCAG 2.2, success criterion 1.4.3.
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, at) => sum + v * [.2126, .7152, .0722][at], 0);
+  const under = (one) => { for (; one; one = one.parentElement) {
+    const found = rgb(getComputedStyle(one).backgroundColor);
+    if (found[3] === 255) return found; } return [255, 255, 255]; };
+  const bad = [];
+  for (const one of document.querySelectorAll('body *')) {
+    const says = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!says || !one.checkVisibility() || one.disabled || one.matches(':disabled *, .skip, option')) continue;
+    const [a, b] = [light(rgb(getComputedStyle(one).color)), light(under(one))].sort((x, y) => y - x);
+    const contrast = (a + .05) / (b + .05);
+    if (contrast < 4.5) bad.push(`${one.tagName} ${one.textContent.slice(0, 30)} ${contrast}`);
+  }
+  return bad;
+})()"""
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_legible_in_both_modes(page: Page, scheme: str) -> None:
+    run(page, "import sys\nprint(1, file=sys.stderr)\n1 / 0")
+    page.mode(scheme)
+    dark = page.value("matchMedia('(prefers-color-scheme: dark)').matches")
+    assert dark == (scheme == "dark")
+    assert page.value(CONTRAST) == []
+    for mode, color in (("light", "rgb(246, 247, 249)"), ("dark", "rgb(20, 23, 28)")):
+        page.value("document.querySelector('#theme').click()")
+        assert page.value("document.documentElement.dataset.mode") == mode
+        assert page.value("getComputedStyle(document.body).backgroundColor") == color
+        assert page.value(CONTRAST) == []
+    page.mode("light", 420)
+    assert page.value("document.documentElement.scrollWidth") <= 420
+
+
+@needs_browser
+def test_the_description_is_shown(page: Page, service: Server) -> None:
+    page.go(f"http://{service.address}/docs")
+    page.wait("document.querySelectorAll('#places .place').length")
+    about = service.client.get("/openapi.json").json()
+    places = page.value("[...document.querySelectorAll('#places h3')].map(one => one.innerText.replace(/\\s+/g, ' '))")
+    assert len(places) == sum(len(methods) for methods in about["paths"].values())
+    shown = page.value("[...document.querySelectorAll('#schemas h3')].map(one => one.textContent)")
+    assert sorted(shown) == sorted(about["components"]["schemas"])
+    assert page.value(CONTRAST) == []
+    keep_pictures(page, "docs")
+    assert page.value("document.documentElement.scrollWidth") <= 1280
