@@ -28,6 +28,9 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
         *("--connections-per-peer", "connections_per_peer", int, "N"),
         "of one IPv4 address or IPv6 /64 (64 more than requests); behind a proxy, as many as --connections",
     ),
+    ("--calls-per-hour", "calls_per_hour", int, "N", "allowance of a token: runs and uses of sessions in an hour"),
+    ("--cpu-per-hour", "cpu_per_hour", float, "SECONDS", "allowance of a token: CPU time in an hour"),
+    ("--sessions-per-caller", "sessions_per_caller", int, "N", "allowance of a token: sessions at the same time"),
     ("--request-size", "request_mb", int, "MIB", "size of a request (8), which may have 1000 files"),
     ("--artifact-size", "artifact_mb", int, "MIB", "size of /output after a run, and of a file of a session (8)"),
 )
@@ -42,11 +45,16 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
     """
     parser.description = "Callers cannot exceed the limits of the sandbox."
     group = parser.add_argument_group("the server")
-    group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH or HOST:PORT; {otherwise}")
+    group.add_argument("--listen", default="", metavar="ADDRESS", help=f"unix:PATH, HOST:PORT or systemd; {otherwise}")
     group.add_argument(
         "--token-file",
         metavar="FILE",
         help="file with the tokens of the callers, one per line (default: the token in $PYSBX_TOKEN)",
+    )
+    group.add_argument("--tls-cert", metavar="FILE", help="certificate chain for TLS, in PEM format; SIGHUP reloads it")
+    group.add_argument("--tls-key", metavar="FILE", help="its key (default: in the file of the certificate)")
+    group.add_argument(
+        "--audit-log", metavar="FILE", help="append an OCSF event for each request and run; SIGHUP opens it again"
     )
     group.add_argument(
         "--log-level", choices=LOG_LEVELS, default=LOG_LEVELS[1], help="least level that is logged (info)"
@@ -100,6 +108,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     found = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     return Settings(
         options=make_options(**options.given(arguments)),
+        audit_log=arguments.audit_log,
+        tls_cert=arguments.tls_cert,
+        tls_key=arguments.tls_key,
         profiles=tuple(arguments.profiles) if arguments.profiles else None,
         packages=tuple(arguments.packages or ()),
         listen=arguments.listen,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pysbx.places import run_directory
+from pysbx.service import systemd
 
 VARIABLE = "PYSBX_TOKEN"
 MIN_TOKEN = 16
@@ -76,11 +77,12 @@ def read_tokens(file: str | None) -> Access:
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen: a path, or a host and a port."""
+    """Where to listen: a path, or a host and a port; or the socket that systemd hands on, which has one of these."""
 
     path: str = ""
     host: str = ""
     port: int = 0
+    inherited: bool = False
 
     def __str__(self) -> str:
         """Return the address as it is written on the command line."""
@@ -90,17 +92,19 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address for unix:PATH or HOST:PORT.
+    """Return the address for unix:PATH, HOST:PORT or systemd.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is none of them.
     """
+    if text == "systemd":
+        return Address(inherited=True)
     if text.startswith("unix:") and len(text) > len("unix:"):
         return Address(path=str(Path(text.removeprefix("unix:")).absolute()))
     host, sign, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not sign or not host or not port.isdecimal() or int(port) > 0xFFFF:
-        raise ValueError(f"listen: '{text}' is neither unix:PATH nor HOST:PORT")
+        raise ValueError(f"listen: '{text}' is neither unix:PATH nor HOST:PORT nor systemd")
     return Address(host=host, port=int(port))
 
 
@@ -115,16 +119,19 @@ def listen(address: Address, access: Access) -> socket.socket:
     Raises:
         ValueError: the address needs a token, and there is none; or another server listens there; or it cannot be used.
     """
+    if address.inherited:
+        found = systemd.inherited()
+        if found.family != socket.AF_UNIX and not access:
+            found.close()
+            raise _needs_token(address_of(found))
+        return found
     if address.path:
         try:
             return _listen_at_path(Path(address.path))
         except OSError as error:  # which names no file when it is of a socket
             raise ValueError(f"listen: '{error.filename or address.path}': {error.strerror or error}") from error
     if not access:
-        raise ValueError(
-            f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
-            "or listen at unix:PATH"
-        )
+        raise _needs_token(address)
     try:
         family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:  # UnicodeError: no host can have such a name
@@ -138,6 +145,22 @@ def listen(address: Address, access: Access) -> socket.socket:
         made.close()
         raise ValueError(f"listen: {address}: {error.strerror}") from error
     return made
+
+
+def _needs_token(address: Address) -> ValueError:
+    return ValueError(
+        f"listen: {address} needs a token, for more than one user reaches it: --token-file, or {VARIABLE}; "
+        "or listen at unix:PATH"
+    )
+
+
+def address_of(listener: socket.socket) -> Address:
+    """Return the address of a socket that systemd has handed on."""
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        path = name if isinstance(name, str) else "@" + name[1:].decode(errors="replace")
+        return Address(path=path, inherited=True)
+    return Address(host=name[0], port=name[1], inherited=True)
 
 
 def _listen_at_path(path: Path) -> socket.socket:
@@ -182,7 +205,7 @@ def _is_left_behind(path: Path) -> bool:
 
 def unlisten(address: Address, listener: socket.socket) -> None:
     """Remove the socket of a server that has ended, and no other one."""
-    if not address.path:
+    if not address.path or address.inherited:
         return
     # Closed by now, or about to be; a server that has taken the place since would answer.
     listener.close()

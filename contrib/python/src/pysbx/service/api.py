@@ -398,12 +398,15 @@ def _add_runs(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
                 }
             return run_code(wanted.code, files=files, options=options, cancel=cancel, **given)
 
+        def begin(run_it: Callable[[int], Execution]) -> Awaitable[Execution]:
+            return jobs.run(run_it, options, code=wanted.code)
+
         if EVENT_STREAM in request.headers.get("accept", ""):
             return StreamingResponse(
-                stream(jobs, lambda on_output: jobs.run(lambda cancel: work(cancel, on_output), options), abandon=True),
+                stream(jobs, lambda on_output: begin(lambda cancel: work(cancel, on_output)), abandon=True),
                 media_type=EVENT_STREAM,
             )
-        done = await unless_gone(request, jobs.run(lambda cancel: work(cancel, None), options))
+        done = await unless_gone(request, begin(lambda cancel: work(cancel, None)))
         return Response(status_code=499) if done is None else await jobs.aside(lambda: reported(done))
 
 

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 # The options of `pysbx serve`, for `app`.
 VARIABLE = "PYSBX_SERVE"
 # These belong to the server around the application.
-NOT_HERE = ("listen", "connections", "connections_per_peer")
+NOT_HERE = ("listen", "connections", "connections_per_peer", "tls_cert", "tls_key")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -75,7 +75,7 @@ class App:
         works = self._works = Works(settings)
         size = settings.request_mb * MIB
         gate = Gate(make_api(works), tokens, works.places, size, check=works.check, pages=PLACES)
-        return Watch(gate, works.meters)
+        return Watch(gate, works.meters, works.audit)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -91,6 +91,7 @@ class App:
         await receive()
         watch.cancel()
         await self._works.stop()
+        self._works.audit.close()
         self._application = None
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -12,10 +12,12 @@ import ipaddress
 import json
 import logging
 import socket
+import ssl
 import struct
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from pysbx.service.bounds import Bounds
 from pysbx.service.problems import CONNECTIONS, SHORT_OF, Problem
@@ -27,6 +29,7 @@ BATCH = 16
 # Seconds that connections wait in the backlog if the machine lacks a resource.
 REST_SEC = 0.5
 SWEEP_SEC = 0.5
+HANDSHAKE_SEC = 5.0
 RETRY_SEC = 2
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 # One customer gets a network of this size: RFC 6177.
@@ -80,17 +83,26 @@ def _refusal(reason: str) -> bytes:
 class Door:
     """A listening socket, and the connections that have come through it."""
 
-    def __init__(self, listener: socket.socket, bounds: Bounds, welcome: Callable[[Door], Guest]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        bounds: Bounds,
+        welcome: Callable[[Door], Guest],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Prepare a door, which open() opens.
 
         Args:
             listener: the socket; it stays the caller's.
             bounds: how many connections there may be.
             welcome: makes the protocol of a connection.
+            tls: the certificate, for a server with TLS.
         """
         self._listener = listener
         self._bounds = bounds
         self._welcome = welcome
+        # Only with TLS, asyncio takes a limit of time: a client may leave the handshake unfinished.
+        self._tls: dict[str, Any] = {"ssl": tls, "ssl_handshake_timeout": HANDSHAKE_SEC} if tls is not None else {}
         self._guests: dict[Guest, str] = {}  # and their peers
         self._of_peer: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,7 +179,11 @@ class Door:
 
     async def _let_in(self, connection: socket.socket, guest: Guest) -> None:
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: guest, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: guest, connection, **self._tls)
+        except (ssl.SSLError, ConnectionError) as error:  # of the client's making
+            logger.info("a connection has ended before its TLS handshake: %s", error.strerror or error)
+            connection.close()
+            self.left(guest)
         except OSError as error:
             logger.warning("a connection cannot be watched: %s", error.strerror)
             connection.close()

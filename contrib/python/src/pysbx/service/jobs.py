@@ -15,10 +15,13 @@ from typing import Any, TypeVar
 from pysbx.container import Cancelled
 from pysbx.execution import Execution
 from pysbx.options import Options
+from pysbx.service.allowance import Allowance, Ledger
+from pysbx.service.audit import Audit
 from pysbx.service.gate import caller
 from pysbx.service.meters import Meters, name_of
 from pysbx.service.problems import STOPPING, Problem
 from pysbx.service.starts import Starts
+from pysbx.service.traces import ran, run_span
 from pysbx.threads import Cancel
 
 T = TypeVar("T")
@@ -30,14 +33,20 @@ GRACE_SEC = 10.0
 class Jobs:
     """The threads, and the calls that they carry out or that wait for one."""
 
-    def __init__(self, at_once: int, meters: Meters | None = None) -> None:
+    def __init__(
+        self, at_once: int, meters: Meters | None = None, ledger: Ledger | None = None, audit: Audit | None = None
+    ) -> None:
         """Create the threads for a number of calls at the same time.
 
         Args:
             at_once: that number.
             meters: get the number of calls, and how the runs among them went.
+            ledger: what callers have used; it may refuse a call.
+            audit: gets the ends of runs.
         """
         self._meters = meters or Meters()
+        self._ledger = ledger or Ledger(Allowance())
+        self._audit = audit or Audit()
         self._starts = Starts(self._meters)
         self._begun, self._lock = 0, threading.Lock()
         self._meters.watch("running", lambda: self._begun)
@@ -48,7 +57,9 @@ class Jobs:
         self._running: dict[Future[Any], Cancel] = {}
         self._stopping = False
 
-    async def run(self, work: Callable[[int], T], options: Options | None = None, *, start: bool = True) -> T:
+    async def run(
+        self, work: Callable[[int], T], options: Options | None = None, *, start: bool = True, code: str = ""
+    ) -> T:
         """Run a call in a thread.
 
         Args:
@@ -56,19 +67,43 @@ class Jobs:
                 when the server stops.
             options: of the sandbox, if the call is a run of code, which is counted.
             start: whether it is the first run in its sandbox.
+            code: the source that is run, for the audit log.
 
         Raises:
-            Problem: the server is stopping.
+            Problem: the server is stopping, or the caller has used its allowance.
             Exception: what the call raises; Cancelled, if something else has told its sandbox to end.
         """
         if self._stopping:
             raise Problem(STOPPING, "nothing new is begun")
+        if options is None:
+            return await self._run(work)
+        self._ledger.take(caller.get())
+        with run_span("sandbox") as span:
+            waited: list[float] = []
+            done = await self._run(work, waited)
+            if isinstance(done, Execution):
+                self._ran(done, options, code, start=start)
+                ran(span, done, waited[0])
+            return done
+
+    def _ran(self, done: Execution, options: Options, code: str, *, start: bool) -> None:
+        who = caller.get()
+        self._ledger.spend(who, done.usage.cpu_sec)
+        self._audit.ran(who, code, done)
+        self._meters.ran(name_of(who), done)
+        if start:
+            self._starts.started(done, options)
+
+    async def _run(self, work: Callable[[int], T], waited: list[float] | None = None) -> T:
         cancel, asked = Cancel(), time.monotonic()
 
         def begin() -> T:
             with self._lock:
                 self._begun += 1
-            self._meters.waited(time.monotonic() - asked)
+            seconds = time.monotonic() - asked
+            self._meters.waited(seconds)
+            if waited is not None:
+                waited.append(seconds)
             try:
                 return work(cancel.descriptor)
             finally:
@@ -79,12 +114,7 @@ class Jobs:
         self._running[future] = cancel
         future.add_done_callback(self._done)
         try:
-            done = await asyncio.wrap_future(future)
-            if options is not None and isinstance(done, Execution):
-                self._meters.ran(name_of(caller.get()), done)
-                if start:
-                    self._starts.started(done, options)
-            return done
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if self._stopping:
                 raise Problem(STOPPING, "the call was waiting for its turn") from None

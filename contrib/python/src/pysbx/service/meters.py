@@ -29,6 +29,7 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("limits", "Counter", "Limits that runs have hit", ("caller", "limit")),
     ("queue_seconds", "Histogram", "Time that calls waited for a free place", ()),
     ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
+    ("audit_lost", "Counter", "Events that the audit log could not take", ()),
 )
 GAUGES = (
     ("running", "Calls that have a place"),
@@ -107,6 +108,10 @@ class Meters:
     def refused(self, problem: str) -> None:
         """Count a request that was refused or failed, by the name of its problem."""
         self._add("problems", 1, problem=problem)
+
+    def audit_lost(self) -> None:
+        """Count an event that the audit log could not take."""
+        self._add("audit_lost", 1)
 
     def text(self) -> tuple[bytes, str]:
         """Return all numbers in the format of Prometheus, and its media type."""

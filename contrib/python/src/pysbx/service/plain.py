@@ -137,6 +137,7 @@ def add_plain(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
         if not program.code.strip():
             return JSONResponse(Refusal(error="No code provided", violations=[]).model_dump(), 400)
         options = await jobs.aside(lambda: options_of(offer, name, program.timeout))
-        work = jobs.run(lambda cancel: run_code(program.code, options=options, cancel=cancel), options)
+        code = program.code
+        work = jobs.run(lambda cancel: run_code(code, options=options, cancel=cancel), options, code=code)
         done = await unless_gone(request, work)
         return Response(status_code=499) if done is None else await jobs.aside(lambda: answer(done))

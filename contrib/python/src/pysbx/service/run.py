@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from pysbx.policy import MIB
-from pysbx.service import access, log
+from pysbx.service import access, log, systemd
 from pysbx.service.access import Access, Address
 from pysbx.service.bounds import Bounds, make_bounds, reserved
 from pysbx.service.door import Door
 from pysbx.service.gate import Application, Gate
 from pysbx.service.protocol import HEAD_SEC, Protocol
+from pysbx.service.tls import Certificate
 from pysbx.service.watch import Watch
 from pysbx.service.works import Settings, Works
 from pysbx.words import spoken_as
@@ -36,8 +37,13 @@ SHUTDOWN_SEC = 5
 class _Server(uvicorn.Server):
     """A server with a door of its own, which says when it is there, and ends its sandboxes before its requests."""
 
-    def __init__(self, config: uvicorn.Config, greeting: str, parts: Works, bounds: Bounds) -> None:
+    def __init__(
+        self, config: uvicorn.Config, greeting: str, parts: Works, bounds: Bounds, tls: Certificate | None
+    ) -> None:
         super().__init__(config)
+        self._tls = tls
+        self._audit = parts.audit
+        self.wants_files = False  # set by a signal, in whose handler no lock may be taken
         self._greeting = greeting
         self._stop = parts.stop
         self._log = parts.log
@@ -55,12 +61,14 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # uvicorn itself listens nowhere
-        self._doors = [Door(listener, self._bounds, self._welcome) for listener in sockets or ()]
+        context = None if self._tls is None else self._tls.context
+        self._doors = [Door(listener, self._bounds, self._welcome, context) for listener in sockets or ()]
         for door in self._doors:
             door.open()
         self._tick()
         if self._log is not None:
             self._log.greet(self._greeting)
+        systemd.notify("READY=1")
 
     def _welcome(self, door: Door) -> Protocol:
         return Protocol(self.config, self.server_state, self.lifespan.state, door)
@@ -68,19 +76,33 @@ class _Server(uvicorn.Server):
     def _tick(self) -> None:
         if self._log is not None:
             self._log.report()
+        if self.wants_files:
+            self.wants_files = False
+            self._audit.reopen()
+            if self._tls is not None:
+                self._tls.reload()
         asyncio.get_running_loop().call_later(TICK_SEC, self._tick)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        systemd.notify("STOPPING=1")
         await self._stop()
         for door in self._doors:
             door.close()
         await super().shutdown(sockets)
 
 
-def _serve(greeting: str, gate: Application, listener: socket.socket, parts: Works, bounds: Bounds) -> None:
+def _serve(
+    greeting: str,
+    gate: Application,
+    listener: socket.socket,
+    parts: Works,
+    bounds: Bounds,
+    *,
+    tls: Certificate | None = None,
+) -> None:
     """Answer requests until a signal says to stop."""
     config = uvicorn.Config(
-        Watch(gate, parts.meters),
+        Watch(gate, parts.meters, parts.audit),
         access_log=False,  # Watch logs requests
         log_level="warning",
         server_header=False,
@@ -90,13 +112,18 @@ def _serve(greeting: str, gate: Application, listener: socket.socket, parts: Wor
         timeout_keep_alive=int(HEAD_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
     )
-    server = _Server(config, greeting, parts, bounds)
+    server = _Server(config, greeting, parts, bounds, tls)
 
     def leave(*_: object) -> None:
         server.should_exit = True
 
+    def renew(*_: object) -> None:
+        server.wants_files = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
+    if parts.audit or tls is not None:  # otherwise the end of a terminal ends the server, as with any program
+        signal.signal(signal.SIGHUP, renew)
     server.run(sockets=[listener])
 
 
@@ -104,7 +131,9 @@ def _listen(settings: Settings) -> tuple[Address, Access, socket.socket]:
     tokens = access.read_tokens(settings.token_file)
     address = access.parse_address(settings.listen) if settings.listen else access.default_address()
     listener = access.listen(address, tokens)
-    if address.port == 0 and not address.path:
+    if address.inherited:
+        address = access.address_of(listener)
+    elif address.port == 0 and not address.path:
         address = Address(host=address.host, port=listener.getsockname()[1])
     return address, tokens, listener
 
@@ -125,6 +154,7 @@ def _by_http(
     wait: bool = True,
     pages: Iterable[str] = (),
 ) -> int:
+    tls = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert is not None else None
     address, tokens, listener = _listen(settings)
     journal = log.install(settings.log_level, settings.log_format)
     try:
@@ -133,7 +163,8 @@ def _by_http(
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
-            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds)
+            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds, tls=tls)
+        parts.audit.close()
     finally:
         journal.close()
         access.unlisten(address, listener)

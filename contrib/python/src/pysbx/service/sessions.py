@@ -16,6 +16,7 @@ from typing import TypeVar
 from pysbx.container import Cancelled
 from pysbx.execution import TIMED_OUT, Execution
 from pysbx.options import Options
+from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
@@ -103,17 +104,19 @@ def run_interrupted(sandbox: Sandbox, timeout_sec: float | None, run: Callable[[
 class Sessions:
     """The sessions that there are, and why others have ended."""
 
-    def __init__(self, jobs: Jobs, most: int, idle_sec: float) -> None:
+    def __init__(self, jobs: Jobs, most: int, idle_sec: float, ledger: Ledger | None = None) -> None:
         """Create a set without sessions.
 
         Args:
             jobs: the threads in which they are used.
             most: sessions at a time.
             idle_sec: seconds without use after which one is ended.
+            ledger: may refuse a caller a further one.
         """
         self.idle_sec = idle_sec
         self._jobs = jobs
         self._most = most
+        self._ledger = ledger or Ledger(Allowance())
         self._known: dict[str, Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
@@ -143,6 +146,7 @@ class Sessions:
         return forked
 
     async def _begin(self, owner: str, options: Options, work: Callable[[Session], Awaitable[object]]) -> Session:
+        self._ledger.check_sessions(len(self.of(owner)))
         if len(self._known) >= self._most:
             raise Problem(SESSIONS, f"there are {self._most}, which is the most", retry_sec=RETRY_SEC)
         session = Session(owner, options)
@@ -176,7 +180,7 @@ class Sessions:
             raise Problem(ENDED, why)
         raise Problem(NO_SESSION, "it has never been, or it ended long ago")
 
-    async def use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+    async def use(self, session: Session, work: Callable[[Sandbox], T], code: str = "") -> T:
         """Use a session, after the uses that wait already.
 
         Raises:
@@ -184,24 +188,25 @@ class Sessions:
             SandboxError: what the work raises.
         """
         try:
-            return await self._use(session, work)
+            return await self._use(session, work, code)
         finally:
             if session.sandbox.ended:
                 await asyncio.shield(self._end(session, session.sandbox.ended))
 
-    async def _use(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+    async def _use(self, session: Session, work: Callable[[Sandbox], T], code: str = "") -> T:
         await session.turn.acquire()
         # A caller that is cancelled while it waits for its turn is not served. If its work has begun, the work goes on
         # and keeps the turn. So the next caller waits here, and not in a thread, of which there are few.
-        task = asyncio.ensure_future(self._in_turn(session, work))
+        task = asyncio.ensure_future(self._in_turn(session, work, code))
         task.add_done_callback(look_at)
         return await asyncio.shield(task)
 
-    async def _in_turn(self, session: Session, work: Callable[[Sandbox], T]) -> T:
+    async def _in_turn(self, session: Session, work: Callable[[Sandbox], T], code: str) -> T:
         try:
             if session.sandbox.ended:
                 raise self._has_ended(session)
-            done = await self._jobs.run(lambda _: work(session.sandbox), session.options, start=not session.has_run)
+            start = not session.has_run
+            done = await self._jobs.run(lambda _: work(session.sandbox), session.options, start=start, code=code)
             session.has_run = session.has_run or isinstance(done, Execution)
             return done
         except Cancelled:
@@ -243,7 +248,7 @@ class Sessions:
             finally:
                 session.on_output = None
 
-        return await self.use(session, work)
+        return await self.use(session, work, source)
 
     async def interrupt(self, session: Session) -> None:
         """Raise KeyboardInterrupt in the code that runs in a session. While none runs, nothing happens."""

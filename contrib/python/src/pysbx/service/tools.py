@@ -171,7 +171,9 @@ class Tools:
         async def work() -> CallToolResult:
             options, named, given = await self._jobs.aside(prepare)
             done = await self._jobs.run(
-                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel), options
+                lambda cancel: run_code(code, files=named, stdin=given, options=options, cancel=cancel),
+                options,
+                code=code,
             )
             return await self._jobs.aside(lambda: result_of(done))
 

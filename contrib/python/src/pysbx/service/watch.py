@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import time
+from typing import Any
 
 from pysbx.service import log
+from pysbx.service.audit import Audit
 from pysbx.service.gate import Application, Message, Receive, Scope, Send, caller
 from pysbx.service.meters import Meters, name_of
 from pysbx.service.problems import STOPPING, Problem, answered_with, clean, shortened
+from pysbx.service.traces import answered, request_span
 
 logger, refused = logging.getLogger(log.ACCESS), logging.getLogger(log.REFUSED)
 
@@ -38,13 +41,15 @@ def note(problem: Problem) -> None:
 class Watch:
     """The application around another one."""
 
-    def __init__(self, application: Application, meters: Meters) -> None:
+    def __init__(self, application: Application, meters: Meters, audit: Audit | None = None) -> None:
         """Watch an application.
 
         Args:
             application: the one that answers.
             meters: get a number for each request.
+            audit: gets an event for each request.
         """
+        self._audit = audit or Audit()
         self._application = application
         self._meters = meters
 
@@ -53,6 +58,10 @@ class Watch:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
+        with request_span(scope["method"], scope["headers"]) as span:
+            await self._answer(scope, receive, send, span)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, span: Any) -> None:
         began, status, size, path = time.monotonic(), GONE, 0, scope["path"]
         caller.set("")
         answered_with.set(None)
@@ -68,13 +77,18 @@ class Watch:
             await self._application(scope, receive, send_watched)
         finally:
             seconds = time.monotonic() - began
-            self._meters.answered(scope["method"], place_of(scope), status, seconds)
+            route, who = place_of(scope), caller.get()
+            shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
+            self._meters.answered(scope["method"], route, status, seconds)
+            answered(span, scope["method"], route, status, name_of(who))
+            self._audit.request(
+                scope["method"], shown, status, caller=who, route=route, peer=scope.get("client") or None
+            )
             if (problem := answered_with.get()) is not None:
                 self._meters.refused(problem.kind.name)
                 note(problem)
             if logger.isEnabledFor(logging.INFO):
-                shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
-                who = name_of(caller.get())
-                fields = {"method": scope["method"], "path": shown, "status": status, "caller": who, "bytes": size}
-                text = f"{scope['method']} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {who}"
+                name = name_of(who)
+                fields = {"method": scope["method"], "path": shown, "status": status, "caller": name, "bytes": size}
+                text = f"{scope['method']} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
                 logger.info("%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 
 from pysbx.options import Options
+from pysbx.service.allowance import Allowance, Ledger
+from pysbx.service.audit import Audit
 from pysbx.service.jobs import Jobs
 from pysbx.service.log import Log
 from pysbx.service.meters import Meters
@@ -17,7 +19,7 @@ from pysbx.service.sessions import Sessions
 from pysbx.service.survey import Preparation
 
 # Of Settings, what may be left to the server.
-BOUNDS = ("connections", "connections_per_peer")
+BOUNDS = ("connections", "connections_per_peer", "calls_per_hour", "cpu_per_hour", "sessions_per_caller")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class Settings:
         artifact_mb: MiB that artifacts of a run may have, and a file of a session.
         listen: the address, as it is written; "" for the default, which is standard input and output for MCP.
         token_file: where the tokens are, or None.
+        calls_per_hour, cpu_per_hour, sessions_per_caller: the allowance of a caller, or None.
+        audit_log: the file to which events are appended, or None.
+        tls_cert, tls_key: files with the certificate and its key, or None.
         log_level: of the package's records: debug, info, warning or error.
         log_format: text or json.
     """
@@ -55,6 +60,12 @@ class Settings:
     artifact_mb: int = 8
     listen: str = ""
     token_file: str | None = None
+    calls_per_hour: int | None = None
+    cpu_per_hour: float | None = None
+    sessions_per_caller: int | None = None
+    audit_log: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     log_level: str = "info"
     log_format: str = "text"
 
@@ -66,6 +77,8 @@ class Settings:
                 raise ValueError(f"{name}: {value} is not a positive number")
         if self.waiting < 0:
             raise ValueError(f"waiting: {self.waiting} is negative")
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ValueError("tls_key: a key is of no use without its certificate: add tls_cert")
 
 
 class Works:
@@ -87,8 +100,11 @@ class Works:
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
         self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
         self.meters = Meters()
-        self.jobs = Jobs(settings.at_once, self.meters)
-        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec)
+        self.audit = Audit(settings.audit_log, self.meters.audit_lost)
+        bounds = (settings.calls_per_hour, settings.cpu_per_hour, settings.sessions_per_caller)
+        ledger = Ledger(Allowance(*bounds))
+        self.jobs = Jobs(settings.at_once, self.meters, ledger, self.audit)
+        self.sessions = Sessions(self.jobs, settings.sessions, settings.idle_sec, ledger)
         self.meters.watch("sessions", lambda: len(self.sessions))
         self.probe = Probe(self.offer, self.preparation)
         self.places = settings.at_once + settings.waiting

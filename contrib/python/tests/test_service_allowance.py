@@ -1,0 +1,293 @@
+"""The allowance of callers of `pysbx serve`, its audit log, its TLS, and the spans of OpenTelemetry."""
+
+# once: a server says the same to its clients as root
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pysbx.service.allowance import HOUR_SEC, Allowance, Ledger
+from pysbx.service.asgi import App
+from pysbx.service.problems import Problem
+from tests.servers import TOKEN, server, wait_until
+
+OTHER = "another-token-for-tests"
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> str:
+    """A file with two tokens."""
+    path = tmp_path / "tokens"
+    path.write_text(f"{TOKEN}\n{OTHER}\n")
+    return str(path)
+
+
+def refusal(answer: httpx.Response) -> dict[str, Any]:
+    """Return the content of an answer that is a refusal for want of allowance."""
+    found: dict[str, Any] = answer.json()
+    assert (answer.status_code, found["type"]) == (429, "urn:pysbx:problem:allowance"), answer.text
+    assert 0 < int(answer.headers["retry-after"]) <= HOUR_SEC
+    return found
+
+
+def test_calls_of_a_token_in_an_hour(tokens: str, tmp_path: Path) -> None:
+    options = ("--token-file", tokens, "--calls-per-hour", "3")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:
+        for number in range(3):
+            assert service.run(str(number))["value"] == str(number)
+        assert "calls: 3 in an hour" in refusal(service.post("/v1/run", code="4"))["detail"]
+        refusal(service.post("/v1/sessions"))
+        refusal(service.post("/execute", code="print(1)"))
+        assert other.post("/v1/run", json={"code": "5"}).json()["value"] == "5"
+        assert service.client.get("/v1/profiles").status_code == 200
+        text = service.client.get("/metrics").text
+    found = {
+        sample.labels["problem"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "pysbx_problems_total"
+    }
+    assert found == {"allowance": 3}
+
+
+def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:
+    options = ("--token-file", tokens, "--cpu-per-hour", "0.3")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:
+        assert service.run("1")["value"] == "1"
+        spins = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+        assert service.run(spins)["exit_code"] == 0
+        assert "CPU time: 0.3 seconds" in refusal(service.post("/v1/run", code="1"))["detail"]
+        assert other.post("/v1/run", json={"code": "5"}).json()["value"] == "5"
+
+
+def test_sessions_of_a_token(tokens: str) -> None:
+    options = ("--token-file", tokens, "--sessions-per-caller", "1")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:
+        place = service.post("/v1/sessions").headers["location"]
+        assert "sessions: 1 of one caller" in refusal(service.post("/v1/sessions"))["detail"]
+        refusal(service.client.post(f"{place}/fork"))
+        assert other.post("/v1/sessions", json={}).status_code == 201
+        assert service.client.delete(place).status_code == 204
+        assert service.post("/v1/sessions").status_code == 201
+
+
+def test_an_hour_later_the_allowance_is_whole_again() -> None:
+    now = [1000.0]
+    ledger = Ledger(Allowance(calls=2, cpu_sec=5), lambda: now[0])
+    ledger.take("one")
+    ledger.take("one")
+    ledger.take("two")
+    ledger.spend("two", 6)
+    for caller in ("one", "two"):
+        with pytest.raises(Problem) as caught:
+            ledger.take(caller)
+        assert caught.value.retry_sec == HOUR_SEC
+    now[0] += HOUR_SEC - 0.5
+    with pytest.raises(Problem) as caught:
+        ledger.take("one")
+    assert caught.value.retry_sec == 1
+    now[0] += 1
+    ledger.take("one")
+    ledger.take("two")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--calls-per-hour", "0"), "calls_per_hour: 0 is not a positive number"),
+        (("--tls-key", "/none"), "tls_key: a key is of no use without its certificate"),
+        (("--tls-cert", "/none"), "tls: '/none'"),
+        (("--audit-log", "/none/audit"), "audit log '/none/audit': No such file or directory"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    from tests.servers import BEST_EFFORT, PROGRAM
+
+    command = [*PROGRAM, "serve", BEST_EFFORT, "--listen", f"unix:{tmp_path}/s", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def events(path: Path, kind: int) -> list[dict[str, Any]]:
+    """Return the events of a class in an audit log."""
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [event for event in found if event["class_uid"] == kind]
+
+
+def test_the_audit_log_has_an_event_for_each_request_and_run(tokens: str, tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    options = ("--token-file", tokens, "--audit-log", str(path))
+    code = "print('a secret text')"
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
+        service.run(code)
+        service.run("import os", profile="minimal")
+        place = service.post("/v1/sessions").headers["location"]
+        service.client.post(f"{place}/run", json={"code": "1 / 0"})
+        with service.connect("a-token-that-is-not-known") as stranger:
+            assert stranger.post("/v1/run", json={"code": "1"}).status_code == 401
+        first = path.rename(tmp_path / "audit.1")
+        service.process.send_signal(signal.SIGHUP)
+        wait_until(path.exists)
+        service.run("6 * 7")
+    assert path.stat().st_mode & 0o777 == 0o600
+    caller = hashlib.sha256(TOKEN.encode()).hexdigest()
+    for event in map(json.loads, [*first.read_text().splitlines(), *path.read_text().splitlines()]):
+        assert event["type_uid"] == event["class_uid"] * 100 + event["activity_id"]
+        assert event["category_uid"] == event["class_uid"] // 1000
+        assert event["metadata"]["version"] == "1.3.0"
+        assert abs(event["time"] / 1000 - time.time()) < 120
+    text = first.read_text()
+    assert not [one for one in (TOKEN, "a secret text", place.rpartition("/")[2]) if one in text]
+    runs = events(first, 1007)
+    assert [run["unmapped"]["outcome"] for run in runs] == ["ok", "violation", "exception"]
+    assert {run["actor"]["user"]["uid"] for run in runs} == {caller}
+    assert runs[0]["process"]["file"]["hashes"][0]["value"] == hashlib.sha256(code.encode()).hexdigest()
+    assert runs[1]["unmapped"]["violations"] == ["import"]
+    requests = events(first, 6003)
+    assert requests[0]["api"]["operation"] == "POST /v1/run"
+    assert requests[0]["src_endpoint"]["ip"] == "127.0.0.1"
+    assert [refused["status_code"] for refused in events(first, 3002)] == ["401"]
+    assert [run["unmapped"]["outcome"] for run in events(path, 1007)] == ["ok"]
+
+
+def test_events_that_are_lost_are_counted(tokens: str) -> None:
+    options = ("--token-file", tokens, "--audit-log", "/dev/full")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, errors=True) as service:
+        assert service.run("1")["value"] == "1"
+        assert "pysbx_audit_lost_total 2.0" in service.client.get("/metrics").text
+    assert "ERROR: audit log: an event is lost: No space left on device\n" in service.log
+
+
+def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that signs itself, and its key."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    command += [
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+        "-subj",
+        f"/CN={name}",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+def name_of_peer(address: str) -> str:
+    """Return the name in the certificate that a server shows."""
+    host, _, port = address.rpartition(":")
+    shown = subprocess.run(
+        ["openssl", "s_client", "-connect", f"{host}:{port}"], input="", capture_output=True, text=True, check=False
+    ).stdout
+    return next(line for line in shown.splitlines() if line.startswith("subject="))
+
+
+def test_tls_with_a_certificate_that_is_replaced(tokens: str, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "first")
+    options = ("--token-file", tokens, "--tls-cert", str(certificate), "--tls-key", str(key))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, errors=True) as service:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        with httpx.Client(
+            base_url=f"https://{service.address}", verify=trusting, headers=headers, timeout=60
+        ) as client:
+            assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+            with client.stream(
+                "POST", "/v1/run", json={"code": "print(1)"}, headers={"Accept": "text/event-stream"}
+            ) as answer:
+                assert "event: stdout" in answer.read().decode()
+        with pytest.raises(httpx.HTTPError):
+            service.client.get("/health")  # without TLS
+        assert "first" in name_of_peer(service.address)
+        key.write_text("nonsense")
+        service.process.send_signal(signal.SIGHUP)
+        time.sleep(2)
+        assert "first" in name_of_peer(service.address), "the old certificate serves"
+        make_certificate(tmp_path, "second")
+        service.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "second" in name_of_peer(service.address))
+    assert any("the old certificate is used" in line for line in service.log)
+
+
+def test_a_handshake_that_does_not_end_is_ended(tokens: str, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "x")
+    options = ("--token-file", tokens, "--tls-cert", str(certificate), "--tls-key", str(key))
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
+        host, _, port = service.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as silent:
+            began = time.monotonic()
+            assert silent.recv(1) == b""
+            assert 3 < time.monotonic() - began < 20
+
+
+@pytest.fixture
+def spans() -> Iterator[Any]:
+    """The spans that a program with the SDK of OpenTelemetry gets."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    yield kept
+    provider.shutdown()
+
+
+def test_a_request_and_its_run_are_spans_of_the_callers_trace(spans: Any) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+
+    async def ask() -> None:
+        queue: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        app = App("--best-effort", needs_token=False)
+        life = asyncio.ensure_future(app({"type": "lifespan"}, queue.get, said.put))
+        await queue.put({"type": "lifespan.startup"})
+        assert (await said.get())["type"] == "lifespan.startup.complete"
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"}
+            answer = await client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
+            assert answer.json()["value"] == "42"
+        await queue.put({"type": "lifespan.shutdown"})
+        await life
+
+    asyncio.run(ask())
+    run, request = (span for span in spans.get_finished_spans() if span.instrumentation_scope.name == "pysbx")
+    assert (run.name, request.name) == ("sandbox", "POST /v1/run")
+    assert request.attributes["http.response.status_code"] == 200
+    assert run.attributes["pysbx.outcome"] == "ok"
+    # Between them are spans of libraries.
+    assert {f"{span.context.trace_id:032x}" for span in (run, request)} == {trace_id}
+    assert run.parent is not None and not run.parent.is_remote
