@@ -26,6 +26,7 @@ COMMANDS = {
     "runtime": ("installing", "install the runtime of this package, or remove it"),
     "serve": ("serve", "run code for other programs, over HTTP"),
     "mcp": ("serve", "be a tool of a language model, with the Model Context Protocol"),
+    "service": ("service", "install the units of systemd for `serve`, or remove them"),
     "completion": ("completion", "print the completion for a shell"),
 }
 

@@ -1,0 +1,120 @@
+"""`pysbx service`: the units of systemd that start `pysbx serve` at the first connection."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+UNITS = Path(__file__).parents[1] / "units"
+# Of the first line of a unit that this command has written.
+MARK = "# Written by `pysbx service install`. Change it by drop-ins: systemctl edit"
+# file, its directory for root below the prefix, and whether users have it as well
+FILES = (
+    ("pysbx.socket", "etc/systemd/system", True),
+    ("pysbx.service", "etc/systemd/system", True),
+    ("pysbx.conf", "etc/sysusers.d", False),
+)
+# Directives that a user's manager cannot carry out, or that have no meaning there.
+NOT_FOR_USERS = frozenset(
+    "User Group CapabilityBoundingSet AmbientCapabilities PrivateDevices ProtectClock ProtectKernelModules ProtectHome "
+    "ProtectSystem PrivateTmp PrivateMounts PrivateNetwork IPAddressDeny RestrictAddressFamilies ProtectProc "
+    "ProtectControlGroups ReadWritePaths RuntimeDirectory RuntimeDirectoryMode CacheDirectory CacheDirectoryMode "
+    "Environment TasksMax".split()
+)
+
+
+def add_service(parser: argparse.ArgumentParser) -> None:
+    """Add `install` and `uninstall` to the parser of `pysbx service`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text in (
+        ("install", "write pysbx.socket and pysbx.service, for all users by root, otherwise for this user"),
+        ("uninstall", "remove them"),
+    ):
+        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        action.add_argument("--prefix", metavar="DIR", default="/", help="write below this directory (/)")
+        action.set_defaults(function=run)
+        if name == "install":
+            action.add_argument(
+                "--listen", metavar="ADDRESS", default="", help="path or HOST:PORT (/run/pysbx.sock, or %%t/pysbx.sock)"
+            )
+            action.add_argument("--force", action="store_true", help="replace units that were changed")
+            action.add_argument("options", nargs="*", metavar="-- OPTION", help="options of `pysbx serve`")
+
+
+def _places(prefix: str, *, system: bool) -> dict[str, Path]:
+    """Return the paths of the files by their names."""
+    if system:
+        return {name: Path(prefix, folder, name) for name, folder, _ in FILES}
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config").absolute()
+    return {name: Path(prefix, *home.parts[1:], "systemd/user", name) for name, _, user in FILES if user}
+
+
+def quoted(word: str) -> str:
+    """Return an argument as a unit file has it: see "Quoting" in systemd.syntax(7), and systemd.unit(5) for %."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if not escaped or shlex.quote(word) != word else escaped
+
+
+def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
+    """Return the text of a file.
+
+    Args:
+        name: of the file.
+        listen: address of the socket, or "".
+        options: of `pysbx serve`.
+        system: whether it is for the manager of the system.
+
+    Raises:
+        ValueError: an option or the address cannot stand in a unit.
+    """
+    for word in (listen, *options):
+        if not word.isprintable():
+            raise ValueError(f"service: {word!r} has characters that a unit cannot contain")
+    address = listen or ("/run/pysbx.sock" if system else "%t/pysbx.sock")
+    # Another interpreter than the one that runs now may lack the package.
+    program = " ".join(quoted(word) for word in (sys.executable, "-m", "pysbx"))
+    text = (UNITS / name).read_text(encoding="utf-8")
+    text = text.replace("@PYSBX@", program).replace("@OPTIONS@", "".join(f" {quoted(word)}" for word in options))
+    text = text.replace("@LISTEN@", f"ListenStream={address}")
+    if not system:
+        text = "\n".join(line for line in text.split("\n") if line.partition("=")[0] not in NOT_FOR_USERS)
+    return f"{MARK}\n{text}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx service install` or `pysbx service uninstall`."""
+    system = os.geteuid() == 0
+    places = _places(arguments.prefix, system=system)
+    return _install(arguments, places, system=system) if arguments.action == "install" else _uninstall(places)
+
+
+def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: bool) -> int:
+    listen = arguments.listen.removeprefix("unix:")
+    texts = {path: content(name, listen, arguments.options, system=system) for name, path in places.items()}
+    # All are looked at before one is written.
+    for path in texts:
+        if path.exists() and not arguments.force and not path.read_text(encoding="utf-8").startswith(MARK):
+            raise ValueError(f"service: '{path}' exists and was not written by this command: --force replaces it")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    user = "" if system else "--user "
+    if system:
+        print("systemd-sysusers")
+    print(f"systemctl {user}daemon-reload\nsystemctl {user}enable --now pysbx.socket")
+    return 0
+
+
+def _uninstall(places: dict[str, Path]) -> int:
+    for path in places.values():
+        if not path.exists():
+            continue
+        if path.read_text(encoding="utf-8").startswith(MARK):
+            path.unlink()
+        else:
+            print(f"kept, because this command has not written it: {path}")
+    return 0
