@@ -29,6 +29,7 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("limits", "Counter", "Limits that runs have hit", ("caller", "limit")),
     ("queue_seconds", "Histogram", "Time that calls waited for a free place", ()),
     ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
+    ("leftovers", "Counter", "Sandboxes of an earlier service that were removed at the start", ()),
     ("audit_lost", "Counter", "Events that the audit log could not take", ()),
 )
 GAUGES = (
@@ -108,6 +109,10 @@ class Meters:
     def refused(self, problem: str) -> None:
         """Count a request that was refused or failed, by the name of its problem."""
         self._add("problems", 1, problem=problem)
+
+    def removed(self, count: int) -> None:
+        """Count sandboxes of an earlier service that were removed."""
+        self._add("leftovers", count)
 
     def audit_lost(self) -> None:
         """Count an event that the audit log could not take."""

@@ -73,8 +73,8 @@ PLAIN: Mapping[int, Kind] = {
     404: Kind("no-place", 404, "there is nothing at this place", "GET /openapi.json names the places"),
     405: Kind("method", 405, "this place does not have this method", "GET /openapi.json names the methods"),
 }
-# Errors of calls when the process or the machine has no descriptors or memory left: see errno(3).
-SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# Errors of calls when the process or the machine has no descriptors, memory or disk space left: see errno(3).
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
 SHORT_RETRY_SEC = 2
 # The first that fits; derived classes stand before their bases.
 OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from pysbx.options import Options
+from pysbx.service import leftovers
 from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.audit import Audit
 from pysbx.service.jobs import Jobs
@@ -97,9 +98,12 @@ class Works:
             ValueError: there is no such profile, or a requirement is malformed.
         """
         self.log = journal
+        left = leftovers.remove()
+        self._claim = leftovers.Claim()
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
         self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
         self.meters = Meters()
+        self.meters.removed(left)
         self.audit = Audit(settings.audit_log, self.meters.audit_lost)
         bounds = (settings.calls_per_hour, settings.cpu_per_hour, settings.sessions_per_caller)
         ledger = Ledger(Allowance(*bounds))
@@ -121,6 +125,8 @@ class Works:
             self.jobs.close(), self.probe.close(), asyncio.to_thread(self.preparation.stop), self.sessions.close()
         )
         self.all_ended = all(ended[:-1])
+        if self.all_ended:
+            self._claim.release()
 
     def leave(self, code: int) -> int:
         """Return the exit code, or leave at once if a thread cannot be ended: the watcher ends its container."""
