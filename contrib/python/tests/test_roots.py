@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
-from pysbx.interpreter import Mount, host_interpreter, virtualenv_interpreter
+from pysbx.interpreter import AUTHORITIES, Mount, host_interpreter, virtualenv_interpreter
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -253,6 +253,47 @@ def test_an_image() -> None:
     assert "user:x:1000" in run_code("print(open('/etc/passwd').read())", image=name).stdout
     left = subprocess.run(["podman", "ps", "--all", "--quiet"], capture_output=True, text=True, check=True).stdout
     assert left == ""
+
+
+def test_of_an_image_the_variables_count() -> None:
+    archive = os.environ.get("TEST_PYTHON_IMAGE")
+    if not archive:
+        pytest.skip("no image: contrib/python/check makes one")
+    name = "localhost/pysbx-test-variables"
+    wanted = ["GREETING=hello", "PATH=/opt/first:/usr/bin", "HOME=/root", "PYTHONHOME=/none", "PYTHONPATH=/none"]
+    changes = [word for variable in wanted for word in ("--change", f"ENV {variable}")]
+    subprocess.run(["podman", "import", "--quiet", *changes, archive, name], capture_output=True, check=True)
+    source = "import os; [os.environ.get(name) for name in ('GREETING', 'PATH', 'HOME', 'PYTHONHOME')]"
+    path = "/opt/first:/usr/bin:/usr/local/bin:/bin"
+    assert run_code(source, image=name).value == repr(["hello", path, "/work", None])
+    assert run_code(source, image=name, env={"GREETING": "other"}).value == repr(["other", path, "/work", None])
+    assert "/none" not in str(run_code("import sys; sys.path", image=name).value)
+
+
+def test_an_image_without_python_is_named(tmp_path: Path) -> None:
+    if shutil.which("podman") is None:
+        pytest.skip("Podman is not installed")
+    (tmp_path / "etc").mkdir()
+    archive = shutil.make_archive(str(tmp_path / "empty"), "tar", tmp_path, "etc")
+    name, change = "localhost/pysbx-test-empty", "ENV PATH=/opt/conda/bin"
+    subprocess.run(["podman", "import", "--quiet", "--change", change, archive, name], capture_output=True, check=True)
+    with pytest.raises(SandboxStartupError, match=f"^image '{name}': no python3 in /opt/conda/bin or /usr/local/bin"):
+        run_code("1", image=name)
+
+
+@pytest.mark.parametrize("network", ["host", ["example.org"]])
+def test_a_root_without_directories_of_certificates_has_a_network(tmp_path: Path, network: Any) -> None:
+    archive = os.environ.get("TEST_PYTHON_IMAGE")
+    if not archive or not any(os.path.exists(path) for path in AUTHORITIES):
+        pytest.skip("no image: contrib/python/check makes one; or no certificate authorities")
+    root = tmp_path / "root"
+    root.mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", root, "--no-same-owner", "--exclude=./dev/*"], check=True)
+    for name in ("usr/share/ca-certificates", "etc/ssl", "etc/pki", "usr/lib/ssl"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    source = "import os; open(os.environ['SSL_CERT_FILE']).read().count('BEGIN CERTIFICATE') > 9"
+    done = run_code(source, rootfs=root, allow_network=network)
+    assert (done.error, done.value) == (None, "True")
 
 
 def test_an_image_without_podman(monkeypatch: pytest.MonkeyPatch) -> None:

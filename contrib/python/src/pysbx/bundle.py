@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from pysbx import limits, payload, profiles, quotas, sockets, uncounted
+from pysbx.declaration import NOT_THE_CALLERS
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
-from pysbx.interpreter import Interpreter, Mount, certificates
+from pysbx.interpreter import AUTHORITY, Interpreter, Mount, certificates
 from pysbx.places import private_directory, run_directory
 from pysbx.policy import MIB, Policy
 
@@ -133,11 +134,12 @@ def _seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
-def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str]:
-    beside = os.path.dirname(program)
+def _environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
+    beside = os.path.dirname(interpreter.program)
+    search = (*interpreter.search, *(name for name in PROGRAMS if name not in interpreter.search))
     variables = {
         # As in an environment that is activated: python3, and what is installed beside it, come first.
-        "PATH": ":".join(PROGRAMS if beside in PROGRAMS else (beside, *PROGRAMS)),
+        "PATH": ":".join(search if beside in search else (beside, *search)),
         "HOME": "/work",
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
@@ -149,6 +151,11 @@ def _environment(policy: Policy, program: str, paths: Iterable[str]) -> list[str
         "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),
         "OPENBLAS_NUM_THREADS": str(max(1, round(policy.cpus))),
     }
+    # Those of an image that the sandbox does not set itself. The language is the image's.
+    ignored = {*variables, *NOT_THE_CALLERS, "PYTHONPATH"} - {"LANG"}
+    variables.update((name, value) for name, value in interpreter.variables if name not in ignored)
+    if interpreter.root and policy.network != "none":
+        variables["SSL_CERT_FILE"] = AUTHORITY
     if isinstance(policy.network, tuple):
         address = f"127.0.0.1:{RELAY_PORT}"
         for name in ("http_proxy", "https_proxy"):
@@ -214,7 +221,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     # A directory of an untrusted root may have become a link since the host listed it.
     held = interpreter.mounts if interpreter.root else ()
     if policy.network != "none":
-        shown += certificates()
+        shown += certificates(root=interpreter.root)
     if policy.network == "host" and os.path.exists("/etc/resolv.conf"):
         shown.append(Mount(os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"))
     linux: Json = {
@@ -232,7 +239,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
             "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
-            "env": _environment(policy, interpreter.program, paths),
+            "env": _environment(policy, interpreter, paths),
             "cwd": policy.workdir,
             "noNewPrivileges": True,
             "rlimits": limits.rlimits(policy, found),

@@ -1,10 +1,12 @@
 """Root file systems of images: fetched by Podman, unpacked once, named by the image's id.
 
-Podman only fetches and unpacks. The sandbox is created like every other one, and the image's configuration is not used.
+Podman only fetches and unpacks. The sandbox is created like every other one. Of the image's configuration it uses the
+variables.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -35,8 +37,8 @@ def _podman(*arguments: str) -> str:
     return str(done.stdout).strip()
 
 
-def rootfs_of(name: str) -> str:
-    """Return the directory of an image's root file system.
+def rootfs_of(name: str) -> tuple[str, dict[str, str]]:
+    """Return the directory of an image's root file system, and the variables of its configuration.
 
     Args:
         name: as `podman pull` takes it; an image that is here already is not fetched again.
@@ -67,7 +69,14 @@ def rootfs_of(name: str) -> str:
                 made.rename(path)
             finally:
                 shutil.rmtree(made, ignore_errors=True)
-    return str(path)
+    return str(path), _variables(image)
+
+
+def _variables(image: str) -> dict[str, str]:
+    """Return the variables of an image that a sandbox can have."""
+    listed = json.loads(_podman("image", "inspect", "--format", "{{json .Config.Env}}", image) or "null") or []
+    pairs = (str(item).partition("=") for item in listed)
+    return {name: value for name, equals, value in pairs if name and equals and "\0" not in name + value}
 
 
 def unpacked() -> list[Path]:

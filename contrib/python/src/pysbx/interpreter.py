@@ -12,6 +12,7 @@ import posixpath
 import re
 import stat
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,9 @@ MERGED = ("/bin", "/lib", "/lib64", "/lib32")
 CONDA = ("bin", "lib", "libexec", "share", "ssl", "include", "targets")
 # Certificates: only for a sandbox that has a network.
 CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
+# The host's authorities in one file, and its place in a sandbox with another root file system.
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
+AUTHORITY = "/.authorities.pem"
 # Where a root file system has its Python.
 PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
 # Directories that the sandbox has of its own, and does not take from a root file system.
@@ -104,6 +108,8 @@ class Interpreter:
         version: (major, minor), or None where that is known only inside.
         foreign: whether it is not the Python of this program.
         root: whether it comes from a root file system that is not the host's, whose links are not followed here.
+        variables: those of the image that the root comes from.
+        search: the directories of the image's PATH.
     """
 
     program: str
@@ -112,6 +118,8 @@ class Interpreter:
     version: tuple[int, int] | None
     foreign: bool = False
     root: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    search: tuple[str, ...] = ()
 
 
 def _existing(paths: tuple[str, ...]) -> list[Mount]:
@@ -263,8 +271,13 @@ def _prefix_of(root: Path, home: str, version: tuple[int, int]) -> str:
     raise SandboxStartupError(f"virtualenv '{root}': no standard library of {library} above '{home}'")
 
 
-def rootfs_interpreter(directory: str) -> Interpreter:
+def rootfs_interpreter(directory: str, called: str = "", variables: Mapping[str, str] | None = None) -> Interpreter:
     """Return the Python of a root file system, whose top-level directories are mounted into the sandbox's own root.
+
+    Args:
+        directory: its path.
+        called: what an error names instead of the path.
+        variables: of the image that it comes from. Its PATH says where Python is looked for first.
 
     Raises:
         SandboxStartupError: there is no Python in it.
@@ -272,11 +285,15 @@ def rootfs_interpreter(directory: str) -> Interpreter:
     from pysbx import beneath  # noqa: PLC0415 (ctypes: few sandboxes have such a root)
 
     path = Path(directory).absolute()
+    called = called or f"rootfs '{path}'"
+    own = dict(variables or {})
+    search = tuple(name for name in own.pop("PATH", "").split(":") if name.startswith("/"))
+    pythons = (*(posixpath.join(name, "python3") for name in search), *PYTHONS)
     mounts, links = [], []
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise SandboxStartupError(f"rootfs '{path}': {error.strerror}") from error
+        raise SandboxStartupError(f"{called}: {error.strerror}") from error
     try:
         for name in sorted(set(os.listdir(root)) - OWN):
             mode = os.stat(name, dir_fd=root, follow_symlinks=False).st_mode
@@ -284,19 +301,32 @@ def rootfs_interpreter(directory: str) -> Interpreter:
                 links.append((f"/{name}", os.readlink(name, dir_fd=root)))
             elif stat.S_ISDIR(mode):
                 mounts.append(Mount(str(path / name), f"/{name}"))
-        program = next((name for name in PYTHONS if beneath.is_file(root, name)), None)
+        program = next((name for name in pythons if beneath.is_file(root, name)), None)
     except OSError as error:
-        raise SandboxStartupError(f"rootfs '{path}': {error.strerror}") from error
+        raise SandboxStartupError(f"{called}: {error.strerror}") from error
     finally:
         os.close(root)
     if program is None:
-        raise SandboxStartupError(
-            f"rootfs '{path}': no python3 in /usr/local/bin or /usr/bin; links out of the root do not count"
-        )
-    return Interpreter(program, tuple(mounts), tuple(links), None, foreign=True, root=True)
+        where = " or ".join(dict.fromkeys([*search, "/usr/local/bin", "/usr/bin"]))
+        raise SandboxStartupError(f"{called}: no python3 in {where}; links out of the root do not count")
+    return Interpreter(
+        *(program, tuple(mounts), tuple(links), None),
+        foreign=True,
+        root=True,
+        variables=tuple(sorted(own.items())),
+        search=search,
+    )
 
 
-def certificates() -> tuple[Mount, ...]:
-    """Return the mounts by which programs in the sandbox find the host's certificate authorities."""
+def certificates(*, root: bool = False) -> tuple[Mount, ...]:
+    """Return the mounts by which programs in the sandbox find the host's certificate authorities.
+
+    Args:
+        root: the files are those of a root file system, which need not have the host's directories. The sandbox gets
+            one file, AUTHORITY, and a variable that names it.
+    """
+    if root:
+        found = next((path for path in AUTHORITIES if os.path.exists(path)), None)
+        return (Mount(os.path.realpath(found), AUTHORITY),) if found else ()
     system = _system()[0]
     return tuple(mount for mount in _existing(CERTIFICATES) if not _below(mount.target, system))

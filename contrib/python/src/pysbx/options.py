@@ -70,7 +70,8 @@ class Options:
         if self.image:
             from pysbx import images  # noqa: PLC0415 (few sandboxes are made of one)
 
-            return interpreter.rootfs_interpreter(images.rootfs_of(self.image))
+            path, variables = images.rootfs_of(self.image)
+            return interpreter.rootfs_interpreter(path, f"image '{self.image}'", variables)
         return interpreter.host_interpreter()
 
 

@@ -18,13 +18,12 @@ from urllib.parse import unquote, urlsplit
 from pysbx import children
 from pysbx.declaration import HOST_NAME, wrong
 from pysbx.errors import DependencyInstallError
-from pysbx.interpreter import Mount
+from pysbx.interpreter import AUTHORITIES, Mount
 
 WHEELS = "/.wheels"
 LINKS = "/.links"
 # In /work, where files are put that an installer gets.
 AUTHORITY = "/work/authority.pem"
-AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
 # The sections of pip's configuration that count for `pip install`; a later one overrides an earlier one.
 SECTIONS = ("global", "install", ":env:")
 # Settings of pip that are handed on as they are: those with a value, which may be a list, and switches.
@@ -45,7 +44,7 @@ class Source:
         hosts: the hosts that an installation talks to, as names with ports.
         mounts: directories and files of the host that it reads.
         authority: the file in the sandbox with the certificate authorities, or "".
-        authorities: its content, if it is not among the files of the host that the sandbox sees.
+        authorities: its content.
         settings: of pip's configuration: those of VALUES and SWITCHES, each with its values.
         constraints: the contents of files of constraints.
     """
@@ -146,10 +145,11 @@ def _is_on(values: tuple[str, ...]) -> bool:
 
 
 def _authority(configured: Mapping[str, tuple[str, ...]]) -> tuple[str, bytes]:
-    """Return the file with certificate authorities in the sandbox, and its content if it is not the system's."""
+    """Return the file with certificate authorities in the sandbox, and its content; "" if there is none."""
     given = next(iter(configured.get("cert", ())), "")
-    if not given or given in AUTHORITIES:
-        return next((path for path in (given, *AUTHORITIES) if path and os.path.exists(path)), ""), b""
+    given = given or next((path for path in AUTHORITIES if os.path.exists(path)), "")
+    if not given:
+        return "", b""
     try:
         return AUTHORITY, Path(given).expanduser().read_bytes()
     except OSError as error:
