@@ -221,6 +221,7 @@ install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook requir
 
 uninstall: ## remove what install and install-hook installed
 	rm -f $(foreach i,$(INSTALLED) $(INSTALLED_HOOK),'$(DESTDIR)$(call field,$(i),3)')
+	find $(foreach i,$(DATADIR) $(LIBEXECDIR),'$(DESTDIR)$(i)/pysbx-runtime') -depth -type d -empty -delete 2>/dev/null || true
 
 # Install, build and show: contrib/demo/demo.sh calls make after installing the packages.
 demo: ## install missing packages, build, and show the runtime at work

@@ -148,6 +148,20 @@ with_value() {
     done
 }
 
+@test "a reader that has seen enough ends the program without a message, as head does" {
+    local command
+    mkfifo pipe
+    for command in --version features "list --format json" "warm list"; do
+        exec {both}<>pipe # opening the other end for writing waits for no one
+        exec {writer}>pipe
+        exec {both}<&-
+        # shellcheck disable=SC2086 # words
+        expect 141 bash -c "\$0 $command >&$writer" "$RUNTIME"
+        [[ -z $stderr ]]
+        exec {writer}>&-
+    done
+}
+
 @test "create, start, kill, delete: the states of a container" {
     make_bundle sleep 1000
     runtime create --bundle bundle --pid-file pid steps </dev/null >/dev/null 2>&1
