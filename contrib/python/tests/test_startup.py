@@ -65,6 +65,32 @@ def test_a_program_that_is_run_needs_no_module_of_other_sandboxes() -> None:
     assert found >= FOR_OPTIONS
 
 
+@pytest.mark.parametrize(("platform", "said"), [("win32", "Windows"), ("darwin", "macOS"), ("sunos5", "sunos5")])
+def test_another_system_is_named(platform: str, said: str) -> None:
+    """On Windows some modules of Python do not exist."""
+    program = f"""
+import sys
+sys.platform = {platform!r}
+if sys.platform == "win32":
+    sys.modules.update(dict.fromkeys(("fcntl", "resource", "termios", "pwd"), None))
+import pysbx
+from pysbx import PlatformNotSupportedError, SandboxError
+assert issubclass(PlatformNotSupportedError, SandboxError)
+try:
+    from pysbx import run_code
+    run_code("1")
+except PlatformNotSupportedError as error:
+    print(error)
+from pysbx.command import main
+sys.exit(main(["run", "-c", "1"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 125, done.stderr
+    line = f"sandboxes need namespaces of Linux, which {said}"
+    assert done.stdout.startswith(line)
+    assert done.stderr.startswith(f"pysbx: {line}")
+
+
 def test_a_heavy_module_would_be_noticed() -> None:
     assert "asyncio" in imported("import pysbx.proxy")
 

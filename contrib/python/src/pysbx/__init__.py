@@ -99,6 +99,11 @@ if not TYPE_CHECKING:
             return import_module(f"pysbx.{name}")
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'pysbx' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
+        if sys.platform == "win32" and _MODULE_OF[name] != "errors":
+            from pysbx.errors import PlatformNotSupportedError, unsupported  # noqa: PLC0415 (as above)
+
+            # Other modules need some of Python's own that exist on Unix alone.
+            raise PlatformNotSupportedError(unsupported())
         value = globals()[name] = getattr(import_module(f"pysbx.{_MODULE_OF[name]}"), name)
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,12 @@ class SandboxStartupError(SandboxError):
 
 class PlatformNotSupportedError(SandboxStartupError):
     """This machine does not run Linux, or its kernel lacks a feature that sandboxes need."""
+
+
+def unsupported() -> str:
+    """Return the text of the error on a system that is not Linux."""
+    other = {"win32": "Windows (WSL has it)", "darwin": "macOS"}.get(sys.platform, sys.platform)
+    return f"sandboxes need namespaces of Linux, which {other} does not have: use Linux, or a virtual machine with it"
 
 
 class PodmanNotInstalledError(SandboxStartupError):

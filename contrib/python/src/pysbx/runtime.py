@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pysbx import children
-from pysbx.errors import PlatformNotSupportedError, SandboxStartupError
+from pysbx.errors import PlatformNotSupportedError, SandboxStartupError, unsupported
 from pysbx.places import private_directory, run_directory
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def choose_runtime() -> Choice:
         SandboxStartupError: there is none.
     """
     if sys.platform != "linux":
-        raise PlatformNotSupportedError(f"sandboxes need namespaces, which {sys.platform} does not have: use Linux")
+        raise PlatformNotSupportedError(unsupported())
     given = os.environ.get("PYSBX_RUNTIME")
     on_path = shutil.which("pysbx-runtime") or ""
     candidates = [(str(BUNDLED), "it is part of this package"), (on_path, "it is the first one on PATH")]

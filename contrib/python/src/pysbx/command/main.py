@@ -99,6 +99,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         nobody reads the output any more.
     """
     given = sys.argv[1:] if argv is None else list(argv)
+    if sys.platform == "win32":
+        from pysbx.errors import unsupported  # noqa: PLC0415 (other modules cannot be imported there)
+
+        print(f"pysbx: {unsupported()}", file=sys.stderr)
+        return FAILURE
     wanted = next((word for word in given if not word.startswith("-")), "")
     return _carry_out(make_parser(wanted).parse_args(given))
 
