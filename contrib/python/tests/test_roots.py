@@ -233,6 +233,19 @@ def test_a_virtualenv_shows_no_file_of_the_host_as_its_python(tmp_path: Path) ->
         run_code("1", virtualenv=str(tmp_path / "env"))
 
 
+@pytest.mark.skipif(not os.path.exists("/usr/include/stdio.h"), reason="no headers of C are installed")
+@pytest.mark.skipif(not os.path.exists("/usr/bin/gcc"), reason="gcc is not installed")
+def test_a_program_in_c_can_be_compiled() -> None:
+    source = """
+import subprocess
+open("a.c", "w").write("#include <stdio.h>\\nint main(void) { return puts(\\"compiled\\") < 0; }")
+subprocess.run(["gcc", "a.c"], check=True)
+print(subprocess.run(["./a.out"], capture_output=True, text=True, check=True).stdout, end="")
+"""
+    done = run_code(source)
+    assert (done.error, done.stdout) == (None, "compiled\n")
+
+
 def test_a_root_without_python(tmp_path: Path) -> None:
     with pytest.raises(SandboxStartupError, match="no python3"):
         run_code("1", rootfs=str(tmp_path))

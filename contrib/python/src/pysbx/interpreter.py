@@ -26,6 +26,9 @@ SYSTEM = (
     "/usr/lib",
     "/usr/lib64",
     "/usr/lib32",
+    # For compilers: packages that come as source have parts in C.
+    "/usr/include",
+    "/usr/libexec/gcc",
     "/usr/share/zoneinfo",
     "/etc/alternatives",
     "/etc/ld.so.cache",
