@@ -14,8 +14,8 @@ import pytest
 
 from pysbx.service.pages import PAGES
 from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
+from tests.packages import make_wheel
 from tests.servers import TOKEN, Server, server
-from tests.test_dependencies import make_wheel
 
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
 
