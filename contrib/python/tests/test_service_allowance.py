@@ -37,7 +37,7 @@ def tokens(tmp_path: Path) -> str:
 
 
 def refusal(answer: httpx.Response) -> dict[str, Any]:
-    """Return the content of an answer that is a refusal for want of allowance."""
+    """Return the content of an answer that is a refusal because the allowance is used."""
     found: dict[str, Any] = answer.json()
     assert (answer.status_code, found["type"]) == (429, "urn:pysbx:problem:allowance"), answer.text
     assert 0 < int(answer.headers["retry-after"]) <= HOUR_SEC

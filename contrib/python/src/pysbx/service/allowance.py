@@ -1,7 +1,7 @@
 """The allowance of each caller: calls and CPU time in an hour, and sessions at the same time.
 
 Hours are counted from the first call of a caller, so that callers do not begin anew at the same moment. A run that has
-begun is never cut off: the last one may use more CPU time than was left, at most its own limit of time on all its CPUs.
+begun is never cut off: the last one may use more CPU time than was left. Its own limits still bound it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOUR_SEC = 3600.0
 
 @dataclass(frozen=True)
 class Allowance:
-    """What each caller may use. None is without a bound.
+    """The bounds of each caller. None is without a bound.
 
     Attributes:
         calls: runs of code and uses of sessions that need a sandbox, in an hour.
@@ -41,7 +41,7 @@ class _Used:
 
 
 class Ledger:
-    """What the callers have used. There are as many entries as callers with a token."""
+    """The use that callers have made of their allowance. There are as many entries as callers with a token."""
 
     def __init__(self, allowance: Allowance, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing used.

@@ -1,0 +1,170 @@
+"""The recipes of contrib/service, each followed: nginx with TLS, Prometheus with alerts, a dashboard of Grafana."""
+
+# once: other programs see the same service as root
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pysbx.service.meters import GAUGES, TABLE
+from tests.servers import TOKEN, server, wait_until
+from tests.test_service_allowance import make_certificate
+
+RECIPES = Path(__file__).parents[2] / "service"
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+PROMETHEUS = shutil.which("prometheus")
+SUFFIXES = re.compile(r"_(total|bucket|sum|count)$")
+
+
+def free_port() -> int:
+    """Return a port at which no program listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], log: Path) -> Iterator[None]:
+    """Run a program until the end of a test."""
+    with log.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    """Return a text in which names of the recipe are those of the test; each has to be there."""
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+def test_nginx_with_tls(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "x")
+    (tmp_path / "token").write_text(TOKEN)
+    port = free_port()
+    site = changed(
+        (RECIPES / "nginx.conf").read_text(),
+        ("/run/pysbx.sock", f"{tmp_path}/s"),
+        ("listen 443 ", f"listen 127.0.0.1:{port} "),
+        ("/etc/pysbx/cert.pem", str(certificate)),
+        ("/etc/pysbx/key.pem", str(key)),
+    )
+    places = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    places += f"client_body_temp_path {tmp_path}/body; access_log off;"
+    main = f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error; events {{}} http {{ {places}\n{site}\n}}"
+    (tmp_path / "nginx.conf").write_text(main)
+    command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    options = ("--token-file", str(tmp_path / "token"))
+    with server(*options, listen=f"unix:{tmp_path}/s", token=TOKEN) as service, running(command, tmp_path / "log"):
+        assert service.run("1")["value"] == "1"
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=trusting, timeout=60) as client:
+            wait_until(lambda: _answers(client))
+            assert client.post("/v1/run", json={"code": "1"}).status_code == 401
+            assert client.get("/").text.startswith("<!doctype html>")
+            client.headers.update(headers)
+            assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+            # Output comes while the program runs.
+            code = "import time\nprint('first', flush=True)\ntime.sleep(3)\nprint('second')"
+            accept = {"Accept": "text/event-stream"}
+            with client.stream("POST", "/v1/run", json={"code": code}, headers=accept) as answer:
+                times = {line: time.monotonic() for line in answer.iter_lines() if line.startswith("data: ")}
+            came = [when for line, when in times.items() if "first" in line and '"stdout":' not in line]
+            assert max(times.values()) - came[0] > 2
+            # Requests after a pause: nginx has closed the connection before the service does.
+            time.sleep(6)
+            assert client.post("/v1/run", json={"code": "6 * 7"}).json()["value"] == "42"
+
+
+def _answers(client: httpx.Client) -> bool:
+    with suppress(httpx.HTTPError):
+        return client.get("/health").status_code == 200
+    return False
+
+
+@pytest.mark.skipif(PROMETHEUS is None, reason="prometheus is not installed")
+def test_prometheus_with_its_alerts_and_the_dashboard(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    with server("--token-file", str(tmp_path / "token"), listen="127.0.0.1:0", token=TOKEN) as service:
+        service.run("1")
+        service.post("/v1/run", code="1", memory_mb=10**9)
+        config = changed(
+            (RECIPES / "prometheus.yml").read_text(),
+            ("scrape_interval: 15s", "scrape_interval: 1s"),
+            ("/etc/pysbx/token", f"{tmp_path}/token"),
+            ("127.0.0.1:8000", service.address),
+        )
+        (tmp_path / "prometheus.yml").write_text(config)
+        shutil.copy(RECIPES / "pysbx-rules.yml", tmp_path)
+        checked = subprocess.run(
+            ["promtool", "check", "config", str(tmp_path / "prometheus.yml")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        port = free_port()
+        command = [str(PROMETHEUS), f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
+        command += [f"--web.listen-address=127.0.0.1:{port}"]
+        with (
+            running(command, tmp_path / "log"),
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+        ):
+
+            def ask(expression: str) -> list[dict[str, Any]]:
+                answer = client.get("/api/v1/query", params={"query": expression}).json()
+                assert answer["status"] == "success", (expression, answer)
+                found: list[dict[str, Any]] = answer["data"]["result"]
+                return found
+
+            def is_scraped() -> bool:
+                with suppress(httpx.HTTPError, ValueError):  # while it starts, it answers by a text
+                    return bool(ask('pysbx_runs_total{outcome="ok"}'))
+                return False
+
+            wait_until(is_scraped, 60)
+            assert ask('up{job="pysbx"}')[0]["value"][1] == "1"
+            time.sleep(3)  # a rate needs two samples
+            for expression in expressions():
+                ask(expression)
+            assert float(ask("sum(increase(pysbx_requests_total[5m]))")[0]["value"][1]) >= 0
+            rules = client.get("/api/v1/rules").json()["data"]["groups"][0]["rules"]
+            assert {rule["name"] for rule in rules} >= {"PysbxDown", "PysbxNoSandbox", "PysbxAuditLost"}
+
+
+def expressions() -> list[str]:
+    """Return the expressions of the dashboard."""
+    board = json.loads((RECIPES / "grafana.json").read_text())
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def test_dashboard_and_alerts_use_metrics_that_exist_and_are_documented() -> None:
+    known = {f"pysbx_{name}" for name, *_ in (*TABLE, *GAUGES)}
+    used = " ".join((*expressions(), (RECIPES / "pysbx-rules.yml").read_text()))
+    names = {SUFFIXES.sub("", name) for name in re.findall(r"\bpysbx_\w+", used)}
+    assert names <= known, names - known
+    assert names == known, "a metric that no panel and no alert shows"
+    page = (RECIPES.parent / "docs/pages/reference/metrics.md").read_text()
+    documented = {SUFFIXES.sub("", name) for name in re.findall(r"`(pysbx_\w+)`", page)}
+    assert documented == known
