@@ -42,6 +42,8 @@
         {"snapshot",   0,      OPTION_STRING,                                                                \
          AT(snapshot), "FILE", "continue the session that 'warm save' wrote to this file",                   \
          NULL},                                                                                              \
+        {"init", 0, OPTION_FLAG, AT(init), NULL, "begin with a minimal init, whose child is the program",    \
+         NULL},                                                                                              \
         {"no-pivot",   0,    OPTION_FLAG,                                                                    \
          AT(no_pivot), NULL, "move the mount of the root instead of pivot_root, for an initramfs",           \
          NULL},                                                                                              \

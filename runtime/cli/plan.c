@@ -11,6 +11,7 @@ static const struct option options[] = {
      "bundle of the container (default: the working directory)", NULL},
     {"config", 'f', OPTION_STRING, offsetof(struct create_options, config), "FILE",
      "configuration, relative to the bundle (default: config.json)", NULL},
+    {"init", 0, OPTION_FLAG, offsetof(struct create_options, init), NULL, "as for create", NULL},
     {"no-pivot", 0, OPTION_FLAG, offsetof(struct create_options, no_pivot), NULL, "as for create", NULL},
     {0},
 };

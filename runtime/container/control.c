@@ -51,7 +51,7 @@ int container_kill(const struct runtime_options *rt, const char *id, int sig, bo
     }
     /* Without a cgroup, the processes that init leaves behind in a shared pid namespace cannot be told from
      * others. */
-    cleanup_fd int pidfd = record_pidfd(&s.record);
+    cleanup_fd int pidfd = record_program(&s.record);
     if (pidfd == -ESRCH)
         return not_running(id, err);
     if (pidfd < 0)

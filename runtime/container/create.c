@@ -26,6 +26,7 @@ void creation_release(struct creation *c)
 {
     if (c->plan.rootfs_plan != NULL)
         rootfs_release(c->plan.rootfs_plan);
+    first_release(&c->plan.process.first);
     launch_release(c->plan.process.launch);
     namespaces_close(&c->plan.namespaces);
     terminal_release(&c->plan.process.terminal);
@@ -58,6 +59,7 @@ static void fill_record(struct creation *c, const struct create_options *options
         .namespaces = (unsigned)(plan->namespaces.make | plan->namespaces.join),
         .no_new_keyring = options->no_new_keyring,
         .traceable = plan->traceable,
+        .has_init = plan->process.first.wanted,
         .chrooted = (plan->namespaces.make & CLONE_NEWNS) == 0,
         .mount_namespace = joined_mount_namespace(plan),
         .cgroup = plan->cgroup->ref,

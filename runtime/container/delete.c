@@ -21,6 +21,8 @@
 
 /* How long a killed init may take to end, in milliseconds. */
 #define KILL_TIMEOUT_MS 10000
+/* How long a minimal init may take to end after its program, in milliseconds. */
+#define INIT_TIMEOUT_MS 500
 
 /* Kill the child of a failed creation and wait for it. */
 static int kill_child(const struct deletion *d, struct error *err)
@@ -34,6 +36,19 @@ static int kill_child(const struct deletion *d, struct error *err)
     return 0;
 }
 
+/* Let a minimal init reap the program and end by itself: the kernel counts the CPU time of processes only if
+ * they are reaped. An init that does not end in time is killed with all the others. */
+static void kill_program(const struct record *record, int init)
+{
+    if (!record->has_init || cgroup_frozen(&record->cgroup) > 0)
+        return;
+    cleanup_fd int program = record_program(record);
+    if (program < 0 || sys_pidfd_send_signal(program, SIGKILL, NULL, 0) < 0)
+        return;
+    struct pollfd p = {.fd = init, .events = POLLIN};
+    (void)!RETRY(poll(&p, 1, INIT_TIMEOUT_MS));
+}
+
 int delete_kill_init(const struct record *record, struct error *err)
 {
     cleanup_fd int pidfd = record_pidfd(record);
@@ -41,6 +56,7 @@ int delete_kill_init(const struct record *record, struct error *err)
         return 0;
     if (pidfd < 0)
         return error_set(err, pidfd, "find the process of container '%s'", record->id);
+    kill_program(record, pidfd);
     if (sys_pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0)
         return errno == ESRCH ? 0 : error_set(err, -errno, "kill container '%s'", record->id);
     struct pollfd p = {.fd = pidfd, .events = POLLIN};

@@ -27,6 +27,7 @@ struct create_options {
     /* --snapshot: a session that the program continues; NULL: none */
     const char *snapshot;
     bool no_pivot, no_new_keyring;
+    bool init;                  /* the first process is a minimal init: container/first.h */
     bool detach;                /* run only */
     const char *status_file;    /* run only: --status-file; NULL: none */
     bool keep;                  /* run only: leave the state of the stopped container */

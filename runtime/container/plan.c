@@ -182,6 +182,31 @@ static int plan_namespaces(struct arena *a, struct plan *out, struct error *err)
     return namespaces_overlap_network(&out->namespaces, err);
 }
 
+/* Refuse what the clone of the program's process would lack or reveal. */
+static int plan_first(const struct create_options *options, struct plan *out, struct error *err)
+{
+    const struct process_plan *process = &out->process;
+    const struct {
+        bool refused;
+        const char *reason;
+    } reasons[] = {
+        {!out->has_process, "config.json has no process"},
+        {(out->namespaces.make & CLONE_NEWPID) == 0, "the container has no new pid namespace"},
+        {out->traceable, "its processes could trace the program's before that is confined (CAP_SYS_PTRACE)"},
+        {process->selinux.label != NULL, "the process has a label of SELinux"},
+        {process->apparmor.profile != NULL, "the process has a profile of AppArmor"},
+        {!sched_is_inherited(&process->sched), "a clone does not inherit its scheduler (process.scheduler)"},
+        {process_loads_early(process), "its seccomp filter has a listener"},
+    };
+    if (!options->init)
+        return 0;
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].refused)
+            return error_text(err, -ENOTSUP, "option '--init' cannot be used here: %s", reasons[i].reason);
+    out->process.first.wanted = true;
+    return 0;
+}
+
 int plan_make(struct arena *a, const struct runtime_options *rt, const struct create_options *options,
               const struct plan_source *source, int state_dir, struct plan *out, struct error *err)
 {
@@ -218,7 +243,7 @@ int plan_make(struct arena *a, const struct runtime_options *rt, const struct cr
     ret = intelrdt_plan(a, spec->linux_->intel_rdt, options->id, &out->intelrdt, err);
     out->traceable =
         tracing_possible(&out->namespaces, out->has_process && tracing_capable(&out->process.caps));
-    return ret;
+    return ret < 0 ? ret : plan_first(options, out, err);
 }
 
 void plan_warn(struct arena *a, const struct plan *plan)
@@ -295,6 +320,7 @@ void plan_describe(const struct plan *plan, struct json_out *out)
         intelrdt_describe(&plan->intelrdt, out);
     }
     json_out_pair_bool(out, "traceable", plan->traceable);
+    json_out_pair_bool(out, "init", plan->process.first.wanted);
     json_out_key(out, "hooks");
     describe_hooks(spec, out);
     if (plan->has_process) {

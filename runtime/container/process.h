@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "container/first.h"
 #include "container/launch.h"
 #include "sandbox/caps.h"
 #include "sandbox/credentials.h"
@@ -51,6 +52,7 @@ struct process_plan {
     struct landlock_plan landlock;
     struct seccomp_plan seccomp;
     struct terminal_plan terminal;
+    struct first_plan first;     /* the minimal init */
     bool die_with_runtime;       /* SIGKILL when its parent ends */
     const struct launch *launch; /* how the program begins; not owned */
 };

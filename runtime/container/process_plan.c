@@ -89,6 +89,7 @@ int process_plan(struct arena *a, const struct spec_process *process, const stru
                                  .keyring = context->keyring,
                                  .cwd = process->cwd,
                                  .terminal = TERMINAL_PLAN_NONE,
+                                 .first = FIRST_PLAN_NONE,
                                  .launch = &launch_execve};
     char **argv = ARENA_ARRAY(a, process->args.count + 1, char *);
     for (size_t i = 0; i < process->args.count; i++)

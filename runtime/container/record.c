@@ -222,6 +222,7 @@ static const struct {
     {"mount-namespace", FIELD_STRING, offsetof(struct record, mount_namespace)},
     {"no-new-keyring", FIELD_BOOL, offsetof(struct record, no_new_keyring)},
     {"landlock-log", FIELD_BOOL, offsetof(struct record, landlock_log)},
+    {"init", FIELD_BOOL, offsetof(struct record, has_init)},
     {"cgroup-manager", FIELD_UINT, offsetof(struct record, cgroup.manager)},
     {"cgroup-mount", FIELD_STRING, offsetof(struct record, cgroup.mount)},
     {"cgroup-path", FIELD_STRING, offsetof(struct record, cgroup.path)},
@@ -491,6 +492,35 @@ int record_pidfd(const struct record *record)
     if (start_time != record->start_time || state == 'Z' || state == 'X')
         return -ESRCH;
     return fd_steal(&pidfd);
+}
+
+/* Return the first child of a process, or 0. New children, and orphans, are at the end of the list. */
+static pid_t first_child(int dir, pid_t pid)
+{
+    char path[64], text[32];
+    int64_t child = 0;
+    snprintf(path, sizeof(path), "task/%d/children", (int)pid);
+    cleanup_fd int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : io_read_full(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    text[strcspn(text, " ")] = '\0';
+    return str_to_i64(text, &child) == 0 && child > 0 && child <= INT_MAX ? (pid_t)child : 0;
+}
+
+int record_program(const struct record *record)
+{
+    cleanup_fd int init = record_pidfd(record);
+    if (init < 0 || !record->has_init)
+        return init < 0 ? init : fd_steal(&init);
+    cleanup_fd int dir = proc_open_process(record->pid, NULL);
+    pid_t child = dir < 0 ? 0 : first_child(dir, record->pid);
+    cleanup_fd int program = child > 0 ? sys_pidfd_open(child, 0) : -1;
+    /* The number still is the child's, and the directory the init's. */
+    bool same = program >= 0 && first_child(dir, record->pid) == child &&
+                sys_pidfd_send_signal(init, 0, NULL, 0) == 0;
+    return same ? fd_steal(&program) : fd_steal(&init);
 }
 
 enum status record_status(int dirfd, const struct record *record)

@@ -48,6 +48,7 @@ struct record {
     unsigned namespaces;
     bool no_new_keyring;
     bool traceable; /* container/tracing.h */
+    bool has_init;  /* `pid` is a minimal init, whose first child is the program: container/first.h */
     /* The container has no mount namespace of its own. Its root is mounted at rootfs, and delete unmounts
      * it. */
     bool chrooted;
@@ -129,6 +130,11 @@ int record_parse(struct arena *a, char *text, struct record *out, struct error *
  * process has the record's start time. -ESRCH, with err untouched, if the process is gone or the number
  * belongs to another process now. */
 int record_pidfd(const struct record *record);
+
+/* Return a verified descriptor of the container's program, to which signals are sent. That is its init,
+ * unless has_init is set. Then it is the first child of the init, or the init itself if it has no child:
+ * before `start`, and at the end. Errors are those of record_pidfd. */
+int record_program(const struct record *record);
 
 /* Return the status of the container at this moment. dirfd is its state directory. */
 enum status record_status(int dirfd, const struct record *record);

@@ -36,6 +36,7 @@ static int wait_for_end(struct creation *c, int master, int *exit_code, struct e
     int ret = wait_for_process(c->record.pid, c->pidfd, master, &status, err);
     if (ret < 0)
         return ret;
+    status = first_status(&c->plan.process.first, status);
     *exit_code = wait_exit_code(status);
     return c->status_file >= 0 ? status_file_write(c->status_file, status, &c->record.cgroup, err) : 0;
 }

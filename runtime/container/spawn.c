@@ -380,6 +380,8 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
     /* The child must have the runtime's /proc open before it sees that of the container. */
     int ret = proc_root(err);
     if (ret >= 0)
+        ret = first_prepare(&c->plan.process.first, c->goal == CREATION_RUNS && !options->detach, err);
+    if (ret >= 0)
         ret = sync_pair(sockets, err);
     if (ret < 0)
         return ret;

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "container/child/first.h"
 #include "container/execve.h"
 #include "container/process.h"
 #include "container/sync.h"
@@ -54,6 +55,7 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
         .agent = prewarm->agent,
         .prefetch = prewarm->decision.config.prefetch,
         .overlapped = overlapped,
+        .cloned = plan->first.wanted,
         .error_message = SYNC_ERROR,
         .comm = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program,
         .argv = plan->argv,
@@ -251,6 +253,7 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
     }
     /* As execve does. */
     prctl(PR_SET_KEEPCAPS, 0);
+    first_wait_until_alone(&plan->first);
     restore_go(prewarm->restore, channel);
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/proc.h"
+#include "container/child/first.h"
 #include "container/child/late_clone.h"
 #include "container/execve.h"
 #include "container/hooks.h"
@@ -30,7 +31,8 @@ static void let_go_of_host(const struct init_context *c)
      * execve. */
     bool labels = c->plan->spec->hooks.start_container.count > 0 && process->launch->in_place &&
                   (process->selinux.label != NULL || process->apparmor.profile != NULL);
-    const int keep[] = {c->sync, c->start_socket, labels ? proc_root(NULL) : -1};
+    const int keep[] = {c->sync, c->start_socket, labels ? proc_root(NULL) : -1, process->first.program,
+                        process->first.report};
     process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
 }
 
@@ -109,9 +111,12 @@ static int start_program(const struct init_context *c, const struct process_prog
         return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
     bool confined = process_loads_early(&plan->process);
     int ret = run_hooks(c, own, starter, &confined, err);
-    process_close_descriptors(&plan->process, &starter, 1);
+    const int keep[] = {starter, plan->process.first.program, plan->process.first.report};
+    process_close_descriptors(&plan->process, keep, sizeof(keep) / sizeof(keep[0]));
     if (ret < 0)
         return ret;
+    if (plan->process.first.wanted)
+        return first_enter_program(&plan->process, program->path, starter, err);
     return confined ? process_execute(&plan->process, program->path, err)
                     : launch_enter(&plan->process, NULL, program->path, starter, err);
 }

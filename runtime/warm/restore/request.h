@@ -40,8 +40,11 @@ struct restore_request {
     char *const *argv, *const *envp;
     enum warm_program program;
     size_t program_index;
-    bool prefetch;     /* make the pages of the snapshot's write set private at once */
-    bool overlapped;   /* map the snapshot now, if this process has nothing at its addresses */
+    bool prefetch;   /* make the pages of the snapshot's write set private at once */
+    bool overlapped; /* map the snapshot now, if this process has nothing at its addresses */
+    /* The process that calls restore_go is a clone which shares the memory of the one that has prepared it
+     * (CLONE_VM). The C library has registered nothing for it. */
+    bool cloned;
     int error_message; /* the first word of the message that is sent when restore_go fails: SYNC_ERROR */
     struct restore_finish finish;
 };

@@ -185,7 +185,7 @@ extern const unsigned __rseq_size __attribute__((weak));
 
 static int find_own_rseq(struct restore_plan *plan, struct error *err)
 {
-    if (&__rseq_size == NULL || &__rseq_offset == NULL || __rseq_size == 0)
+    if (plan->request->cloned || &__rseq_size == NULL || &__rseq_offset == NULL || __rseq_size == 0)
         return 0;
     uint64_t address = (uint64_t)__builtin_thread_pointer() + (uint64_t)__rseq_offset;
     uint64_t align = getauxval(AT_RSEQ_ALIGN), feature = getauxval(AT_RSEQ_FEATURE_SIZE);
