@@ -77,7 +77,7 @@ class Account:
 
 def test_a_function_is_called_in_another_process() -> None:
     assert plain(2) == 42
-    assert sandbox(os.getpid)() == 1
+    assert sandbox(os.getpid)() == 2
 
 
 def test_recursion() -> None:

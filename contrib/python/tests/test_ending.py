@@ -16,6 +16,7 @@ Warm = Literal["off", "auto"]
 
 LOG = "class Log:\n    def __init__(self, name): self.name = name\n    def __del__(self): print('end of', self.name)\n"
 
+SIGNAL = "import os, resource, signal, threading, time\n"
 HANDLER = (
     "class H:\n    def __repr__(self): raise TypeError\n    def __eq__(self, other): raise TypeError\n"
     "    def __call__(self, *a): print('called')\n"
@@ -110,6 +111,32 @@ PROGRAMS = {
     "threading.Thread(target=f).start()\nprint('main')",
     "threads after an exception": "import threading, time\ndef f(): time.sleep(0.2); print('thread')\n"
     "threading.Thread(target=f).start()\n1 / 0",
+    "terminated by itself": f"{SIGNAL}os.kill(os.getpid(), signal.SIGTERM); print('goes on')",
+    "killed by itself": f"{SIGNAL}os.kill(os.getpid(), signal.SIGKILL); print('goes on')",
+    "hung up": f"{SIGNAL}os.kill(os.getpid(), signal.SIGHUP); print('goes on')",
+    "quit": f"{SIGNAL}signal.raise_signal(signal.SIGQUIT); print('goes on')",
+    "first signal of the user's": f"{SIGNAL}os.kill(os.getpid(), signal.SIGUSR1); print('goes on')",
+    "last signal": f"{SIGNAL}os.kill(os.getpid(), signal.SIGRTMAX); print('goes on')",
+    "interrupt with the default action": f"{SIGNAL}signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    "os.kill(os.getpid(), signal.SIGINT); print('goes on')",
+    "signals that do nothing by default": f"{SIGNAL}for n in (signal.SIGCHLD, signal.SIGWINCH, signal.SIGURG):\n"
+    "    os.kill(os.getpid(), n)\nprint('goes on')",
+    "signal to its group": f"{SIGNAL}signal.signal(signal.SIGTERM, lambda *a: print('handled'))\n"
+    "os.setpgid(0, 0) if os.getpgrp() != os.getpid() else None\nos.kill(0, signal.SIGTERM); print('goes on')",
+    "alarm": f"{SIGNAL}signal.alarm(1); time.sleep(3); print('goes on')",
+    "timer of CPU time": f"{SIGNAL}signal.setitimer(signal.ITIMER_PROF, 0.1)\nwhile True: pass",
+    "alarm in a thread": f"{SIGNAL}threading.Thread(target=time.sleep, args=(3,)).start(); signal.alarm(1)",
+    "closed pipe": f"{SIGNAL}signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+    "a, b = os.pipe(); os.close(a); os.write(b, b'x'); print('goes on')",
+    "closed pipe without a signal": f"{SIGNAL}a, b = os.pipe(); os.close(a)\n"
+    "try: os.write(b, b'x')\nexcept BrokenPipeError: print('goes on')",
+    "abort": "import os; os.abort()",
+    "soft limit of CPU time": f"{SIGNAL}resource.setrlimit(resource.RLIMIT_CPU, (1, 5))\nwhile True: pass",
+    "hard limit of CPU time": f"{SIGNAL}resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
+    "file that is too large": f"{SIGNAL}signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1)); number = os.open('/output/x', os.O_WRONLY | os.O_CREAT)\n"
+    "os.write(number, b'x'); os.write(number, b'x'); print('goes on')",
+    "invalid access to memory": "import ctypes; ctypes.string_at(0)",
     "objects of a thread": f"import threading, time\n{LOG}def f(log): time.sleep(0.2)\n"
     "threading.Thread(target=f, args=(Log('thread'),)).start()",
 }  # fmt: skip
@@ -120,6 +147,55 @@ PROGRAMS = {
 def test_a_program_ends_as_with_python(source: str, warm: Warm) -> None:
     done = run_code(source, name=NAME, files={NAME: source}, warm=warm)
     assert difference(source, done) == ""
+
+
+@pytest.mark.parametrize("warm", ["off", "auto"])
+def test_the_signal_that_ended_a_program_has_its_name(warm: Warm) -> None:
+    for source, name in (
+        ("import os; os.abort()", "SIGABRT, Aborted"),
+        ("import signal, time; signal.alarm(1); time.sleep(3)", "SIGALRM, Alarm clock"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "SIGTERM, Terminated"),
+    ):
+        done = run_code(source, warm=warm)
+        assert done.error is not None
+        assert (done.error.type, done.error.message) == ("Crash", name)
+    done = run_code("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 5))\nwhile True: pass", warm=warm)
+    assert done.error is not None
+    assert done.error.message.startswith("SIGXCPU, ")
+
+
+ZOMBIES = (
+    "import glob\ndef zombies():\n    return sum(open(n).read().rpartition(') ')[2][0] == 'Z' "
+    "for n in glob.glob('/proc/[0-9]*/stat'))\n"
+)
+ORPHAN = "if os.fork() == 0:\n    os.fork()\n    os._exit(0)\nos.wait()\n"
+
+
+@pytest.mark.parametrize("warm", ["off", "auto"])
+def test_orphans_of_a_session_are_reaped(warm: Warm) -> None:
+    """They would count as processes for ever: more of them than are allowed end here, one after another."""
+    with Sandbox(warm=warm, max_processes=8) as session:
+        assert session.run(f"import os, time\n{ZOMBIES}").error is None
+        for _ in range(20):
+            assert session.run(ORPHAN).error is None
+        assert session.run("time.sleep(0.2); zombies()").value == "0"
+
+
+def test_the_parent_of_a_program_is_an_init_that_it_cannot_end() -> None:
+    done = run_code(
+        "import os, signal\nprint(os.getpid(), os.getppid(), open('/proc/1/cmdline').read().split('\\0')[0])\n"
+        "for n in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM):\n    try: os.kill(1, n)\n"
+        "    except PermissionError: print('refused')\n"
+        "try: os.readlink('/proc/1/exe')\nexcept PermissionError: print('hidden')"
+    )
+    assert done.stdout == "2 1 init\nrefused\nrefused\nrefused\nhidden\n"
+
+
+def test_the_time_of_a_program_that_is_killed_is_counted() -> None:
+    source = "import time\nwhile True:\n    for _ in range(100000): pass\n    print(time.process_time(), flush=True)"
+    done = run_code(source, timeout_sec=5)
+    assert done.timed_out
+    assert done.usage.cpu_sec > 0.8 * float(done.stdout.splitlines()[-2])
 
 
 def test_archives_that_were_left_open_are_whole() -> None:

@@ -70,12 +70,12 @@ def test_a_fork_has_a_sandbox_of_its_own(session: Sandbox) -> None:
     mine = value(session, about)
     with session.fork() as fork:
         pid, _, namespaces = str(value(fork, about)).partition(", ")
-        assert pid == "(1" and set(namespaces.split()) & set(str(mine).partition(", ")[2].split()) == set()
+        assert pid == "(2" and set(namespaces.split()) & set(str(mine).partition(", ")[2].split()) == set()
         assert value(fork, "open('/proc/self/status').read().count('Seccomp:\\t2')") == "1"
         assert value(fork, "open('/proc/self/status').read().count('CapBnd:\\t0000000000000000')") == "1"
         opened = "sorted(os.listdir('/proc/self/fd'))"
         assert value(fork, opened) == value(session, opened)
-        assert value(fork, "len([n for n in os.listdir('/proc') if n.isdigit()])") == "1"
+        assert value(fork, "len([n for n in os.listdir('/proc') if n.isdigit()])") == "2"
 
 
 def test_a_fork_outlives_its_parent(session: Sandbox) -> None:
@@ -320,7 +320,7 @@ def test_nothing_is_left_of_a_fork(session: Sandbox) -> None:
         session.fork().close()
     assert (descriptors(), sorted(os.listdir(cache_directory()))) == (before, files)
     about = "import os; len(os.listdir('/proc/self/fd')), [name for name in os.listdir('/proc') if name.isdigit()]"
-    assert value(session, about) == "(5, ['1'])"
+    assert value(session, about) == "(5, ['1', '2'])"
 
 
 LIE = """

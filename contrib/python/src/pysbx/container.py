@@ -36,7 +36,7 @@ Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
 
 CHUNK = 1 << 16
-# After its first process has answered and ended, a container ends within a few milliseconds.
+# After its program has answered and ended, a container ends within a few milliseconds.
 GRACE_SEC = 10.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
@@ -109,8 +109,8 @@ class Ended(Exception):
     """The container ended without an answer. It is gone.
 
     Attributes:
-        code: its exit code; 128 and the number of the signal that ended its first process. Negative if the runtime
-            did not report it.
+        code: its exit code; 128 and the number of the signal that ended its program. Negative if the runtime did not
+            report it.
         signal: that number, or 0 if the process ended by itself.
         oom_kills: how many of its processes the kernel has OOM-killed; 0 without a cgroup of its own for memory.
     """
@@ -221,7 +221,7 @@ class Container:
         self.close()
 
     def _start(self, bundle: Bundle, snapshot: int) -> None:
-        run = ["run", "--bundle", str(bundle.path), "--status-file", f"/proc/self/fd/{STATUS}"]
+        run = ["run", "--init", "--bundle", str(bundle.path), "--status-file", f"/proc/self/fd/{STATUS}"]
         if snapshot >= 0:
             run += ["--snapshot", "/proc/self/fd/3"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)

@@ -21,10 +21,8 @@ from pysbx.policy import Policy
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
-# The first process of a container ignores SIGABRT and SIGXCPU. So abort(3) goes on to an invalid instruction, and only
-# the hard limit of CPU time has an effect: SIGKILL, which no process of the container can send. See setrlimit(2).
-ABORTS = ", or SIGABRT: a call of abort() ends in this way too"
-KILLS = "it has reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
+# The kernel sends SIGKILL at the hard limit of CPU time. See setrlimit(2).
+KILLS = "it has killed itself, or reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 MALFORMED = "the sandbox gave a malformed answer"
@@ -91,7 +89,7 @@ def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
     name = f"{signal.Signals(ended.signal).name}, {signal.strsignal(ended.signal)}"
     if ended.signal == signal.SIGKILL:
         return f"{name} after {cpu_sec:.1f} seconds of CPU time: {KILLS}"
-    return f"{name}{ABORTS}" if ended.signal == signal.SIGSEGV else name
+    return name
 
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
@@ -102,8 +100,8 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     if ended.code == KILLED and by["cpu"] == "rlimit" and spent:
         said = f"{limits.cpu_seconds(policy)} seconds of CPU time are spent: killed"
         return SandboxTimeoutError(said, policy.timeout_sec)
-    # Its first process cannot be killed from inside. The worker ends with that code itself if memory is too small for
-    # its answer, and without a status of the kernel's nothing else is known.
+    # The worker ends with that code itself if memory is too small for its answer, and without a status of the kernel's
+    # nothing else is known.
     if ended.code == KILLED and (ended.oom_kills or not ended.signal):
         return SandboxMemoryError(f"OOM-killed: {policy.memory_mb} MiB allowed", policy.memory_mb)
     # The caller of a function finds the last output in the exception; the caller of a program takes it from the

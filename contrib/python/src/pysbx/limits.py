@@ -30,6 +30,8 @@ Json = dict[str, Any]
 CPU_PERIOD_USEC = 100_000
 # Address space that an interpreter maps and never touches: shared libraries, arenas of threads.
 ADDRESS_SPACE_SPARE = 1024 * MIB
+# The init of a sandbox is a process of its own, which the program's limit does not count.
+INIT = 1
 CONTROLLERS = ("memory", "cpu", "pids")
 # The managers of cgroups, as options of the runtime, in the order in which they are tried. The runtime itself creates a
 # cgroup beside the caller's. systemd creates one for a user with a session, whose own cgroup is not delegated.
@@ -68,7 +70,7 @@ def resources(policy: Policy, controllers: tuple[str, ...]) -> Json:
     everything: Json = {
         "memory": {"limit": bytes_allowed},
         "cpu": {"quota": max(1000, int(policy.cpus * CPU_PERIOD_USEC)), "period": CPU_PERIOD_USEC},
-        "pids": {"limit": policy.max_processes},
+        "pids": {"limit": policy.max_processes + INIT},
     }
     if _swap_is_on():
         everything["memory"]["swap"] = bytes_allowed
@@ -265,7 +267,7 @@ def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
     if found.by["cpu"] == "rlimit" and not policy.session:
         wanted["RLIMIT_CPU"] = cpu_seconds(policy)
     if found.by["pids"] == "rlimit":
-        wanted["RLIMIT_NPROC"] = policy.max_processes
+        wanted["RLIMIT_NPROC"] = policy.max_processes + INIT
     result = []
     for name, value in wanted.items():
         hard = resource.getrlimit(getattr(resource, name))[1] if hasattr(resource, name) else resource.RLIM_INFINITY

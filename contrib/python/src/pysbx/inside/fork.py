@@ -25,6 +25,8 @@ Copy = Callable[[int, bytes], int]
 
 # Private to a sandbox, and in memory.
 DIRECTORIES = ("/work", "/output", "/tmp", "/dev/shm")
+# The first process of a sandbox, which is not the worker: an init of the runtime (`pysbx-runtime run --init`).
+INIT = 1
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 ENTRY_SIZE = 128
 
@@ -51,11 +53,11 @@ def check(own: set[int]) -> None:
     """Raise NotCopied if a copy of this process would lack something that it counts on.
 
     Args:
-        own: numbers of the processes that are ours.
+        own: numbers of the processes that are ours, besides the init.
     """
     if _thread._count():
         raise NotCopied("a thread is running: end it")
-    processes = _processes(own)
+    processes = _processes(own | {INIT})
     if processes:
         raise NotCopied(f"process {processes[0]} is running: end it")
     if any(signal.getitimer(timer)[0] for timer in TIMERS):

@@ -1,4 +1,4 @@
-"""The first process of a sandbox: carries out requests until there are no more.
+"""The program of a sandbox: carries out requests until there are no more.
 
 Importing this module imports all modules that a request needs, so that a prewarmed interpreter has them already.
 """
