@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -71,6 +72,14 @@ static bool may_make(struct arena *a, const char *mount, const char *path)
            faccessat(AT_FDCWD, arena_printf(a, "%s/cgroup.procs", name), W_OK, AT_EACCESS) == 0;
 }
 
+/* Return whether the file system of cgroups is mounted read-only, as engines do in their containers. Then
+ * even root cannot make a cgroup. */
+static bool is_read_only(const char *mount)
+{
+    struct statvfs about;
+    return statvfs(mount, &about) == 0 && (about.f_flag & ST_RDONLY) != 0;
+}
+
 /* Return a path next to the runtime's own cgroup. If a rootless caller has a delegated tree, it is there. */
 static const char *sibling_path(struct arena *a, const char *id)
 {
@@ -93,6 +102,8 @@ static int plan_cgroupfs(struct arena *a, const struct spec *spec, const struct 
                                          : arena_printf(a, "/%s", options->id);
     if (strcmp(plan->ref.path, "/") == 0)
         return error_set(err, -EINVAL, "linux.cgroupsPath: '%s' is the root cgroup", path);
+    if (is_read_only(plan->ref.mount))
+        return go_without(plan, arena_printf(a, "'%s' is mounted read-only", plan->ref.mount), err);
     if (options->rootless && !may_make(a, plan->ref.mount, plan->ref.path))
         return go_without(plan, arena_printf(a, "no permission to make cgroup '%s'", plan->ref.path), err);
     return 0;
