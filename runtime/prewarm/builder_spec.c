@@ -216,8 +216,12 @@ const struct spec *builder_spec(struct arena *a, const struct start *start,
     out->hooks = (struct spec_hooks){0};
     out->root = ARENA_NEW(a, struct spec_root);
     *out->root = (struct spec_root){.path = from->root->path, .readonly = true};
-    out->hostname = HOST_NAME;
-    out->domainname = DOMAIN_NAME;
+    /* A container with a namespace for names and without a name may be one whose surroundings refuse to set
+     * any. */
+    if (from->hostname != NULL || !spec_new_namespace(from, "uts")) {
+        out->hostname = HOST_NAME;
+        out->domainname = DOMAIN_NAME;
+    }
     make_mounts(a, start, program, needs, out);
 
     out->process = ARENA_NEW(a, struct spec_process);
