@@ -10,6 +10,7 @@
     X(start)                                                                                                 \
     X(run)                                                                                                   \
     X(exec)                                                                                                  \
+    X(confine)                                                                                               \
     X(state)                                                                                                 \
     X(kill)                                                                                                  \
     X(delete)                                                                                                \
