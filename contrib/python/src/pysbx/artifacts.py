@@ -85,19 +85,20 @@ class _Place(NamedTuple):
 class Directories:
     """/output and /work of a sandbox."""
 
-    def __init__(self, pid: int, root: Path) -> None:
+    def __init__(self, pid: int, root: Path, *, beside: bool = False) -> None:
         """Open them.
 
         Args:
             pid: a process of the sandbox.
             root: the root of its bundle, to which the root of the process is compared: its number may have become that
                 of another process.
+            beside: the process has no root of its own, and the directories are those in `root`.
         """
         self.complaint = ""
         self._descriptors: dict[str, int] = {}
         self._seen: dict[tuple[str, str], _Seen] = {}
         try:
-            top = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            top = os.open(root if beside else f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             self.complaint = f"/output: {error.strerror}"
             return

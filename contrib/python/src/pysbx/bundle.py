@@ -13,13 +13,12 @@ import json
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import limits, payload, profiles, quotas, sockets, uncounted
+from pysbx import limits, payload, profiles, quotas, runtime, sockets, surroundings, uncounted
 from pysbx.declaration import NOT_THE_CALLERS
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
@@ -30,10 +29,8 @@ from pysbx.policy import MIB, Policy
 Json = dict[str, Any]
 
 # The only user of a sandbox. Its number is 0, because root sets up a user namespace of one user. It has no capability,
-# not even in the bounding set. If root calls, it is a user of the host that no other process has: systemd assigns none
-# of this range (https://systemd.io/UIDS-GIDS).
+# not even in the bounding set. If root calls, it is a user of the host that no other process has: see surroundings.py.
 SANDBOX_ID = 0
-FIRST_HOST_ID, HOST_IDS = 1_900_000_000, 100_000_000
 
 PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
@@ -77,6 +74,12 @@ class Bundle:
     policy: Policy
     enforcement: limits.Enforcement
 
+    def build_snapshot(self) -> str:
+        """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
+        if self.policy.isolation == "process":
+            return "without a container, every interpreter starts cold"
+        return runtime.build_snapshot(str(self.path), self.enforcement.manager)
+
 
 def _tmpfs(target: str, size_mb: int, *options: str) -> Json:
     return {
@@ -115,7 +118,8 @@ def _shared(mount: Mount, ids: Json | None) -> Json:
     return entry
 
 
-def _seccomp(policy: Policy, found: limits.Enforcement) -> Json:
+def seccomp(policy: Policy, found: limits.Enforcement) -> Json:
+    """Return linux.seccomp of the OCI configuration."""
     families, allowed = sockets.rules(policy.network, profiles.allowed_calls(policy.seccomp))
     special = dict(quotas.conditional())
     if found.by["memory"] != "cgroup":
@@ -134,7 +138,8 @@ def _seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
-def _environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
+def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
+    """Return process.env of the OCI configuration."""
     beside = os.path.dirname(interpreter.program)
     search = (*interpreter.search, *(name for name in PROGRAMS if name not in interpreter.search))
     variables = {
@@ -196,10 +201,7 @@ def _namespaces(policy: Policy) -> list[Json]:
 
 def _idmaps(content: Json) -> tuple[Json, Json]:
     """Return the user and group maps of a container: the caller's ids or, for root, ids that the host does not use."""
-    user, group = os.geteuid(), os.getegid()
-    if user == 0:
-        name = json.dumps(content, sort_keys=True).encode()
-        user = group = FIRST_HOST_ID + zlib.crc32(name) % HOST_IDS
+    user, group = surroundings.ids_of_sandbox(json.dumps(content, sort_keys=True).encode())
     return (
         {"containerID": SANDBOX_ID, "hostID": user, "size": 1},
         {"containerID": SANDBOX_ID, "hostID": group, "size": 1},
@@ -228,18 +230,18 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "namespaces": _namespaces(policy),
         "maskedPaths": list(MASKED),
         "readonlyPaths": list(READONLY),
-        "seccomp": _seccomp(policy, found),
+        "seccomp": seccomp(policy, found),
         "sysctl": limits.parameters(policy, found),
         "resources": limits.resources(policy, controllers),
     }
     content: Json = {
         "ociVersion": "1.0.2",
-        "hostname": "sandbox",
+        **({} if limits.HOST_NAME in limits.refused_parameters() else {"hostname": "sandbox"}),
         "root": {"path": "rootfs", "readonly": True},
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
             "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
-            "env": _environment(policy, interpreter, paths),
+            "env": environment(policy, interpreter, paths),
             "cwd": policy.workdir,
             "noNewPrivileges": True,
             "rlimits": limits.rlimits(policy, found),
@@ -262,7 +264,9 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     }
     users, groups = _idmaps(content | {"shared": [str(mount) for mount in policy.mounts]})
     linux["uidMappings"], linux["gidMappings"] = [users], [groups]
-    content["mounts"] += [_shared(mount, users if os.geteuid() == 0 else None) for mount in policy.mounts]
+    # A container's root may be unable to map ids of a mount: then its files have no owner in the sandbox.
+    mapped = users["hostID"] != os.geteuid() and surroundings.opens_for_others()
+    content["mounts"] += [_shared(mount, users if mapped else None) for mount in policy.mounts]
     return content
 
 
@@ -291,6 +295,8 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
         raise SandboxStartupError(f"{where}: {error.strerror}") from error
     finally:
         os.close(root)
+    # It has the caller's variables, and root's directories may be open to others: see places.py.
+    (bundle / "config.json").touch(mode=0o600)
     (bundle / "config.json").write_text(json.dumps(config))
 
 
@@ -335,6 +341,8 @@ def prepare(
 ) -> Bundle:
     """Return the bundle for a policy and an interpreter; create it if it does not exist yet.
 
+    With isolation="process" it is that of a process: see isolation.py.
+
     Args:
         policy: what the sandbox may do.
         interpreter: what it sees of a file system.
@@ -345,6 +353,10 @@ def prepare(
         LimitsNotEnforceableError: limits="strict", and a controller is missing.
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
     """
+    if policy.isolation == "process":
+        from pysbx import isolation  # noqa: PLC0415 (few sandboxes are such, and it needs this module)
+
+        return isolation.prepare(policy, interpreter, extra, paths)
     found = limits.enforcement()
     if policy.limits == "strict":
         if found.missing:

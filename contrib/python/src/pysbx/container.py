@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 
@@ -31,6 +31,9 @@ from pysbx.output import Output
 from pysbx.policy import Policy
 from pysbx.text import writer
 from pysbx.words import current
+
+if TYPE_CHECKING:
+    from pysbx.isolation import Home
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -209,6 +212,7 @@ class Container:
         self._identifies = True  # until its greeting
         self._asked = False
         self._root = bundle.path / "rootfs"
+        self._home: Home | None = None
         self.directories: Directories | None = None
         self._start(bundle, snapshot)
 
@@ -225,6 +229,12 @@ class Container:
         if snapshot >= 0:
             run += ["--snapshot", "/proc/self/fd/3"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
+        if bundle.policy.isolation == "process":
+            from pysbx import isolation  # noqa: PLC0415 (few sandboxes are such)
+
+            self._home = isolation.Home(bundle, self.name)
+            self._root = self._home.path
+            arguments = runtime.command("confine", "--bundle", str(self._root), *run[3:])
         # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
         with contextlib.ExitStack() as failed:
             ours = self._spawn(arguments, snapshot, failed)
@@ -355,7 +365,7 @@ class Container:
             self._refuse("a malformed greeting")
         if self._keeps_files:
             # It has no request yet. So the process that sent the greeting waits for one, and its code has not begun.
-            self.directories = Directories(self.sender, self._root)
+            self.directories = Directories(self.sender, self._root, beside=self._home is not None)
         self._set_identifies(self._asked)
         self._release()
 
@@ -509,7 +519,10 @@ class Container:
             # Not even the greeting: what is on standard error is the runtime's or the interpreter's complaint.
             said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
             limits.forget()
-            raise SandboxStartupError(said.removeprefix("pysbx-runtime: "))
+            from pysbx.remedies import remedy_for  # noqa: PLC0415 (for an error only)
+
+            remedy = remedy_for(said)
+            raise SandboxStartupError(said.removeprefix("pysbx-runtime: ") + (remedy and f": {remedy}"))
         raise Ended(self._code, self._signal, self._oom_kills)
 
     def _finish(self, deadline: float) -> None:
@@ -560,18 +573,34 @@ class Container:
         self._streams = {}
         self._pidfd = self._report = self._status = -1
 
+    def _end(self) -> None:
+        """Let every process of the container be killed."""
+        if self._home is None:
+            runtime.kill(self.name)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the first process."""
+        if self._home is None:
+            runtime.call("kill", self.name, "INT")
+        elif self._usage is None and self._report < 0:  # the process between would end
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGUSR1)
+
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""
         if self._usage is None:
             deadline = time.monotonic() + GRACE_SEC
-            runtime.kill(self.name)
+            self._end()
             # A runtime that is still creating the container finds it gone, and ends by itself. A runtime that had not
             # begun yet creates it after all: then the container has to be killed again.
             while not self._has_ended(KILL_AGAIN_SEC) and time.monotonic() < deadline:
-                runtime.kill(self.name)
+                self._end()
             if not self._has_ended(0.0):
                 os.killpg(self._pid, signal.SIGKILL)
-                runtime.kill(self.name)
+                self._end()
             self._reap()
             try:
                 self._drain()
@@ -587,6 +616,8 @@ class Container:
         finally:
             if self.directories is not None:
                 self.directories.close()
+            if self._home is not None:
+                self._home.remove()
 
     def note(self, patterns: Iterable[str], only: Iterable[str] | None = None) -> None:
         """Take files that exist for collected: see artifacts.Directories."""

@@ -12,13 +12,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pysbx import children, interpreter, limits, runtime
 from pysbx.errors import SandboxError
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
+from pysbx.remedies import APPARMOR, PROFILE, forbidding, load_profile, needs_profile, remedy_for, text_of
 
 Status = Literal["ok", "warning", "failure"]
 
@@ -26,17 +26,6 @@ OLDEST_KERNEL = (5, 12)
 # The same number on every architecture: syscalls(2).
 LANDLOCK_CREATE_RULESET, LANDLOCK_CREATE_RULESET_VERSION = 444, 1
 LANDLOCK_SCOPES_ABI = 6
-# setting, the value that forbids user namespaces, the remedy, and whether it concerns root too
-USER_NAMESPACES = (
-    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000", True),
-    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1", False),
-    (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        False,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -54,13 +43,6 @@ class Check:
     status: Status
     found: str
     remedy: str = ""
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _kernel() -> Check:
@@ -89,27 +71,42 @@ def _runtime() -> Check:
 
 
 def _namespaces() -> Check:
-    for path, wrong, remedy, everybody in USER_NAMESPACES:
-        if _read(path) == wrong and (everybody or os.geteuid() != 0):
-            return Check("user namespaces", "failure", f"{path} is {wrong}", remedy)
-    return Check("user namespaces", "ok", "allowed")
+    setting = forbidding()
+    if setting is not None:
+        return Check("user namespaces", "failure", f"{setting.path} is {setting.value}", setting.remedy)
+    if needs_profile():
+        found = f"{APPARMOR} is 1, and {PROFILE} does not name this runtime"
+        return Check("user namespaces", "failure", found, load_profile())
+    return Check("user namespaces", "ok", "allowed by the kernel's settings")
 
 
 def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
     except SandboxError as error:
-        return Check("a sandbox", "failure", str(error), "see the page Troubleshooting of the documentation")
+        remedy = remedy_for(str(error)) or "see the page Troubleshooting of the documentation"
+        return Check("a sandbox", "failure", str(error).removesuffix(f": {remedy}"), remedy)
     if done.value != "2":
         return Check("a sandbox", "failure", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
     return Check("a sandbox", "ok", f"starts and ends in {done.usage.wall_sec * 1000:.0f} ms")
+
+
+def _process() -> Check:
+    name = "isolation process"
+    try:
+        done = run_code("1 + 1", timeout_sec=60, isolation="process")
+    except SandboxError as error:
+        return Check(name, "warning", f"not possible, and used on request only: {error}")
+    if done.value != "2":
+        return Check(name, "warning", done.stderr or f"exit code {done.exit_code}", "report this as a bug")
+    return Check(name, "ok", "possible without a container, with fewer promises, and used on request only")
 
 
 def _warm() -> Check:
     try:
         options = make_options(timeout_sec=60)
         bundle = prepare(options)
-        reason = runtime.build_snapshot(str(bundle.path), bundle.enforcement.manager)
+        reason = bundle.build_snapshot()
         done = run_code("1", options=options)
     except SandboxError as error:
         return Check("warm start", "warning", str(error))
@@ -145,7 +142,7 @@ def _subordinate_ids() -> Check:
         found = f"user {os.geteuid()} has no name: Podman needs one, sandboxes do not"
         return Check("subordinate ids", "warning", found, f"useradd --uid {os.geteuid()} NAME")
     for path in ("/etc/subuid", "/etc/subgid"):
-        if not re.search(rf"^({re.escape(name)}|{os.geteuid()}):", _read(path), re.MULTILINE):
+        if not re.search(rf"^({re.escape(name)}|{os.geteuid()}):", text_of(path), re.MULTILINE):
             remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {name}"
             return Check(
                 "subordinate ids", "warning", f"none for {name} in {path}: Podman needs them, sandboxes do not", remedy
@@ -169,7 +166,7 @@ def _landlock() -> Check:
 
 
 def _selinux() -> Check:
-    enforce = _read("/sys/fs/selinux/enforce")
+    enforce = text_of("/sys/fs/selinux/enforce")
     if not enforce:
         return Check("SELinux", "ok", "not on this machine")
     return Check("SELinux", "ok" if enforce == "1" else "warning", "enforcing" if enforce == "1" else "permissive")
@@ -204,7 +201,7 @@ def _podman() -> Check:
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    _kernel, _runtime, _namespaces, _interpreter, _start, _warm, _cgroups, _landlock, _selinux, _pip,
+    _kernel, _runtime, _namespaces, _interpreter, _start, _process, _warm, _cgroups, _landlock, _selinux, _pip,
     _subordinate_ids, _podman,
 )  # fmt: skip
 

@@ -85,6 +85,7 @@ class Execution:
         limits: "cgroup" or "rlimit" for memory, cpu and pids: how they were enforced.
         violations: what the static analysis observed.
         warm: whether a prewarmed interpreter ran it, as the sandbox itself reports.
+        isolation: "container", or "process" if the caller has chosen to have none.
         exited: whether it asked for its end, by sys.exit() or exit(); a session goes on all the same.
     """
 
@@ -100,6 +101,7 @@ class Execution:
     limits: Mapping[str, str] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     warm: bool = False
+    isolation: str = "container"
     exited: bool = False
     left_out: tuple[str, ...] = ()
     displays: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
@@ -327,6 +329,7 @@ def execution(
         usage=usage,
         limits=dict(bundle.enforcement.by),
         warm=container.warm,
+        isolation=bundle.policy.isolation,
         **fields,
     )
     journal.ran(done)

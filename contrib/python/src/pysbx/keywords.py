@@ -262,6 +262,10 @@ class SandboxOptions(TypedDict, total=False):
         Literal["auto", "require", "off"],
         Option("auto", "start from a prewarmed interpreter", flag=Flag("--warm")),
     ]
+    isolation: Annotated[
+        Literal["container", "process"],
+        Option("container", "run in a container, or without one and with fewer promises", flag=Flag("--isolation")),
+    ]
     workdir: Annotated[
         str | os.PathLike[str],
         Option(

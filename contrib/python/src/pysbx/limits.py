@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysbx import findings, quotas, uncounted
+from pysbx import findings, quotas, surroundings, uncounted
 from pysbx.errors import LimitsNotEnforceableError
 from pysbx.places import run_directory
 from pysbx.policy import MIB, Policy
@@ -42,6 +42,8 @@ SYSTEMD = "/run/systemd/system"
 # processes, and cgroups beside it may be possible or not.
 FOUND_SEC = 600.0
 FOUND = "limits"
+# The host name counts as a parameter of the kernel: a filter around this program may refuse to set it.
+HOST_NAME = "hostname"
 
 
 @dataclass(frozen=True)
@@ -87,26 +89,31 @@ def _complaint(
     controllers: tuple[str, ...], manager: tuple[str, ...], parameters: Mapping[str, str] | None = None
 ) -> str:
     """Return the runtime's error about a container with these limits, or "" if it would create one."""
-    kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network") if parameters else ())]
+    kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network", "uts") if parameters else ())]
+    kernel = dict(parameters or {})
+    host_name = kernel.pop(HOST_NAME, "")
+    user, group = surroundings.ids_of_sandbox(b"probe")
     config = {
         "ociVersion": "1.0.2",
         "process": {"user": {"uid": 0, "gid": 0}, "args": ["/none"], "cwd": "/"},
         "root": {"path": "rootfs"},
         "linux": {
             "namespaces": [{"type": kind} for kind in kinds],
-            "uidMappings": [{"containerID": 0, "hostID": os.geteuid(), "size": 1}],
-            "gidMappings": [{"containerID": 0, "hostID": os.getegid(), "size": 1}],
+            "uidMappings": [{"containerID": 0, "hostID": user, "size": 1}],
+            "gidMappings": [{"containerID": 0, "hostID": group, "size": 1}],
             "resources": resources(Policy(), controllers),
-            "sysctl": dict(parameters or {}),
+            "sysctl": kernel,
         },
+        **({"hostname": host_name} if host_name else {}),
     }
     import tempfile  # noqa: PLC0415 (most programs find this out from an earlier one)
 
     with tempfile.TemporaryDirectory(dir=run_directory()) as name:
         bundle = Path(name)
+        bundle.chmod(0o711)  # the sandbox's user may be another one
         (bundle / "rootfs").mkdir()
         # A program for `create`, which only looks for it and never starts it.
-        (bundle / "rootfs" / "none").touch(mode=0o700)
+        (bundle / "rootfs" / "none").touch(mode=0o755)
         (bundle / "config.json").write_text(json.dumps(config))
         container = f"probe-{os.getpid()}-{bundle.name}"
         # Only a trial shows which controllers are available, because that depends on the container's cgroup.
@@ -145,7 +152,8 @@ def _try_parameters() -> frozenset[str]:
 
 
 def _wanted_parameters() -> dict[str, str]:
-    return quotas.parameters() | uncounted.parameters(Policy(network="localhost"), counted=False)
+    parameters = quotas.parameters() | uncounted.parameters(Policy(network="localhost"), counted=False)
+    return {**parameters, HOST_NAME: "sandbox"}
 
 
 def _cgroups() -> list[str]:
@@ -268,9 +276,11 @@ def rlimits(policy: Policy, found: Enforcement) -> list[Json]:
         wanted["RLIMIT_CPU"] = cpu_seconds(policy)
     if found.by["pids"] == "rlimit":
         wanted["RLIMIT_NPROC"] = policy.max_processes + INIT
-    result = []
-    for name, value in wanted.items():
-        hard = resource.getrlimit(getattr(resource, name))[1] if hasattr(resource, name) else resource.RLIM_INFINITY
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        result.append({"type": name, "soft": allowed, "hard": allowed})
-    return result
+    return [allowed(name, value) for name, value in wanted.items()]
+
+
+def allowed(name: str, value: int) -> Json:
+    """Return an entry of process.rlimits, which is not above the caller's own limit."""
+    hard = resource.getrlimit(getattr(resource, name))[1] if hasattr(resource, name) else resource.RLIM_INFINITY
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    return {"type": name, "soft": most, "hard": most}

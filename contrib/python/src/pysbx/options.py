@@ -17,6 +17,10 @@ from pysbx.policy import Policy, make_policy
 from pysbx.profiles import Profile
 from pysbx.progress import installing
 
+# The remedy for options that isolation="process" does not have.
+BESIDE = "; virtualenv names installed packages"
+NOT_INSTALLED = {"rootfs": BESIDE, "image": BESIDE, "dependencies": f", and pip is run in a container{BESIDE}"}
+
 
 @dataclass(frozen=True)
 class Options:
@@ -60,6 +64,11 @@ class Options:
         check_json("analysis", self.analysis, f"an object with the stages {', '.join(profiles.STAGES)}")
         if sum(map(bool, (self.virtualenv, self.rootfs, self.image))) > 1:
             raise SandboxOptionError("virtualenv, rootfs and image exclude each other", "virtualenv")
+        if self.policy.isolation == "process":
+            for name in ("rootfs", "image", "dependencies"):
+                if getattr(self, name):
+                    reason = f"needs isolation='container': a process has the root of its caller{NOT_INSTALLED[name]}"
+                    raise wrong(name, reason)
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that the options name."""

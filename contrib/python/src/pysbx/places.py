@@ -13,17 +13,21 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from pysbx import surroundings
 from pysbx.errors import SandboxStartupError
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory that only the caller may enter, or check that an existing one is such.
+    """Make a directory that only the caller may read and write, or check that an existing one is such.
+
+    Only the caller may enter it, except where the user of root's sandboxes looks up paths in it itself.
 
     Raises:
         SandboxStartupError: it belongs to somebody else, others may write to it or to one above, or it cannot be made.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        entered = surroundings.may_map() and not surroundings.opens_for_others()
+        path.mkdir(mode=0o711 if entered else 0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
         raise SandboxStartupError(f"directory '{path}': {error.strerror}") from error

@@ -34,6 +34,7 @@ class Policy:
         landlock: ruleset for the annotation run.pysbx.landlock, as JSON, or "".
         seccomp: the list of system calls: see profiles.allowed_calls.
         warm: "auto", "require" or "off", as the annotation run.pysbx.warm has it.
+        isolation: "container"; or "process" for a process without one, which keeps fewer promises: see isolation.py.
     """
 
     memory_mb: int = default("memory_mb")
@@ -53,6 +54,7 @@ class Policy:
     landlock: str = default("landlock")
     seccomp: str = default("seccomp")
     warm: Literal["auto", "require", "off"] = default("warm")
+    isolation: Literal["container", "process"] = default("isolation")
     # Set by sessions, which may last many times the limit of one run.
     session: bool = field(default=False, repr=False)
     # Set by the installer of dependencies alone: its hosts come from the configuration of the machine.

@@ -167,7 +167,7 @@ class Sandbox:
         """
         # An interpreter that is still starting would end.
         if self._container is not None and self._container.has_begun():
-            runtime.call("kill", self._container.name, "INT")
+            self._container.interrupt()
 
     @property
     def ended(self) -> str:

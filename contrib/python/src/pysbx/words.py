@@ -15,6 +15,7 @@ OF_A_SERVER: Final = {
     "answer": "the server's limit for an answer",
     "strict": "limits='strict'",
     "another": "a server with another one",
+    "process": "a server with --isolation process",
 }
 # The words of hints and errors about an option, by interface. A caller of a server gets no more than its limits.
 OPTIONS: Final[dict[str, dict[str, str]]] = {
@@ -33,6 +34,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "answer": "answer_limit",
         "strict": "limits='strict'",
         "another": "virtualenv=, rootfs= or image=",
+        "process": "isolation='process'",
     },
     "command": {
         "memory": "allow more: --memory",
@@ -49,6 +51,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "answer": "--answer-limit",
         "strict": "--strict",
         "another": "--virtualenv, --rootfs or --image",
+        "process": "--isolation process",
     },
     "http": {
         "memory": "allow more, up to the limit of the service: memory_mb",

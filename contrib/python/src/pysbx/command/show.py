@@ -18,7 +18,6 @@ from pysbx import dependencies, doctor, profiles
 from pysbx.command import options
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
-from pysbx.runtime import build_snapshot
 from pysbx.text import visible
 
 COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
@@ -150,7 +149,7 @@ def warm(arguments: argparse.Namespace) -> int:
     chosen = make_options(**options.given(arguments))
     began = time.monotonic()
     bundle = prepare(chosen)
-    reason = build_snapshot(str(bundle.path), bundle.enforcement.manager)
+    reason = bundle.build_snapshot()
     prepared = time.monotonic() - began
     done = run_code("", options=chosen)
     content = {"prepared_sec": prepared, "warm": done.warm, "run_sec": done.usage.wall_sec, "reason": reason}

@@ -14,7 +14,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-OUTPUT = "/output"
+from .paths import moved
+
+OUTPUT = moved("/output")
 CHUNK = 1 << 20
 
 _left: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -18,10 +18,11 @@ from types import ModuleType
 from typing import Any
 
 from .failure import users_part
+from .paths import moved
 
 # Where modules of the user's own code are. Those of Python and of installed packages stay: they may be many, and the
 # process ends soon.
-OWN = ("/work/", "/output/", "/tmp/", "/dev/shm/")
+OWN = tuple(map(moved, ("/work/", "/output/", "/tmp/", "/dev/shm/")))
 # Python lets go of these first, in this order. They may refer to the user's code, whose names then live on.
 STREAMS = ("stdin", "stdout", "stderr")
 HOOKS = ("excepthook", "displayhook", "unraisablehook")

@@ -14,6 +14,7 @@ from . import display, figures, main_module, patches
 from .child import only_here
 from .ending import complain, end_program, exit_code, flush_files, show
 from .failure import describe
+from .paths import moved
 from .room import KeptBack
 from .stdin import standard_input
 
@@ -85,7 +86,8 @@ def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> Ba
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error."""
     name = next_name(request["name"]) if request["source"] else request["name"]
-    sys.argv[:] = request["argv"]
+    name = moved(name)
+    sys.argv[:] = [moved(word) for word in request["argv"][:1]] + request["argv"][1:]
     if os.path.isabs(name):  # it is a file's
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(name)

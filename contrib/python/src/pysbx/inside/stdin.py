@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Iterator
 
+from .paths import moved
+
 
 def _put(descriptor: int) -> None:
     """Make a descriptor standard input, also of programs that the code starts."""
@@ -22,7 +24,8 @@ def _file_with(content: bytes) -> int:
     try:
         made = os.memfd_create("stdin")
     except OSError:  # refused where nothing would count its memory
-        made = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
+        here = moved("/tmp")
+        made = os.open(here if here != "/tmp" else "/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
     try:
         with open(made, "wb", closefd=False) as file:
             file.write(content)

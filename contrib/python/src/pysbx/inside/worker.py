@@ -25,6 +25,7 @@ from .encode import encode
 from .ending import flush
 from .failure import describe
 from .interrupts import Interrupts
+from .paths import moved
 from .refusal import Unserializable
 from .room import KeptBack
 
@@ -90,7 +91,7 @@ def run(request: Message) -> Message:
 
 def beneath(path: str) -> str:
     """Return an absolute path for a name relative to /work; the host has checked it, this is for clear errors."""
-    return os.path.join("/work", path)
+    return moved(os.path.join("/work", path))
 
 
 def put(request: Message) -> Message:
@@ -126,7 +127,7 @@ def remove(request: Message) -> Message:
     """Remove a file of /work or /output."""
     try:
         path = os.path.normpath(beneath(request["path"]))
-        if not path.startswith(tuple(f"{directory}/" for directory in DIRECTORIES)):
+        if not path.startswith(tuple(f"{moved(directory)}/" for directory in DIRECTORIES)):
             raise ValueError(f"{path} is neither in {' nor in '.join(DIRECTORIES)}")
         os.unlink(path)
     except (OSError, ValueError) as error:
@@ -138,13 +139,15 @@ def listing(request: Message) -> Message:
     """Return the files of /work and /output with their sizes."""
     found = {}
     for directory in DIRECTORIES:
-        for top, _, names in os.walk(directory):
+        start = moved(directory)
+        for top, _, names in os.walk(start):
             for name in names:
                 path = os.path.join(top, name)
                 with contextlib.suppress(OSError):  # another process has just removed it
                     about = os.lstat(path)
                     if stat.S_ISREG(about.st_mode):
-                        found[os.path.relpath(path, "/work") if directory == "/work" else path] = about.st_size
+                        relative = os.path.relpath(path, start)
+                        found[relative if directory == "/work" else f"{directory}/{relative}"] = about.st_size
     return {"files": found}
 
 

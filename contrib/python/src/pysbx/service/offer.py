@@ -50,6 +50,8 @@ class Offer:
         self.base = replace(base, policy=replace(base.policy, answer_limit=2 * artifact_mb * MIB))
         if allowed_profiles is None:
             allowed_profiles = () if base.profile else profiles.names()
+            if base.policy.isolation == "process" and not base.virtualenv:  # packages are installed in a container
+                allowed_profiles = [name for name in allowed_profiles if not profiles.load(name).dependencies]
         self.profiles = {name: profiles.load(name) for name in allowed_profiles}
         self.packages: dict[str, str] = {}
         for requirement in map(normalise, packages):

@@ -33,7 +33,7 @@ class Starts:
         """Note a start, by the first run after it."""
         if done.warm:
             self._meters.started("warm", "")
-        elif options.policy.warm == "off":
+        elif options.policy.warm == "off" or options.policy.isolation == "process":
             self._meters.started("cold", OFF)
         elif not self._closed:
             self._pool.submit(self._cold, options)

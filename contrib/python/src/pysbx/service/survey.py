@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pysbx.errors import SandboxError, SandboxStartupError
 from pysbx.execution import run_code
 from pysbx.options import Options, prepare
-from pysbx.runtime import build_snapshot
 from pysbx.service.offer import Offer
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ def reason_for_cold(options: Options) -> str:
     bundle = prepare(options)
     if options.policy.warm == "off":
         return "warm starts are off"
-    return build_snapshot(str(bundle.path), bundle.enforcement.manager)
+    return bundle.build_snapshot()
 
 
 class Preparation:
@@ -115,7 +114,8 @@ class Preparation:
             return
         self.states[name] = f"{COLD}{reason}" if reason else READY
         if reason:
-            logger.warning("%s starts cold each time: %s", what, reason)
+            chosen = self._offer.base.policy.isolation == "process"
+            logger.log(logging.INFO if chosen else logging.WARNING, "%s starts cold each time: %s", what, reason)
 
     def stop(self) -> bool:
         """Begin nothing further; return whether the thread has ended."""

@@ -1,0 +1,328 @@
+"""isolation="process": a sandbox without a container, for surroundings that allow no user namespace.
+
+The code runs in a process of its own, in the caller's namespaces and root. Landlock, a filter of system calls, rlimits
+and no_new_privs hold it: see `pysbx-runtime confine`. Options that these cannot keep are refused here. THREAT-MODEL.md
+lists the other promises that they do not keep. See landlock(7), seccomp(2), getrlimit(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pysbx import bundle, limits, payload, surroundings
+from pysbx.declaration import wrong
+from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
+from pysbx.places import private_directory, run_directory
+from pysbx.quotas import F_SETPIPE_SZ, PIPE_SIZE, Json, allow, argument
+
+if TYPE_CHECKING:
+    from pysbx.interpreter import Interpreter, Mount
+    from pysbx.policy import Policy
+
+PROCESS = "process"
+REASON = 'isolation="process" has no cgroup'
+ENFORCEMENT = limits.Enforcement(dict.fromkeys(limits.CONTROLLERS, "rlimit"), REASON)
+# The directory of a run, which its configuration gets when it starts, and what is in it.
+HOME = "/.pysbx-directory"
+WORK, TEMPORARY = "work", "tmp"
+PARTS = (WORK, "output", TEMPORARY)
+# The variable that tells the program in the sandbox of it: see inside/paths.py.
+VARIABLE = "PYSBX_DIRECTORY"
+# Root needs them to give the process a user of its own, and to end it and remove its files then.
+NEEDED = {0: "CHOWN", 1: "DAC_OVERRIDE", 5: "KILL", 6: "SETGID", 7: "SETUID"}
+# Files of the system that a program may read besides its interpreter: none of them says anything of other processes.
+READABLE = (
+    "/proc/self", "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime",
+    "/proc/version",
+)  # fmt: skip
+DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
+# System calls that a container's namespaces make harmless. Without them they reach other processes of the caller's
+# user: sockets that Landlock does not know, objects of System V, queues. The last two would let a process leave the
+# process group, by which all processes of a sandbox are ended.
+REFUSED = frozenset(
+    "accept accept4 bind connect listen sendmmsg chown fchown fchownat lchown mq_getsetattr mq_notify mq_open "
+    "mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl "
+    "shmdt shmget pidfd_open sched_setattr setpgid setsid".split()
+)
+# Landlock does not know them, and they take a path or a descriptor of any file. To ask is no error, as on file systems
+# without modes and times.
+WITHOUT_EFFECT = ("chmod", "fchmod", "fchmodat", "futimesat", "utime", "utimensat", "utimes")
+# Those whose first argument is a process: 0 is the caller itself.
+OF_ITSELF = ("prlimit64", "sched_setaffinity", "sched_setparam", "sched_setscheduler")
+# Commands of fcntl(2) that neither send a signal to another process nor hold a lease on a file.
+COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, *range(F_SETPIPE_SZ + 1, F_SETPIPE_SZ + 8))
+SOCK_TYPE = 0xF
+
+
+def check(policy: Policy) -> None:
+    """Refuse limits and surroundings that only a container can keep.
+
+    Raises:
+        SandboxOptionError: with the option and the reason.
+        LimitsNotEnforceableError: limits="strict".
+        SandboxStartupError: root lacks capabilities.
+    """
+    without = f'with isolation="{PROCESS}"'
+    if policy.network != "none":
+        raise wrong("allow_network", f"there is no network of its own {without}: use isolation='container'")
+    if policy.limits == "strict":
+        raise LimitsNotEnforceableError(f"limits='strict', but {REASON}")
+    if policy.warm == "require":
+        raise wrong("warm", f"'require': every interpreter starts cold {without}")
+    if policy.landlock and json.loads(policy.landlock) != bundle.LANDLOCK:
+        raise wrong("landlock", f"the ruleset is fixed {without}, because it is the only wall around files")
+    if policy.workdir != "/work":
+        raise wrong("workdir", f"'{policy.workdir}': code starts in a new directory {without}")
+    for mount in policy.mounts:
+        if mount.target != mount.source:
+            raise wrong("mounts", f"'{mount.source}' cannot be at '{mount.target}' {without}: leave the target out")
+    if os.geteuid() == 0:
+        missing = [name for number, name in NEEDED.items() if not surroundings.has_capability(number)]
+        if missing:
+            added = " ".join(f"--cap-add {name}" for name in missing)
+            raise SandboxStartupError(
+                f"root cannot give the process a user of its own {without}: start the container around this program "
+                f"with --user 1000, or with {added}"
+            )
+
+
+def _arguments() -> Iterator[Json]:
+    """Yield the rules of system calls that are allowed with certain arguments only."""
+    yield from (allow(name, argument(0, "EQ", 0)) for name in OF_ITSELF)
+    yield allow("setpriority", argument(0, "EQ", 0), argument(1, "EQ", 0))
+    yield from (allow("fcntl", argument(1, "EQ", command)) for command in COMMANDS)
+    yield allow("fcntl", argument(1, "EQ", F_SETPIPE_SZ), argument(2, "LE", PIPE_SIZE))
+    # A socket for datagrams could send to any path.
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        yield allow("socketpair", argument(0, "EQ", socket.AF_UNIX), argument(1, "MASKED_EQ", SOCK_TYPE, int(kind)))
+    yield {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.EAFNOSUPPORT}
+    yield {"names": list(WITHOUT_EFFECT), "action": "SCMP_ACT_ERRNO", "errnoRet": 0}
+
+
+def seccomp(policy: Policy) -> Json:
+    """Return the filter of a process: that of a container's, less what its namespaces would have to keep."""
+    filtered = bundle.seccomp(policy, ENFORCEMENT)
+    allowed = {name for rule in filtered["syscalls"] for name in rule["names"]}
+    own = [rule for rule in _arguments() if allowed.intersection(rule["names"])]
+    ours = REFUSED.union(*(rule["names"] for rule in own))
+    others = [{**rule, "names": [name for name in rule["names"] if name not in ours]} for rule in filtered["syscalls"]]
+    return {**filtered, "syscalls": [rule for rule in others if rule["names"]] + own}
+
+
+def _processes_of_user() -> int:
+    """Return the number of processes and threads that the kernel counts for the caller, as far as they can be seen."""
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.stat(f"/proc/{name}").st_uid == os.geteuid():
+                count += len(os.listdir(f"/proc/{name}/task"))
+    return count
+
+
+def _rlimits(policy: Policy) -> list[Json]:
+    found = limits.rlimits(policy, ENFORCEMENT)
+    # Root's process has a user of its own. The processes of an ordinary user count together.
+    others = 0 if os.geteuid() == 0 else _processes_of_user()
+    most = limits.allowed("RLIMIT_NPROC", policy.max_processes + others)
+    return [*(item for item in found if item["type"] != "RLIMIT_NPROC"), most]
+
+
+def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
+    """Return config.json of `pysbx-runtime confine`, with HOME in the place of the directory of a run."""
+    package = str(payload.directory())
+    readable = {os.path.realpath(mount.source) for mount in (*interpreter.mounts, *extra)}
+    given = {os.path.realpath(mount.source): mount.readonly for mount in policy.mounts}
+    rules = {
+        "filesystem": {
+            "read": sorted({package, *readable, *(path for path, readonly in given.items() if readonly)})
+            + [f"-{path}" for path in READABLE],
+            "write": [f"{HOME}/{part}" for part in PARTS] + [path for path, readonly in given.items() if not readonly],
+            "device": [f"-{path}" for path in DEVICES],
+        },
+        "network": {"bind": [], "connect": []},
+        "scope": ["abstract-unix-socket", "signal"],
+        "enforcement": "required",
+    }
+    moved = {payload.TARGET: package, "/work": f"{HOME}/{WORK}", "/tmp": f"{HOME}/{TEMPORARY}"}
+    moved["/dev/shm/matplotlib"] = f"{HOME}/{TEMPORARY}/matplotlib"
+    variables = [f"{VARIABLE}={HOME}"]
+    for variable in bundle.environment(policy, interpreter, paths):
+        name, _, value = variable.partition("=")
+        parts = (moved.get(part, part) for part in value.split(":"))
+        variables.append(variable if name in dict(policy.env) and name != "PYTHONPATH" else f"{name}={':'.join(parts)}")
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": "/"},
+        "process": {
+            "user": {"uid": os.geteuid(), "gid": os.getegid(), "umask": 0o022},
+            "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
+            "env": variables,
+            "cwd": f"{HOME}/{WORK}",
+            "noNewPrivileges": True,
+        },
+        "linux": {"seccomp": seccomp(policy)},
+        "annotations": {"run.pysbx.landlock": json.dumps(rules)},
+    }
+
+
+def prepare(
+    policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...] = (), paths: tuple[str, ...] = ()
+) -> bundle.Bundle:
+    """Return the bundle for a policy and an interpreter; see bundle.prepare.
+
+    Raises:
+        SandboxOptionError, SandboxStartupError: see check().
+    """
+    check(policy)
+    config = json.dumps(_configuration(policy, interpreter, extra, paths), sort_keys=True)
+    key = hashlib.sha256(config.encode()).hexdigest()[:24]
+    path = private_directory(run_directory() / "processes") / key
+    path.mkdir(mode=0o700, exist_ok=True)
+    if not (path / "config.json").is_file():
+        (path / "config.json").touch(mode=0o600)
+        (path / "config.json").write_text(config)
+    return bundle.Bundle(path, policy, ENFORCEMENT)
+
+
+def _let_in(path: Path, last: Path) -> None:
+    """Let the user of root's process look up a path below one of the caller's own directories."""
+    for directory in (path, *path.parents):
+        directory.chmod(stat.S_IMODE(directory.stat().st_mode) | 0o011)
+        if directory == last:
+            break
+
+
+class Home:
+    """The directory of one run: what it writes, and its configuration.
+
+    Attributes:
+        path: of the directory. The code can write in its parts only, and not replace them.
+    """
+
+    def __init__(self, made: bundle.Bundle, name: str) -> None:
+        """Create the directory.
+
+        Args:
+            made: of the sandbox.
+            name: of the directory, which no other run has.
+
+        Raises:
+            SandboxStartupError: there is no room for it.
+        """
+        top = private_directory(run_directory() / "runs")
+        self.path = top / name
+        self._lock = -1
+        _remove_left(top)
+        try:
+            while not self._own():
+                pass
+            self._fill(made)
+        except OSError as error:
+            self.remove()
+            raise SandboxStartupError(f"directory '{self.path}': {error.strerror}") from error
+
+    def _own(self) -> bool:
+        """Create the directory and lock it; return False if another program took it for one that is left."""
+        self.path.mkdir(mode=0o700)
+        try:
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.isdir(self.path):
+            self._lock = lock
+            return True
+        os.close(lock)
+        return False
+
+    def _fill(self, made: bundle.Bundle) -> None:
+        config = json.loads((made.path / "config.json").read_text().replace(HOME, json.dumps(str(self.path))[1:-1]))
+        process = config["process"]
+        process["rlimits"] = _rlimits(made.policy)
+        for part in PARTS:
+            (self.path / part).mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            user, group = surroundings.ids_of_sandbox(str(self.path).encode())
+            process["user"] |= {"uid": user, "gid": group}
+            for part in PARTS:
+                os.chown(self.path / part, user, group)
+            _let_in(self.path, run_directory())
+            _let_in(payload.directory(), run_directory())
+        (self.path / "config.json").touch(mode=0o600)
+        (self.path / "config.json").write_text(json.dumps(config))
+
+    def remove(self) -> None:
+        """Remove the directory; once more is no error. No process of the run may be left."""
+        if self._lock >= 0:
+            _remove_tree(self.path)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _remove_left(top: Path) -> None:
+    """Remove the directories of programs that have ended without doing it."""
+    for path in top.iterdir():
+        with contextlib.suppress(OSError):  # another program removes it just now, or uses it
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_tree(path)
+            finally:
+                os.close(lock)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a directory that hostile code has filled.
+
+    Its directories may lie within each other deeper than a path or a stack can be. So each is moved up before it is
+    removed, and no path has more than two names below the directory.
+    """
+    try:
+        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        waiting, count = [""], 0
+        while waiting:
+            name = waiting.pop()
+            with contextlib.suppress(OSError):  # it stays, and its directory with it
+                if name:
+                    os.chmod(name, 0o700, dir_fd=top)
+                here = os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+                try:
+                    count = _empty(here, top, waiting, count, moves=bool(name))
+                finally:
+                    os.close(here)
+                if name:
+                    os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    with contextlib.suppress(OSError):
+        path.rmdir()
+
+
+def _empty(here: int, top: int, waiting: list[str], count: int, *, moves: bool) -> int:
+    """Remove the files of a directory, and move its directories to the top; return the number for the next one."""
+    with os.scandir(here) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in found:
+        if not is_directory:
+            os.unlink(name, dir_fd=here)
+        elif moves:
+            count += 1
+            waiting.append(f".gone-{count}")
+            os.chmod(name, 0o700, dir_fd=here)  # to rename a directory, its entry ".." is written
+            os.rename(name, f".gone-{count}", src_dir_fd=here, dst_dir_fd=top)
+        else:
+            waiting.append(name)
+    return count

@@ -1,0 +1,422 @@
+"""isolation="process": a process without a container keeps the promises that THREAT-MODEL.md lists for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pysbx import LimitsNotEnforceableError, Mount, Sandbox, SandboxOptionError, SandboxTimeoutError, run_code, sandbox
+from pysbx.execution import Execution
+from pysbx.places import run_directory
+from tests.servers import server
+from tests.test_command import pysbx
+
+# A function for the code: what an attempt gives, or the number of its error.
+ATTEMPT = """
+import errno, os
+def attempt(function, *arguments):
+    try:
+        return function(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+"""
+DENIED = "PermissionError: [Errno 13] Permission denied"
+
+
+def run(source: str, **options: Any) -> Execution:
+    """Run source text in a process."""
+    return run_code(ATTEMPT + source, isolation="process", **options)
+
+
+def value_of(source: str, **options: Any) -> str:
+    """Return the value of the last expression of source text that is run in a process."""
+    done = run(source, **options)
+    assert done.error is None, done.error
+    assert done.value is not None
+    return done.value
+
+
+def runs() -> list[str]:
+    """Return the names of the directories of runs that are there."""
+    return os.listdir(run_directory() / "runs")
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_a_run() -> Any:
+    """After every test: no directory of a run and no process of a runtime is left."""
+    yield
+    deadline = time.monotonic() + 20
+    while runs() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert runs() == []
+    assert processes("confine --bundle") == []
+
+
+def processes(words: str) -> list[int]:
+    """Return the processes with these words in their command line."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:
+            continue
+        if words.encode() in line and int(name) != os.getpid():
+            found.append(int(name))
+    return found
+
+
+# What is reported.
+
+
+def test_it_is_never_chosen_silently_and_every_result_names_it(tmp_path: Path) -> None:
+    assert run_code("1").isolation == "container"
+    done = run("1")
+    assert (done.isolation, done.warm) == ("process", False)
+    assert dict(done.limits) == {"memory": "rlimit", "cpu": "rlimit", "pids": "rlimit"}
+    assert run("1", profile="minimal").isolation == "process"
+    said = json.loads(pysbx("run", "--isolation", "process", "--json", "-c", "40 + 2").stdout)
+    assert (said["isolation"], said["value"]) == ("process", "42")
+
+
+def test_a_server_has_it_for_all_callers_and_says_so(tmp_path: Path) -> None:
+    with server("--isolation", "process", listen=f"unix:{tmp_path}/socket") as found:
+        answer = found.run("40 + 2")
+        assert (answer["value"], answer["isolation"]) == ("42", "process")
+        assert found.run("1", profile="minimal")["isolation"] == "process"
+        assert found.post("/v1/run", code="1", isolation="container").status_code == 422
+
+
+def test_warm_says_that_every_start_is_cold() -> None:
+    said = json.loads(pysbx("warm", "--isolation", "process", "--json").stdout)
+    assert (said["warm"], said["reason"]) == (False, "without a container, every interpreter starts cold")
+
+
+def test_doctor_reports_it() -> None:
+    checks = {check["name"]: check for check in json.loads(pysbx("doctor", "--json").stdout)}
+    assert checks["isolation process"]["status"] == "ok"
+    assert "on request only" in checks["isolation process"]["found"]
+
+
+REFUSED = (
+    ({"allow_network": ["example.org"]}, "allow_network: there is no network"),
+    ({"allow_network": "host"}, "allow_network: there is no network"),
+    ({"warm": "require"}, "warm: 'require': every interpreter starts cold"),
+    ({"landlock": '{"filesystem": {"read": ["/"]}}'}, "landlock: the ruleset is fixed"),
+    ({"workdir": "/tmp"}, "workdir: '/tmp': code starts in a new directory"),
+    ({"mounts": [Mount("/etc", "/data")]}, "mounts: '/etc' cannot be at '/data'"),
+    ({"rootfs": "/"}, "rootfs: needs isolation='container'"),
+    ({"image": "localhost/python"}, "image: needs isolation='container'"),
+    ({"dependencies": ["six"]}, "dependencies: needs isolation='container'"),
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), REFUSED, ids=[said.partition(":")[0] + str(i) for i, (_, said) in enumerate(REFUSED)]
+)
+def test_an_option_that_only_a_container_can_keep_is_refused(options: Any, said: str) -> None:
+    with pytest.raises(SandboxOptionError, match=said):
+        run("1", **options)
+
+
+def test_strict_limits_are_refused() -> None:
+    with pytest.raises(LimitsNotEnforceableError, match="has no cgroup"):
+        run("1", limits="strict")
+
+
+# Files.
+
+
+def test_files_of_the_caller_are_out_of_reach(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_uid == os.geteuid():
+            directory.chmod(0o755)
+    tried = f"""
+import glob
+[attempt(open, {str(secret)!r}), attempt(os.listdir, {str(tmp_path)!r}), attempt(os.listdir, "/"),
+ attempt(open, "/etc/passwd"), attempt(os.link, {str(secret)!r}, "link"), attempt(os.truncate, {str(secret)!r}, 0),
+ attempt(os.rename, {str(secret)!r}, "moved"), attempt(os.unlink, {str(secret)!r}),
+ attempt(open, {str(tmp_path / "new")!r}, "w"), attempt(open, "/dev/shm/new", "w"), attempt(open, "/tmp/new", "w")]
+"""
+    denied = set(eval(value_of(tried)))
+    assert denied <= {"EACCES", "EPERM", "EXDEV"}, denied
+    assert secret.read_text() == "key"
+    assert not Path("/dev/shm/new").exists()
+
+
+def test_modes_owners_and_times_of_files_stay(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("")
+    mine.chmod(0o640)
+    before = mine.stat()
+    tried = f"[attempt(os.chmod, {str(mine)!r}, 0o777), attempt(os.utime, {str(mine)!r}, (1, 1)), "
+    tried += f"attempt(os.chown, {str(mine)!r}, {os.geteuid()}, {os.getegid()})]"
+    assert value_of(tried) == "[None, None, 'EPERM']"
+    after = mine.stat()
+    assert (after.st_mode, after.st_mtime, after.st_uid) == (before.st_mode, before.st_mtime, before.st_uid)
+
+
+def test_the_configuration_and_the_directories_of_a_run_cannot_be_replaced() -> None:
+    tried = """
+top = os.environ["PYSBX_DIRECTORY"]
+[attempt(open, f"{top}/config.json"), attempt(open, f"{top}/config.json", "w"), attempt(os.listdir, top),
+ attempt(os.rename, f"{top}/output", f"{top}/other"), attempt(os.rmdir, f"{top}/output")]
+"""
+    assert set(eval(value_of(tried))) <= {"EACCES", "EPERM", "EXDEV"}
+
+
+def test_files_go_in_and_out() -> None:
+    source = """
+open("made.csv", "w").write(open("given.txt").read())
+with open(os.path.join(os.environ["PYSBX_DIRECTORY"], "output", "out.txt"), "w") as file: file.write("out")
+import shutil, tempfile
+shutil.copy("given.txt", tempfile.mkdtemp())
+input()
+"""
+    done = run(source, files={"given.txt": "text"}, collect=["*.csv"], stdin="line\n")
+    assert done.error is None
+    assert done.artifacts == {"out.txt": b"out", "made.csv": b"text"}
+
+
+def test_a_program_has_its_file_and_a_module_beside_it() -> None:
+    done = run_code(
+        "import helper\nprint(__file__ == __import__('sys').argv[0], helper.answer)",
+        files={
+            "main.py": "import helper\nprint(__file__ == __import__('sys').argv[0], helper.answer)",
+            "helper.py": "answer = 42",
+        },
+        name="main.py",
+        isolation="process",
+    )
+    assert done.stdout == "True 42\n"
+
+
+def test_mounts_keep_their_place(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    for directory in tmp_path.parents:
+        if directory.stat().st_uid == os.geteuid() and directory != Path("/"):
+            directory.chmod(directory.stat().st_mode | 0o011)
+    (tmp_path / "data").write_text("data")
+    reads, writes = f"open({str(tmp_path / 'data')!r}).read()", f"attempt(open, {str(tmp_path / 'new')!r}, 'w')"
+    assert value_of(f"[{reads}, {writes}]", mounts=[Mount(tmp_path)]) == "['data', 'EACCES']"
+    assert "TextIO" in value_of(f"str({writes})", mounts=[Mount(tmp_path, readonly=False)])
+    assert (tmp_path / "new").exists()
+
+
+# Other processes.
+
+
+def test_nothing_of_other_processes_can_be_read() -> None:
+    tried = f"""
+pids = [os.getppid(), {os.getpid()}, 1]
+names = ["environ", "cmdline", "maps", "mem", "status", "stat"]
+[*(attempt(open, f"/proc/{{pid}}/{{name}}") for pid in pids for name in names), attempt(os.listdir, "/proc"),
+ *(attempt(os.readlink, f"/proc/{{pid}}/{{name}}") for pid in pids for name in ("exe", "cwd", "root"))]
+"""
+    assert set(eval(value_of(tried))) == {"EACCES"}
+    assert value_of("open('/proc/self/status').read(4)") == "'Name'"
+
+
+def test_other_processes_get_no_signal_and_no_limit() -> None:
+    got: list[int] = []
+    before = signal.signal(signal.SIGUSR2, lambda number, frame: got.append(number))
+    try:
+        tried = f"""
+import fcntl, resource, signal
+pids = [os.getppid(), {os.getpid()}]
+[*(attempt(os.kill, pid, number) for pid in pids for number in (0, signal.SIGUSR2, signal.SIGKILL)),
+ *(attempt(resource.prlimit, pid, resource.RLIMIT_NOFILE, (3, 3)) for pid in pids),
+ *(attempt(os.sched_setaffinity, pid, [0]) for pid in pids),
+ *(attempt(os.setpriority, os.PRIO_PROCESS, pid, 19) for pid in pids),
+ attempt(os.setpriority, os.PRIO_USER, 0, 19),
+ attempt(fcntl.fcntl, 1, fcntl.F_SETOWN, pids[0])]
+"""
+        assert set(eval(value_of(tried))) <= {"EPERM", "ESRCH"}
+        # To all processes that it may reach: there is none but itself.
+        assert value_of(
+            "import signal\nsignal.signal(signal.SIGUSR2, signal.SIG_IGN)\nattempt(os.kill, -1, signal.SIGUSR2)\n1"
+        )
+        assert got == []
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_system_calls_that_reach_other_processes_are_refused() -> None:
+    tried = f"""
+import ctypes
+library = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    return getattr(library, name)(*arguments), errno.errorcode.get(ctypes.get_errno())
+buffer = ctypes.create_string_buffer(64)
+[call("ptrace", 16, os.getppid(), 0, 0), call("ptrace", 0x4206, {os.getpid()}, 0, 0),
+ call("process_vm_readv", {os.getpid()}, buffer, 1, buffer, 1, 0), call("shmget", 1, 4096, 0o1600),
+ call("msgget", 1, 0o1600), call("semget", 1, 1, 0o1600), call("unshare", 0x10000000), call("setsid"),
+ call("setpgid", 0, 0), call("syscall", 434, {os.getpid()}, 0), call("syscall", 425, 1, buffer)]
+"""
+    assert {said for _, said in eval(value_of(tried))} <= {"EPERM", "ENOSYS"}
+
+
+def test_there_are_no_sockets_but_pairs(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound, socket.socket() as listening:
+        bound.bind(str(tmp_path / "socket"))
+        bound.listen()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        tried = f"""
+import asyncio, socket
+one, two = socket.socketpair()
+one.send(b"text")
+async def main(): return await asyncio.sleep(0, "asyncio")
+[two.recv(4), asyncio.run(main()),
+ *(attempt(socket.socket, family, kind)
+   for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+   for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)),
+ attempt(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM), attempt(two.connect, {str(tmp_path / "socket")!r})]
+"""
+        pair, loop, *others = eval(value_of(tried))
+        assert (pair, loop) == (b"text", "asyncio")
+        assert set(others) <= {"EAFNOSUPPORT", "EPERM"}
+
+
+# Ends and limits.
+
+
+COUNT = """
+import time
+count = 0
+while (pid := attempt(os.fork)) != "EAGAIN":
+    if pid == 0:
+        time.sleep(1000)
+    count += 1
+count
+"""
+
+
+def test_processes_end_with_the_call() -> None:
+    source = """
+import signal, time
+for _ in range(3):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
+            time.sleep(1000)
+        os._exit(0)
+print("done")
+"""
+    assert run(source).stdout == "done\n"
+    assert processes("pysbx_inside.worker") == []
+
+
+def test_a_fork_bomb_is_bounded_and_ends() -> None:
+    done = run("while True:\n    attempt(os.fork)", timeout_sec=2, max_processes=20)
+    assert done.timed_out
+    assert processes("pysbx_inside.worker") == []
+    if os.geteuid() == 0:  # it is a user of its own, whose processes are counted exactly
+        assert value_of(COUNT, max_processes=20) == "19"
+
+
+def test_time_and_memory_are_bounded() -> None:
+    assert run("while True: pass", timeout_sec=1).timed_out
+    with pytest.raises(SandboxTimeoutError):
+        sandbox(isolation="process", timeout_sec=1)(_spin)()
+    done = run("bytearray(3 << 30)", memory_mb=128)
+    assert done.error is not None
+    assert done.error.type == "MemoryError"
+    assert run("open('large', 'wb').write(bytes(3 << 20))", file_size_mb=1).error is not None
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def test_the_kinds_of_its_end() -> None:
+    assert run("os._exit(7)").exit_code == 7
+    assert run("raise SystemExit(3)").exit_code == 3
+    killed = run("import signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    assert killed.exit_code == 137
+    assert killed.error is not None
+    assert killed.error.type == "Crash"
+
+
+CALLER = """
+from pysbx import run_code
+code = "print(1, flush=True)\\nimport time\\ntime.sleep(1000)"
+run_code(code, isolation="process", timeout_sec=900, on_stdout=lambda text: print(text, end="", flush=True))
+"""
+
+
+def test_the_processes_end_with_a_caller_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"1\n"
+        assert processes("pysbx_inside.worker")
+        caller.kill()
+    deadline = time.monotonic() + 20
+    while processes("pysbx_inside.worker") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes("pysbx_inside.worker") == []
+    assert len(runs()) == 1
+    run("1")  # removes the directory of the other one
+
+
+def test_a_deep_tree_of_directories_is_removed() -> None:
+    source = """
+for _ in range(1500):
+    os.mkdir("d" * 50)
+    os.chdir("d" * 50)
+    open("file", "w")
+os.umask(0o777)
+os.mkdir("closed")
+"""
+    assert run(source).error is None
+    assert runs() == []
+
+
+def test_the_process_has_no_privilege() -> None:
+    said = value_of("open('/proc/self/status').read()")
+    assert "NoNewPrivs:\\t1" in said
+    assert "CapEff:\\t0000000000000000" in said
+    assert "CapPrm:\\t0000000000000000" in said
+    own = eval(value_of("[os.getuid(), os.getgid()]"))
+    assert (own == [os.getuid(), os.getgid()]) == (os.geteuid() != 0)
+    assert "SECRET" not in value_of("str(dict(os.environ))")
+
+
+# Sessions and functions.
+
+
+def test_a_session_keeps_its_state_and_can_be_interrupted() -> None:
+    with Sandbox(isolation="process") as session:
+        session.run("kept = 41")
+        session.put({"file": "text"})
+        assert session.files() == {"file": 4}
+        assert session.get("file") == b"text"
+        timer = threading.Timer(1, session.interrupt)
+        timer.start()
+        done = session.run("import time\ntime.sleep(60)")
+        assert done.error is not None
+        assert done.error.type == "KeyboardInterrupt"
+        assert session.run("kept + 1").value == "42"
+        session.remove("file")
+        assert session.files() == {}
+
+
+def test_a_function_returns_its_value(virtualenv: str) -> None:
+    def twice(number: int) -> int:
+        return 2 * number
+
+    assert sandbox(isolation="process")(twice)(21) == 42
+    assert value_of("import numpy\nint(numpy.arange(4).sum())", virtualenv=virtualenv) == "6"
