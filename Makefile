@@ -198,7 +198,8 @@ INSTALLED := \
     config/containerd/config.toml:0644:$(DATADIR)/pysbx-runtime/containerd/config.toml \
     config/runtime.json:0644:$(DATADIR)/pysbx-runtime/runtime.json \
     config/warm.json:0644:$(DATADIR)/pysbx-runtime/warm.json \
-    config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil
+    config/selinux/pysbx.cil:0644:$(DATADIR)/pysbx-runtime/selinux/pysbx.cil \
+    $(BUILD)/placed/apparmor:0644:$(DATADIR)/pysbx-runtime/apparmor/pysbx-runtime
 # For packages: Podman looks for hooks below /usr/share by default, and not below /usr/local.
 INSTALLED_HOOK := \
     hooks/require-sandbox:0755:$(LIBEXECDIR)/pysbx-runtime/require-sandbox \
@@ -213,7 +214,11 @@ $(BUILD)/placed/%: FORCE
 	@sed -e '/^\.Pa \/usr\/local$$/,/^stands for the prefix/d' -e 's|/usr/local/libexec|$(LIBEXECDIR)|; s|/usr/local/share|$(DATADIR)|' \
 	    $(filter %/$*,$(PAGES:%=contrib/man/%) hooks/50-require-sandbox.json) >$@
 
-install: all $(PAGES:%=$(BUILD)/placed/%) ## install below PREFIX (/usr/local); DESTDIR for packages
+$(BUILD)/placed/apparmor: config/apparmor/pysbx-runtime FORCE
+	@mkdir -p $(@D) && rm -f $@
+	@sed -e 's|/usr/local/bin|$(BINDIR)|; s|/usr/local/libexec|$(LIBEXECDIR)|' $< >$@
+
+install: all $(PAGES:%=$(BUILD)/placed/%) $(BUILD)/placed/apparmor ## install below PREFIX (/usr/local); DESTDIR for packages
 	$(call put,$(INSTALLED))
 
 install-hook: $(BUILD)/placed/50-require-sandbox.json ## install the hook require-sandbox

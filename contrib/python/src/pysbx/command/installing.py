@@ -44,7 +44,7 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx runtime install` or `pysbx runtime uninstall`."""
-    from pysbx import installation  # noqa: PLC0415 (no other command needs it)
+    from pysbx import apparmor, installation  # noqa: PLC0415 (no other command needs them)
 
     prefix = Path(arguments.prefix or default_prefix()).absolute()
     if arguments.action == "install":
@@ -53,7 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
         target = "/etc" if os.geteuid() == 0 else "~/.config"
         print(f"{count} files are installed below {prefix}")
         print(f"for Podman: install -D -m 0644 -t {target}/containers/containers.conf.d {drop_in}")
+        if os.geteuid() == 0 and (said := apparmor.install(prefix)):
+            print(said)
         return 0
+    if os.geteuid() == 0 and (said := apparmor.uninstall(prefix)):
+        print(said)
     removed, kept = installation.uninstall(prefix)
     print(f"{len(removed)} files are removed below {prefix}")
     for path in kept:
