@@ -17,6 +17,7 @@ from pysbx.options import make_options, prepare
 from pysbx.places import cache_directory
 from pysbx.runtime import build_snapshot
 from tests.conftest import containers, descriptors
+from tests.test_session import STUBBORN
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +182,7 @@ def test_a_fork_can_be_interrupted(session: Sandbox) -> None:
 def test_a_fork_that_takes_too_long_ends_alone() -> None:
     with Sandbox(warm="require", timeout_sec=5) as session:
         with session.fork() as fork:
-            assert fork.run("while True: pass").timed_out
+            assert fork.run(STUBBORN, timeout_sec=0.5).timed_out
             with pytest.raises(SandboxError, match="has ended"):
                 fork.run("1")
             with pytest.raises(SandboxError, match="has ended"):

@@ -201,14 +201,39 @@ def test_nothing_runs_for_an_unknown_result() -> None:
         assert session.files() == {"trace": 0}
 
 
-def test_a_run_that_takes_too_long_ends_the_session() -> None:
+# Code that an interrupt does not end.
+STUBBORN = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+
+
+def test_a_run_that_takes_too_long_is_interrupted_and_the_session_goes_on() -> None:
     with Sandbox(timeout_sec=1) as session:
-        assert session.run("1").exit_code == 0
-        assert session.run("while True: pass").timed_out
-        with pytest.raises(SandboxError, match="has ended"):
+        session.run("a = 5")
+        for limit in (None, 0.5):
+            done = session.run("a += 1; print('begun')\nwhile True: pass", timeout_sec=limit)
+            assert (done.timed_out, done.exit_code, done.stdout) == (True, 124, "begun\n")
+            assert done.error is not None
+            assert done.error.type == "KeyboardInterrupt"
+            assert "timeout_sec" in (done.error.hint or "")
+        with pytest.raises(SandboxTimeoutError, match="not done after 1 seconds: interrupted"):
+            session.call(time.sleep, 60)
+        assert session.run("a").value == "7"
+
+
+def test_the_limit_of_a_run_may_be_longer_than_that_of_its_session() -> None:
+    with Sandbox(timeout_sec=0.5) as session:
+        assert session.run("import time; time.sleep(1)", timeout_sec=20).error is None
+        for wrong in (0, -1, float("nan"), "5"):
+            with pytest.raises(ValueError, match=r"^timeout_sec: "):
+                session.run("1", timeout_sec=wrong)  # type: ignore[arg-type]
+        assert session.run("1").value == "1"
+
+
+def test_a_run_that_an_interrupt_does_not_end_ends_the_session() -> None:
+    with Sandbox(timeout_sec=20) as session:
+        done = session.run(STUBBORN, timeout_sec=0.5)
+        assert (done.timed_out, done.exit_code) == (True, 124)
+        with pytest.raises(SandboxError, match=r"has ended: not done after 0\.5 seconds: killed"):
             session.run("1")
-    with Sandbox(timeout_sec=0.5) as session, pytest.raises(SandboxTimeoutError):
-        session.call(time.sleep, 60)
 
 
 def test_an_interrupt_ends_the_run_and_not_the_session() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pysbx.interpreter import Mount
     from pysbx.keywords import SandboxOptions
     from pysbx.progress import install_progress
+    from pysbx.processes import Process, ProcessOutput
     from pysbx.session import Sandbox
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "PlatformNotSupportedError",
     "PodmanNotInstalledError",
     "PolicyViolationError",
+    "Process",
+    "ProcessOutput",
     "Sandbox",
     "SandboxError",
     "SandboxExecutionError",
@@ -84,6 +87,7 @@ _MODULES = {
     "interpreter": ("Mount",),
     "keywords": ("SandboxOptions",),
     "progress": ("install_progress",),
+    "processes": ("Process", "ProcessOutput"),
     "session": ("Sandbox",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

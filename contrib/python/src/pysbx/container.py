@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
+import math
 import os
 import re
 import select
@@ -43,6 +44,8 @@ CHUNK = 1 << 16
 GRACE_SEC = 10.0
 LONGEST_WAIT_SEC = 86400.0  # poll(2) takes milliseconds in 32 bits
 KILL_AGAIN_SEC = 0.1
+# Code in a session may catch an interrupt, or may not have begun when the first one comes.
+INTERRUPT_AGAIN_SEC = 0.5
 # Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 # Descriptors. A process between reports the end of the runtime by the first. The runtime writes to the second how the
@@ -208,6 +211,7 @@ class Container:
         self.name = f"{reaper.prefix()}{next(_numbers)}"
         self._proxy = _proxy_for(bundle.policy)
         self.sender = 0
+        self.interrupted = False  # in the last exchange, because its time was over
         self._keeps_files = keeps_files
         self._identifies = True  # until its greeting
         self._asked = False
@@ -305,13 +309,15 @@ class Container:
                 raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
         return ours
 
-    def exchange(self, request: Message, timeout: float, *, last: bool) -> Message:
+    def exchange(self, request: Message, timeout: float, *, last: bool, patience: float | None = None) -> Message:
         """Send a request and return the answer.
 
         Args:
             request: what the worker in the sandbox understands.
             timeout: seconds from now until the container is killed.
             last: no further request will come, so that the container ends after its answer.
+            patience: if given, the code is only interrupted after that time, which counts from the moment when it has
+                the whole request. If it has not answered so many seconds later, the container is killed.
 
         Raises:
             SandboxStartupError: the container did not come to life; the runtime's words.
@@ -322,7 +328,9 @@ class Container:
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content), mark) + content)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout + (patience or 0)
+        late = math.inf
+        self.interrupted = False
         while True:
             begun = self.version is not None
             message = self._message(mark if begun else GREETING)
@@ -335,7 +343,15 @@ class Container:
             sending = bool(outgoing) and (begun or not self._keeps_files)
             if sending and self._socket is not None:
                 outgoing = self._send(outgoing, last=last)
-            self._wait(deadline, sending=sending and bool(outgoing))
+            if patience is not None and not outgoing:
+                if late == math.inf:
+                    late = time.monotonic() + timeout
+                    deadline = late + patience
+                elif time.monotonic() >= late:
+                    late = time.monotonic() + INTERRUPT_AGAIN_SEC
+                    self.interrupted = True
+                    self.interrupt()
+            self._wait(deadline, late, sending=sending and bool(outgoing))
             if self._socket is None:
                 self._end_without_answer(deadline)
         peak = message.pop("peak_kib", 0)
@@ -355,6 +371,12 @@ class Container:
         with contextlib.suppress(OSError, ValueError):  # closed just now
             poll.register(channel.fileno(), select.POLLIN)
         return bool(poll.poll(0) or self._incoming or self.version)
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs. While none runs nothing happens. Any thread may call this."""
+        # An interpreter that is still starting would end.
+        if self.has_begun():
+            runtime.call("kill", self.name, "INT")
 
     def _greet(self, message: Message) -> None:
         self.warm = message.get("warm") is True
@@ -410,15 +432,16 @@ class Container:
             return memoryview(b"")  # it has ended; the read will show that
         return outgoing
 
-    def _wait(self, deadline: float, *, sending: bool = False) -> None:
-        """Wait until something can be read, or written, and read it."""
+    def _wait(self, deadline: float, until: float = math.inf, *, sending: bool = False) -> None:
+        """Wait until something can be read, or written, and read it; not beyond a time."""
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             self.kill()
             raise Deadline
         if self._socket is not None:
             self._poll.modify(self._socket.fileno(), READABLE | (select.POLLOUT if sending else 0))
-        for descriptor, events in self._poll.poll(min(remaining, LONGEST_WAIT_SEC) * 1000 + 1):
+        remaining = min(remaining, max(0.0, until - time.monotonic()), LONGEST_WAIT_SEC)
+        for descriptor, events in self._poll.poll(remaining * 1000 + 1):
             if events & READABLE:
                 self._read(descriptor)
 

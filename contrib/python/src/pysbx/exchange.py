@@ -72,9 +72,9 @@ def execution_error(described: object, policy: Policy) -> SandboxError:
     )
 
 
-def timeout_error(policy: Policy) -> SandboxTimeoutError:
+def timeout_error(timeout_sec: float, end: str = "killed") -> SandboxTimeoutError:
     """Return the exception for a deadline that has passed."""
-    return SandboxTimeoutError(f"not done after {policy.timeout_sec:g} seconds: killed", policy.timeout_sec)
+    return SandboxTimeoutError(f"not done after {timeout_sec:g} seconds: {end}", timeout_sec)
 
 
 def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
@@ -114,12 +114,30 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     return SandboxExecutionError("ProcessExit", why, said, hint_for("Crash", name), code, crash=name)
 
 
-def exchange(container: Container, bundle: Bundle, request: Message, *, last: bool) -> Message:
-    """Send a request and return the answer, or raise the exception that describes why there is none."""
+def exchange(
+    container: Container,
+    bundle: Bundle,
+    request: Message,
+    *,
+    last: bool,
+    timeout_sec: float | None = None,
+    patience: float | None = None,
+) -> Message:
+    """Send a request and return the answer, or raise the exception that describes why there is none.
+
+    Args:
+        container: the container.
+        bundle: its bundle.
+        request: what the worker in the sandbox understands.
+        last: whether the container ends after its answer.
+        timeout_sec: the limit of this request; by default that of the policy.
+        patience: see Container.exchange.
+    """
+    seconds = bundle.policy.timeout_sec if timeout_sec is None else timeout_sec
     try:
-        return container.exchange(request, bundle.policy.timeout_sec, last=last)
+        return container.exchange(request, seconds, last=last, patience=patience)
     except Deadline:
-        raise timeout_error(bundle.policy) from None
+        raise timeout_error(seconds) from None
     except NoAnswer as other:
         raise ForgedAnswerError(f"the sandbox sent {other}") from None
     except TooLarge as large:

@@ -195,6 +195,19 @@ def check_put(answer: Message) -> None:
         raise SandboxError(f"files: {text(answer['error'], 'message')}")
 
 
+def checked_input(stdin: bytes | str) -> bytes:
+    """Return what a program reads from standard input, as bytes.
+
+    Raises:
+        TypeError: it is neither text nor bytes.
+        ValueError: it is too large.
+    """
+    content = as_bytes(stdin, "stdin")
+    if len(content) > MAX_FILES:
+        raise ValueError(f"stdin: more than {MAX_FILES} bytes: mount a file instead")
+    return content
+
+
 def run_request(
     source: str,
     options: Options,
@@ -222,16 +235,13 @@ def run_request(
     """
     if not isinstance(source, (str, bytes)):
         raise TypeError(f"source: {type(source).__name__} is not the text of a program")
-    content = as_bytes(stdin, "stdin")
-    if len(content) > MAX_FILES:
-        raise ValueError(f"stdin: more than {MAX_FILES} bytes: mount a file instead")
     return {
         "op": "run",
         "source": source,
         "analysis": json.loads(options.analysis or "{}"),
         "name": file or NAME,
         "argv": argv,
-        "stdin": content,
+        "stdin": checked_input(stdin),
         "module": module,
         "last": last,
         "display_limit": options.policy.answer_limit // 4,  # of characters, most of which have one byte

@@ -17,8 +17,9 @@ from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import Container, Message, Usage, forward, output_callback
 from pysbx.errors import ForgedAnswerError, SandboxError
-from pysbx.exchange import MALFORMED, exchange, text
+from pysbx.exchange import MALFORMED, exchange, hint_for, text, timeout_error
 from pysbx.execution import (
+    TIMED_OUT,
     Execution,
     Files,
     answered,
@@ -26,17 +27,25 @@ from pysbx.execution import (
     as_texts,
     check_put,
     checked_files,
+    checked_input,
     execution,
     named_by_text,
     run_request,
     unanswered,
 )
-from pysbx.keywords import SandboxOptions, Unpack
+from pysbx.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 from pysbx.places import cache_directory, write_whole
+from pysbx.processes import Command, Process, check_started, command_request, processes_of
 
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
+# Seconds from the interrupt at the end of the time of a run until the session is killed.
+PATIENCE_SEC = 3.0
+INTERRUPTED = "KeyboardInterrupt"
+# The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
+REPORTED = ("run", "shell")
+CODE = (*REPORTED, "call")
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
 
 
@@ -50,11 +59,20 @@ def _is_file(item: tuple[object, object]) -> bool:
     return isinstance(name, str) and type(size) is int and size >= 0
 
 
+def _note_timeout(fields: dict[str, Any]) -> None:
+    """Change the fields of an Execution if its code has ended by the interrupt at the end of its time."""
+    error = fields["error"]
+    if error is not None and error.type == INTERRUPTED:
+        fields["error"] = replace(error, hint=hint_for("Timeout", ""))
+        fields |= {"timed_out": True, "exit_code": TIMED_OUT}
+
+
 class Sandbox:
     """A session: names, modules and files of one run are there in the next.
 
     Use it in a with statement. Runs of one session follow each other; sessions are independent. A run that takes too
-    long, or ends the process, ends the session: later calls raise SandboxError.
+    long is interrupted, and the session goes on. A run that does not end then, or that ends the process, ends the
+    session: later calls raise SandboxError.
     """
 
     def __init__(
@@ -182,38 +200,55 @@ class Sandbox:
             self._container = Container(self._bundle, self._on_output, self._cancel)
         return self._container, self._bundle
 
-    def _exchange(self, request: Message) -> Message:
+    def _exchange(self, request: Message, timeout_sec: float | None = None) -> Message:
         container, bundle = self._started()
+        patience = PATIENCE_SEC if request["op"] in CODE else None
         try:
-            return exchange(container, bundle, request, last=False)
+            return exchange(container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience)
         except BaseException as error:
             # In the middle of an exchange there is no way back to its beginning.
             self._ended = str(error) or type(error).__name__
             container.kill()
-            if request["op"] != "run":  # the files of a run are collected yet
+            if request["op"] not in REPORTED:  # its files are collected yet
                 container.close()
             raise
 
-    def run(self, source: str, argv: Iterable[str | os.PathLike[str]] = (), stdin: bytes | str = b"") -> Execution:
+    def run(
+        self,
+        source: str,
+        argv: Iterable[str | os.PathLike[str]] = (),
+        stdin: bytes | str = b"",
+        *,
+        timeout_sec: float | None = None,
+    ) -> Execution:
         """Run source text in the session.
 
         Args:
             source: the program, or the next part of one.
             argv: arguments for this run.
             stdin: what it reads from standard input; the next run finds that empty.
+            timeout_sec: seconds until it gets KeyboardInterrupt; by default those of the session. If it goes on for
+                three seconds more, the session is killed.
 
         Raises:
             SandboxError: the session has ended, or could not be started.
             TypeError: an argument is of another type.
-            ValueError: the input is too large.
+            ValueError: the input is too large, or the limit of time is none.
         """
         arguments = ["-c", *as_texts(argv, "argv")]
-        request = run_request(source, self.options, last=False, argv=arguments, stdin=stdin)
+        return self._report(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
+
+    def _report(self, request: Message, timeout_sec: float | None) -> Execution:
+        """Carry out a request, and return how it went."""
+        if timeout_sec is not None:
+            OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
             container, bundle = self._started()
             began = time.monotonic()
             try:
-                fields = answered(self._exchange(request))
+                fields = answered(self._exchange(request, timeout_sec))
+                if container.interrupted:
+                    _note_timeout(fields)
             except SandboxError as error:
                 fields = unanswered(error)
             used = container.usage
@@ -222,6 +257,67 @@ class Sandbox:
             if self._ended:
                 container.close()
             return done
+
+    def shell(
+        self,
+        command: Command,
+        stdin: bytes | str = b"",
+        *,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+        timeout_sec: float | None = None,
+    ) -> Execution:
+        """Run a shell command in the session, and wait for its end.
+
+        Args:
+            command: a string for the shell, which is bash if the sandbox has it; or a program and its arguments.
+            stdin: what it reads from standard input.
+            cwd: the directory where it starts; by default the current one of the session.
+            env: variables that it gets besides those of the session.
+            timeout_sec: seconds until it is ended; by default those of the session, which goes on.
+
+        Returns:
+            How it went. The exit code is that of the command: 127 if it cannot be started.
+
+        Raises:
+            SandboxError: the session has ended, or a profile enforces the static analysis of code.
+            TypeError: an argument is of another type.
+            ValueError: the input is too large, or the limit of time is none.
+        """
+        request = command_request("shell", command, self.options, cwd, env)
+        return self._report(request | {"stdin": checked_input(stdin)}, timeout_sec)
+
+    def start(
+        self, command: Command, *, cwd: str | os.PathLike[str] = "", env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a command in the background.
+
+        Args:
+            command: see shell.
+            cwd: the same.
+            env: the same.
+
+        Raises:
+            SandboxError: it cannot be started; or as shell.
+            TypeError: an argument is of another type.
+        """
+        request = command_request("start", command, self.options, cwd, env)
+        pid = check_started(self._ask(request | {"keep": self._keep}))
+        said = command if isinstance(command, str) else " ".join(request["command"])
+        return Process(self._ask, pid, said, self._keep)
+
+    def processes(self) -> list[Process]:
+        """Return the processes in the background: those that run, and the last ones that have ended."""
+        return processes_of(self._ask({"op": "processes"}), self._ask, self._keep)
+
+    @property
+    def _keep(self) -> int:
+        return self.options.policy.output_limit
+
+    def _ask(self, request: Message, wait_sec: float = 0.0) -> Message:
+        """Send a request that takes no time but a wait that it names, and return the answer."""
+        with self._lock:
+            return self._exchange(request, self.options.policy.timeout_sec + wait_sec)
 
     def call(
         self,
@@ -239,7 +335,7 @@ class Sandbox:
         """
         request = request_for(self.options, function, arguments, named, result)
         with self._lock:
-            container = self._started()[0]
+            container, bundle = self._started()
             try:
                 answer = self._exchange(request)
             finally:
@@ -247,6 +343,9 @@ class Sandbox:
                 for name, said in container.take_all().items():
                     if said and name not in self._heard:
                         forward(said)
+            error = answer.get("error")
+            if container.interrupted and isinstance(error, dict) and error.get("type") == INTERRUPTED:
+                raise timeout_error(bundle.policy.timeout_sec, "interrupted")
         return open_answer(answer, self.options.policy, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:

@@ -55,11 +55,11 @@ def check(own: set[int]) -> None:
     Args:
         own: numbers of the processes that are ours, besides the init.
     """
-    if _thread._count():
-        raise NotCopied("a thread is running: end it")
-    processes = _processes(own | {INIT})
+    processes = _processes(own | {INIT})  # first: a process in the background has a thread here
     if processes:
         raise NotCopied(f"process {processes[0]} is running: end it")
+    if _thread._count():
+        raise NotCopied("a thread is running: end it")
     if any(signal.getitimer(timer)[0] for timer in TIMERS):
         raise NotCopied("a timer is running (signal.alarm, signal.setitimer): cancel it")
 

@@ -55,6 +55,26 @@ class Interrupts:
             except BaseException as error:  # a late alarm, for example
                 complain(error)
 
+    def plainly(self, work: Callable[[], Message]) -> Message:
+        """Return the answer of a function of ours that waits for a program. SIGINT is KeyboardInterrupt meanwhile.
+
+        Programs that it starts begin with the default action, which they would not have if it were ignored here.
+        """
+        answer: Message = {}
+        try:
+            set_handler(SIGINT, default_int_handler)
+            answer = work()
+        except KeyboardInterrupt as error:  # just before the work, or behind it
+            answer = answer or {"exit_code": 1, "error": describe(error)}
+        held = False
+        while not held:
+            try:
+                set_handler(SIGINT, SIG_IGN)
+                held = True
+            except KeyboardInterrupt:
+                continue
+        return answer
+
     def during(self, work: Callable[[], Message]) -> Message:
         """Return the answer of a function that runs the user's code.
 

@@ -32,6 +32,8 @@ from .room import KeptBack
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
 KILLED = 128 + 9
+# Requests about programs, and the function of commands.py for each.
+PROGRAMS = {"shell": "shell", "start": "start", "process": "act", "processes": "listing"}
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
 
@@ -157,6 +159,11 @@ def answer(request: Message, interrupts: Interrupts) -> Message:
         return interrupts.during(lambda: run(request))
     if request["op"] == "call":
         return interrupts.during(lambda: call(request))
+    if request["op"] in PROGRAMS:
+        from . import commands
+
+        work = getattr(commands, PROGRAMS[request["op"]])
+        return interrupts.plainly(lambda: work(request))
     simple: dict[str, Callable[[Message], Message]] = {
         "put": put,
         "get": get,

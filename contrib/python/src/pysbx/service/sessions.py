@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 import secrets
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pysbx.container import Cancelled
-from pysbx.execution import TIMED_OUT, Execution
+from pysbx.execution import Execution
 from pysbx.options import Options
 from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.jobs import Jobs
@@ -32,8 +31,6 @@ REMEMBERED = 1000
 RETRY_SEC = 10
 # Characters of an identifier in the log. The whole of it would let a reader use the session: see watch.py.
 SHOWN = 6
-# Seconds between two interrupts of code that does not end.
-AGAIN_SEC = 1.0
 
 
 class Session:
@@ -74,31 +71,6 @@ def check_timeout(session: Session, timeout_sec: float | None) -> None:
     most = session.options.policy.timeout_sec
     if timeout_sec is not None and timeout_sec > most:
         raise Problem(REQUEST, f"timeout_sec: {timeout_sec:g} is more than this session allows, {most:g}")
-
-
-def run_interrupted(sandbox: Sandbox, timeout_sec: float | None, run: Callable[[], Execution]) -> Execution:
-    """Run code, interrupt it after a time, and say so in its outcome."""
-    if timeout_sec is None:
-        return run()
-    ended, late = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        # More than once: code may catch the exception, or may not have begun yet.
-        wait = timeout_sec
-        while not ended.wait(wait):
-            late.set()
-            sandbox.interrupt()
-            wait = AGAIN_SEC
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        done = run()
-    finally:
-        ended.set()
-        watcher.join()  # it must not interrupt the next run
-    was_interrupted = late.is_set() and done.error is not None and done.error.type == "KeyboardInterrupt"
-    return replace(done, timed_out=True, exit_code=TIMED_OUT) if was_interrupted else done
 
 
 class Sessions:
@@ -244,7 +216,7 @@ class Sessions:
         def work(sandbox: Sandbox) -> Execution:
             session.on_output = on_output
             try:
-                return run_interrupted(sandbox, timeout_sec, lambda: sandbox.run(source, argv, stdin))
+                return sandbox.run(source, argv, stdin, timeout_sec=timeout_sec)
             finally:
                 session.on_output = None
 
