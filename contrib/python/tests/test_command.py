@@ -325,25 +325,6 @@ def reader(terminal: int) -> Callable[[bytes], None]:
     return until
 
 
-def test_an_interrupt_ends_the_statement_and_not_the_shell() -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [*PROGRAM, "shell"])
-    until = reader(terminal)
-    until(b">>> ")
-    os.write(terminal, b"x = 'kept'; import time; print('running'.upper()); time.sleep(60)\n")
-    until(b"RUNNING")
-    os.write(terminal, b"\x03")
-    until(b"KeyboardInterrupt")
-    until(b">>> ")
-    os.write(terminal, b"x * 2\n")
-    until(b"keptkept")
-    until(b">>> ")  # an end that is typed before the line is edited is no end
-    os.write(terminal, b"\x04")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    os.close(terminal)
-
-
 def test_control_characters_do_not_reach_a_terminal() -> None:
     main, terminal = pty.openpty()
     command = [*PROGRAM, "run", "-c", r"print('a\x1b]0;title\x07b\tc')"]

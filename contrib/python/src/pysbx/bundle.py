@@ -55,6 +55,7 @@ FILES = {
     "etc/group": f"sandbox:x:{SANDBOX_ID}:\n",
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "etc/matplotlibrc": "backend: agg\n",
     # matplotlib runs fc-list, which prints an error if the file is missing.
     "etc/fonts/fonts.conf": '<?xml version="1.0"?>\n<fontconfig><cachedir>/tmp</cachedir></fontconfig>\n',
 }
@@ -150,7 +151,8 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONPATH": ":".join([payload.TARGET, *paths]),
-        "MPLBACKEND": "agg",
+        # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel.
+        "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
         "MPLCONFIGDIR": "/dev/shm/matplotlib",
         "OMP_NUM_THREADS": str(max(1, round(policy.cpus))),

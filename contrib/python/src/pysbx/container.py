@@ -309,7 +309,9 @@ class Container:
                 raise SandboxStartupError(f"program '{arguments[0]}': {error.strerror}") from error
         return ours
 
-    def exchange(self, request: Message, timeout: float, *, last: bool, patience: float | None = None) -> Message:
+    def exchange(
+        self, request: Message, timeout: float, *, last: bool, patience: float | None = None, passed: int = -1
+    ) -> Message:
         """Send a request and return the answer.
 
         Args:
@@ -318,6 +320,7 @@ class Container:
             last: no further request will come, so that the container ends after its answer.
             patience: if given, the code is only interrupted after that time, which counts from the moment when it has
                 the whole request. If it has not answered so many seconds later, the container is killed.
+            passed: a descriptor that the worker gets a copy of.
 
         Raises:
             SandboxStartupError: the container did not come to life; the runtime's words.
@@ -325,6 +328,8 @@ class Container:
         """
         if self._proxy:
             request = {**request, "proxy": self._proxy}
+        if passed >= 0:
+            request = {**request, "passed": True}
         content = msgpack.packb(request, unicode_errors="surrogatepass")
         mark = os.urandom(MARK_SIZE)
         outgoing = memoryview(HEADER.pack(len(content), mark) + content)
@@ -340,9 +345,11 @@ class Container:
                 self._greet(message)
                 continue
             # Not before the greeting: the code could end before its files are opened.
-            sending = bool(outgoing) and (begun or not self._keeps_files)
+            sending = (bool(outgoing) or passed >= 0) and (begun or not self._keeps_files)
             if sending and self._socket is not None:
                 outgoing = self._send(outgoing, last=last)
+                passed = passed if outgoing else self._pass(passed)
+                sending = bool(outgoing) or passed >= 0
             if patience is not None and not outgoing:
                 if late == math.inf:
                     late = time.monotonic() + timeout
@@ -351,7 +358,7 @@ class Container:
                     late = time.monotonic() + INTERRUPT_AGAIN_SEC
                     self.interrupted = True
                     self.interrupt()
-            self._wait(deadline, late, sending=sending and bool(outgoing))
+            self._wait(deadline, late, sending=sending)
             if self._socket is None:
                 self._end_without_answer(deadline)
         peak = message.pop("peak_kib", 0)
@@ -431,6 +438,18 @@ class Container:
         except OSError:
             return memoryview(b"")  # it has ended; the read will show that
         return outgoing
+
+    def _pass(self, descriptor: int) -> int:
+        """Send a copy of a descriptor, with a byte. Return -1, or the descriptor if that has to be tried again."""
+        assert self._socket is not None
+        if descriptor >= 0:
+            try:
+                socket.send_fds(self._socket, [b"\0"], [descriptor])
+            except BlockingIOError:
+                return descriptor
+            except OSError:
+                pass  # it has ended; the read will show that
+        return -1
 
     def _wait(self, deadline: float, until: float = math.inf, *, sending: bool = False) -> None:
         """Wait until something can be read, or written, and read it; not beyond a time."""

@@ -122,6 +122,7 @@ def exchange(
     last: bool,
     timeout_sec: float | None = None,
     patience: float | None = None,
+    passed: int = -1,
 ) -> Message:
     """Send a request and return the answer, or raise the exception that describes why there is none.
 
@@ -132,10 +133,11 @@ def exchange(
         last: whether the container ends after its answer.
         timeout_sec: the limit of this request; by default that of the policy.
         patience: see Container.exchange.
+        passed: the same.
     """
     seconds = bundle.policy.timeout_sec if timeout_sec is None else timeout_sec
     try:
-        return container.exchange(request, seconds, last=last, patience=patience)
+        return container.exchange(request, seconds, last=last, patience=patience, passed=passed)
     except Deadline:
         raise timeout_error(seconds) from None
     except NoAnswer as other:

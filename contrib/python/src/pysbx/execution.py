@@ -217,6 +217,7 @@ def run_request(
     module: str = "",
     stdin: bytes | str = b"",
     file: str = "",
+    prompt: bool = False,
 ) -> Message:
     """Return the request for source text, or for a module to be run as a program.
 
@@ -228,6 +229,7 @@ def run_request(
         module: a module to run instead.
         stdin: what it reads from standard input.
         file: where the text lies in the sandbox, if it does.
+        prompt: whether it was typed at a prompt: its value gets the name `_`.
 
     Raises:
         TypeError: the source is no text, or the input neither text nor bytes.
@@ -244,6 +246,8 @@ def run_request(
         "stdin": checked_input(stdin),
         "module": module,
         "last": last,
+        "notebook": options.notebook,
+        "prompt": prompt,
         "display_limit": options.policy.answer_limit // 4,  # of characters, most of which have one byte
     }
 

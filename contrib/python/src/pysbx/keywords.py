@@ -254,6 +254,10 @@ class SandboxOptions(TypedDict, total=False):
             flag=Flag("--collect", "PATTERN", several=True),
         ),
     ]
+    notebook: Annotated[
+        bool,
+        Option(False, "allow await at the top level, and lines with % and !", flag=Flag("--notebook", const=True)),
+    ]
     limits: Annotated[
         Literal["best", "strict"],
         Option("best", "fail if a cgroup controller is missing", flag=Flag("--strict", const="strict")),

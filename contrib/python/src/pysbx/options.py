@@ -40,6 +40,7 @@ class Options:
         image: name of an image whose Python is used; Podman fetches it.
         profile: name or path of a profile: its limits hold where nothing else is said.
         collect: patterns of files of /work that are returned with those of /output.
+        notebook: whether code may await at its top level, and have lines that begin with % and !.
         analysis: the stages of the static analysis, as JSON; a profile brings it.
     """
 
@@ -55,6 +56,7 @@ class Options:
     image: str = default("image")
     profile: str = default("profile")
     collect: tuple[str, ...] = default("collect")
+    notebook: bool = default("notebook")
     analysis: str = ""
 
     def __post_init__(self) -> None:

@@ -81,6 +81,12 @@ def locked(path: Path) -> Iterator[None]:
                 return
 
 
+def state_directory() -> Path:
+    """Return the directory of what is remembered from one program to the next, such as the history of a prompt."""
+    given = os.environ.get("XDG_STATE_HOME")
+    return private_directory((Path(given) if given else Path.home() / ".local/state") / "pysbx")
+
+
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file so that other programs see either no file or the whole content."""
     import tempfile  # noqa: PLC0415 (rarely needed)

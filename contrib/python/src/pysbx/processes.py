@@ -21,6 +21,7 @@ Ask = Callable[[Message, float], Message]
 
 MAX_PROCESSES = 1000
 MAX_COMMAND = 1000
+MAX_PID = (1 << 31) - 1
 INSPECTED = "the profile inspects Python code, and cannot inspect commands: use one that does not enforce its analysis"
 
 
@@ -104,7 +105,7 @@ def check_started(answer: Message) -> int:
     error, pid = answer.get("error"), answer.get("pid")
     if isinstance(error, dict):
         raise SandboxError(f"the command cannot be started: {text(error, 'message')}")
-    if not isinstance(pid, int) or not 0 < pid < 1 << 31:
+    if not isinstance(pid, int) or not 0 < pid <= MAX_PID:
         raise ForgedAnswerError(MALFORMED)
     return pid
 
@@ -116,7 +117,7 @@ def _code(value: object) -> int | None:
 class Process:
     """A process in the background of a session."""
 
-    def __init__(self, ask: Ask, pid: int, command: str, limit: int) -> None:
+    def __init__(self, ask: Ask, pid: int, command: str, limit: int, last_code: int | None = None) -> None:
         """Refer to a process that has been started; see Sandbox.start.
 
         Args:
@@ -124,9 +125,11 @@ class Process:
             pid: its number in the sandbox.
             command: its command, for people.
             limit: bytes of each stream that an answer may have.
+            last_code: its exit code when it was listed, or None if it ran then.
         """
         self.pid = pid
         self.command = command
+        self.last_code = last_code
         self._ask = ask
         self._limit = limit
 
@@ -232,5 +235,5 @@ def processes_of(answer: Message, ask: Ask, limit: int) -> list[Process]:
     for item in found:
         if not isinstance(item, list) or len(item) != 3 or type(item[0]) is not int or not isinstance(item[1], str):
             raise ForgedAnswerError(MALFORMED)
-        made.append(Process(ask, item[0], item[1][:MAX_COMMAND], limit))
+        made.append(Process(ask, item[0], item[1][:MAX_COMMAND], limit, _code(item[2])))
     return made

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pysbx import runtime
 from pysbx.bundle import Bundle
@@ -37,6 +38,10 @@ from pysbx.keywords import OPTIONS, SandboxOptions, Unpack
 from pysbx.options import Options, make_options, prepare
 from pysbx.places import cache_directory, write_whole
 from pysbx.processes import Command, Process, check_started, command_request, processes_of
+from pysbx.words import current
+
+if TYPE_CHECKING:
+    from pysbx.forward import Forward
 
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
@@ -45,7 +50,10 @@ PATIENCE_SEC = 3.0
 INTERRUPTED = "KeyboardInterrupt"
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
-CODE = (*REPORTED, "call")
+CODE = (*REPORTED, "call", "complete")
+# Of a prompt: seconds for the names that continue what was typed, and bounds of them.
+COMPLETE_SEC = 2.0
+MAX_TYPED, MAX_COMPLETIONS = 200, 200
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
 
 
@@ -103,6 +111,7 @@ class Sandbox:
         self._ended = ""
         self._cancel = cancel
         self._lock = threading.RLock()
+        self._forwards: list[Forward] = []
 
     def __enter__(self) -> Sandbox:
         """Start the session."""
@@ -174,6 +183,8 @@ class Sandbox:
     def close(self) -> None:
         """End the session; once more is no error."""
         with self._lock:
+            for forward in self._forwards:
+                forward.close()
             if self._container is not None:
                 self._container.close()
             self._ended = self._ended or "it has been closed"
@@ -188,6 +199,11 @@ class Sandbox:
             self._container.interrupt()
 
     @property
+    def python(self) -> tuple[int, int] | None:
+        """Major and minor version of its Python, as the sandbox says; None before its first use."""
+        return None if self._container is None else self._container.version
+
+    @property
     def ended(self) -> str:
         """Why the session has ended; "" while it can go on."""
         return self._ended
@@ -200,11 +216,13 @@ class Sandbox:
             self._container = Container(self._bundle, self._on_output, self._cancel)
         return self._container, self._bundle
 
-    def _exchange(self, request: Message, timeout_sec: float | None = None) -> Message:
+    def _exchange(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Message:
         container, bundle = self._started()
         patience = PATIENCE_SEC if request["op"] in CODE else None
         try:
-            return exchange(container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience)
+            return exchange(
+                container, bundle, request, last=False, timeout_sec=timeout_sec, patience=patience, passed=passed
+            )
         except BaseException as error:
             # In the middle of an exchange there is no way back to its beginning.
             self._ended = str(error) or type(error).__name__
@@ -238,7 +256,25 @@ class Sandbox:
         arguments = ["-c", *as_texts(argv, "argv")]
         return self._report(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
 
-    def _report(self, request: Message, timeout_sec: float | None) -> Execution:
+    def run_typed(self, source: str, stdin: int = -1) -> Execution:
+        """Run source text that was typed at a prompt: its value gets the name `_`.
+
+        Args:
+            source: the text.
+            stdin: a descriptor that it reads from: a pipe, because the code could type into a terminal. -1 is none.
+        """
+        request = run_request(source, self.options, last=False, argv=[""], prompt=True)
+        return self._report(request, None, stdin)
+
+    def complete(self, typed: str) -> list[str]:
+        """Return the names in the session that begin with a text, as for a prompt; none if that takes too long."""
+        with self._lock:
+            answer = self._exchange({"op": "complete", "text": typed[:MAX_TYPED]}, COMPLETE_SEC)
+        found = answer.get("names")
+        names = found[:MAX_COMPLETIONS] if isinstance(found, list) else []
+        return [name for name in names if isinstance(name, str) and len(name) <= MAX_TYPED]
+
+    def _report(self, request: Message, timeout_sec: float | None, passed: int = -1) -> Execution:
         """Carry out a request, and return how it went."""
         if timeout_sec is not None:
             OPTIONS["timeout_sec"].check(timeout_sec)
@@ -246,7 +282,7 @@ class Sandbox:
             container, bundle = self._started()
             began = time.monotonic()
             try:
-                fields = answered(self._exchange(request, timeout_sec))
+                fields = answered(self._exchange(request, timeout_sec, passed))
                 if container.interrupted:
                     _note_timeout(fields)
             except SandboxError as error:
@@ -306,6 +342,10 @@ class Sandbox:
         said = command if isinstance(command, str) else " ".join(request["command"])
         return Process(self._ask, pid, said, self._keep)
 
+    def process(self, pid: int) -> Process:
+        """Return a process in the background by its number; a use of it says whether there is one."""
+        return Process(self._ask, pid, "", self._keep)
+
     def processes(self) -> list[Process]:
         """Return the processes in the background: those that run, and the last ones that have ended."""
         return processes_of(self._ask({"op": "processes"}), self._ask, self._keep)
@@ -318,6 +358,47 @@ class Sandbox:
         """Send a request that takes no time but a wait that it names, and return the answer."""
         with self._lock:
             return self._exchange(request, self.options.policy.timeout_sec + wait_sec)
+
+    def forward(self, port: int) -> Forward:
+        """Return a local socket that leads to a port of the session, where a server of it listens.
+
+        It is a Unix socket, `forward.path`, which only the user of this program can use. The server need not be there
+        yet.
+
+        Raises:
+            SandboxError: the session has ended, or its options allow it no network.
+            ValueError: there is no such port.
+        """
+        from pysbx.forward import Forward, check_port  # noqa: PLC0415 (asyncio: few sessions need it)
+
+        made = Forward(check_port(port))
+        try:
+            made.begin(self.open_control())
+        except BaseException:
+            made.close()
+            raise
+        self._forwards.append(made)
+        return made
+
+    def open_control(self) -> socket.socket:
+        """Start a process in the sandbox that connects to its ports, and return the socket by which it is told to.
+
+        Raises:
+            SandboxError: see forward.
+        """
+        if self.options.policy.network == "none":
+            raise SandboxError(f"the session has no network: {current().options['loopback']}")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                with self._lock:
+                    answer = self._exchange({"op": "forward"}, passed=theirs.fileno())
+                if isinstance(answer.get("error"), dict):
+                    raise SandboxError(f"the port cannot be forwarded: {text(answer['error'], 'message')}")
+            except BaseException:
+                ours.close()
+                raise
+        return ours
 
     def call(
         self,

@@ -16,6 +16,7 @@ OF_A_SERVER: Final = {
     "strict": "limits='strict'",
     "another": "a server with another one",
     "process": "a server with --isolation process",
+    "loopback": f"{OPERATOR} for --network localhost",
 }
 # The words of hints and errors about an option, by interface. A caller of a server gets no more than its limits.
 OPTIONS: Final[dict[str, dict[str, str]]] = {
@@ -27,6 +28,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "processes": "allow more: max_processes",
         "network": 'allow_network=["host.example"] names hosts',
         "hosts": "those of allow_network",
+        "loopback": 'allow_network="localhost" gives it one of its own',
         "stdin": "pass its text with stdin=",
         "files": "pass files=, or mount them",
         "package": 'add dependencies=["{0}"]',
@@ -44,6 +46,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "processes": "allow more: --processes",
         "network": "--network host.example allows a host",
         "hosts": "those of --network",
+        "loopback": "--network localhost gives it one of its own",
         "stdin": "give it a file with --stdin",
         "files": "add --file PATH, or --mount",
         "package": "add --with {0}",

@@ -17,7 +17,7 @@ FAILURE = 125
 # For each command: the module whose function add_NAME adds its options, and its help.
 COMMANDS = {
     "run": ("run", "run a program"),
-    "shell": ("run", "type statements into a session"),
+    "shell": ("shell", "type statements into a session"),
     "warm": ("show", "install dependencies and build the snapshot before a first call"),
     "deps": ("show", "list, remove or install sets of dependencies"),
     "clean": ("clean", "remove what was unused for long: dependencies, images, snapshots, sessions"),

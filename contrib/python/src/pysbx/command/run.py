@@ -8,7 +8,6 @@ import errno
 import io
 import json
 import os
-import signal
 import sys
 import tokenize
 from pathlib import Path, PurePosixPath
@@ -223,54 +222,3 @@ def run(arguments: argparse.Namespace) -> int:
         say("\npysbx: output was cut (--output-limit)\n")
     say("".join(complaints))
     return code
-
-
-def add_shell(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `pysbx shell`."""
-    parser.add_argument("--raw", action="store_true", help="pass control characters to the terminal")
-    options.add(parser)
-    parser.set_defaults(function=shell)
-
-
-def shell(arguments: argparse.Namespace) -> int:
-    """Carry out `pysbx shell`: a prompt whose statements run in one session."""
-    import codeop  # noqa: PLC0415 (`pysbx run` starts sooner without these)
-    import readline  # noqa: F401, PLC0415 (gives input() its line editing)
-
-    from pysbx.session import Sandbox  # noqa: PLC0415
-
-    write, complain = writer(sys.stdout, raw=arguments.raw), writer(sys.stderr, raw=arguments.raw)
-    pending: list[str] = []
-    started = Sandbox(on_stdout=write, on_stderr=complain, **options.given(arguments))
-    with spoken_as("command", ["."]), started as session:
-        while True:
-            try:
-                line = input("... " if pending else ">>> ")
-            except EOFError:
-                print()
-                return 0
-            except KeyboardInterrupt:
-                print()
-                pending.clear()
-                continue
-            pending.append(line)
-            source = "\n".join(pending)
-            try:
-                if codeop.compile_command(source, symbol="single") is None:
-                    continue
-            except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-                pass  # the sandbox reports the error, also for source that is nested too deeply
-            pending.clear()
-            before = signal.signal(signal.SIGINT, lambda *_: session.interrupt())
-            try:
-                done = session.run(source)
-            finally:
-                signal.signal(signal.SIGINT, before)
-            if done.value is not None:
-                write(f"{done.value}\n")
-            if done.error is not None:
-                complain(unsaid(done))
-                if done.error.hint:
-                    complain(f"hint: {done.error.hint}\n")
-            if done.exited or done.timed_out or (done.error is None and done.exit_code):
-                return done.exit_code

@@ -69,6 +69,16 @@ class Channel:
             return NO_ROOM
         return message
 
+    def take_descriptor(self) -> int:
+        """Return the descriptor that the host has sent behind a request, or -1."""
+        import socket
+
+        with socket.socket(fileno=os.dup(self.descriptor)) as end:
+            found = socket.recv_fds(end, 1, 1)[1]
+        for descriptor in found:
+            os.set_inheritable(descriptor, False)
+        return found[0] if found else -1
+
     def frame(self, message: Message) -> bytes:
         """Return the bytes of the answer to the request that was read last."""
         content: bytes = msgpack.packb(message, unicode_errors="surrogatepass")

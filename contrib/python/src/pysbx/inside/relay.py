@@ -14,7 +14,8 @@ CHUNK = 1 << 16
 CONNECT_SEC = 20
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hand bytes on until one side ends."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)
@@ -60,7 +61,7 @@ async def _serve(listener: socket.socket, path: str) -> None:
         served.add(task := asyncio.current_task())
         try:
             outer_reader, outer_writer = await asyncio.open_unix_connection(sock=await _connect(path))
-            await asyncio.gather(_pump(reader, outer_writer), _pump(outer_reader, writer))
+            await asyncio.gather(pump(reader, outer_writer), pump(outer_reader, writer))
             outer_writer.close()
         except OSError:
             pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import linecache
 import os
@@ -31,18 +32,49 @@ def next_name(name: str) -> str:
     return name if number == 1 else f"{name.removesuffix('>')} {number}>"
 
 
-def execute(source: str, name: str, scope: dict[str, Any]) -> str | None:
-    """Execute source text and return the repr of its last expression, if it ends with one that is not None."""
+def _evaluate(tree: Any, name: str, mode: str, scope: dict[str, Any], *, awaits: bool) -> Any:
+    """Execute a part of a program; if it awaits something at its top level, in the event loop of the notebook."""
+    if not awaits:
+        return eval(compile(tree, name, mode, dont_inherit=True), scope)
+    from .notebook import run_awaiting
+
+    return run_awaiting(compile(tree, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), scope)
+
+
+def execute(
+    source: str,
+    name: str,
+    scope: dict[str, Any],
+    *,
+    shown: str | bytes = "",
+    notebook: bool = False,
+    prompt: bool = False,
+) -> str | None:
+    """Execute source text and return the repr of its last expression, if it ends with one that is not None.
+
+    Args:
+        source: the text.
+        name: its name in tracebacks.
+        scope: the names.
+        shown: the text for tracebacks, if that is another one.
+        notebook: whether it may await at its top level.
+        prompt: whether the value gets the name `_`, as at a prompt.
+    """
     # Not by ast.parse(), which would stand in the traceback of an error that the parser finds.
     tree: Any = compile(source, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     # A last line without an end would move the carets of a traceback by one.
-    linecache.cache[name] = (len(source), None, f"{source}\n".splitlines(keepends=True), name)
+    text = shown or source
+    linecache.cache[name] = (len(text), None, f"{text!s}\n".splitlines(keepends=True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, name, "exec", dont_inherit=True), scope)
+    _evaluate(tree, name, "exec", scope, awaits=notebook)
     if not isinstance(last, ast.Expr):
         return None
-    value = eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), scope)
-    return None if value is None else display.show_value(value)
+    value = _evaluate(ast.Expression(last.value), name, "eval", scope, awaits=notebook)
+    if value is None:
+        return None
+    if prompt:
+        builtins._ = value  # type: ignore[attr-defined]
+    return display.show_value(value)
 
 
 def _failure(error: BaseException, name: str, *, last: bool) -> dict[str, Any]:
@@ -63,14 +95,21 @@ def _work(request: dict[str, Any], name: str) -> str | None:
             runpy._get_module_details(request["module"])  # type: ignore[attr-defined]  # an ImportError is an error
             runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
             return None
-        return execute(request["source"], name, main_module.names())
+        return execute(
+            request["source"],
+            name,
+            main_module.names(),
+            shown=request["original"],
+            notebook=request.get("notebook", False),
+            prompt=request.get("prompt", False),
+        )
 
 
 def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> BaseException | None:
     """Run the user's code and leave its figures; return an exception that was not caught."""
     uncaught: BaseException | None = None
     try:
-        with standard_input(request.pop("stdin")):
+        with standard_input(request.pop("stdin"), request["passed"]):
             answer["value"] = only_here(lambda: _work(request, name), name)
     except SystemExit as error:
         answer["exit_code"], answer["exited"] = exit_code(error), True

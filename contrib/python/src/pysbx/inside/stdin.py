@@ -35,17 +35,21 @@ def _file_with(content: bytes) -> int:
 
 
 @contextlib.contextmanager
-def standard_input(content: bytes) -> Iterator[None]:
+def standard_input(content: bytes, descriptor: int = -1) -> Iterator[None]:
     """Let the code read these bytes from standard input while the block runs; afterwards it is /dev/null again.
+
+    Args:
+        content: the bytes.
+        descriptor: standard input itself, instead of bytes; it is closed.
 
     Raises:
         OSError: it is larger than a file may be.
     """
-    if not content:
+    if not content and descriptor < 0:
         yield
         return
     before = sys.stdin, sys.__stdin__
-    _put(_file_with(content))
+    _put(descriptor if descriptor >= 0 else _file_with(content))
     try:
         # The old stream may still buffer input of an earlier run.
         with open(0, encoding="utf-8", errors="surrogateescape", closefd=False) as stream:

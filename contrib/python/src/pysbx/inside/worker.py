@@ -85,6 +85,11 @@ def inspect_source(request: Message) -> list[list[Any]]:
 
 def run(request: Message) -> Message:
     """Carry out a request "run", unless a stage of the static analysis that is enforced finds a violation."""
+    request["original"] = request["source"]
+    if request.get("notebook") and not request["module"]:
+        from .notebook import plain
+
+        request["source"] = plain(request["original"])
     found = inspect_source(request)
     if any(stage == "enforce" for stage, *_ in found):
         return {"violations": found}
@@ -159,6 +164,10 @@ def answer(request: Message, interrupts: Interrupts) -> Message:
         return interrupts.during(lambda: run(request))
     if request["op"] == "call":
         return interrupts.during(lambda: call(request))
+    if request["op"] == "complete":
+        from .prompt import complete
+
+        return interrupts.during(lambda: complete(request))
     if request["op"] in PROGRAMS:
         from . import commands
 
@@ -197,6 +206,17 @@ def send(channel: Channel, reply: Message) -> None:
     os._exit(KILLED)  # as if the kernel had done it
 
 
+def forward(request: Message, channel: Channel, forwards: set[int]) -> Message:
+    """Start a process that connects the host to ports of the sandbox, and add its number to others."""
+    from .forward import start
+
+    try:
+        forwards.add(start(request["passed"], channel.descriptor))
+    except OSError as error:  # there can be no further process
+        return {"error": describe(error)}
+    return {}
+
+
 def main() -> None:
     """Read requests until the host closes its end, and answer them."""
     interrupts = Interrupts()
@@ -210,19 +230,25 @@ def main() -> None:
     hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
     channel.write(hello)
     relay = parked = 0
+    forwards: set[int] = set()
     while (request := channel.read()) is not None:
+        request["passed"] = channel.take_descriptor() if request.get("passed") else -1
         if request.get("proxy") and not relay:
             from .relay import start
 
             relay = start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
+        if request["op"] == "forward":
+            channel.write(forward(request, channel, forwards))
+            continue
         if request["op"] == "fork":
             try:
-                parked = fork.park(__pysbx_fork__, channel, {os.getpid(), relay})
+                parked = fork.park(__pysbx_fork__, channel, {os.getpid(), relay, *forwards})
             except (fork.NotCopied, OSError) as error:
                 channel.write({"refused": str(error)})
                 continue
             if not parked:  # this is the fork, in a sandbox of its own
                 relay = 0
+                forwards.clear()
                 channel.write(hello)
             continue
         reply = fork.collect(parked, request["limit"]) if request["op"] == "forked" else answer(request, interrupts)

@@ -1,0 +1,241 @@
+"""Notebook mode: await at the top level, and the lines with % and ! that IPython has.
+
+A line is changed only if Python finds a syntax error in it. So text in strings, and the operator %, stay as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from .commands import arguments_of
+
+HERE = "__import__('pysbx_inside.notebook').notebook"
+COMMAND = re.compile(r"^(?P<indent>\s*)(?:(?P<target>[\w., \[\]'\"]+?)\s*=\s*)?(?P<mark>!!?|%)(?P<rest>.*)$", re.DOTALL)
+CELL = re.compile(r"^\s*%%(?P<name>\w+|!)[ \t]*(?P<rest>.*)$")
+FIELD = re.compile(r"\{([^{}]+)\}")
+# Magics that have no meaning here, because it holds already or there is nothing to change.
+IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload", "reset", "pylab", "colors", "precision")
+SITE = "/work/.packages"
+NO_PIP = "this sandbox has no pip: name the packages when the sandbox is made"
+_loop: Any = None
+
+
+class UsageError(Exception):
+    """A line with % that means nothing."""
+
+
+def _first_error(source: str) -> int:
+    """Return the number of the line in which Python finds a syntax error, or 0 if there is none."""
+    try:
+        compile(source, "<notebook>", "exec", 0x2400, dont_inherit=True)  # PyCF_ONLY_AST, and await at the top level
+    except SyntaxError as error:
+        return error.lineno or 0
+    except (ValueError, MemoryError, RecursionError, OverflowError):
+        return 0
+    return 0
+
+
+def plain(source: str | bytes) -> str | bytes:
+    """Return source text of a notebook as Python: lines with % and ! become calls. Other errors stay."""
+    if not isinstance(source, str):
+        return source
+    first, _, rest = source.lstrip("\n").partition("\n")
+    cell = CELL.match(first)
+    if cell is not None:
+        return f"{HERE}.cell({cell['name']!r}, {cell['rest']!r}, {rest!r})\n"
+    lines = source.split("\n")
+    for _ in range(len(lines)):
+        number = _first_error("\n".join(lines))
+        if not 0 < number <= len(lines) or not _change(lines, number - 1):
+            break
+    return "\n".join(lines)
+
+
+def _change(lines: list[str], number: int) -> bool:
+    """Change a line, and those that continue it, if it has a command; the number of lines stays."""
+    found = COMMAND.match(lines[number])
+    if found is None:
+        return False
+    text, last = found["rest"], number
+    while text.endswith("\\") and last + 1 < len(lines):
+        last += 1
+        text = f"{text[:-1]} {lines[last].strip()}"
+    call = _call(found["mark"], text.strip(), wanted=found["target"] is not None)
+    target = f"{found['target']} = " if found["target"] is not None else ""
+    lines[number : last + 1] = [f"{found['indent']}{target}{call}", *[""] * (last - number)]
+    return True
+
+
+def _call(mark: str, text: str, *, wanted: bool) -> str:
+    if mark != "%":
+        return f"{HERE}.{'lines_of' if wanted or mark == '!!' else 'command'}({text!r}, globals(), locals())"
+    name, _, rest = text.partition(" ")
+    if name in IGNORED:
+        return "pass" if not wanted else "None"
+    return f"{HERE}.magic({name!r}, {rest.strip()!r}, globals(), locals())"
+
+
+def run_awaiting(code: CodeType, scope: dict[str, Any]) -> Any:
+    """Execute code that may await, in an event loop that lasts from one run to the next."""
+    global _loop  # noqa: PLW0603 (the loop of the process)
+    value = eval(code, scope)
+    if not code.co_flags & inspect.CO_COROUTINE:
+        return value
+    import asyncio
+
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(_loop)
+    task = _loop.create_task(value)
+    try:
+        return _loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():  # it was interrupted
+            task.cancel()
+            _loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        raise
+
+
+def _filled(text: str, names: dict[str, Any], local: dict[str, Any]) -> str:
+    """Return a command in which {expression} is replaced by its value; what is none stays."""
+
+    def value(found: re.Match[str]) -> str:
+        try:
+            return str(eval(found[1], names, local))
+        except Exception:
+            return found[0]
+
+    return FIELD.sub(value, text)
+
+
+def command(text: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+    """Run a line with !."""
+    sys.stdout.flush()
+    code = subprocess.run(arguments_of(_filled(text, names, local)), check=False).returncode
+    names["_exit_code"] = code
+
+
+def lines_of(text: str, names: dict[str, Any], local: dict[str, Any]) -> list[str]:
+    """Run a command, and return the lines of its output."""
+    done = subprocess.run(
+        arguments_of(_filled(text, names, local)), check=False, stdout=subprocess.PIPE, text=True, errors="replace"
+    )
+    names["_exit_code"] = done.returncode
+    return done.stdout.splitlines()
+
+
+def _pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+    words = shlex.split(_filled(rest, names, local))
+    if subprocess.run([sys.executable, "-c", "import pip"], check=False, stderr=subprocess.DEVNULL).returncode:
+        raise UsageError(NO_PIP)
+    if words[:1] == ["install"]:
+        words[1:1] = ["--target", SITE, "--no-warn-script-location", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+    if SITE not in sys.path:
+        sys.path.append(SITE)
+    import importlib
+
+    importlib.invalidate_caches()
+
+
+def _directory(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+    os.chdir(os.path.expanduser(_filled(rest, names, local).strip("'\"") or "~"))
+    print(os.getcwd())
+
+
+def _variables(rest: str, names: dict[str, Any], local: dict[str, Any]) -> Any:
+    name, mark, value = _filled(rest, names, local).replace("=", " ", 1).partition(" ")
+    if mark:
+        os.environ[name] = value.strip()
+        return None
+    return os.environ[name] if name else dict(os.environ)
+
+
+def _time(rest: str, names: dict[str, Any], local: dict[str, Any]) -> Any:
+    began, used = time.perf_counter(), time.process_time()
+    try:
+        try:
+            return eval(compile(rest, "<%time>", "eval"), names, local)
+        except SyntaxError:
+            exec(compile(rest, "<%time>", "exec"), names)
+    finally:
+        print(f"CPU time: {time.process_time() - used:.3g} s, wall time: {time.perf_counter() - began:.3g} s")
+    return None
+
+
+def _timeit(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+    import timeit
+
+    timer = timeit.Timer(rest, globals={**names, **local})
+    count, _ = timer.autorange()
+    best = min(timer.repeat(3, count)) / count
+    print(f"{best:.3g} s, the best of 3 runs with {count} loops each")
+
+
+MAGICS: dict[str, Callable[[str, dict[str, Any], dict[str, Any]], Any]] = {
+    "pip": _pip,
+    "cd": _directory,
+    "pwd": lambda *_: os.getcwd(),
+    "env": _variables,
+    "set_env": _variables,
+    "time": _time,
+    "timeit": _timeit,
+    "sx": lines_of,
+    "system": lines_of,
+    "ls": lambda rest, names, local: command(f"ls {rest}", names, local),
+    "cat": lambda rest, names, local: command(f"cat {rest}", names, local),
+    "mkdir": lambda rest, names, local: command(f"mkdir {rest}", names, local),
+}
+
+
+def magic(name: str, rest: str, names: dict[str, Any], local: dict[str, Any]) -> Any:
+    """Carry out a line with %.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    if name not in MAGICS:
+        raise UsageError(f"%{name} is not known: there are {', '.join(f'%{one}' for one in MAGICS)}")
+    return MAGICS[name](rest, names, local)
+
+
+DISPLAYED = {"html": "text/html", "markdown": "text/markdown", "latex": "text/latex", "svg": "image/svg+xml"}
+
+
+def cell(name: str, rest: str, body: str) -> Any:
+    """Carry out a cell with %%.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    names: dict[str, Any] = vars(sys.modules["__main__"])
+    if name in ("bash", "sh", "!"):
+        sys.stdout.flush()
+        subprocess.run(arguments_of(body), check=True)
+    elif name == "writefile":
+        words = rest.split()
+        with open(words[-1], "a" if "-a" in words else "w", encoding="utf-8") as file:
+            file.write(body)
+    elif name in DISPLAYED:
+        from . import display
+
+        display.display({DISPLAYED[name]: body}, raw=True)
+    elif name == "time":
+        return _time(str(plain(body)), names, names)
+    elif name == "timeit":
+        _timeit(str(plain(body)), names, names)
+    elif name == "capture":
+        exec(compile(plain(body), "<%%capture>", "exec"), names)
+    else:
+        known = ("bash", "sh", "writefile", *DISPLAYED, "time", "timeit", "capture")
+        raise UsageError(f"%%{name} is not known: there are {', '.join(f'%%{one}' for one in known)}")
+    return None

@@ -1,0 +1,132 @@
+"""Notebook mode: await at the top level, and lines with % and ! as IPython has them."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pysbx import Sandbox, run_code
+from pysbx.command import main
+from pysbx.inside.notebook import plain
+
+
+@pytest.fixture
+def session() -> Iterator[Sandbox]:
+    """A session in notebook mode."""
+    with Sandbox(notebook=True) as made:
+        yield made
+
+
+def test_await_at_the_top_level(session: Sandbox) -> None:
+    done = session.run("import asyncio\nawait asyncio.sleep(0)\nasync def f(): return 42\nawait f()")
+    assert (done.value, done.error) == ("42", None)
+    # A task goes on in the next run.
+    session.run("async def begin():\n    global task\n    task = asyncio.create_task(f())\nawait begin()")
+    assert session.run("await task").value == "42"
+    assert session.run("async with asyncio.Lock() as held: pass\nheld").value is None
+    assert session.run("asyncio.run(f())").value == "42"
+    error = session.run("x = 1\nawait asyncio.sleep('a')").error
+    assert error is not None
+    assert (error.type, error.line) == ("TypeError", 2)
+    assert "pysbx_inside" not in error.traceback
+
+
+def test_an_await_that_takes_too_long_is_interrupted(session: Sandbox) -> None:
+    session.run("import asyncio; x = 41")
+    done = session.run("try: await asyncio.sleep(60)\nfinally: print('undone')", timeout_sec=0.5)
+    assert (done.timed_out, done.stdout) == (True, "undone\n")
+    assert session.run("await asyncio.sleep(0, x + 1)").value == "42"
+
+
+def test_without_the_mode_python_is_as_it_is() -> None:
+    for source in ("import asyncio\nawait asyncio.sleep(0)", "!ls", "%matplotlib inline"):
+        error = run_code(source).error
+        assert error is not None
+        assert error.type == "SyntaxError"
+
+
+def test_commands(session: Sandbox) -> None:
+    done = session.run("name = 'a b'\n!echo {name} >made; cat made; exit 3\n_exit_code")
+    assert (done.stdout, done.value) == ("a b\n", "3")
+    assert session.run("lines = !printf 'one\\ntwo\\n'\nlines").value == "['one', 'two']"
+    assert (
+        session.run("for n in (1, 2):\n    !echo n{n}\n    if n == 2:\n        !echo {n + 1}").stdout == "n1\nn2\n3\n"
+    )
+    assert session.run("!echo one \\\n   two\n1 / 0").stdout == "one two\n"
+    error = session.run("!echo one \\\n   two\n1 / 0").error
+    assert error is not None
+    assert error.line == 3
+    assert "!echo" not in error.traceback
+    assert session.run("!echo {none_such} ${HOME} it\\'s").stdout == "{none_such} /work it's\n"
+    assert session.run("!echo \"it's\"\nprint('and')\n!echo 'one").stdout == "it's\nand\n"
+
+
+def test_magics(session: Sandbox) -> None:
+    assert session.run("%matplotlib inline\n%cd /tmp\n%pwd").value == "'/tmp'"
+    assert session.run("%env NAME=some text\n%env NAME").value == "'some text'"
+    assert session.run("here = %pwd\nhere").value == "'/tmp'"
+    timed = session.run("%time sum([40, 2])")
+    assert (timed.value, "wall time" in timed.stdout) == ("42", True)
+    assert "loops each" in session.run("%timeit 1 + 1").stdout
+    error = session.run("x = 1\n%nonsense 5").error
+    assert error is not None
+    assert (error.type, error.line) == ("UsageError", 2)
+    assert "%nonsense is not known: there are %pip" in error.message
+
+
+def test_cells(session: Sandbox) -> None:
+    assert session.run("%%bash\nfor n in 1 2; do echo $n; done\n").stdout == "1\n2\n"
+    session.run("%%writefile /work/made.txt\nline {x}\n%pwd\n")
+    assert session.get("made.txt") == b"line {x}\n%pwd\n"
+    assert session.run("%%html\n<b>bold</b>").displays[0]["text/html"] == "<b>bold</b>"
+    assert "wall time" in session.run("%%time\nz = 5\n!echo out").stdout
+    assert session.run("z").value == "5"
+    error = session.run("%%nonsense\n1").error
+    assert error is not None
+    assert error.message.startswith("%%nonsense is not known: there are %%bash")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = '''\n!ls\n%pwd\n'''",
+        "x = (7\n%5)",
+        "x = 5 \\\n%3",
+        "def f(:\n    pass",
+        "x = [\n!= 5",
+        "a %% b",
+        "x = !",
+        "\n\n",
+        "a !b",
+    ],
+)
+def test_text_that_is_python_or_no_command_stays(source: str) -> None:
+    if source == "x = !":
+        assert "lines_of" in str(plain(source))
+    else:
+        assert plain(source) == source
+
+
+def test_pip_installs_into_the_sandbox_or_says_why_not(session: Sandbox) -> None:
+    done = session.run("%pip install none-such-package")
+    assert done.error is not None
+    assert done.error.type in ("UsageError", "CalledProcessError")
+
+
+def test_a_profile_that_inspects_code_refuses_commands_and_allows_await() -> None:
+    for source in ("!id", "import math\nx = !id", "%cd /tmp", "%%bash\nid"):
+        done = run_code(source, profile="minimal", notebook=True)
+        assert done.error is not None
+        assert done.error.type == "PolicyViolation"
+        assert done.stdout == ""
+    source = "%matplotlib inline\nasync def f(): return 42\nawait f()"
+    assert run_code(source, profile="minimal", notebook=True).value == "42"
+
+
+def test_the_command_has_the_mode(capfd: pytest.CaptureFixture[str]) -> None:
+    source = "!echo from a command\nimport asyncio\nprint(await asyncio.sleep(0, 5))"
+    assert main(["run", "--notebook", "-c", source]) == 0
+    assert capfd.readouterr().out == "from a command\n5\n"
