@@ -111,7 +111,8 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         files = {"put_file", "get_file", "list_files"}
         sessions = {f"{verb}_session" for verb in ("start", "run_in", "end", "fork", "interrupt")} | {"list_sessions"}
-        assert set(tools) == files | sessions | {"run_python", "list_profiles"}
+        processes = {f"{verb}_process" for verb in ("start", "read", "write", "signal")} | {"list_processes"}
+        assert set(tools) == files | sessions | processes | {"run_python", "run_command", "list_profiles"}
         said = tools["run_python"].description or ""
         assert all(part in said for part in ("No network", "300 MiB", "20 seconds", "/output"))
         assert len(said) < 600

@@ -205,7 +205,8 @@ def test_the_description_says_all_that_a_generated_client_needs(service: Server)
     places = {one["operationId"]: one for methods in about["paths"].values() for one in methods.values()}
     names = {"health", "healthz", "profiles", "run", "start_session", "run_in_session", "end_session"}
     names |= {"profile", "execute", "list_sessions", "get_session", "fork_session", "interrupt_session", "delete_file"}
-    names |= {"readyz", "metrics"}
+    names |= {"readyz", "metrics", "run_command", "list_processes"}
+    names |= {f"{verb}_process" for verb in ("start", "read", "write", "signal")}
     assert set(places) == names | {"list_files", "put_file", "get_file"}
     binary = {"application/octet-stream"}
     assert set(places["put_file"]["requestBody"]["content"]) == binary
@@ -406,7 +407,8 @@ def test_a_session_that_is_not_there_in_time_is_none(service: Server) -> None:
 
 
 def test_a_session_that_ends_by_itself_says_why(service: Server) -> None:
-    for code, why in (("while True: pass", "not done after 2 seconds"), ("import os; os._exit(5)", "code 5")):
+    stubborn = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    for code, why in ((stubborn, "not done after 2 seconds"), ("import os; os._exit(5)", "code 5")):
         place = start(service, timeout_sec=2)
         assert why in service.post(f"{place}/run", code=code).json()["session_ended"]
         answer = service.post(f"{place}/run", code="1")

@@ -539,6 +539,8 @@ def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
 
 def make_api(works: Works) -> FastAPI:
     """Return the application; a Gate belongs before it."""
+    from pysbx.service.commands import add_commands  # noqa: PLC0415 (it uses this module)
+
     offer, jobs, sessions = works.offer, works.jobs, works.sessions
 
     @contextlib.asynccontextmanager
@@ -571,4 +573,5 @@ def make_api(works: Works) -> FastAPI:
     add_plain(app, offer, jobs)
     add_pages(app)
     _add_sessions(app, offer, jobs, sessions)
+    add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     return app

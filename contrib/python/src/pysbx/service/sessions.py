@@ -16,6 +16,7 @@ from pysbx.container import Cancelled
 from pysbx.execution import Execution
 from pysbx.options import Options
 from pysbx.service.allowance import Allowance, Ledger
+from pysbx.processes import Command
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
@@ -221,6 +222,17 @@ class Sessions:
                 session.on_output = None
 
         return await self.use(session, work, source)
+
+    async def shell(
+        self, session: Session, command: Command, stdin: bytes = b"", cwd: str = "", *, timeout_sec: float | None = None
+    ) -> Execution:
+        """Run a shell command in a session: see Sandbox.shell."""
+        check_timeout(session, timeout_sec)
+        given = list(command) if not isinstance(command, str) else command
+        said = given if isinstance(given, str) else " ".join(map(str, given))  # for the audit log
+        return await self.use(
+            session, lambda sandbox: sandbox.shell(given, stdin, cwd=cwd, timeout_sec=timeout_sec), said
+        )
 
     async def interrupt(self, session: Session) -> None:
         """Raise KeyboardInterrupt in the code that runs in a session. While none runs, nothing happens."""

@@ -368,6 +368,7 @@ async def whole_lines() -> AsyncIterator[str]:
 
 def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
     """Return the server of the tools, for any transport."""
+    from pysbx.service.command_tools import CommandTools  # noqa: PLC0415 (it uses this module)
 
     @contextlib.asynccontextmanager
     async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
@@ -387,7 +388,7 @@ def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Ses
     )
     server.jobs = jobs
     server.about = lambda: describe(offer, preparation)
-    tools = Tools(offer, jobs, sessions)
+    tools, commands = Tools(offer, jobs, sessions), CommandTools(jobs, sessions)
     writes = ToolAnnotations(destructive_hint=False, open_world_hint=False)
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for tool, about_it in (
@@ -402,6 +403,12 @@ def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Ses
         (tools.interrupt_session, writes),
         (tools.end_session, writes),
         (tools.list_profiles, reads),
+        (commands.run_command, writes),
+        (commands.start_process, writes),
+        (commands.list_processes, reads),
+        (commands.read_process, writes),
+        (commands.write_process, writes),
+        (commands.signal_process, writes),
     ):
         server.add_tool(tool, description=tool.__doc__ or "", annotations=about_it)
     return server
