@@ -82,8 +82,11 @@ def test_bytes_go_both_ways_while_code_runs(host: str, session: Sandbox) -> None
 
 
 def test_a_port_where_nothing_listens_gives_an_end(session: Sandbox) -> None:
-    with session.forward(9) as forward, forward.connect() as connection:
-        assert connection.recv(1) == b""
+    with session.forward(9) as forward:
+        for said in (b"", b"text"):
+            with forward.connect() as connection:
+                connection.sendall(said)
+                assert connection.recv(1) == b""
     with pytest.raises(OSError, match="No such file"):
         forward.connect()
 

@@ -44,7 +44,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
-        writer.write_eof()
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.write_eof()  # also after a reset: otherwise the other side would wait for ever
 
 
 def _is_ours(connection: socket.socket) -> bool:

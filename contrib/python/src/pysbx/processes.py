@@ -44,7 +44,7 @@ class ProcessOutput:
     open: bool = True
 
 
-def refuse_inspected(options: Options) -> None:
+def refuse_inspected(options: Options, what: str = "command") -> None:
     """Refuse commands if a profile enforces its static analysis, which they would circumvent.
 
     Raises:
@@ -52,7 +52,7 @@ def refuse_inspected(options: Options) -> None:
     """
     stages = json.loads(options.analysis or "{}").values()
     if any(rule.get("stage") == "enforce" for rule in stages):
-        raise SandboxError(f"command: {INSPECTED}")
+        raise SandboxError(f"{what}: {INSPECTED}")
 
 
 def command_request(

@@ -254,7 +254,7 @@ class Sandbox:
             ValueError: the input is too large, or the limit of time is none.
         """
         arguments = ["-c", *as_texts(argv, "argv")]
-        return self._report(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
+        return self.carry_out(run_request(source, self.options, last=False, argv=arguments, stdin=stdin), timeout_sec)
 
     def run_typed(self, source: str, stdin: int = -1) -> Execution:
         """Run source text that was typed at a prompt: its value gets the name `_`.
@@ -264,7 +264,7 @@ class Sandbox:
             stdin: a descriptor that it reads from: a pipe, because the code could type into a terminal. -1 is none.
         """
         request = run_request(source, self.options, last=False, argv=[""], prompt=True)
-        return self._report(request, None, stdin)
+        return self.carry_out(request, None, stdin)
 
     def complete(self, typed: str) -> list[str]:
         """Return the names in the session that begin with a text, as for a prompt; none if that takes too long."""
@@ -274,8 +274,8 @@ class Sandbox:
         names = found[:MAX_COMPLETIONS] if isinstance(found, list) else []
         return [name for name in names if isinstance(name, str) and len(name) <= MAX_TYPED]
 
-    def _report(self, request: Message, timeout_sec: float | None, passed: int = -1) -> Execution:
-        """Carry out a request, and return how it went."""
+    def carry_out(self, request: Message, timeout_sec: float | None = None, passed: int = -1) -> Execution:
+        """Carry out a request for a run, and return how it went; see run and exchange.exchange."""
         if timeout_sec is not None:
             OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
@@ -321,7 +321,7 @@ class Sandbox:
             ValueError: the input is too large, or the limit of time is none.
         """
         request = command_request("shell", command, self.options, cwd, env)
-        return self._report(request | {"stdin": checked_input(stdin)}, timeout_sec)
+        return self.carry_out(request | {"stdin": checked_input(stdin)}, timeout_sec)
 
     def start(
         self, command: Command, *, cwd: str | os.PathLike[str] = "", env: Mapping[str, str] | None = None

@@ -18,6 +18,7 @@ FAILURE = 125
 COMMANDS = {
     "run": ("run", "run a program"),
     "shell": ("shell", "type statements into a session"),
+    "kernel": ("kernel", "run the kernel of a Jupyter notebook in a sandbox"),
     "warm": ("show", "install dependencies and build the snapshot before a first call"),
     "deps": ("show", "list, remove or install sets of dependencies"),
     "clean": ("clean", "remove what was unused for long: dependencies, images, snapshots, sessions"),

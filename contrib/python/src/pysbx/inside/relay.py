@@ -20,7 +20,8 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
-        writer.write_eof()
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.write_eof()  # also after a reset: otherwise the other side would wait for ever
 
 
 def _wait_for_place(path: str) -> socket.socket:

@@ -131,7 +131,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(name)
         main_module.set_file(name)
-    patches.install(figures.PATCHES | display.PATCHES)
+    if not request.get("kernel"):  # which shows figures and objects itself
+        patches.install(figures.PATCHES | display.PATCHES)
     display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     uncaught = _carry_out(request, name, answer)

@@ -1,0 +1,95 @@
+"""`pysbx kernel`: a Jupyter kernel whose code runs in a sandbox."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pysbx.command import options
+from pysbx.interpreter import Mount
+from pysbx.keywords import OPTIONS
+from pysbx.text import writer
+
+# Options whose value is a path; and those whose value may be one.
+PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels"), ("profile", "seccomp")
+
+
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `pysbx kernel`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    make = actions.add_parser("install", help="let Jupyter offer a kernel that runs in a sandbox")
+    make.add_argument("--name", default="pysbx", metavar="NAME", help="name of the kernel: pysbx by default")
+    make.add_argument("--display-name", metavar="TEXT", help="the name that Jupyter shows")
+    make.add_argument("--prefix", metavar="DIR", help="install below DIR/share/jupyter, not for this user")
+    options.add(make)
+    make.set_defaults(function=install)
+    start = actions.add_parser("run", help="be a kernel: Jupyter calls this")
+    start.add_argument("-f", dest="connection", required=True, metavar="FILE", help="the connection file")
+    options.add(start)
+    start.set_defaults(function=run)
+
+
+def _directory(prefix: str | None) -> Path:
+    """Return where Jupyter looks for kernels: https://docs.jupyter.org/en/latest/use/jupyter-directories.html."""
+    if prefix:
+        return Path(prefix).absolute() / "share/jupyter/kernels"
+    data = os.environ.get("JUPYTER_DATA_DIR")
+    own = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return (Path(data) if data else Path(own) / "jupyter").absolute() / "kernels"
+
+
+def _text(name: str, value: Any) -> str:
+    """Return the value of an option as it is typed; paths hold wherever Jupyter starts the kernel."""
+    if isinstance(value, Mount):
+        return f"{value.source}:{value.target}{'' if value.readonly else ':rw'}"
+    if isinstance(value, tuple):
+        return "=".join(value)
+    if name in PATHS or (name in MAYBE_PATHS and os.path.exists(value)):
+        return str(OPTIONS[PATHS[0]].keep(value))
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def words_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of the sandbox as words of a command line."""
+    words = []
+    for declared, flag in options.FLAGS:
+        value = getattr(arguments, declared.name, None)
+        if value is None:
+            continue
+        if flag.const:
+            words.append(flag.name)
+        else:
+            values = value if flag.several else [value]
+            words += [f"{flag.name}={_text(declared.name, one)}" for one in values]
+    return words
+
+
+def install(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx kernel install`: prepare the sandbox, then write the specification."""
+    from pysbx import kernel  # noqa: PLC0415 (asyncio)
+    from pysbx.options import prepare  # noqa: PLC0415
+    from pysbx.runtime import build_snapshot  # noqa: PLC0415
+
+    made = kernel.kernel_options(**options.given(arguments))
+    bundle = prepare(made)
+    cold = made.policy.warm == "off"
+    reason = "" if cold else build_snapshot(str(bundle.path), bundle.enforcement.manager)
+    if reason:
+        print(f"pysbx: the kernel starts cold: {reason}", file=sys.stderr)
+    title = arguments.display_name or f"Python in a sandbox ({arguments.name})"
+    # The interpreter by its path: Jupyter may belong to another one.
+    argv = [sys.executable, "-m", "pysbx", "kernel", "run", *words_of(arguments)]
+    path = kernel.install(_directory(arguments.prefix), arguments.name, title, argv)
+    print(f"kernel '{arguments.name}' is installed in {path}")
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out `pysbx kernel run`."""
+    from pysbx import kernel  # noqa: PLC0415 (asyncio)
+
+    made = kernel.kernel_options(**options.given(arguments))
+    return kernel.run(arguments.connection, made, writer(sys.stdout, raw=False), writer(sys.stderr, raw=False))

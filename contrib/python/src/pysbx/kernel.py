@@ -1,0 +1,233 @@
+"""A Jupyter kernel in a sandbox: its specification, and the program that Jupyter starts for it.
+
+Jupyter talks to a kernel by five sockets of ZeroMQ, whose ports are in a connection file. This program listens there,
+and hands the connections on to ipykernel in a session. See
+https://jupyter-client.readthedocs.io/en/stable/kernels.html.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pysbx.container import Cancelled
+from pysbx.errors import SandboxError
+from pysbx.execution import Execution, run_request, unsaid
+from pysbx.forward import Forwarder
+from pysbx.options import Options, make_options, prepare
+from pysbx.places import write_whole
+from pysbx.processes import refuse_inspected
+from pysbx.session import Sandbox
+from pysbx.threads import Cancel
+
+Json = dict[str, Any]
+
+PACKAGE, MODULE = "ipykernel", "ipykernel_launcher"
+# What a kernel imports at its start, besides what the options name. IPython.core.completer, and what imports it,
+# changes the filters of warnings, which a snapshot must not have.
+PRELOAD = (
+    "IPython.core.history",
+    "IPython.core.inputtransformer2",
+    "IPython.core.magics",
+    "IPython.core.ultratb",
+    "IPython.lib.pretty",
+    "comm",
+    "debugpy",
+    "ipykernel.comm",
+    "ipykernel.control",
+    "ipykernel.heartbeat",
+    "ipykernel.iostream",
+    "ipykernel.shellchannel",
+    "ipykernel.zmqshell",
+    "jedi",
+    "jupyter_client.session",
+    "prompt_toolkit",
+    "psutil",
+    "tornado.ioloop",
+    "zmq.eventloop.zmqstream",
+)
+# IPython would start a shell command in a terminal, and a sandbox has none.
+PLAIN_SHELL = "--IPKernelApp.exec_lines=get_ipython().system = get_ipython().system_raw"
+INLINE = "module://matplotlib_inline.backend_inline"
+CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
+# Ports in the sandbox, which has a loopback of its own.
+FIRST_PORT = 50001
+# A kernel lives for days: 30.
+LIFE_SEC = 30 * 86400.0
+CONNECTION = ".kernel/connection.json"
+NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")  # https://jupyter-client.readthedocs.io/en/stable/kernels.html#kernel-specs
+PARENT_SEC = 1.0
+TERMINATED = 143
+
+
+def kernel_options(**given: Any) -> Options:
+    """Return the options of a kernel's sandbox, from those of SandboxOptions.
+
+    Raises:
+        SandboxError: a kernel cannot run with these.
+        TypeError, ValueError: see make_options.
+    """
+    given.setdefault("allow_network", "localhost")
+    given.setdefault("timeout_sec", LIFE_SEC)
+    given["env"] = {"MPLBACKEND": INLINE, **dict(given.get("env") or {})}
+    options = make_options(**given)
+    refuse_inspected(options, "kernel")
+    if options.policy.network in ("none", "host"):
+        raise SandboxError("kernel: it needs a loopback of its own: leave the network out, or name hosts")
+    own = options.virtualenv or options.rootfs or options.image
+    if not own and not any(re.match(rf"{PACKAGE}(?![\w-])", one) for one in options.dependencies):
+        options = replace(options, dependencies=tuple(sorted((*options.dependencies, PACKAGE))))
+    preload = tuple(dict.fromkeys((*prepare(options).policy.preload, *PRELOAD)))
+    # As the session will have it, so that `kernel install` prepares what `kernel run` uses.
+    return replace(options, policy=replace(options.policy, preload=preload, session=True))
+
+
+def install(directory: Path, name: str, display_name: str, argv: list[str]) -> Path:
+    """Write the specification of a kernel, and return its directory.
+
+    Args:
+        directory: of specifications.
+        name: of the kernel.
+        display_name: the name for people.
+        argv: the command that runs it, without its connection file.
+
+    Raises:
+        ValueError: it cannot have this name.
+        OSError: it cannot be written.
+    """
+    if not NAME.fullmatch(name) or name in (".", ".."):
+        raise ValueError(f"--name: {name!r:.120} is not made of letters, digits, '.', '_' and '-'")
+    made = directory / name.lower()
+    made.mkdir(parents=True, exist_ok=True)
+    content = {
+        "argv": [*argv, "-f", "{connection_file}"],
+        "display_name": display_name,
+        "language": "python",
+        "interrupt_mode": "signal",
+        "metadata": {"debugger": False},
+    }
+    write_whole(made / "kernel.json", json.dumps(content, indent=1).encode())
+    return made
+
+
+def read_connection(path: str) -> Json:
+    """Return the content of a connection file.
+
+    Raises:
+        ValueError: it is none.
+        OSError: it cannot be read.
+    """
+    try:
+        found = json.loads(Path(path).read_bytes())
+        ports = [found[name] for name in CHANNELS]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"connection file '{path}': {error!r:.200}") from error
+    known = found.get("transport", "tcp") in ("tcp", "ipc") and isinstance(found.get("ip"), str)
+    if not known or not all(isinstance(port, int) and 0 < port < 1 << 16 for port in ports):
+        raise ValueError(f"connection file '{path}': it does not name ports of 'tcp' or sockets of 'ipc'")
+    return dict(found)
+
+
+def _listen(connection: Json) -> list[tuple[socket.socket, int]]:
+    """Listen where a connection file says; each socket leads to a port of the sandbox."""
+    listeners: list[tuple[socket.socket, int]] = []
+    with contextlib.ExitStack() as failed:
+        for number, name in enumerate(CHANNELS):
+            if connection.get("transport") == "ipc":
+                path = Path(f"{connection['ip']}-{connection[name]}")
+                path.unlink(missing_ok=True)
+                made = socket.socket(socket.AF_UNIX)
+                failed.callback(made.close)
+                made.bind(str(path))
+                made.listen()
+            else:
+                made = socket.create_server((connection["ip"], connection[name]))
+                failed.callback(made.close)
+            listeners.append((made, FIRST_PORT + number))
+        failed.pop_all()
+    return listeners
+
+
+def _inner(connection: Json) -> bytes:
+    """Return the connection file for the sandbox."""
+    ports = {name: FIRST_PORT + number for number, name in enumerate(CHANNELS)}
+    return json.dumps({**connection, **ports, "ip": "127.0.0.1", "transport": "tcp"}).encode()
+
+
+@contextlib.contextmanager
+def _signals(session: Sandbox, cancel: Cancel) -> Iterator[None]:
+    """Pass interrupts on to the kernel, and end with SIGTERM, or with the program that has started this one."""
+    parent, over = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(PARENT_SEC):
+            if os.getppid() != parent:
+                cancel.set()
+
+    before = {
+        number: signal.signal(number, action)
+        for number, action in (
+            (signal.SIGINT, lambda *_: session.interrupt()),
+            (signal.SIGTERM, lambda *_: cancel.set()),
+        )
+    }
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def run(
+    connection_file: str, options: Options, on_stdout: Callable[[str], None], on_stderr: Callable[[str], None]
+) -> int:
+    """Run a kernel until Jupyter ends it, and return its exit code.
+
+    Args:
+        connection_file: path of the file that Jupyter has written.
+        options: see kernel_options.
+        on_stdout: called with text that the kernel prints outside of cells.
+        on_stderr: the same for its standard error.
+
+    Raises:
+        SandboxError: there is no sandbox.
+        ValueError, OSError: the connection file cannot be used.
+    """
+    connection = read_connection(connection_file)
+    listeners = _listen(connection)
+    cancel = Cancel()
+    session = Sandbox(options=options, on_stdout=on_stdout, on_stderr=on_stderr, cancel=cancel.descriptor)
+    forwarder: Forwarder | None = None
+    try:
+        with session, _signals(session, cancel):
+            session.put({CONNECTION: _inner(connection)})
+            forwarder = Forwarder(session.open_control(), listeners)
+            argv = [MODULE, "-f", f"/work/{CONNECTION}", PLAIN_SHELL]
+            request = run_request("", options, last=False, argv=argv, module=MODULE)
+            return _code(session.carry_out({**request, "kernel": True}), on_stderr)
+    except Cancelled:
+        return TERMINATED
+    finally:
+        if forwarder is not None:
+            forwarder.close()
+        for listener, _ in listeners:
+            listener.close()
+        cancel.close()
+
+
+def _code(done: Execution, on_stderr: Callable[[str], None]) -> int:
+    if done.error is not None:
+        on_stderr(unsaid(done))
+    return done.exit_code

@@ -1,0 +1,209 @@
+"""`pysbx kernel`: Jupyter's own client talks to a kernel in a sandbox. And nbconvert executes a notebook in one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from pysbx import kernel
+from pysbx.command import main
+from tests.conftest import containers
+
+OPTIONS = ("--virtualenv", sys.prefix, "--memory", "1024")
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of Jupyter of its own."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    return tmp_path / "jupyter"
+
+
+class Kernel:
+    """A kernel that a notebook uses."""
+
+    def __init__(self, **given: Any) -> None:
+        self.manager = KernelManager(kernel_name="sand", **given)
+        self.manager.start_kernel()
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    def run(self, source: str) -> dict[str, Any]:
+        """Execute a cell; return its outputs by kind: text of the streams, MIME bundles, the name of an error."""
+        found: dict[str, Any] = {"stream": "", "data": [], "error": ""}
+
+        def hear(message: Any) -> None:
+            content = message["content"]
+            if message["msg_type"] == "stream":
+                found["stream"] += content["text"]
+            elif message["msg_type"] in ("display_data", "execute_result"):
+                found["data"].append(content["data"])
+            elif message["msg_type"] == "error":
+                found["error"] = content["ename"]
+
+        self.client.execute_interactive(source, timeout=60, output_hook=hear, allow_stdin=False)
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def installed(data: Path, capfd: pytest.CaptureFixture[str]) -> str:
+    """A specification of a kernel that starts warm."""
+    assert main(["kernel", "install", "--name", "Sand", *OPTIONS]) == 0
+    said = capfd.readouterr()
+    assert (said.out, said.err) == (f"kernel 'Sand' is installed in {data}/kernels/sand\n", "")
+    return str(data / "kernels/sand/kernel.json")
+
+
+@pytest.fixture
+def sand(installed: str) -> Iterator[Kernel]:
+    """A kernel in a sandbox."""
+    found = Kernel()
+    yield found
+    found.close()
+    deadline = time.monotonic() + 30
+    while containers():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
+    done = sand.run("import os, sys\nprint('out'); print('err', file=sys.stderr)\nos.getpid(), os.listdir('/home')")
+    assert done["stream"] in ("out\nerr\n", "err\nout\n")
+    assert done["error"] == "FileNotFoundError"
+    assert sand.run("os.getpid()")["data"] == [{"text/plain": "1"}]
+    assert sand.run("import asyncio\nawait asyncio.sleep(0, 42)")["data"] == [{"text/plain": "42"}]
+    assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\n['kept'] 3\n"
+    assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"
+
+
+def test_figures_and_tables_are_in_the_notebook(sand: Kernel) -> None:
+    assert "image/png" in sand.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")["data"][-1]
+    assert "image/png" in sand.run("%matplotlib inline\nplt.plot([2, 1]);")["data"][-1]
+    table = sand.run("import pandas; pandas.DataFrame({'a': [1]})")["data"][0]
+    assert "<table" in table["text/html"]
+    shown = sand.run("from IPython.display import HTML, display; display(HTML('<b>bold</b>'))")["data"][0]
+    assert shown["text/html"] == "<b>bold</b>"
+
+
+def test_an_interrupt_keeps_the_names_and_a_restart_forgets_them(sand: Kernel) -> None:
+    sand.run("x = 41")
+    threading.Timer(1, sand.manager.interrupt_kernel).start()
+    assert sand.run("import time; time.sleep(60)")["error"] == "KeyboardInterrupt"
+    assert sand.run("x + 1")["data"] == [{"text/plain": "42"}]
+    sand.manager.restart_kernel()
+    sand.client.wait_for_ready(timeout=60)
+    assert sand.run("'x' in globals()")["data"] == [{"text/plain": "False"}]
+
+
+def test_names_are_completed(sand: Kernel) -> None:
+    sand.run("long_name_of_a_list = [1]")
+    sand.client.complete("long_na")
+    while (reply := sand.client.get_shell_msg(timeout=60))["msg_type"] != "complete_reply":
+        pass
+    assert reply["content"]["matches"] == ["long_name_of_a_list"]
+
+
+def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:
+    for end in ("signal_kernel", "client.shutdown"):
+        sand = Kernel()
+        if end == "signal_kernel":
+            sand.manager.signal_kernel(15)
+        else:
+            sand.client.shutdown()
+        deadline = time.monotonic() + 30
+        while sand.manager.is_alive() or containers():
+            assert time.monotonic() < deadline, end
+            time.sleep(0.1)
+        sand.close()
+
+
+def test_sockets_of_the_file_system_serve_as_well(installed: str, tmp_path: Path) -> None:
+    sand = Kernel(transport="ipc", ip=str(tmp_path / "k"))
+    assert sand.run("6 * 7")["data"] == [{"text/plain": "42"}]
+    sand.close()
+
+
+def test_a_specification_holds_wherever_jupyter_starts_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "own.json").write_text('{"limits": {}}')
+    monkeypatch.chdir(tmp_path / "here")
+    given = ["--mount", "../here:/data:rw", "--mount", "../here:/other", "--env", "A=b c", "--profile", "../own.json"]
+    given += ["--virtualenv", os.path.relpath(sys.prefix), "--timeout", "90.5", "--warm", "off", "--notebook"]
+    assert main(["kernel", "install", "--prefix", "../made", "--display-name", "Sand", *given]) == 0
+    capfd.readouterr()
+    spec = json.loads((tmp_path / "made/share/jupyter/kernels/pysbx/kernel.json").read_text())
+    assert spec["display_name"] == "Sand"
+    assert (spec["language"], spec["interrupt_mode"]) == ("python", "signal")
+    assert spec["argv"][:5] == [sys.executable, "-m", "pysbx", "kernel", "run"]
+    assert spec["argv"][-2:] == ["-f", "{connection_file}"]
+    here = tmp_path / "here"
+    expected = {f"--mount={here}:/data:rw", f"--mount={here}:/other", "--env=A=b c", f"--profile={tmp_path}/own.json"}
+    expected |= {f"--virtualenv={sys.prefix}", "--timeout=90.5", "--warm=off", "--notebook"}
+    assert set(spec["argv"][5:-2]) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--name", "../x"], "--name: '../x' is not made of letters"),
+        (["--network", "host"], "kernel: it needs a loopback of its own"),
+        (["--profile", "minimal"], "kernel: the profile inspects Python code"),
+        (["--memory", "-1"], "--memory: -1 is not"),
+    ],
+)
+def test_what_cannot_be_a_kernel_says_why(
+    given: list[str], said: str, data: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kernel", "install", "--virtualenv", sys.prefix, "--warm", "off", *given]) in (2, 125)
+    assert capfd.readouterr().err.startswith(f"pysbx: {said}")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"shell_port": "x"}', json.dumps(dict.fromkeys(kernel.CHANNELS, 1))]
+)
+def test_a_connection_file_is_checked(content: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text(content)
+    with pytest.raises(ValueError, match=r"^connection file '.*file': "):
+        kernel.read_connection(str(tmp_path / "file"))
+
+
+def test_nbconvert_in_a_sandbox_writes_a_notebook_with_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cells = [
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+        "%matplotlib inline\nplt.plot([2]); 6 * 7",
+    ]
+    made: list[dict[str, Any]] = [
+        {"cell_type": "code", "execution_count": None, "id": str(number), "metadata": {}, "outputs": [], "source": cell}
+        for number, cell in enumerate(cells)
+    ]
+    (tmp_path / "nb.ipynb").write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    monkeypatch.chdir(tmp_path)
+    options = [*OPTIONS, "--network", "localhost", "--file", "nb.ipynb", "--output", "out"]
+    program = ["-m", "jupyter", "nbconvert", "--execute", "--to", "notebook", "--output-dir", "/output", "nb.ipynb"]
+    assert main(["run", *options, *program]) == 0, capfd.readouterr().err
+    notebook = json.loads((tmp_path / "out/nb.ipynb").read_text())
+    shown = [[kind for output in cell["outputs"] for kind in output.get("data", {})] for cell in notebook["cells"]]
+    assert "image/png" in shown[0]
+    assert "image/png" in shown[1]
+    assert "text/plain" in shown[1]
