@@ -126,7 +126,7 @@ def test_a_kernel_ends_with_jupyter_and_with_sigterm(installed: str) -> None:
             sand.manager.signal_kernel(15)
         else:
             sand.client.shutdown()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 15
         while sand.manager.is_alive() or containers():
             assert time.monotonic() < deadline, end
             time.sleep(0.1)

@@ -74,6 +74,7 @@ def start(control: int, channel: int) -> int:
     pid = os.fork()
     if pid == 0:
         os.close(channel)
+        os.setsid()  # ipykernel ends all processes of its group before it says that it ends
         try:
             asyncio.run(_serve(socket.socket(fileno=control)))
         finally:
