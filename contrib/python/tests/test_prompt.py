@@ -1,4 +1,4 @@
-"""`pysbx shell` at a terminal: interrupts, input, completion, history."""
+"""`pysbx shell` and `pysbx run` at a terminal: interrupts, input, completion, history."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tests.servers import PROGRAM
 
 
 class Terminal:
-    """A terminal in which a shell runs."""
+    """A terminal in which `pysbx shell` or another command runs."""
 
     def __init__(self, *arguments: str) -> None:
         self.child, self.descriptor = pty.fork()
         if self.child == 0:
-            os.execv(sys.executable, [*PROGRAM, "shell", *arguments])
+            os.execv(sys.executable, [*PROGRAM, *(arguments or ["shell"])])
         self.said = b""
-        self.before = ""
 
     def until(self, text: str) -> str:
         """Read up to a text, and behind it the next time; return what came before it."""
@@ -155,3 +154,31 @@ def test_completion_of_hostile_names_has_bounds() -> None:
         assert session.complete("a") == ["b"] + ["c"] * 197
         session.run(forged % "5")
         assert session.complete("a") == []
+
+
+def test_ctrl_c_is_for_the_program() -> None:
+    catching = "import time\ntry:\n    print('running'.upper()); time.sleep(60)\nfinally: print('undone')"
+    terminal = Terminal("run", "-c", catching)
+    terminal.until("RUNNING")
+    terminal.type("\x03")
+    terminal.until("undone")
+    terminal.until("KeyboardInterrupt")
+    assert terminal.end() == 130
+
+
+def test_the_third_ctrl_c_kills_a_program_that_catches_them() -> None:
+    terminal = Terminal("run", "-c", "import signal; signal.signal(2, 1); print('running'.upper())\nwhile True: pass")
+    terminal.until("RUNNING")
+    for _ in range(3):
+        time.sleep(0.3)
+        terminal.type("\x03")
+    terminal.until("the program catches Ctrl-C: it is killed")
+    assert terminal.end() == 130
+
+
+def test_a_program_that_is_typed_has_an_end() -> None:
+    terminal = Terminal("run", "-")
+    terminal.until("type the program, and Ctrl-D at its end")
+    terminal.type("print('said'.upper())\n\x04")
+    terminal.until("SAID")
+    assert terminal.end() == 0

@@ -362,6 +362,7 @@ def run_code(
     on_stderr: Callable[[str], None] | None = None,
     options: Options | None = None,
     cancel: int = -1,
+    begun: Callable[[Container], None] | None = None,
     **changes: Unpack[SandboxOptions],
 ) -> Execution:
     """Run source text as a program in a fresh sandbox.
@@ -378,6 +379,7 @@ def run_code(
         on_stderr: called with text of standard error as it comes.
         options: the sandbox; by default the default one.
         cancel: see Container.
+        begun: called with the container, which can be interrupted from then on.
         changes: options of the sandbox by name, as of the decorator.
 
     Returns:
@@ -396,6 +398,8 @@ def run_code(
     bundle = prepare(chosen)
     with Container(bundle, output_callback(on_stdout, on_stderr), cancel) as container:
         try:
+            if begun is not None:
+                begun(container)
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
                 container.note(chosen.collect)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import errno
 import io
 import json
 import os
+import signal
 import sys
 import tokenize
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pysbx.command import options
+from pysbx.container import Container
 from pysbx.execution import WORK, Execution, run_code, unsaid
 from pysbx.places import write_whole
 from pysbx.text import writer
@@ -22,6 +26,8 @@ from pysbx.words import spoken_as
 # The program has ended well, but not all of its files could be written. The code is that of wrong arguments.
 INCOMPLETE = 2
 MAX_NAMED = 10
+# Ctrl-C that a program catches: so many times, and it is killed.
+ENOUGH = 3
 
 
 def _source(name: str, data: bytes) -> str:
@@ -52,6 +58,8 @@ def _script(arguments: argparse.Namespace) -> dict[str, Any]:
     if name == "-":
         if arguments.stdin == "-":
             raise ValueError("--stdin: the program comes from standard input too: put one of the two into a file")
+        if sys.stdin.isatty():
+            print("pysbx: type the program, and Ctrl-D at its end", file=sys.stderr)
         return {"source": _source(name, sys.stdin.buffer.read()), "name": name, "argv": rest, "files": files}
     base = Path(name).name
     with_script = _files([*(arguments.files or []), name])
@@ -189,6 +197,33 @@ def _with_metadata(program: dict[str, Any], chosen: dict[str, Any]) -> dict[str,
     return chosen | {"dependencies": [*chosen.get("dependencies", ()), *missing]}
 
 
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[Container], None]]:
+    """Pass Ctrl-C on to the program while the block runs; the third one, or one before it has begun, ends the program.
+
+    Yields:
+        The function that has to be called with the container.
+    """
+    running: list[Container] = []
+    pressed = 0
+
+    def on_interrupt(*_: object) -> None:
+        nonlocal pressed
+        pressed += 1
+        if not running or not running[0].has_begun():
+            raise KeyboardInterrupt
+        if pressed == ENOUGH:
+            print("\npysbx: the program catches Ctrl-C: it is killed", file=sys.stderr)
+            raise KeyboardInterrupt
+        running[0].interrupt()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield running.append
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx run` and exit as the program did."""
     program = _program(arguments)
@@ -201,8 +236,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         callbacks["on_stdout"] = writer(sys.stdout, raw=arguments.raw)
         callbacks["on_stderr"] = writer(sys.stderr, raw=arguments.raw)
-    with spoken_as("command", _places(arguments)):
-        done = run_code(**program, stdin=_input(arguments.stdin), **callbacks, **chosen)
+    with spoken_as("command", _places(arguments)), _interrupts() as begun:
+        stdin = _input(arguments.stdin)
+        done = run_code(**program, stdin=stdin, **callbacks, begun=begun, **chosen)
     complaints = save(done, arguments.output) if arguments.output else []
     say = writer(sys.stderr, raw=arguments.raw)
     code = done.exit_code or (INCOMPLETE if complaints else 0)
