@@ -224,6 +224,26 @@ class SandboxOptions(TypedDict, total=False):
             flag=Flag("--mount", "SOURCE[:TARGET[:rw]]", parse=parse_mount, several=True),
         ),
     ]
+    reference: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "show this directory, read-only, as /reference",
+            check=check_text,
+            keep=keep_path,
+            flag=Flag("--reference", "DIR"),
+        ),
+    ]
+    config_dir: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            "",
+            "keep settings of matplotlib and Jupyter in this directory",
+            check=check_text,
+            keep=keep_path,
+            flag=Flag("--config-dir", "DIR"),
+        ),
+    ]
     env: Annotated[
         Mapping[str, str] | None,
         Option(

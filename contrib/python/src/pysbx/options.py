@@ -20,6 +20,15 @@ from pysbx.progress import installing
 # The remedy for options that isolation="process" does not have.
 BESIDE = "; virtualenv names installed packages"
 NOT_INSTALLED = {"rootfs": BESIDE, "image": BESIDE, "dependencies": f", and pip is run in a container{BESIDE}"}
+# Where the sandbox has the directories that options name, and the variables by which programs find their settings.
+REFERENCE, CONFIG = "/reference", "/config"
+SETTINGS = {
+    "XDG_CONFIG_HOME": CONFIG,
+    "MPLCONFIGDIR": f"{CONFIG}/matplotlib",
+    "MATPLOTLIBRC": f"{CONFIG}/matplotlib/matplotlibrc",  # that of the bundle would take precedence
+    "IPYTHONDIR": f"{CONFIG}/ipython",
+    "JUPYTER_CONFIG_DIR": f"{CONFIG}/jupyter",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Options:
         image: name of an image whose Python is used; Podman fetches it.
         profile: name or path of a profile: its limits hold where nothing else is said.
         collect: patterns of files of /work that are returned with those of /output.
+        reference: directory of the host that is read-only at /reference.
+        config_dir: directory of the host where programs keep their settings from one sandbox to the next.
         notebook: whether code may await at its top level, and have lines that begin with % and !.
         analysis: the stages of the static analysis, as JSON; a profile brings it.
     """
@@ -56,6 +67,8 @@ class Options:
     image: str = default("image")
     profile: str = default("profile")
     collect: tuple[str, ...] = default("collect")
+    reference: str = default("reference")
+    config_dir: str = default("config_dir")
     notebook: bool = default("notebook")
     analysis: str = ""
 
@@ -113,6 +126,19 @@ def _with_its_dependencies(options: Options, profile: Profile) -> Options:
     return replace(options, dependencies=tuple(sorted((*options.dependencies, *missing))))
 
 
+def _with_directories(options: Options) -> Options:
+    """Return options whose policy has the mounts and variables of the directories that they name."""
+    policy, named = options.policy, []
+    if options.reference:
+        named.append(Mount(options.reference, REFERENCE))
+    if options.config_dir:
+        named.append(Mount(options.config_dir, CONFIG, readonly=False))
+        policy = replace(policy, env=tuple((SETTINGS | dict(policy.env)).items()))
+    targets = {mount.target for mount in named}
+    others = [mount for mount in policy.mounts if mount.target not in targets]
+    return replace(options, policy=replace(policy, mounts=(*others, *named))) if named else options
+
+
 # The fields of Options itself, and the declarations of those that callers may give.
 OWN = frozenset(item.name for item in fields(Options)) - {"policy"}
 DECLARED = {name: declared for name, declared in OPTIONS.items() if declared.field in OWN}
@@ -155,7 +181,7 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
     if profile is not None:
         base = _with_profile(base, profile)
     kept = {name: DECLARED[name].keep(given.pop(name)) for name in tuple(given) if name in DECLARED}
-    made = replace(base, policy=make_policy(base.policy, **given), **kept)
+    made = _with_directories(replace(base, policy=make_policy(base.policy, **given), **kept))
     return made if profile is None else _with_its_dependencies(made, profile)
 
 

@@ -14,7 +14,7 @@ from pysbx.keywords import OPTIONS
 from pysbx.text import writer
 
 # Options whose value is a path; and those whose value may be one.
-PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels"), ("profile", "seccomp")
+PATHS, MAYBE_PATHS = ("virtualenv", "rootfs", "wheels", "reference", "config_dir"), ("profile", "seccomp")
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
