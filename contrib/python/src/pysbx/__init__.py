@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pysbx.asynchronous import AsyncSandbox, run_code_async
     from pysbx.decorator import sandbox, sandbox_async
     from pysbx.errors import (
         DependencyInstallError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pysbx.session import Sandbox
 
 __all__ = [
+    "AsyncSandbox",
     "DependencyInstallError",
     "ErrorReport",
     "Execution",
@@ -59,12 +61,14 @@ __all__ = [
     "explain",
     "install_progress",
     "run_code",
+    "run_code_async",
     "sandbox",
     "sandbox_async",
 ]
 
 # The module of each name of __all__.
 _MODULES = {
+    "asynchronous": ("AsyncSandbox", "run_code_async"),
     "decorator": ("sandbox", "sandbox_async"),
     "errors": (
         "DependencyInstallError",

@@ -81,3 +81,32 @@ async def run_in_thread(work: Callable[[int], T]) -> T:
         raise
     finally:
         waiting.cancel()  # the loop may be closed before the call has ended
+
+
+# Seconds between two interrupts of code that goes on.
+AGAIN_SEC = 0.5
+
+
+async def run_interrupted(work: Callable[[], T], interrupt: Callable[[], None]) -> T:
+    """Run a call in a thread and return what it returns. If the task is cancelled, the call is interrupted.
+
+    The task waits for the end of the call, and interrupts it again if it goes on. If the task is cancelled a second
+    time, it does not wait.
+
+    Args:
+        work: the call.
+        interrupt: interrupts it, from another thread.
+    """
+    future: Future[T] = _pool().submit(contextvars.copy_context().run, work)
+    waiting = asyncio.wrap_future(future)
+    waiting.add_done_callback(look_at)
+    try:
+        await asyncio.wait([waiting])
+        return waiting.result()
+    except asyncio.CancelledError:
+        while not future.cancel() and not future.done():
+            await asyncio.to_thread(interrupt)
+            await asyncio.wait([waiting], timeout=AGAIN_SEC)
+        raise
+    finally:
+        waiting.cancel()  # the loop may be closed before the call has ended

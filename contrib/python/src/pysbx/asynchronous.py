@@ -1,0 +1,157 @@
+"""run_code and sessions for programs that use asyncio: each call runs in a thread, and can be cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pysbx.call import Result
+from pysbx.execution import Execution, Files, run_code
+from pysbx.keywords import SandboxOptions, Unpack
+from pysbx.options import Options
+from pysbx.processes import Command
+from pysbx.session import Sandbox
+from pysbx.threads import run_in_thread, run_interrupted
+
+T = TypeVar("T")
+
+
+async def run_code_async(
+    source: str,
+    *,
+    files: Files | Mapping[Path, bytes | str] | None = None,
+    argv: Iterable[str | os.PathLike[str]] = (),
+    stdin: bytes | str = b"",
+    module: str = "",
+    name: str = "-c",
+    on_stdout: Callable[[str], None] | None = None,
+    on_stderr: Callable[[str], None] | None = None,
+    options: Options | None = None,
+    **changes: Unpack[SandboxOptions],
+) -> Execution:
+    """Run source text as a program in a fresh sandbox: see run_code. Cancelling it kills the sandbox.
+
+    The callbacks are called in another thread. At most 32 calls run at once; further ones wait.
+    """
+    return await run_in_thread(
+        lambda cancel: run_code(
+            source,
+            files=files,
+            argv=argv,
+            stdin=stdin,
+            module=module,
+            name=name,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            options=options,
+            cancel=cancel,
+            **changes,
+        )
+    )
+
+
+class AsyncSandbox:
+    """A session for asyncio: see Sandbox. Use it in an `async with` statement.
+
+    Cancelling a run interrupts its code, and the session goes on.
+
+    Attributes:
+        sandbox: the session itself. Its methods block.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+        options: Options | None = None,
+        **changes: Unpack[SandboxOptions],
+    ) -> None:
+        """Prepare the session; see Sandbox. The callbacks are called in another thread."""
+        self.sandbox = Sandbox(on_stdout=on_stdout, on_stderr=on_stderr, options=options, **changes)
+        self._turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
+
+    async def __aenter__(self) -> AsyncSandbox:
+        """Start the session."""
+        await self._use(self.sandbox.__enter__)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """End the session and all its processes."""
+        await self.close()
+
+    async def _use(self, work: Callable[[], T]) -> T:
+        async with self._turn:
+            return await run_interrupted(work, self.sandbox.interrupt)
+
+    async def run(
+        self,
+        source: str,
+        argv: Iterable[str | os.PathLike[str]] = (),
+        stdin: bytes | str = b"",
+        *,
+        timeout_sec: float | None = None,
+    ) -> Execution:
+        """Run source text in the session: see Sandbox.run."""
+        return await self._use(lambda: self.sandbox.run(source, argv, stdin, timeout_sec=timeout_sec))
+
+    async def shell(
+        self,
+        command: Command,
+        stdin: bytes | str = b"",
+        *,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+        timeout_sec: float | None = None,
+    ) -> Execution:
+        """Run a shell command in the session: see Sandbox.shell."""
+        return await self._use(lambda: self.sandbox.shell(command, stdin, cwd=cwd, env=env, timeout_sec=timeout_sec))
+
+    async def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        result: Result = "typed",
+        types: Iterable[type] = (),
+        **named: Any,
+    ) -> Any:
+        """Call a function in the session: see Sandbox.call."""
+        return await self._use(lambda: self.sandbox.call(function, *arguments, result=result, types=types, **named))
+
+    async def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
+        """Write files, by path relative to /work: see Sandbox.put."""
+        await self._use(lambda: self.sandbox.put(files))
+
+    async def get(self, path: str | os.PathLike[str], limit: int | None = None) -> bytes:
+        """Return the content of a file: see Sandbox.get."""
+        return await self._use(lambda: self.sandbox.get(path, limit))
+
+    async def remove(self, path: str | os.PathLike[str]) -> None:
+        """Remove a file: see Sandbox.remove."""
+        await self._use(lambda: self.sandbox.remove(path))
+
+    async def files(self) -> dict[str, int]:
+        """Return the files of the session with their sizes: see Sandbox.files."""
+        return await self._use(self.sandbox.files)
+
+    async def fork(self) -> AsyncSandbox:
+        """Return a second session that continues from the state of this one: see Sandbox.fork."""
+        made = AsyncSandbox(options=self.sandbox.options)
+        made.sandbox = await self._use(self.sandbox.fork)
+        return made
+
+    async def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the code that runs: see Sandbox.interrupt."""
+        await asyncio.to_thread(self.sandbox.interrupt)
+
+    async def close(self) -> None:
+        """End the session; once more is no error."""
+        await self._use(self.sandbox.close)
+
+    @property
+    def ended(self) -> str:
+        """Why the session has ended; "" while it can go on."""
+        return self.sandbox.ended

@@ -1,0 +1,96 @@
+"""AsyncSandbox and run_code_async: calls that can be cancelled, and that do not block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from pysbx import AsyncSandbox, SandboxError, run_code_async
+from tests.conftest import containers
+
+BUSY = "while True: pass"
+
+
+def test_programs_run_at_the_same_time() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+        source = "import time; print('said'); time.sleep(1); 42"
+        began = time.monotonic()
+        several = [run_code_async(source, on_stdout=seen.append, memory_mb=100) for _ in range(3)]
+        assert [done.value for done in await asyncio.gather(*several)] == ["42"] * 3
+        assert time.monotonic() - began < 30
+        assert "".join(seen) == "said\n" * 3
+
+    asyncio.run(main())
+
+
+def test_a_program_that_is_cancelled_leaves_no_sandbox() -> None:
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(run_code_async(BUSY), 1)
+        assert containers() == []
+
+    asyncio.run(main())
+
+
+async def in_session(test: Callable[[AsyncSandbox], Awaitable[None]]) -> None:
+    async with AsyncSandbox() as session:
+        await test(session)
+    with pytest.raises(SandboxError, match="has ended: it has been closed"):
+        await session.run("1")
+
+
+def test_a_session() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        await session.put({"a.txt": "text"})
+        assert (await session.run("open('a.txt').read()")).value == "'text'"
+        assert (await session.shell("cat a.txt; exit 3")).exit_code == 3
+        assert await session.call(len, "four") == 4
+        assert await session.get("a.txt") == b"text"
+        assert await session.files() == {"a.txt": 4}
+        await session.remove("a.txt")
+        assert await session.files() == {}
+        assert (await session.run(BUSY, timeout_sec=0.5)).timed_out
+        assert session.ended == ""
+
+    asyncio.run(in_session(test))
+
+
+def test_cancelling_a_run_interrupts_it_and_the_session_goes_on() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        await session.run("x = 41")
+        for use in (lambda: session.run(BUSY), lambda: session.shell("sleep 60"), lambda: session.call(time.sleep, 60)):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(use(), 1)
+        assert (await session.run("x + 1")).value == "42"
+
+    asyncio.run(in_session(test))
+
+
+def test_uses_of_a_session_take_turns_and_the_loop_goes_on() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        first = asyncio.ensure_future(session.run("import time; time.sleep(1); seen = [1]"))
+        second = asyncio.ensure_future(session.run("seen.append(2); seen"))
+        third = asyncio.ensure_future(session.run("seen.append(3)"))
+        await asyncio.sleep(0.3)
+        assert not first.done()
+        third.cancel()  # it has not begun
+        assert (await second).value == "[1, 2]"
+        assert (await session.run("seen")).value == "[1, 2]"
+
+    asyncio.run(in_session(test))
+
+
+def test_a_fork() -> None:
+    async def main() -> None:
+        async with AsyncSandbox(warm="require") as session:
+            await session.run("x = 1")
+            async with await session.fork() as fork:
+                await fork.run("x = 2")
+                assert (await session.run("x")).value == "1"
+                assert (await fork.run("x")).value == "2"
+
+    asyncio.run(main())
