@@ -205,6 +205,11 @@ def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
     return bundle.prepare(policy, found, extra, (dependencies.TARGET,)), extra
 
 
+def site_of(options: Options) -> Path:
+    """Return the directory with the installed dependencies of options that have some. It is created once."""
+    return Path(_prepared(options)[1][0].source)
+
+
 def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)

@@ -20,6 +20,7 @@ from pysbx.container import Container, Message, Usage, forward, output_callback
 from pysbx.errors import ForgedAnswerError, SandboxError
 from pysbx.exchange import MALFORMED, exchange, hint_for, text, timeout_error
 from pysbx.execution import (
+    MAX_FILES,
     TIMED_OUT,
     Execution,
     Files,
@@ -35,7 +36,7 @@ from pysbx.execution import (
     unanswered,
 )
 from pysbx.keywords import OPTIONS, SandboxOptions, Unpack
-from pysbx.options import Options, make_options, prepare
+from pysbx.options import Options, make_options, prepare, site_of
 from pysbx.places import cache_directory, write_whole
 from pysbx.processes import Command, Process, check_started, command_request, processes_of
 from pysbx.words import current
@@ -55,6 +56,23 @@ CODE = (*REPORTED, "call", "complete")
 COMPLETE_SEC = 2.0
 MAX_TYPED, MAX_COMPLETIONS = 200, 200
 SAVED_REMEDY = " (end what is not plain memory first: close files and sockets, delete shared memory)"
+
+
+def read_site(site: Path) -> dict[str, bytes]:
+    """Return the files of installed packages by relative path.
+
+    Raises:
+        SandboxError: they are more than a request may have.
+    """
+    found, size = {}, 0
+    for top, _, names in os.walk(site):
+        for name in names:
+            path = Path(top, name)
+            size += path.stat().st_size
+            if size > MAX_FILES:
+                raise SandboxError(f"the packages have more than {MAX_FILES} bytes: start a session with dependencies=")
+            found[str(path.relative_to(site))] = path.read_bytes()
+    return found
 
 
 def _refusal(reason: str) -> SandboxError:
@@ -484,6 +502,24 @@ class Sandbox:
             answer = self._exchange({"op": "remove", "path": name})
         if isinstance(answer.get("error"), dict):
             raise SandboxError(f"file '{name}': {text(answer['error'], 'message')}")
+
+    def install(self, *requirements: str) -> None:
+        """Add packages to the session, such as "pandas>=2". They come from where dependencies= of the session would.
+
+        pip runs in a sandbox of its own, so the session needs no network. Modules that are imported already stay.
+
+        Raises:
+            DependencyInstallError: pip failed.
+            SandboxError: the session has ended, or has no room for the packages.
+            SandboxOptionError: a requirement is none.
+        """
+        site = site_of(make_options(self.options, dependencies=requirements)) if requirements else None
+        files = {} if site is None else read_site(site)
+        with self._lock:
+            answer = self._exchange({"op": "packages", "files": files})
+        if isinstance(answer.get("error"), dict):
+            reason = f"{text(answer['error'], 'message')}: {current().options['room']}"
+            raise SandboxError(f"the packages do not fit into the session: {reason}")
 
     def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
         """Write a file of the sandbox to a path of the host; the name is the caller's, never the sandbox's."""

@@ -6,6 +6,7 @@ Importing this module imports all modules that a request needs, so that a prewar
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import linecache
 import os
@@ -32,8 +33,16 @@ from .room import KeptBack
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
 KILLED = 128 + 9
-# Requests about programs, and the function of commands.py for each.
-PROGRAMS = {"shell": "shell", "start": "start", "process": "act", "processes": "listing"}
+# Requests that few sandboxes get: the module that is imported then, and its function. One of them calls the user's code,
+# which describes itself for the completion of names.
+ELSEWHERE = {
+    "shell": ("commands", "shell"),
+    "start": ("commands", "start"),
+    "process": ("commands", "act"),
+    "processes": ("commands", "listing"),
+    "packages": ("packages", "add"),
+    "complete": ("prompt", "complete"),
+}
 # In a prewarmed interpreter, the function that copies this process: see bootstrap.py of the runtime.
 __pysbx_fork__: fork.Copy | None = None
 
@@ -164,15 +173,11 @@ def answer(request: Message, interrupts: Interrupts) -> Message:
         return interrupts.during(lambda: run(request))
     if request["op"] == "call":
         return interrupts.during(lambda: call(request))
-    if request["op"] == "complete":
-        from .prompt import complete
-
-        return interrupts.during(lambda: complete(request))
-    if request["op"] in PROGRAMS:
-        from . import commands
-
-        work = getattr(commands, PROGRAMS[request["op"]])
-        return interrupts.plainly(lambda: work(request))
+    if request["op"] in ELSEWHERE:
+        module, name = ELSEWHERE[request["op"]]
+        work = getattr(importlib.import_module(f".{module}", __package__), name)
+        around = interrupts.during if request["op"] == "complete" else interrupts.plainly
+        return around(lambda: work(request))
     simple: dict[str, Callable[[Message], Message]] = {
         "put": put,
         "get": get,
