@@ -33,8 +33,8 @@ from .room import KeptBack
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
 KILLED = 128 + 9
-# Requests that few sandboxes get: the module that is imported then, and its function. One of them calls the user's code,
-# which describes itself for the completion of names.
+# Requests that few sandboxes get: the module that is imported then, and its function. The completion of names calls the
+# user's code, whose objects describe themselves.
 ELSEWHERE = {
     "shell": ("commands", "shell"),
     "start": ("commands", "start"),
