@@ -32,8 +32,8 @@ from pysbx.threads import Cancel
 Json = dict[str, Any]
 
 PACKAGE, MODULE = "ipykernel", "ipykernel_launcher"
-# What a kernel imports at its start, besides what the options name. IPython.core.completer, and what imports it,
-# changes the filters of warnings, which a snapshot must not have.
+# The modules that a kernel imports at its start. IPython.core.completer is not among them, because it changes the
+# filters of warnings, which a snapshot must not have.
 PRELOAD = (
     "IPython.core.history",
     "IPython.core.inputtransformer2",

@@ -27,7 +27,7 @@ INSPECTED = "the profile inspects Python code, and cannot inspect commands: use 
 
 @dataclass(frozen=True)
 class ProcessOutput:
-    """What a process in the background has written since it was read last.
+    """The output of a process in the background since it was read last.
 
     Attributes:
         stdout: the end of its standard output, up to output_limit.

@@ -380,8 +380,8 @@ class Sandbox:
     def forward(self, port: int) -> Forward:
         """Return a local socket that leads to a port of the session, where a server of it listens.
 
-        It is a Unix socket, `forward.path`, which only the user of this program can use. The server need not be there
-        yet.
+        It is a Unix socket, `forward.path`, which only the user of this program can use. The server may start
+        later.
 
         Raises:
             SandboxError: the session has ended, or its options allow it no network.

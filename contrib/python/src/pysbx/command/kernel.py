@@ -42,7 +42,7 @@ def _directory(prefix: str | None) -> Path:
 
 
 def _text(name: str, value: Any) -> str:
-    """Return the value of an option as it is typed; paths hold wherever Jupyter starts the kernel."""
+    """Return the value of an option as it is typed. Paths are absolute, because Jupyter starts kernels elsewhere."""
     if isinstance(value, Mount):
         return f"{value.source}:{value.target}{'' if value.readonly else ':rw'}"
     if isinstance(value, tuple):

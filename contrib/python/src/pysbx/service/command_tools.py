@@ -45,7 +45,7 @@ class ProcessList(BaseModel):
 
 
 class NewOutput(BaseModel):
-    """What a process has written since it was read last."""
+    """The output of a process since it was read last."""
 
     stdout: str
     stderr: str
