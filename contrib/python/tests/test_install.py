@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pysbx import DependencyInstallError, Sandbox, SandboxError
-from tests.test_dependencies import make_wheel
+from tests.packages import make_wheel
 
 
 @pytest.fixture

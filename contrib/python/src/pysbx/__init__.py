@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pysbx.hints import ErrorReport, explain
     from pysbx.interpreter import Mount
     from pysbx.keywords import SandboxOptions
-    from pysbx.progress import install_progress
     from pysbx.processes import Process, ProcessOutput
+    from pysbx.progress import install_progress
     from pysbx.session import Sandbox
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import TypeVar
 from pysbx.container import Cancelled
 from pysbx.execution import Execution
 from pysbx.options import Options
-from pysbx.service.allowance import Allowance, Ledger
 from pysbx.processes import Command
+from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
