@@ -69,6 +69,8 @@ PROGRAMS = {
     "last exception": "import atexit, sys\natexit.register(lambda: print(sys.last_type, sys.last_value))\n1 / 0",
     "objects": f"{LOG}log = Log('global')\nprint('last line')",
     "objects and atexit": f"import atexit\n{LOG}log = Log('global')\natexit.register(print, 'atexit')",
+    "objects of a program that imports modules": "import asyncio, atexit, gc, gzip, io, logging, os, signal\n"
+    f"import threading, traceback, warnings, weakref\ngc.set_threshold(1 << 30)\n{LOG}log = Log('global')",
     "objects in a cycle": f"import gc\ngc.disable()\n{LOG}a = Log('a'); a.a = a; a = None",
     "objects in a cycle and no standard output": f"import gc, sys\ngc.disable()\n{LOG}a = Log('a'); a.a = a; del a\n"
     "del sys.stdout",

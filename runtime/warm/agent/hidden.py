@@ -348,6 +348,7 @@ def show_all() -> None:
     for name in gone:
         del modules[name]
     for name, module in own.items():  # the latest are the last
+        OTHER.pop(name, None)  # it would keep the program's own modules, which go at the end
         modules.pop(name, None)
         modules[name] = module
     if BOOTSTRAP._find_and_load is _find_and_load:
