@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -19,7 +20,10 @@ ROUND = 20
 TIMEOUT = SECONDS + 300
 
 
-def explore(inputs: SearchStrategy[object], check: Callable[..., None], share: float, rounds: int) -> None:
+def explore(
+    inputs: SearchStrategy[object], check: Callable[..., None], share: float, rounds: int,
+    show: Callable[[Any], str] = repr,
+) -> None:  # fmt: skip
     """Call a check with inputs until its time is over; a failure shows the smallest input that was found.
 
     Args:
@@ -27,6 +31,7 @@ def explore(inputs: SearchStrategy[object], check: Callable[..., None], share: f
         check: fails by an exception.
         share: the part of all time that it gets.
         rounds: the most rounds of an ordinary run, so that a faster machine does not try other inputs.
+        show: returns the text of an input.
     """
     end = time.monotonic() + SECONDS * share
     number = int(SEED)
@@ -35,13 +40,20 @@ def explore(inputs: SearchStrategy[object], check: Callable[..., None], share: f
             max_examples=ROUND, deadline=None, database=None, phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
+        failing: list[str] = []
+
+        def checked(case: object) -> None:
+            # A check may change its input.
+            text = show(case)
+            try:
+                check(case)
+            except Exception:
+                failing.append(text)  # noqa: B023 # hypothesis calls with the smallest at last
+                raise
+
         try:
-            seed(number)(limited(given(inputs)(check)))()
+            seed(number)(limited(given(inputs)(checked)))()
         except Exception as error:
-            pytest.fail(f"with TEST_DIFFERENTIAL_SEED={number}: {error}\n{chr(10).join(notes(error))}", pytrace=False)
+            smallest = "".join(failing[-1:])
+            pytest.fail(f"with TEST_DIFFERENTIAL_SEED={number}: {error}\nwith the input\n{smallest}", pytrace=False)
         number += 1
-
-
-def notes(error: BaseException) -> list[str]:
-    """Return what hypothesis adds to an exception: the input."""
-    return list(getattr(error, "__notes__", ()))

@@ -15,6 +15,8 @@ from pysbx import Execution
 
 NAME = "program.py"
 
+# In these programs, python3 keeps what a hook or the main module refers to until files cannot be completed any more.
+LATE = ("hook = ", "sys.modules['__main__'] = None", "sys.modules.clear()")
 # While its modules go, python3 cannot read lines of source any more.
 IGNORED = re.compile(r"Exception ignored .*\nTraceback .*(?:\n  File .*(?:\n {4}.*)?)+")
 
@@ -84,14 +86,17 @@ def outcome_of(done: Execution) -> Outcome:
 def difference(source: str, done: Execution, stdin: str = "") -> str:
     """Run the same program with python3, and return what differs, or ""."""
     expected, found = run_python(source, stdin), outcome_of(done)
-    if "hook = " in source:
-        # python3 keeps what the program's hook refers to until files cannot be completed any more.
-        lost = {
-            name: data for name, data in found.files.items() if data.startswith(expected.files.get(name, b"no file"))
-        }
+    if any(text in source for text in LATE):
+        lost = {name: data for name, data in found.files.items() if _may_lose(data, expected.files.get(name))}
         expected = replace(expected, files=expected.files | lost)
     pairs = ((name, getattr(expected, name), getattr(found, name)) for name in ("code", "stdout", "stderr", "files"))
     return "; ".join(f"{name}: {ours!r}, python3: {theirs!r}" for name, theirs, ours in pairs if theirs != ours)
+
+
+def _may_lose(whole: bytes, rest: bytes | None) -> bool:
+    """Tell whether a file is what remains of another one if each process that writes to it loses its end."""
+    left = iter(whole)
+    return rest is not None and all(byte in left for byte in rest)
 
 
 # Runs parts as an interactive interpreter does, and writes what came of each as JSON.

@@ -16,16 +16,24 @@ from hypothesis import strategies as st
 
 from pysbx import Sandbox, SerializationError, run_code, sandbox
 from pysbx.options import make_options
-from tests.budget import TIMEOUT, explore
+from tests.budget import SEED, TIMEOUT, explore
 from tests.programs import parts, programs
 from tests.reference import NAME, difference, parts_in_python, plain_text
-from tests.values import Colour, Pair, Point, everything, must_come_back, same
+from tests.values import Colour, Pair, Point, everything, must_come_back, same, shown
 
 pytestmark = pytest.mark.timeout(TIMEOUT)
 Warm = Literal["off", "auto"]
 modes: st.SearchStrategy[Warm] = st.sampled_from(["auto", "off"])
 PRELOAD = ("numpy", "pandas", "pyarrow", "polars")
 INPUT = "first line\nsecond line\n"
+
+
+def test_a_failure_shows_the_smallest_input() -> None:
+    def check(number: int) -> None:
+        assert number < 1000
+
+    with pytest.raises(pytest.fail.Exception, match=rf"SEED={SEED}: .*\nwith the input\nthe number 1000$"):
+        explore(st.integers(), check, 1, 1, "the number {}".format)
 
 
 def check_program(case: tuple[str, Warm]) -> None:
@@ -35,7 +43,7 @@ def check_program(case: tuple[str, Warm]) -> None:
 
 
 def test_programs_end_as_with_python() -> None:
-    explore(st.tuples(programs, modes), check_program, 0.45, 8)
+    explore(st.tuples(programs, modes), check_program, 0.45, 8, lambda case: f"warm: {case[1]}\n{case[0]}")
 
 
 def check_parts(case: tuple[list[str], Warm]) -> None:
@@ -80,4 +88,4 @@ def test_values_come_back_equal_or_are_refused(virtualenv: str) -> None:
 
         chosen = st.sampled_from(["session"] * 12 + ["alone"] * 3 + ["cold"])
         values = st.one_of(st.tuples(must_come_back, st.just(True)), st.tuples(everything, st.just(False)))
-        explore(st.tuples(values, chosen), check_value, 0.35, 40)
+        explore(st.tuples(values, chosen), check_value, 0.35, 40, lambda case: f"way: {case[1]}\n{shown(case[0][0])}")

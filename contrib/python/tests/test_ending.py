@@ -99,9 +99,19 @@ PROGRAMS = {
     "interrupt of a child": "import os\nif os.fork() == 0: raise KeyboardInterrupt\n"
     "print(os.waitstatus_to_exitcode(os.wait()[1]))",
     "files": "text = open('/output/text', 'w'); text.write('hi')",
+    "file of a function after an exception, without collections": "import gc\ngc.disable()\n"
+    "def f():\n    local = open('/output/text', 'w'); local.write('hi')\n    raise ValueError\nf()",
+    "exception with a traceback of its own": "class E(Exception):\n    __traceback__ = 5\nraise E",
+    "frames in a hook": "import sys\ndef f(kind, error, tb):\n    print(error.__traceback__ is tb, tb.tb_lineno)\n"
+    "sys.excepthook = f\n1 / 0",
     "file in the place of standard output": "import sys\nsys.stdout = open('/output/text', 'w'); print('hi')",
     "archive in the place of standard output": "import gzip, sys\n"
     "sys.stdout = gzip.GzipFile('/output/a.gz', 'w', mtime=0); sys.stdout.write(b'hi')",
+    "archive of a program with a hook, and of its child": "import gzip, os, sys\n"
+    "a = gzip.GzipFile('/output/a', 'w', mtime=0); a.write(b'hi')\n"
+    "if os.fork() != 0: os.wait()\nsys.excepthook = lambda *e: print('hook', e[0])",
+    "file of a program without a main module": "import sys\nfor _ in range(3): print(None)\n"
+    "text = open('/output/text', 'w'); text.write('hi')\nsys.modules['__main__'] = None",
     "closed standard output": "import sys; sys.stdout.close()",
     "closed descriptors": "import os; os.close(1); os.close(2)",
     "no standard output": "import sys; sys.stdout = None; print('hi')",

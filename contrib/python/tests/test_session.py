@@ -18,6 +18,14 @@ from pysbx import Sandbox, SandboxError, SandboxExecutionError, SandboxTimeoutEr
 from tests.conftest import containers
 
 
+def test_each_run_has_a_name_of_its_own_also_after_an_empty_one() -> None:
+    with Sandbox() as session:
+        session.run("")
+        error = session.run("x = = 1").error
+    assert error is not None
+    assert error.message == "invalid syntax (<sandbox 2>, line 1)"
+
+
 def test_state_is_kept() -> None:
     with Sandbox() as session:
         assert session.run("import math\nx = 41").error is None

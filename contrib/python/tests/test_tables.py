@@ -338,6 +338,19 @@ def test_the_time_zone_utc_is_that_of_pandas() -> None:
             assert column.dtype.tz is times.dtype.tz
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_each_nan_comes_back_with_its_sign(kind: str) -> None:
+    pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    numbers = numpy.array([1.5, numpy.nan, -numpy.nan, -0.0], dtype=kind)
+    frame = pandas.DataFrame({"text": ["a", "b", "c", "d"], "number": numbers}, index=pandas.Index(numbers))
+    labels = pandas.DataFrame([[1, 2, 3, 4]], columns=pandas.Index(numbers))
+    levels = frame["number"].set_axis(pandas.MultiIndex.from_arrays([[1, 2, 3, 4], numbers]))
+    found, found_labels, found_levels = decode(encode([frame, labels, levels]))
+    arrays = (found["number"], found.index, found_labels.columns, found_levels)
+    assert [array.to_numpy().tobytes() for array in arrays] == [numbers.tobytes()] * 4
+    pandas.testing.assert_index_equal(found_levels.index, levels.index)
+
+
 def test_cells_of_objects_come_back() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(

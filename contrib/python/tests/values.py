@@ -223,6 +223,18 @@ must_come_back = st.one_of(supported, plain_arrays, st.lists(plain_arrays, max_s
 everything = st.one_of(plain, numpys, frames(), others, st.lists(st.one_of(numpys, frames()), max_size=2))
 
 
+def shown(value: Any) -> str:
+    """Return a value as text, with labels, types and cells of a table of pandas, which its repr does not show."""
+    if isinstance(value, pd.DataFrame):
+        parts = [shown(value.iloc[:, number]) for number in range(value.shape[1])]
+        return "\n".join([f"frame with columns {value.columns!r}, index {value.index!r}, and", *parts])
+    if isinstance(value, pd.Series):
+        return f"series {value.name!r} of {value.dtype!r}, index {value.index!r}: {value.to_list()!r}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return repr(value)
+
+
 def same(one: Any, two: Any) -> bool:
     """Tell whether two values are equal, with their types, signs of zero, labels and frequencies."""
     if type(one) is not type(two):

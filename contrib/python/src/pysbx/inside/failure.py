@@ -20,6 +20,13 @@ def users_part(tb: TracebackType | None) -> TracebackType | None:
     return tb
 
 
+def without_our_frames(error: BaseException) -> BaseException:
+    """Return an exception whose traceback begins with the user's code, as hooks and functions of atexit expect it."""
+    own_traceback: Any = BaseException.__dict__["__traceback__"]  # a class of the user's may have another one
+    own_traceback.__set__(error, users_part(own_traceback.__get__(error)))
+    return error
+
+
 def _names(error: BaseException, tb: TracebackType | None) -> list[str]:
     """Return the names that the missing name of a NameError, AttributeError or KeyError may mean."""
     while tb is not None and tb.tb_next is not None:

@@ -66,6 +66,24 @@ def to_pandas(table: Any) -> Any:
     return frame
 
 
+def _of_pandas(frame: Any) -> Any:
+    """Return a table of pandas as one of pyarrow, with each NaN as it is.
+
+    pyarrow makes a missing value of each. Its sign and its other bits, which a program can see, would be lost.
+    """
+    import pyarrow
+
+    table = pyarrow.Table.from_pandas(frame)
+    levels = range(frame.index.nlevels)
+    columns = [frame.iloc[:, number] for number in range(frame.shape[1])]
+    # The levels of the index come last, if they are not in the metadata.
+    columns += [frame.index.get_level_values(number) for number in levels]
+    for number, (field, column) in enumerate(zip(table.schema, columns)):  # noqa: B905
+        if _is_plain(column.dtype) and column.dtype.kind == "f" and table.column(number).null_count:
+            table = table.set_column(number, field, pyarrow.array(column.to_numpy(), from_pandas=False))
+    return table
+
+
 def _is_other_utc(dtype: Any) -> bool:
     zone = getattr(dtype, "tz", None)
     return str(zone) == "UTC" and zone is not datetime.timezone.utc
@@ -110,6 +128,8 @@ def _same_values(found: Any, wanted: Any) -> bool:
         return False
     if wanted.dtype == object:
         return _same_cells(list(found), list(wanted))
+    if _is_plain(wanted.dtype):  # all bits: equals() tells neither signs of zero apart nor those of NaN
+        return bool(found.to_numpy().tobytes() == wanted.to_numpy().tobytes())
     if type(wanted.dtype).__name__ == "StringDtype":
         found = found.astype(wanted.dtype)
     return bool(found.equals(wanted))
@@ -139,11 +159,9 @@ def _returned(frame: Any) -> Any:
     """Return a table as the other side will see it."""
     import warnings
 
-    import pyarrow
-
     with warnings.catch_warnings():  # about what the comparison finds
         warnings.simplefilter("ignore")
-        return to_pandas(pyarrow.Table.from_pandas(frame))
+        return to_pandas(_of_pandas(frame))
 
 
 def _labels(index: Any) -> tuple[str, Any] | None:
@@ -307,8 +325,6 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
         Unserializable: a part of it has no form, or would be another one on the other side.
         Exception: Arrow has no form for it.
     """
-    import pyarrow
-
     register_types()
     frequency = _frequency(value.index, path)
     plain, names = _without_names(value)
@@ -318,7 +334,7 @@ def convert_pandas(value: Any, path: str, convert: Convert) -> Any:
     plain, cells = _apart(plain, path, convert)
     plain, rows = _labels_apart(plain, path, 0, convert)
     plain, columns = _labels_apart(plain, path, 1, convert)
-    found: Any = Ext(int(Code.DATAFRAME), stream(pyarrow.Table.from_pandas(plain)))
+    found: Any = Ext(int(Code.DATAFRAME), stream(_of_pandas(plain)))
     if cells:
         found = _ext(Code.CELLS, [*cells, found])
     for labels in (rows, columns):

@@ -14,7 +14,7 @@ from typing import Any
 from . import display, figures, main_module, patches
 from .child import only_here
 from .ending import complain, end_program, exit_code, flush_files, show
-from .failure import describe
+from .failure import describe, without_our_frames
 from .paths import moved
 from .room import KeptBack
 from .stdin import standard_input
@@ -77,8 +77,15 @@ def execute(
     return display.show_value(value)
 
 
-def _failure(error: BaseException, name: str, *, last: bool) -> dict[str, Any]:
-    """End with an exception that is not handled any more, and return what the answer says of it."""
+def _failure(uncaught: list[BaseException], name: str, *, last: bool) -> dict[str, Any]:
+    """End with an exception that is not handled any more, and return what the answer says of it.
+
+    Args:
+        uncaught: a list with the exception. It is emptied, because its frames keep what the program is about to let go.
+        name: that of the source.
+        last: whether the program ends with it.
+    """
+    error = uncaught.pop()
     described = describe(error, name)
     if last:
         main_module.keep(error)
@@ -105,26 +112,32 @@ def _work(request: dict[str, Any], name: str) -> str | None:
         )
 
 
-def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> BaseException | None:
-    """Run the user's code and leave its figures; return an exception that was not caught."""
-    uncaught: BaseException | None = None
+def _carry_out(request: dict[str, Any], name: str, answer: dict[str, Any]) -> list[BaseException]:
+    """Run the user's code and leave its figures; return an exception that was not caught, if there is one.
+
+    It is in a list, which the caller empties. The frames of the exception refer to the frame of this function. If that
+    referred to the exception, they would be a cycle. A collection ends the objects of a cycle in any order, and so may
+    close a file before the text above it has been written.
+    """
+    uncaught: list[BaseException] = []
     try:
         with standard_input(request.pop("stdin"), request["passed"]):
             answer["value"] = only_here(lambda: _work(request, name), name)
     except SystemExit as error:
         answer["exit_code"], answer["exited"] = exit_code(error), True
     except BaseException as error:
-        uncaught = error
+        uncaught.append(without_our_frames(error))
     try:
         only_here(figures.output_all, name)
     except BaseException as error:  # a figure that cannot be drawn, or an interrupt
-        uncaught = error if uncaught is None else uncaught
+        if not uncaught:
+            uncaught.append(without_our_frames(error))
     return uncaught
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Carry out a request "run" and return the answer: exit code, whether by SystemExit, value, error."""
-    name = next_name(request["name"]) if request["source"] else request["name"]
+    name = request["name"] if request["module"] else next_name(request["name"])
     name = moved(name)
     sys.argv[:] = [moved(word) for word in request["argv"][:1]] + request["argv"][1:]
     if os.path.isabs(name):  # it is a file's
@@ -136,9 +149,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     display.begin(request["display_limit"])
     answer: dict[str, Any] = {"exit_code": 0, "exited": False, "value": None, "error": None}
     uncaught = _carry_out(request, name, answer)
-    if uncaught is not None:
+    if uncaught:
         answer |= _failure(uncaught, name, last=request["last"])
-        uncaught = None  # its frames keep what the program is about to let go
     if request["last"]:
         answer["exit_code"] = only_here(lambda: end_program(answer["exit_code"]))
     answer |= display.take()
