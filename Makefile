@@ -246,6 +246,7 @@ SETUP_check-release := build test
 SETUP_check-conformance := build test conformance
 SETUP_check-python := build test python
 SETUP_check-vm := build test vm
+SETUP_check-long := build test python
 SETUP_check-sanitize := build test
 SETUP_check-sanitize-all := build test
 SETUP_check-packages := build test packaging
@@ -316,6 +317,11 @@ check-fuzz: fuzz ## each fuzz target for thirty seconds
 check-integration: all ## the runtime under Podman and other engines
 	@tests/setup/engines
 	@tests/run --mode $(if $(ALL),both,once) tests/integration
+
+# Hours: the tests of warm starts, with more random changes and more tests of packages than in check and check-all.
+check-long: all ## warm starts for hours: 10000 random changes, tests of numpy, pandas and scipy
+	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
+	    tests/run -v tests/integration/warm*.bats tests/warm/packages.bats
 
 # The parts whose results differ with newer Podman, Docker and containerd: for check-release.
 check-podman: all
@@ -404,6 +410,6 @@ clean: ## remove build/
 FORCE:
 
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-docs \
-        check-integration check-podman check-engines check-release check-conformance check-vm check-sanitize \
+        check-integration check-podman check-engines check-release check-conformance check-vm check-long check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
         check-packages fuzz check-fuzz bench docs check-site lint clean FORCE

@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# The tests of numpy, pandas and scipy themselves, run cold and in a restored interpreter that has the package already.
+# Each takes five minutes; TEST_PACKAGES_SEC is another time. `make check-long` runs this file.
+# images: pandas
+# once: the behaviour of Python after a warm start does not depend on the mode
+
+load ../lib/warm.bash
+
+((BATS_TEST_TIMEOUT >= 3600)) || export BATS_TEST_TIMEOUT=3600
+
+setup_file() {
+    # Two hundred libraries, on a machine that is busy with the tests.
+    configure_warm '{"secondRun": false, "retryAfter": 0, "template": {"timeout": 300}}'
+}
+
+compare_package() {
+    local version site
+    use_image pandas
+    version=$(cold -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    site=$("$TESTS/setup/science" "$version") || skip "pip finds no packages for Python $version here"
+    "$TESTS/warm/packages.py" --bundle bundle --site "$site" --seconds "${TEST_PACKAGES_SEC:-300}" "$1" >&3
+}
+
+@test "numpy's own tests" {
+    compare_package numpy
+}
+
+@test "scipy's own tests" {
+    compare_package scipy
+}
+
+@test "pandas's own tests" {
+    compare_package pandas
+}
