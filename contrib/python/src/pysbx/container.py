@@ -382,8 +382,13 @@ class Container:
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the code that runs. While none runs nothing happens. Any thread may call this."""
         # An interpreter that is still starting would end.
-        if self.has_begun():
+        if not self.has_begun():
+            return
+        if self._home is None:
             runtime.call("kill", self.name, "INT")
+        elif self._usage is None and self._report < 0:  # the process between would end
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGUSR1)
 
     def _greet(self, message: Message) -> None:
         self.warm = message.get("warm") is True
@@ -622,14 +627,6 @@ class Container:
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGTERM)
-
-    def interrupt(self) -> None:
-        """Send SIGINT to the first process."""
-        if self._home is None:
-            runtime.call("kill", self.name, "INT")
-        elif self._usage is None and self._report < 0:  # the process between would end
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGUSR1)
 
     def kill(self) -> None:
         """End the container, if it has not ended, and remove it."""
