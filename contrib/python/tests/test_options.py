@@ -57,6 +57,14 @@ def test_every_field_is_declared_and_every_declaration_has_a_field() -> None:
     assert sorted(OPTIONS) == SHOWN
 
 
+def test_the_help_has_the_words_of_each_declaration() -> None:
+    (commands,) = (one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    shown = "".join(commands.choices["run"].format_help().split())
+    for declared in OPTIONS.values():
+        if declared.option.flag is not None:
+            assert "".join(declared.option.help.split()) in shown, declared.name
+
+
 @pytest.mark.parametrize("declared", OPTIONS.values(), ids=name_of)
 def test_a_default_is_allowed_and_holds(declared: Declared) -> None:
     declared.check(declared.option.default)
@@ -80,7 +88,7 @@ def test_a_command_has_every_option(command: str) -> None:
         if declared.name != "limits":  # a server has a flag of its own for it
             assert declared.option.flag is not None
             assert action.option_strings == [declared.option.flag.name]
-            assert action.help == declared.option.help
+            assert str(action.help).replace("%%", "%") == declared.option.help
 
 
 def flags() -> Iterator[tuple[str, str, str]]:
