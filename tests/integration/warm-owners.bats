@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Containers with other mapped IDs share a snapshot if they see the same owners and may read the same files:
-# contrib/docs/pages/explanation/snapshots.md, "When a snapshot is used". The tests run as root, who may map any IDs.
+# contrib/docs/pages/explanation/snapshots.md, "When a snapshot is used". Only root may map any IDs.
 # images: python
 
 load ../lib/warm.bash

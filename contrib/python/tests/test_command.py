@@ -467,7 +467,7 @@ def test_completion_completes() -> None:
         ("deps install --wheels ", "folder"),
         ("completion ", "bash zsh fish"),
         ("profiles m", "minimal"),
-        ("run scrip", "script.py"),
+        ("run scr", "script.py"),
         ("run --fi", "--file --file-size"),
         ("run --output fol", "folder"),
         ("clean --d", "--days --dry-run"),

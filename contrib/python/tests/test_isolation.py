@@ -75,7 +75,7 @@ def processes(words: str) -> list[int]:
     return found
 
 
-# What is reported.
+# Reports.
 
 
 def test_it_is_never_chosen_silently_and_every_result_names_it(tmp_path: Path) -> None:

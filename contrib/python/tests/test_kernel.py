@@ -86,7 +86,7 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     done = sand.run("import os, sys\nprint('out'); print('err', file=sys.stderr)\nos.getpid(), os.listdir('/home')")
     assert done["stream"] in ("out\nerr\n", "err\nout\n")
     assert done["error"] == "FileNotFoundError"
-    assert sand.run("os.getpid()")["data"] == [{"text/plain": "1"}]
+    assert sand.run("os.getpid()")["data"] == [{"text/plain": "2"}]  # the child of the container's init
     assert sand.run("import asyncio\nawait asyncio.sleep(0, 42)")["data"] == [{"text/plain": "42"}]
     assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\n['kept'] 3\n"
     assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"

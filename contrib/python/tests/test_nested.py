@@ -29,14 +29,14 @@ for kind in ("container", "process"):
         done = run_code("import os; [40 + 2, os.getpid()]", isolation=kind)
         assert done.error is None, done.error
         number, first = eval(done.value)
-        said[kind] = [done.isolation, number, first == 1]
+        said[kind] = [done.isolation, number, first == 2]
     except SandboxError as error:
         said[kind] = str(error)
 said["warm"] = run_code("1").warm if isinstance(said["container"], list) else None
 said["doctor"] = doctor._start().remedy
 print(json.dumps(said))
 """
-# The kind, the value, and whether the code is process 1, in a pid namespace of its own.
+# The kind, the value, and whether the code is process 2, the child of the init in a pid namespace of its own.
 IN_A_CONTAINER, IN_A_PROCESS = ["container", 42, True], ["process", 42, False]
 Engine = Callable[[str], dict[str, Any]]
 

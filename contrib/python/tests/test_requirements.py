@@ -1,4 +1,4 @@
-"""What can be installed beside packages by name: projects, files of requirements, the metadata of a script."""
+"""Install more than packages by name: projects, files of requirements, the metadata of a script."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ UNSEEN = [0]  # the set of those that the program has not imported yet
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
 OTHER: "dict[str, Any]" = {}
 START_PATH: "list[str]" = []
-# What appears with modules of a set: (set, package, attribute) and (set, function, arguments).
+# Attributes and effects that appear with modules of a set: (set, package, attribute) and (set, function, arguments).
 ATTRIBUTES: "list[tuple[int, str, str]]" = []
 EFFECTS: "list[tuple[int, Any, Any]]" = []
 
@@ -201,7 +201,7 @@ class Record:
             self.known |= new
 
     def closures(self) -> "list[int]":
-        """Return CLOSURES: each set grows until it has the sets of the package and of all that the module needs."""
+        """Return CLOSURES: each set grows until it has those of its package and of what the import needs."""
         closures = dict.fromkeys(self.needs, 0)
         del closures[""]  # the preloaded modules do not need each other
         for place, name in enumerate(NAMES):

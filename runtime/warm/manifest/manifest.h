@@ -75,10 +75,10 @@ int manifest_verify(const struct manifest *manifest, const struct root_view *vie
  * mappings are the same. */
 bool manifest_has_owners(const struct manifest *manifest, const struct owners *owners);
 
-/* Verify all files for a container with other mappings of IDs: the owners that this process sees must be
- * those that the builder saw, and this process must reach every file. For a process of the container, with
- * the rights of its program. -ESTALE, too, if a file has an access list: its IDs are those of the host. Makes
- * system calls only. */
+/* Verify all files for a container with other mappings of IDs. The owners that this process sees must be
+ * those that the builder saw, and this process must reach every file. The caller is a process of the
+ * container, with the rights of its program. -ESTALE, too, if a file has an access list, because its IDs are
+ * those of the host. Makes system calls only. */
 int manifest_verify_as_seen(const struct manifest *manifest, const struct root_view *view, struct error *err);
 
 /* Check whether the directory that the program puts first in sys.path shadows one of the preloaded

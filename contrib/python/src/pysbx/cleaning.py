@@ -151,7 +151,7 @@ def chosen(found: Iterable[Item], days: float, size: int | None) -> list[Item]:
     """
     limit, kept, removed = time.time() - days * 86400, 0, []
     for item in found:
-        # A session of an ended program serves no purpose, whatever its age.
+        # A session of an ended program serves no purpose, so its age does not matter.
         if item.kind == "sessions" or item.used <= limit or (size is not None and kept + item.size > size):
             removed.append(item)
         else:

@@ -229,7 +229,8 @@ class Container:
         self.close()
 
     def _start(self, bundle: Bundle, snapshot: int) -> None:
-        run = ["run", "--init", "--bundle", str(bundle.path), "--status-file", f"/proc/self/fd/{STATUS}"]
+        status = ("--status-file", f"/proc/self/fd/{STATUS}")
+        run = ["run", "--init", "--bundle", str(bundle.path), *status]
         if snapshot >= 0:
             run += ["--snapshot", "/proc/self/fd/3"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
@@ -238,7 +239,7 @@ class Container:
 
             self._home = isolation.Home(bundle, self.name)
             self._root = self._home.path
-            arguments = runtime.command("confine", "--bundle", str(self._root), *run[3:])
+            arguments = runtime.command("confine", "--bundle", str(self._root), *status)
         # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
         with contextlib.ExitStack() as failed:
             ours = self._spawn(arguments, snapshot, failed)

@@ -33,16 +33,19 @@ COPIES = "/tmp/projects"
 NOT_BUILT = frozenset(
     {".git", ".hg", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", "*.egg-info"}
 )
-COPY = f"""import os, shutil, sys
-for name in os.listdir("{PROJECTS}") if os.path.isdir("{PROJECTS}") else ():
-    for part in os.listdir(f"{PROJECTS}/{{name}}"):
-        source, copy = f"{PROJECTS}/{{name}}/{{part}}", f"{COPIES}/{{name}}/{{part}}"
-        os.makedirs(f"{COPIES}/{{name}}", exist_ok=True)
-        if os.path.isdir(source):
-            shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns(*{sorted(NOT_BUILT)!r}))
-        else:
-            shutil.copy(source, copy)
-"""
+COPY_LINES = (
+    "import os, shutil, sys",
+    f'for name in os.listdir("{PROJECTS}") if os.path.isdir("{PROJECTS}") else ():',
+    f'    for part in os.listdir(f"{PROJECTS}/{{name}}"):',
+    f'        source, copy = f"{PROJECTS}/{{name}}/{{part}}", f"{COPIES}/{{name}}/{{part}}"',
+    f'        os.makedirs(f"{COPIES}/{{name}}", exist_ok=True)',
+    "        if os.path.isdir(source):",
+    f"            ignored = shutil.ignore_patterns(*{sorted(NOT_BUILT)!r})",
+    "            shutil.copytree(source, copy, symlinks=True, ignore=ignored)",
+    "        else:",
+    "            shutil.copy(source, copy)",
+)
+COPY = "".join(f"{line}\n" for line in COPY_LINES)
 # A foreign Python has a pip that fits it. If it has none, it gets the pip of this program, which may be too old for it.
 PIP = f'import runpy, sys; sys.path.append("{INSTALLER}"); runpy.run_module("pip", run_name="__main__", alter_sys=True)'
 UV = f'import subprocess, sys; sys.exit(subprocess.call(["{INSTALLER}/uv", *sys.argv[1:]]))'

@@ -49,11 +49,14 @@ DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 # System calls that a container's namespaces make harmless. Without them they reach other processes of the caller's
 # user: sockets that Landlock does not know, objects of System V, queues. The last two would let a process leave the
 # process group, by which all processes of a sandbox are ended.
-REFUSED = frozenset(
-    "accept accept4 bind connect listen sendmmsg chown fchown fchownat lchown mq_getsetattr mq_notify mq_open "
-    "mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl "
-    "shmdt shmget pidfd_open sched_setattr setpgid setsid".split()
-)
+SOCKETS = ("accept", "accept4", "bind", "connect", "listen", "sendmmsg")
+OWNERS = ("chown", "fchown", "fchownat", "lchown")
+QUEUES = ("mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink")
+MESSAGES = ("msgctl", "msgget", "msgrcv", "msgsnd")
+SEMAPHORES = ("semctl", "semget", "semop", "semtimedop")
+SHARED_MEMORY = ("shmat", "shmctl", "shmdt", "shmget")
+PROCESSES = ("pidfd_open", "sched_setattr", "setpgid", "setsid")
+REFUSED = frozenset((*SOCKETS, *OWNERS, *QUEUES, *MESSAGES, *SEMAPHORES, *SHARED_MEMORY, *PROCESSES))
 # Landlock does not know them, and they take a path or a descriptor of any file. To ask is no error, as on file systems
 # without modes and times.
 WITHOUT_EFFECT = ("chmod", "fchmod", "fchmodat", "futimesat", "utime", "utimensat", "utimes")

@@ -107,8 +107,8 @@ def _no_namespaces() -> str:
         return ""
     return (
         "a filter of system calls refuses user namespaces: start the container around this program with "
-        "--security-opt seccomp=unconfined and --security-opt systempaths=unconfined (Docker), or with seccompProfile: "
-        "Unconfined and procMount: Unmasked (Kubernetes)"
+        "--security-opt seccomp=unconfined --security-opt systempaths=unconfined (Docker), or with seccompProfile: "
+        "Unconfined, procMount: Unmasked (Kubernetes)"
     ) + _otherwise()
 
 
