@@ -1,4 +1,4 @@
-"""Hand on the output of the installer of dependencies: to a function of the caller, or to a progress bar on a terminal."""
+"""Hand on the output of the installer of dependencies: to a function of the caller, or to a progress bar."""
 
 from __future__ import annotations
 
