@@ -66,7 +66,7 @@ static int run_save(struct invocation *invocation, void *values, struct error *e
 /* verify */
 
 /* Verify every snapshot. Damaged ones are listed, and counted in the error. A snapshot that was removed after
- * the list was made is not damaged. */
+ * the list was made is not damaged, and neither is one of another version of the runtime. */
 static int verify_all(struct arena *a, const struct store *store, struct error *err)
 {
     struct store_item *items;
@@ -77,7 +77,7 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
     for (size_t i = 0; i < count; i++) {
         struct error reason = {0};
         int found = upkeep_verify(a, store, items[i].name, &reason);
-        if (found == 0 || found == -ENOENT)
+        if (found == 0 || found == -ENOENT || found == -ENOTSUP)
             continue;
         damaged++;
         puts(reason.text);

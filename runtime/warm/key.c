@@ -23,7 +23,9 @@
 #include "warm/agent/agent.h"
 #include "warm/command_line.h"
 #include "warm/file_identity.h"
+#include "warm/manifest/format.h"
 #include "warm/root_view.h"
+#include "warm/snapshot/snapshot.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
@@ -167,6 +169,8 @@ static int put_all(struct arena *a, FILE *out, const struct key_facts *facts, st
 {
     put(out, "runtime", "%s", facts->version);
     put(out, "agent", "%s", agent_identity);
+    /* Otherwise two versions of the runtime would replace each other's snapshots. */
+    put(out, "formats", "%u %" PRIx64, SNAPSHOT_VERSION, MANIFEST_MAGIC);
     int ret = put_machine(out, err);
     if (ret < 0)
         return ret;

@@ -175,6 +175,18 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
+@test "warm verify: a snapshot of another version of the runtime is not damaged" {
+    runtime warm build --bundle bundle
+    local image
+    image=$(warm_store)/$(key)
+    chmod u+w "$image"
+    printf '\1\0\0\0' | dd of="$image" bs=1 seek=8 conv=notrunc status=none # snapshot_header.format
+    expect 1 runtime warm verify "$(key)"
+    stderr_has "the snapshot has format 1"
+    expect 0 runtime warm verify
+    output_is ""
+}
+
 @test "warm verify, warm list: a snapshot that is removed in the meantime is not reported as damaged" {
     local key
     runtime warm build --bundle bundle
