@@ -92,6 +92,10 @@ int first_prepare(struct first_plan *first, bool reports, struct error *err)
 {
     if (!first->wanted)
         return 0;
+    void *stack = mmap(NULL, FIRST_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED)
+        return error_set(err, -errno, "make a stack for the program's process");
+    first->stack = stack;
     int ret = first->program = make_program(err);
     return ret < 0 || !reports ? (ret < 0 ? ret : 0) : make_report(first, err);
 }
@@ -105,6 +109,9 @@ void first_release(struct first_plan *first)
     if (first->page != NULL)
         munmap((void *)(uintptr_t)first->page, FIRST_REPORT_SIZE);
     first->page = NULL;
+    if (first->stack != NULL)
+        munmap(first->stack, FIRST_STACK_SIZE);
+    first->stack = NULL;
 }
 
 int first_status(const struct first_plan *first, int status)

@@ -15,6 +15,7 @@
 #define PYSBX_CONTAINER_FIRST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct error;
 
@@ -24,14 +25,20 @@ struct first_plan {
     int report;  /* a file in memory of one page for the status of the program, or -1 */
     /* That page, in the runtime, or NULL. */
     const volatile int *page;
+    /* The lowest byte of the stack of the program's process until it becomes the program, or NULL. The child
+     * has a copy. It could not make one, because the program's limits hold for it by then. */
+    char *stack;
     /* In the child: not 0 while the first process uses the memory of the program's process. */
     int shared;
 };
 
+/* Four times the stack that the deepest chain of calls in the runtime uses (child/late_clone.c). */
+#define FIRST_STACK_SIZE ((size_t)256 * 1024)
+
 #define FIRST_PLAN_NONE ((struct first_plan){.program = -1, .report = -1})
 
-/* Runtime, before the clone: make the files. `reports`: the runtime wants the status. Return 0 or a negative
- * errno. */
+/* Runtime, before the clone: make the files and the stack. `reports`: the runtime wants the status. Return 0
+ * or a negative errno. */
 int first_prepare(struct first_plan *first, bool reports, struct error *err);
 
 /* Runtime: close and unmap what first_prepare has made. */

@@ -99,5 +99,5 @@ def test_the_profile_is_the_servers(tmp_path: Path) -> None:
     with server("--profile", str(path), listen=f"unix:{tmp_path}/socket", token=TOKEN) as found:
         about = found.client.get("/profile").json()
         assert (about["name"], about["description"], about["allowed_imports"]) == (str(path), "Mine.", ["os"])
-        assert found.post("/execute", code="import os\nprint(os.getpid())").json()["stdout"] == "1\n"
+        assert found.post("/execute", code="import os\nprint(os.getpid())").json()["stdout"] == "2\n"
         assert found.post("/execute", code="import math").status_code == 400

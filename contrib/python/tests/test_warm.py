@@ -46,6 +46,12 @@ def test_a_warm_run_is_as_a_cold_one() -> None:
     assert warm.stdout.splitlines()[1:] == cold.stdout.splitlines()[1:]
 
 
+def test_the_least_memory_is_enough_for_a_warm_run() -> None:
+    run_code("1", memory_mb=16)
+    done = run_code("1", memory_mb=16)
+    assert (done.value, done.warm) == ("1", True)
+
+
 def test_limits_hold_in_a_warm_run() -> None:
     assert run_code("x = bytearray(1 << 30)", memory_mb=128).error is not None
     assert run_code("while True: pass", timeout_sec=1).timed_out

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -27,9 +26,6 @@
 
 /* The exit status of a process that could not execute its program. Shells use it for "not found". */
 #define EXIT_NO_PROGRAM 127
-
-/* Four times the stack that the deepest chain of calls in the runtime uses (late_clone.c). */
-#define STACK_SIZE ((size_t)256 * 1024)
 
 #if defined(__x86_64__)
 #define OWN_ARCH AUDIT_ARCH_X86_64
@@ -151,14 +147,11 @@ static int become_init(const struct first_plan *first, pid_t program, struct err
 int first_enter_program(struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     struct task task = {.plan = plan, .program = program, .channel = channel};
-    void *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (stack == MAP_FAILED)
-        return error_set(err, -errno, "make a stack for the program's process");
     /* From now on signals wait for the init. */
     const uint64_t all = ~0ULL;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
     plan->first.shared = 1;
-    pid_t pid = clone(run_task, (char *)stack + STACK_SIZE, CLONE_VM | SIGCHLD, &task);
+    pid_t pid = clone(run_task, plan->first.stack + FIRST_STACK_SIZE, CLONE_VM | SIGCHLD, &task);
     if (pid < 0)
         return error_set(err, -errno, "clone the program's process, the child of the container's init%s",
                          errno == EAGAIN ? ": a limit of processes must allow two (pids.limit, RLIMIT_NPROC)"
