@@ -35,6 +35,7 @@ CLOSURES: "list[int]" = []  # of each module: the module and all modules that it
 UNSEEN = [0]  # the set of those that the program has not imported yet
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
 OTHER: "dict[str, Any]" = {}
+START_NAMES: "list[str]" = []  # of the modules that are not hidden
 START_PATH: "list[str]" = []
 # Attributes and effects that appear with modules of a set: (set, package, attribute) and (set, function, arguments).
 ATTRIBUTES: "list[tuple[int, str, str]]" = []
@@ -261,6 +262,7 @@ def hide(record: Record) -> None:
     _warnings.filters[:] = record.first_filters
     filters_mutated()
     OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
+    START_NAMES.extend(OTHER)
     START_PATH.extend(sys.path)
     keep(OTHER)
     keep(MODULES)
@@ -331,22 +333,30 @@ def reveal(name: str) -> None:
         _imp.release_lock()
 
 
+def names_of(modules: int) -> "list[str]":
+    """Return the names of the modules of a set, in the order of their imports."""
+    found = []
+    while modules:
+        bit = modules & -modules
+        found.append(NAMES[bit.bit_length() - 1])
+        modules ^= bit
+    return found
+
+
 def show_some(shown: int) -> None:
-    while shown:
-        bit = shown & -shown
-        place = bit.bit_length() - 1
-        sys.modules.setdefault(NAMES[place], MODULES[place])
-        shown ^= bit
+    for name in names_of(shown):
+        sys.modules.setdefault(name, MODULES[PLACES[name]])
 
 
 def show_all() -> None:
     """Exchange sys.modules for that of the builder, because adding each module would write to it."""
     modules = sys.modules
     own = {name: module for name, module in modules.items() if OTHER.get(name) is not module}
-    gone = [name for name in OTHER if name not in modules and not is_hidden(name)]
+    seen = ((1 << len(NAMES)) - 1) & ~UNSEEN[0]
+    gone = [name for name in START_NAMES + names_of(seen) if name not in modules]
     swap(modules, OTHER)
     for name in gone:
-        del modules[name]
+        modules.pop(name, None)
     for name, module in own.items():  # the latest are the last
         OTHER.pop(name, None)  # it would keep the program's own modules, which go at the end
         modules.pop(name, None)
