@@ -72,6 +72,34 @@ absent, path = os.path.exists("/data/absent"), pathlib.Path("/data/path").exists
     done
 }
 
+@test "a directory whose time, size or number of links an import keeps" {
+    mkdir -p data/kept/below data/asked
+    configure 'mount("/data", arguments[0])' "$PWD/data"
+    module asks.py <<<'import os, pathlib
+asked = os.path.realpath("/data/asked"), pathlib.Path("/data/asked").is_dir(), os.path.ismount("/data/asked")'
+    local way name
+    for way in "stat:os.stat('/data/kept')" "lstat:os.lstat('/data/kept')" "path:pathlib.Path('/data/kept').stat()" \
+        "place:(data := os.open('/data', 0), os.stat('kept', dir_fd=data), os.close(data))[1]" \
+        "fstat:(kept := os.open('/data/kept', 0), os.fstat(kept), os.close(kept))[1]" \
+        "entry:[entry for entry in os.scandir('/data') if entry.name == 'kept'][0].stat()"; do
+        name=by_${way%%:*}
+        module "$name.py" <<<"import os, pathlib; found = ${way#*:}; kept = found.st_mtime_ns, found.st_nlink"
+        preload "$name"
+        cold -c "import $name" # writes the compiled form
+        expect 0 warm -c "import $name; print($name.kept)"
+        same -c "import $name; print($name.kept)"
+        mkdir "data/kept/$name"
+        expect 1 warm -c "import $name; print($name.kept)"
+        stderr_has "'/data/kept' has changed"
+        same -c "import $name; print($name.kept)"
+    done
+    # The type and the place of a directory do not change with its content.
+    preload asks
+    expect 0 warm -c 'import asks; print(asks.asked)'
+    mkdir data/asked/below
+    expect 0 warm -c 'import asks; print(asks.asked)'
+}
+
 @test "certificates and keys that an import loads, and OpenSSL reads" {
     local call
     mkdir certificates

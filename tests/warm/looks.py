@@ -1,8 +1,7 @@
 """The ways in which modules of mutate.py look at their surroundings while they are imported.
 
 Each text is an expression. PATH is a path in the container, NAME a variable, MODULE a module, LIMIT a limit. `os` is
-imported. An exception of an expression counts as its value. The rows of accesses.py are further ways. Times and sizes
-of directories are left out, because a snapshot does not depend on them: contrib/docs/pages/inside/open-problems.md.
+imported. An exception of an expression counts as its value. The rows of accesses.py are further ways.
 """
 
 from accesses import FILES, HOST, VARIABLES, Row
@@ -16,29 +15,32 @@ PATHS = [
     "__import__('tokenize').open(PATH).read()",
     "__import__('hashlib').sha256(open(PATH, 'rb').read()).hexdigest()",
     "__import__('filecmp').cmp(PATH, '/data/b', shallow=False)",
-    "None if os.path.isdir(PATH) else os.stat(PATH).st_size",
-    "None if os.path.isdir(PATH) else os.stat(PATH).st_mtime_ns",
+    "os.stat(PATH).st_size",
+    "os.stat(PATH).st_mtime_ns",
     "os.stat(PATH).st_mode",
     "os.stat(PATH).st_ino",
-    "None if os.path.isdir(PATH) else os.stat(PATH).st_nlink",
+    "os.stat(PATH).st_nlink",
     "os.lstat(PATH).st_mode",
-    "None if os.path.isdir(PATH) else os.lstat(PATH).st_size",
+    "os.lstat(PATH).st_size",
     "os.path.exists(PATH)",
     "os.path.lexists(PATH)",
     "os.path.isdir(PATH)",
     "os.path.isfile(PATH)",
     "os.path.islink(PATH)",
     "os.path.ismount(PATH)",
-    "None if os.path.isdir(PATH) else os.path.getmtime(PATH)",
+    "os.path.getmtime(PATH)",
     "os.path.realpath(PATH)",
     "os.path.samefile(PATH, '/data/a')",
     "os.readlink(PATH)",
+    "os.stat(os.open(PATH, 0)).st_mtime_ns",
+    "os.fstat(os.open(PATH, 0)).st_size",
+    "__import__('pathlib').Path(PATH).stat().st_mtime_ns",
     "os.access(PATH, os.R_OK)",
     "os.access(PATH, os.X_OK)",
     "os.access(PATH, os.F_OK)",
     "sorted(os.listdir(PATH))",
     "sorted((e.name, e.is_dir(), e.is_symlink()) for e in os.scandir(PATH))",
-    "sorted((e.name, e.stat().st_size) for e in os.scandir(PATH) if not e.is_dir())",
+    "sorted((e.name, e.stat().st_size) for e in os.scandir(PATH))",
     "sorted((top, sorted(names)) for top, _, names in os.walk(PATH))",
     "sorted((top, sorted(names)) for top, _, names, _ in os.fwalk(PATH))",
     "sorted(__import__('glob').glob(PATH + '/*'))",
@@ -48,7 +50,7 @@ PATHS = [
     "(f := os.open(PATH, os.O_RDONLY), os.pread(f, 100, 0), os.close(f))[1]",
     "(d := os.open('/data', 0), f := os.open(os.path.basename(PATH), 0, dir_fd=d), os.read(f, 9), os.close(f), "
     "os.close(d))[2]",
-    "(d := os.open('/data', 0), os.stat(os.path.basename(PATH), dir_fd=d).st_mode, os.close(d))[1]",
+    "(d := os.open('/data', 0), os.stat(os.path.basename(PATH), dir_fd=d).st_mtime_ns, os.close(d))[1]",
     "(h := os.getcwd(), os.chdir('/data'), open(os.path.basename(PATH)).read(), os.chdir(h))[2]",
     "sorted(m.name for m in __import__('pkgutil').iter_modules([PATH]))",
 ]

@@ -256,6 +256,13 @@ def read_file(path: str) -> bytes:
     return value
 
 
+# Functions of Python that ask for the status of directories, and use only the type, or whether something is mounted.
+WITHOUT_TIMES = {
+    *(("posixpath", name) for name in ("realpath", "_joinrealpath", "ismount")),
+    *(("pathlib", name) for name in ("exists", "is_dir", "is_file", "is_mount", "is_symlink", "mkdir")),
+}
+
+
 class Heard:
     """A function of os that notes its first argument. Like the function, it does not become a method in a class.
 
@@ -269,8 +276,8 @@ class Heard:
         self.quiet = quiet
 
     def __call__(self, *given: object, **named: object) -> object:
-        if named.get("dir_fd") is None:
-            self.note(given[0] if given else named.get("path"))
+        path = given[0] if given else named.get("path")
+        self.note(path if named.get("dir_fd") is None else path_of(named["dir_fd"], path))
         if not self.quiet:
             return self.function(*given, **named)
         posix.access(f"{QUIET}1", 0)
@@ -281,6 +288,18 @@ class Heard:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.function, name)
+
+
+def path_of(descriptor: object, name: "Any" = "") -> object:
+    """Return the path of a descriptor, and of a name in its directory; None for one that is none."""
+    try:
+        directory = posix.readlink(f"/proc/self/fd/{descriptor}")
+        name = posix.fspath(name)
+    except (OSError, TypeError):
+        return None
+    if isinstance(name, bytes):
+        name = name.decode(sys.getfilesystemencoding(), "surrogateescape")
+    return f"{directory}/{name}" if name and not name.startswith("/") else name or directory
 
 
 class Machine(tuple[str, ...]):
@@ -509,7 +528,9 @@ class Watch:
     def __init__(self, output: int, errors: int) -> None:
         self.files: set[str] = set()  # files that were opened to read.
         self.directories: set[str] = set()  # directories that were listed.
+        self.scanned: set[str] = set()  # the same by os.scandir(), whose entries may be asked for their status.
         self.status: set[str] = set()  # files of which the status was read.
+        self.times: set[str] = set()  # files of which a caller may keep the whole status, with times and size.
         self.presence: set[str] = set()  # files of which only the presence and the type were asked for.
         self.listens = True  # the replaced functions note their arguments.
         self.made: set[str] = set()  # files and directories that an import may have created.
@@ -545,8 +566,9 @@ class Watch:
                 # A copy that uses the functions of posix, which are not replaced.
                 function = type(function)(function.__code__, {**function.__globals__, "os": posix}, name)
             setattr(system.path, name, Heard(function, note(self.presence), quiet=True))
-        for name in "access", "lstat", "stat":
-            setattr(system, name, Heard(getattr(system, name), note(self.status)))
+        system.access = Heard(system.access, note(self.status))
+        for name in "lstat", "stat":
+            setattr(system, name, Heard(getattr(system, name), self.hear_whole_status))
         system.readlink = Heard(system.readlink, note(self.presence))
         for name in "statvfs", "fstatvfs":
             setattr(system, name, Heard(getattr(system, name), self.hear_space))
@@ -568,6 +590,18 @@ class Watch:
         for stream in sys.stdin, sys.stdout, sys.stderr:
             vars(stream)["isatty"] = Heard(stream.isatty, self.hear_terminal)
 
+    def hear_whole_status(self, path: "Any") -> None:
+        """Note the path of os.stat() or os.lstat(), and whether its caller may keep the times."""
+        if not self.listens:
+            return
+        path = path_of(path) if isinstance(path, int) else getattr(path, "__fspath__", lambda: path)()
+        self.add(self.status, path)
+        frame = sys._getframe(2)  # of the caller of Heard
+        if frame.f_code.co_name in ("stat", "lstat") and frame.f_back:  # pathlib.Path.stat()
+            frame = frame.f_back
+        if (frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_name) not in WITHOUT_TIMES:
+            self.add(self.times, path)
+
     def hear_terminal(self, _: object) -> None:
         self.asks_terminal |= self.listens
 
@@ -588,6 +622,8 @@ class Watch:
     def hear_stream(self, descriptor: object) -> None:
         if self.listens and descriptor in (0, 1, 2):
             self.refused.append("ask what kind of file a standard stream is")
+        elif self.listens:
+            self.add(self.times, path_of(descriptor))
 
     def keeps_host(self) -> bool:
         """Tell whether an object refers to a host name, except the cache that renew_platform() empties."""
@@ -614,6 +650,9 @@ class Watch:
             self.add(self.files, arguments[0])
         elif event in ("os.listdir", "os.scandir"):
             self.add(self.directories, "." if arguments[0] is None else arguments[0])
+            if event == "os.scandir" and self.listens:
+                directory = arguments[0]
+                self.add(self.scanned, path_of(directory) if isinstance(directory, int) else directory or ".")
         elif event == "sqlite3.connect":
             self.add_database(arguments[0])
         elif (event == "ctypes.dlsym" and arguments[1] in ENVIRON) or event.startswith("gc.get_"):
@@ -986,12 +1025,16 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
         if "/" in library  # the vdso and the program itself have no path
     }
     asked = {real_path(os.path.join(here, path), folders, links) for path in watch.status | trace.status | watch.files}
+    scanned = {real_path(os.path.join(here, path), folders, links) for path in watch.scanned}
+    times = {real_path(os.path.join(here, path), folders, links) for path in watch.times}
+    times |= {path for path in trace.status if os.path.dirname(path) in scanned}
     opened = {real_path(os.path.join(here, path), folders, links) for path in trace.files}
     kinds = {path: kind_of(path) for path in paths - (mapped - asked)}
     kinds.update((path, "c") for path in opened - asked if kinds.get(path) == "f")
     for looked_at, of_file in (watch.status | trace.status, "f"), (watch.presence | trace.presence, "p"):
         for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
-            kinds[path] = {"d": "D", "f": of_file, "a": "a"}[kind_of(path)]
+            of_directory = "d" if path in times else "D"
+            kinds[path] = {"d": of_directory, "f": of_file, "a": "a"}[kind_of(path)]
     for path in [path for path, kind in kinds.items() if kind == "a"]:
         # The runtime sees files behind this directory, but a program in such a container does not.
         if closed := closed_by(path):
