@@ -261,8 +261,9 @@ def hide(record: Record) -> None:
             ATTRIBUTES.append((1 << place, package, attribute))
     _warnings.filters[:] = record.first_filters
     filters_mutated()
-    OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
-    START_NAMES.extend(OTHER)
+    if NAMES:  # or else modules would have a reference more than in a fresh interpreter
+        OTHER.update((name, module) for name, module in sys.modules.items() if name not in PLACES)
+        START_NAMES.extend(OTHER)
     START_PATH.extend(sys.path)
     keep(OTHER)
     keep(MODULES)
@@ -273,6 +274,7 @@ def begin_hidden() -> None:
     """Hide the modules, and let the effects act that belong to none of them."""
     if NAMES:
         swap(sys.modules, OTHER)
+        OTHER["__main__"] = None  # it ends when the program removes it from sys.modules
     repeat_effects(0)
 
 
@@ -351,12 +353,15 @@ def show_some(shown: int) -> None:
 def show_all() -> None:
     """Exchange sys.modules for that of the builder, because adding each module would write to it."""
     modules = sys.modules
+    if "__main__" in modules:
+        OTHER["__main__"] = modules["__main__"]
     own = {name: module for name, module in modules.items() if OTHER.get(name) is not module}
     seen = ((1 << len(NAMES)) - 1) & ~UNSEEN[0]
     gone = [name for name in START_NAMES + names_of(seen) if name not in modules]
     swap(modules, OTHER)
     for name in gone:
         modules.pop(name, None)
+    OTHER.pop("__main__", None)
     for name, module in own.items():  # the latest are the last
         OTHER.pop(name, None)  # it would keep the program's own modules, which go at the end
         modules.pop(name, None)
