@@ -4,6 +4,7 @@ See "Differential tests" in tests/README.md for a long run.
 """
 
 # once: the caller's rights make no difference
+# slow: hundreds of generated programs
 
 from __future__ import annotations
 

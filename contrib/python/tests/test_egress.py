@@ -1,6 +1,7 @@
 """The proxy of a sandbox with named hosts, attacked: which bytes reach a server, with which name, at which address."""
 
 # once: the proxy is a program of the caller
+# slow: waits for hosts that do not answer
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A sandbox's share of the process in which the proxy runs: descriptors, CPU time, places of others."""
 
 # once: the proxy is a program of the caller
+# slow: waits for the bounds of the proxy
 
 from __future__ import annotations
 

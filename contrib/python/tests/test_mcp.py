@@ -1,6 +1,7 @@
 """`pysbx mcp`: its tools, as a client of the protocol's own package sees them, over standard input and over HTTP."""
 
 # once: a server says the same to its clients as root
+# slow: starts a server for most tests
 
 from __future__ import annotations
 

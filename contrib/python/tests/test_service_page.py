@@ -1,6 +1,7 @@
 """The pages of `pysbx serve` in a real browser: GET / and GET /docs. TEST_PICTURES=DIRECTORY keeps pictures of them."""
 
 # once: a browser sees the same as root
+# slow: starts browsers
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`pysbx serve` and its description: schemathesis makes requests from it, and compares the answers with it."""
 
 # once: a server says the same to its clients as root
+# slow: a thousand generated requests
 
 from __future__ import annotations
 
