@@ -275,7 +275,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance check-python check-docs check-wheel check-self
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance+check-docs+check-wheel check-python check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -301,7 +301,7 @@ check-docs: all ## every command and Python example of the documentation
 
 # Tests of the test runners, with tests that fail. It runs after check-python, because it uses its virtual environment.
 check-self: all
-	@BUILD='$(abspath $(BUILD))' tests/run tests/self/flaky tests/self/docs
+	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky
 
 # The agent of a prewarmed Python, without the runtime.
 check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, without the runtime
