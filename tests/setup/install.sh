@@ -30,6 +30,14 @@ packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint        
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
 '
 
+# Targets that run at the same time install one after the other: flock(1).
+wait_for_others() {
+    local lock
+    command -v flock >/dev/null || return 0
+    exec {lock}<"$0"
+    flock "$lock"
+}
+
 # Print the package manager of this system: apt or dnf.
 detect_manager() {
     if command -v apt-get >/dev/null; then
@@ -97,6 +105,7 @@ install_missing() {
         }
         as_root=(sudo)
     fi
+    wait_for_others
     log=$(mktemp)
     # shellcheck disable=SC2064 # the name of today's file is meant
     trap "rm -f '$log'" EXIT
