@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The runtime called directly, without an engine: pysbx-runtime(8).
+# once: the command line is read in the same way in both modes
 
 load ../lib/bundle.bash
 

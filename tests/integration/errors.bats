@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Exit codes 125, 126, 127 and the texts from which Podman derives them; podman-run(1), "Exit Status".
+# once: the exit codes and texts for Podman are the same in both modes
 
 load ../lib/podman.bash
 

@@ -1,5 +1,7 @@
 """The end of a program is that of python3: exit code, output, files that were left open."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import gzip

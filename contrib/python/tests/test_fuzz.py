@@ -1,5 +1,7 @@
 """Every seed through its fuzz target, so that what a fuzzer once found is proven without one."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import time

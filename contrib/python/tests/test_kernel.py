@@ -1,5 +1,7 @@
 """`pysbx kernel`: Jupyter's own client talks to a kernel in a sandbox. And nbconvert executes a notebook in one."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import json

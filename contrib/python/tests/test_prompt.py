@@ -1,5 +1,7 @@
 """`pysbx shell` and `pysbx run` at a terminal: interrupts, input, completion, history."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import contextlib

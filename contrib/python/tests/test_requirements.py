@@ -1,5 +1,7 @@
 """Install more than packages by name: projects, files of requirements, the metadata of a script."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The results of a run are complete: its traceback, its files however it ends, and the names of those left out."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import os
