@@ -372,9 +372,10 @@ deb: ## the package of Debian
 rpm: ## the package of Fedora
 	@BUILD='$(abspath $(BUILD))' contrib/packaging/build-rpm
 
-# The package pysbx with the runtime in it, for x86-64 and aarch64, and its source archive: contrib/python/build-wheel.
+# The package pysbx with the runtime in it, for x86-64 and aarch64, and its source archive: contrib/python/build-wheel. `make
+# wheel URL=https://HOST/OWNER/NAME` adds the addresses of the project to the metadata.
 wheel: ## the wheels of pysbx, which contain the runtime
-	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel
+	@BUILD='$(abspath $(BUILD))' PYSBX_URL='$(URL)' contrib/python/build-wheel
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
 check-wheel: ## build the wheels, and use one in fresh systems

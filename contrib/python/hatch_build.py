@@ -1,12 +1,41 @@
-"""Put the licence into source archives, and the runtime into the wheels that build-wheel makes."""
+"""Put the licence into source archives, the runtime into wheels, and the publisher's address into both."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+# The pages of a repository: label and path below its address.
+PAGES = {
+    "Homepage": "",
+    "Source": "",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Security": "/blob/main/SECURITY.md",
+    "Issues": "/issues",
+}
+
+
+class MetadataHook(MetadataHookInterface):
+    """Name the address of the repository, which only its publisher knows: variable PYSBX_URL, `make wheel URL=…`."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the project's URLs, or none without an address.
+
+        Args:
+            metadata: the table `project`.
+
+        Raises:
+            ValueError: the address is not one of https.
+        """
+        address = os.environ.get("PYSBX_URL", "")
+        if address and not re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~-]+)*/?", address):
+            raise ValueError(f"PYSBX_URL: {address!r} is not an address such as https://HOST/OWNER/pysbx-runtime")
+        metadata["urls"] = {label: address.rstrip("/") + path for label, path in PAGES.items()} if address else {}
 
 
 class BuildHook(BuildHookInterface[Any]):
