@@ -280,7 +280,7 @@ check: all ## the tests that decide about a change
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
-# Everything, including repetitions. It takes an hour and a half.
+# Everything, including repetitions. It takes hours.
 check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
 	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-release check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
