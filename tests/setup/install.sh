@@ -23,7 +23,7 @@ lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy mando
 docs        | python3 python3-venv                                                                              | python3
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
 vm          | mmdebstrap e2fsprogs zstd util-linux                                                       | mmdebstrap e2fsprogs zstd util-linux
-python      | chromium curl faketime nginx-light openssl prometheus python3-venv sudo                         | chromium-headless curl libfaketime nginx openssl python3 sudo
+python      | chromium curl gcc libc6-dev nginx-light openssl prometheus python3-venv sudo wrk            | chromium-headless curl gcc glibc-devel nginx openssl python3 sudo wrk
 fuzz        | clang libclang-rt-dev python3-venv                                                              | clang compiler-rt python3
 conformance | golang-go git crun                                                                                 | golang git crun
 packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint

@@ -10,6 +10,7 @@ import resource
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -264,15 +265,21 @@ def test_a_run_without_descriptors_is_told_and_leaves_none_open(tmp_path: Path) 
         open_before = set(os.listdir(f"/proc/{pid}/fd"))
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         statuses = set()
+        problems: Counter[str] = Counter()
         for spare in range(12):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(map(int, open_before)) + 1 + spare, before[1]))
             answer = service.post("/v1/run", code="1")
             statuses.add(answer.status_code)
             if answer.status_code != 200:
-                assert answer.json()["type"] in ("urn:pysbx:problem:exhausted", "urn:pysbx:problem:no-sandbox")
+                name = answer.json()["type"].rpartition(":")[2]
+                assert name in ("exhausted", "no-sandbox")
+                problems[name] += 1
         assert 503 in statuses
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         assert service.run("6 * 7")["value"] == "42"
+        numbers = service.client.get("/metrics").text
+        for name, times in problems.items():
+            assert f'pysbx_problems_total{{problem="{name}"}} {times}.0\n' in numbers
         assert containers_of(pid) == []
         wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= len(open_before), 10)
 
