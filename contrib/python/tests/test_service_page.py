@@ -32,6 +32,9 @@ open("/output/table.csv", "w").write("a,b\\n1,2\\n")
 "the value"
 """
 # In each mode: the program that has drawn, an error in dark mode, a narrow window.
+# Set "begun" when a run begins: its button is disabled meanwhile.
+BEGUN = """begun = false;
+new MutationObserver(() => { begun = true; }).observe(document.querySelector('#run'), {attributes: true}); 1"""
 WIDTHS = {"wide": 1280, "narrow": 420}
 
 
@@ -72,9 +75,10 @@ def write(page: Page, source: str) -> None:
 def run(page: Page, source: str) -> str:
     """Run a program by the keyboard, and return the output that the page shows."""
     write(page, source)
+    # A run may begin and end between two looks.
+    page.value(BEGUN)
     page.press("Enter", CONTROL)
-    page.wait("document.querySelector('#run').disabled")
-    page.wait("!document.querySelector('#run').disabled")
+    page.wait("begun && !document.querySelector('#run').disabled")
     return output(page)
 
 
