@@ -31,10 +31,13 @@ plt.figure(figsize=(6, 2.5)); plt.plot([n * n for n in range(20)]); plt.title("S
 open("/output/table.csv", "w").write("a,b\\n1,2\\n")
 "the value"
 """
-# In each mode: the program that has drawn, an error in dark mode, a narrow window.
+# The number of lines of each number that is shown in the table of sessions.
+LINES = """[...document.querySelectorAll('#sessions td.number')].filter(one => one.checkVisibility()).map(one => {
+  const range = document.createRange(); range.selectNodeContents(one); return range.getClientRects().length; })"""
 # Set "begun" when a run begins: its button is disabled meanwhile.
 BEGUN = """begun = false;
 new MutationObserver(() => { begun = true; }).observe(document.querySelector('#run'), {attributes: true}); 1"""
+# The widths of pictures, which are made in both modes.
 WIDTHS = {"wide": 1280, "narrow": 420}
 
 
@@ -215,6 +218,9 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
     page.wait(f"{rows}.length === 2")
     assert run(page, "x + 1") == "42\n"
     keep_pictures(page, "sessions")
+    page.mode("light", WIDTHS["narrow"])
+    assert page.value(LINES) == [1, 1], "the age of a session is not on one line"
+    page.mode("light")
     for left in (1, 0):
         page.value(press.format("End"))
         page.wait(f"{rows}.filter(one => one.includes('ready')).length === {left}")
@@ -268,9 +274,10 @@ CONTRAST = """(() => {
     if (found[3] === 255) return found; } return [255, 255, 255]; };
   const bad = [];
   for (const one of document.querySelectorAll('body *')) {
-    const says = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    const says = one.placeholder || [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
     if (!says || !one.checkVisibility() || one.disabled || one.matches(':disabled *, .skip, option')) continue;
-    const [a, b] = [light(rgb(getComputedStyle(one).color)), light(under(one))].sort((x, y) => y - x);
+    const text = getComputedStyle(one, one.placeholder ? '::placeholder' : null);
+    const [a, b] = [light(rgb(text.color)), light(under(one))].sort((x, y) => y - x);
     const contrast = (a + .05) / (b + .05);
     if (contrast < 4.5) bad.push(`${one.tagName} ${one.textContent.slice(0, 30)} ${contrast}`);
   }
@@ -305,5 +312,7 @@ def test_the_description_is_shown(page: Page, service: Server) -> None:
     shown = page.value("[...document.querySelectorAll('#schemas h3')].map(one => one.textContent)")
     assert sorted(shown) == sorted(about["components"]["schemas"])
     assert page.value(CONTRAST) == []
+    columns = "[...document.querySelectorAll('#schemas th:nth-child(3)')].map(one => one.offsetLeft)"
+    assert len(set(page.value(columns))) == 1, "the columns of the tables are not in line"
     keep_pictures(page, "docs")
     assert page.value("document.documentElement.scrollWidth") <= 1280

@@ -40,7 +40,7 @@ function members(name, schema) {
   const rows = Object.entries(schema.properties || {}).map(([member, about]) =>
     element(
       "tr", {},
-      element("td", {}, element("code", {}, member), (schema.required || []).includes(member) ? " *" : ""),
+      element("td", {}, element("code", {}, member), (schema.required || []).includes(member) ? "\u00a0*" : ""),
       element("td", {}, ...typed(about)),
       element("td", {}, about.description || ""),
     ));
