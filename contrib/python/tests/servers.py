@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.conftest import containers
 
@@ -102,7 +103,9 @@ def server(
     early = []
     while " at " not in (said := process.stderr.readline()):
         early.append(said)
-        assert said.startswith(USUAL), "".join(early) + process.stderr.read()
+        if not said.startswith(USUAL):
+            process.kill()
+            pytest.fail("".join(early) + process.stderr.read())
     found = Server(process, httpx.Client(), said.rpartition(" at ")[2].strip())
     found.client = found.connect(token)
     rest: list[str] = []

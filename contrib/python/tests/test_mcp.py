@@ -197,7 +197,7 @@ def test_an_answer_to_an_earlier_request_is_told(small: Server) -> None:
     ("tool", "arguments", "said"),
     [
         ("run_python", {"code": "1", "profile": "/etc/passwd"}, "not one of: data-science, minimal"),
-        ("run_python", {"code": "1", "packages": ["six"]}, "not one of: none"),
+        ("run_python", {"code": "1", "packages": ["six"]}, "is not there: this server offers none"),
         ("run_python", {"code": "1", "timeout_sec": 21}, "more than this server allows, 20"),
         ("run_python", {"code": "1", "timeout_sec": -1}, "greater than 0"),
         ("run_python", {"code": "1", "files": {"../x": ""}}, "'../x'"),

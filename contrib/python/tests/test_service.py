@@ -121,7 +121,7 @@ def test_profiles(service: Server) -> None:
         assert answer.status_code == 422
         assert "data-science, minimal" in problem(answer)["detail"]
     answer = service.post("/v1/run", code="1", packages=["six"])
-    assert "'six' is not one of: none" in problem(answer)["detail"]
+    assert "'six' is not there: this server offers none" in problem(answer)["detail"]
 
 
 @pytest.mark.parametrize(

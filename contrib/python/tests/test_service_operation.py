@@ -230,6 +230,12 @@ def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: 
     assert re.search(r"INFO: installed thing in [0-9.]+ s\n", log)
 
 
+def test_a_limit_that_is_shorter_than_a_cold_start_is_for_callers_only(tmp_path: Path) -> None:
+    with server("--timeout", "0.001", listen=f"unix:{tmp_path}/s") as service:
+        assert service.client.get("/v1/profiles").json()["python"].startswith("3.")
+        assert service.run("1")["timed_out"]
+
+
 def test_a_server_whose_runtime_is_gone_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "runtime"
     shutil.copytree(

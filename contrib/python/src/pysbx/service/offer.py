@@ -28,6 +28,13 @@ def _refused(detail: str) -> Problem:
     return Problem(REQUEST, detail)
 
 
+def _not_offered(member: str, name: str, offered: Iterable[str]) -> Problem:
+    choice = ", ".join(offered)
+    return _refused(
+        f"{member}: '{name}' is not " + (f"one of: {choice}" if choice else "there: this server offers none")
+    )
+
+
 class Offer:
     """The limits, profiles and packages that callers may choose."""
 
@@ -77,7 +84,7 @@ class Offer:
         chosen: dict[str, Any] = {}
         if profile is not None:
             if profile not in self.profiles:
-                raise _refused(f"profile: '{profile}' is not one of: {', '.join(self.profiles) or 'none'}")
+                raise _not_offered("profile", profile, self.profiles)
             chosen["profile"] = profile
         if packages:
             chosen["dependencies"] = [*self.base.dependencies, *map(self._requirement, packages)]
@@ -93,7 +100,7 @@ class Offer:
     def _requirement(self, name: str) -> str:
         found = self.packages.get(normal_name(name))
         if found is None:
-            raise _refused(f"packages: '{name}' is not one of: {', '.join(self.packages) or 'none'}")
+            raise _not_offered("packages", name, self.packages)
         return found
 
     def _cut(self, wanted: Policy) -> Policy:

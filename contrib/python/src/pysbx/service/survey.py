@@ -31,6 +31,8 @@ PROGRAM = """
 import importlib.util, sys
 print(sys.version.split()[0], *(name for name in sys.argv[1:] if importlib.util.find_spec(name)))
 """
+# Seconds for the first sandbox. It starts cold, which may take longer than callers may take.
+FIRST_SEC = 60
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def survey(options: Options) -> Survey:
     Raises:
         SandboxError: none can be made.
     """
-    done = run_code(PROGRAM, argv=USUAL, options=replace(options, analysis=""))
+    patient = replace(options.policy, timeout_sec=max(options.policy.timeout_sec, FIRST_SEC))
+    done = run_code(PROGRAM, argv=USUAL, options=replace(options, analysis="", policy=patient))
     python, *modules = done.stdout.split() or [""]
     if done.exit_code != 0 or not python:
         said = done.error.message if done.error else done.stderr.strip()
