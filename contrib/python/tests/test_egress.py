@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 import struct
 import subprocess
@@ -162,7 +163,9 @@ TRAILING = extension(0, GOOD[4:] + b"x")
 def test_targets_that_are_refused(target: str, exchange: Exchange) -> None:
     for head in (connect_to(target), f"CONNECT {target} HTTP/1.1\r\n\r\n".encode()):
         said, origin = exchange(head, hello(names_of((0, target.rpartition(":")[0].encode()))))
-        assert said.startswith(b"HTTP/1.1 403 Forbidden\r\n")
+        assert re.match(
+            rb"HTTP/1\.1 403 (Forbidden|host '[a-z0-9.-]+', port \d+, is not among the hosts of this sandbox)\r\n", said
+        )
         assert origin.asked == []
 
 
@@ -320,7 +323,7 @@ def test_request_lines_that_are_refused(line: bytes, exchange: Exchange) -> None
     for pieces in ((connect_to("good.example:80"),), ()):
         said, origin = exchange(*pieces, line + b"\r\n" + HOST + b"\r\n\r\n")
         assert origin.got == b""
-        assert b"403 Forbidden" in said
+        assert b"HTTP/1.1 403 " in said
 
 
 def test_a_head_is_written_anew(exchange: Exchange) -> None:
@@ -437,7 +440,7 @@ def test_socks_names_a_host_or_nothing(exchange: Exchange) -> None:
 )  # fmt: skip
 def test_addresses_of_special_purpose_are_refused(address: str, exchange: Exchange) -> None:
     said, origin = exchange(connect_to("good.example:443"), hello(GOOD), allowed=is_public, names=lambda _: [address])
-    assert b"private networks" in said
+    assert said.startswith(b"HTTP/1.1 403 host 'good.example' has no address ")
     assert origin.asked == []
 
 

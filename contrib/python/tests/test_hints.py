@@ -12,6 +12,8 @@ import pytest
 from pysbx import explain
 from pysbx.hints import RULES, hint
 
+UNLISTED = "host 'a.example', port 443, is not among the hosts of this sandbox"
+INNER = "host 'a.example' has no address outside of private networks"
 PLAIN = """Some output
 Traceback (most recent call last):
   File "<sandbox>", line 4, in <module>
@@ -71,7 +73,14 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("ModuleNotFoundError", "No module named 'numpyy'", "did you mean 'numpy'?"),
         ("ModuleNotFoundError", "No module named 'jsonn.tool'", "did you mean 'json'?"),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "allow_network"),
-        ("URLError", "<urlopen error Tunnel connection failed: 403 Forbidden>", "not among those"),
+        ("URLError", f"<urlopen error Tunnel connection failed: 403 {UNLISTED}>", "not among those of allow_network"),
+        ("HTTPError", f"HTTP Error 403: {UNLISTED}", "not among those of allow_network"),
+        (
+            "requests.exceptions.ProxyError",
+            f"OSError('Tunnel connection failed: 403 {INNER}')",
+            '["private:host.example"]',
+        ),
+        ("URLError", "Tunnel connection failed: 403 host 'a' has no address that a sandbox may reach", "this machine"),
         ("AttributeError", "'NoneType' object has no attribute 'x'", "None"),
         ("json.decoder.JSONDecodeError", "Expecting value", "JSON"),
         ("OSError", "[Errno 97] Address family not supported by protocol", "allow_network"),
@@ -82,6 +91,10 @@ def test_hints(kind: str, message: str, expected: str) -> None:
     found = hint(kind, message)
     assert found is not None
     assert expected in found
+
+
+def test_a_refusal_by_the_server_itself_has_no_hint() -> None:
+    assert hint("HTTPError", "HTTP Error 403: Forbidden") is None
 
 
 def test_the_closest_name() -> None:

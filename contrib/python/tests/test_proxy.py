@@ -27,7 +27,7 @@ from pysbx.proxy import Proxy
 from pysbx.request import Request
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
-PUBLIC_ADDRESS = "93.184.216.34"
+PUBLIC_ADDRESS, PRIVATE_ADDRESS = "93.184.216.34", "10.44.55.66"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,9 @@ def test_addresses_of_the_own_configuration() -> None:
         ("*.example.org", "evilexample.org", 443, False),
         ("example.org:22", "example.org", 22, True),
         ("example.org:22", "example.org", 443, False),
+        ("private:example.org", "example.org", 443, True),
+        ("private:*.example.org:22", "www.example.org", 22, True),
+        ("private:22", "private", 22, True),
     ],
 )
 def test_entries(entry: str, name: str, port: int, allowed: bool) -> None:
@@ -82,11 +85,38 @@ def test_entries(entry: str, name: str, port: int, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["10.0.0.1", "1", "[::1]", "::1", "a b", "-x", "*", "http://x.org", "x.org/", "x.org:", ""]
+    "name",
+    [
+        "10.0.0.1",
+        "1",
+        "[::1]",
+        "::1",
+        "a b",
+        "-x",
+        "*",
+        "http://x.org",
+        "x.org/",
+        "x.org:",
+        "",
+        "private:",
+        "private:10.0.0.1",
+        "private:10.0.0.1:80",
+        "private:private:x.org",
+        "other:x.org",
+    ],
 )
 def test_what_is_not_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="not a host name"):
         parse_network([name])
+
+
+def test_entries_for_private_networks() -> None:
+    assert parse_network(["Private:DB.example", "private:80"]) == ("private:80", "private:db.example")
+    assert [parse_entry(entry).private for entry in ("private:db.example", "private:80", "db.example")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def hello_for(name: str | None) -> bytes:
@@ -313,8 +343,36 @@ def test_a_name_that_stands_for_a_private_address_is_refused(tmp_path: Path) -> 
         return ["127.0.0.1", "10.0.0.1", "::1", "fe80::1%eth0"]
 
     said = through(Proxy(("web.test",), resolve=resolve), request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
-    assert b"403" in said
-    assert b"private networks" in said
+    assert said.startswith(b"HTTP/1.1 403 host 'web.test' has no address outside of private networks\r\n")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("10.0.0.1", b"502 host 'web.test', port 443, does not answer"),
+        ("fd12:3456::1", b"502 host 'web.test', port 443, does not answer"),
+        *((address, b"403 host 'web.test' has no address that a sandbox may reach") for address in (
+            "127.0.0.1", "::1", "0.0.0.0", "169.254.169.254", "fe80::1", "::ffff:10.0.0.1", "64:ff9b::a00:1",
+            "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42",
+        )),
+    ],
+)  # fmt: skip
+def test_a_private_entry_reaches_other_machines_and_no_services_of_a_cloud(
+    address: str, said: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def resolve(name: str, port: int) -> list[str]:
+        return [address]
+
+    async def connect(host: str, port: int) -> None:
+        asked.append((host, port))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    proxy = Proxy(("private:web.test",), resolve=resolve)
+    assert said in through(proxy, request("CONNECT web.test:443 HTTP/1.1\r\n\r\n"), tmp_path)
+    assert asked == ([(address, 443)] if said.startswith(b"502") else [])
 
 
 def test_tls_has_to_be_for_the_host(certificate: Path, tmp_path: Path) -> None:
@@ -345,6 +403,8 @@ def test_socks(tmp_path: Path) -> None:
         assert through(proxy, socks(3, b"\x08web.test", port), tmp_path).endswith(f"web.test:{port} /s".encode())
         assert through(proxy, socks(3, b"\x0aother.test", port), tmp_path)[1] == 2
         assert through(proxy, socks(1, socket.inet_aton("127.0.0.1"), port), tmp_path)[1] == 2
+        assert through(proxy, socks(3, b"\x08dead.test", 1), tmp_path)[1] == 2
+        assert through(local("dead.test:1"), socks(3, b"\x09dead.test", 1), tmp_path)[1] == 4  # host unreachable
         assert through(proxy, socks(4, bytes(15) + b"\1", port), tmp_path)[1] == 2
 
 
@@ -376,18 +436,21 @@ def test_a_sandbox_has_no_names_and_no_other_way() -> None:
 
 @pytest.fixture
 def internet() -> Iterator[None]:
-    """A machine whose own address is a public one, and names for it."""
+    """A machine that has a public and a private address, and names for both."""
     if os.geteuid() != 0 or "TEST_HOME" not in os.environ:
         pytest.skip("needs a network namespace of its own in which addresses can be set: contrib/python/check, as root")
     hosts = Path("/etc/hosts")
     before = hosts.read_text()
-    subprocess.run(["ip", "address", "add", f"{PUBLIC_ADDRESS}/32", "dev", "lo"], check=True)
-    hosts.write_text(f"{before}\n{PUBLIC_ADDRESS} web.test other.test\n127.0.0.1 inner.test\n")
+    for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS):
+        subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
+    added = f"{PUBLIC_ADDRESS} web.test other.test\n127.0.0.1 inner.test\n{PRIVATE_ADDRESS} site.test\n"
+    hosts.write_text(f"{before}\n{added}")
     try:
         yield
     finally:
         hosts.write_text(before)
-        subprocess.run(["ip", "address", "del", f"{PUBLIC_ADDRESS}/32", "dev", "lo"], check=True)
+        for address in (PUBLIC_ADDRESS, PRIVATE_ADDRESS):
+            subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
 
 
 @pytest.mark.usefixtures("internet")
@@ -405,8 +468,27 @@ def test_a_sandbox_reaches_the_hosts_that_are_named(certificate: Path) -> None:
         )
     said = done.stdout.splitlines()
     assert said[:2] == ["web.test /x", "web.test /y"]
-    assert "403" in said[2]
-    assert "private networks" in said[3]
+    assert "Tunnel connection failed: 403 host 'other.test', port 443, is not among the hosts" in said[2]
+    assert "no address that a sandbox may reach" in said[3]
+
+
+@pytest.mark.usefixtures("internet")
+def test_a_sandbox_reaches_a_private_address_whose_name_the_caller_has_marked() -> None:
+    source = FETCH + "for name in ('site.test', 'inner.test', 'other.test'): print(fetch(f'http://{name}:8080/'))"
+    with web_server(PRIVATE_ADDRESS, 8080), web_server("127.0.0.1", 8080):
+        done = run_code(source, allow_network=["private:site.test:8080", "private:inner.test:8080"])
+        assert done.stdout.splitlines() == [
+            "site.test:8080 /",
+            "host 'inner.test' has no address that a sandbox may reach",
+            "",
+            "host 'other.test', port 8080, is not among the hosts of this sandbox",
+            "",
+        ]
+        source = "import urllib.request; urllib.request.urlopen('http://site.test:8080/')"
+        done = run_code(source, allow_network=["site.test:8080"])
+        assert done.error is not None
+        assert done.error.message == "HTTP Error 403: host 'site.test' has no address outside of private networks"
+        assert 'allow_network=["private:host.example"]' in str(done.error.hint)
 
 
 @pytest.mark.usefixtures("internet")

@@ -20,7 +20,9 @@ from pysbx.words import current
 
 MIB = 1024 * 1024
 MOST = 1 << 31  # of seconds, CPUs and MiB: the kernel's numbers have room for what follows from them
+# The name of a host with an optional port, and an entry of allow_network. "private:80" is a port of the host "private".
 HOST_NAME = r"(?i:(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?)"
+HOST_ENTRY = rf"(?:(?i:private:)(?!\d+\Z))?(?P<host>{HOST_NAME})"
 RULESET = '{"filesystem": {"read": ["/"], "write": ["/tmp"]}}'
 Network = Literal["none", "localhost", "host"] | tuple[str, ...]
 
@@ -358,8 +360,10 @@ def parse_network(given: bool | str | Iterable[str] | None, name: str = "allow_n
         return "localhost"
     names = (given,) if isinstance(given, str) else listed(name, given, "host names")
     for host in names:
-        if not isinstance(host, str) or not re.fullmatch(HOST_NAME, host) or re.fullmatch(r"[\d.]+(:\d+)?", host):
-            raise wrong(name, f"{host!r} is not a host name such as example.org, *.example.org or example.org:443")
+        entry = re.fullmatch(HOST_ENTRY, host) if isinstance(host, str) else None
+        if entry is None or re.fullmatch(r"[\d.]+(:\d+)?", entry["host"]):
+            forms = "example.org, *.example.org, example.org:443 or private:db.example.org:5432"
+            raise wrong(name, f"{host!r} is not a host name such as {forms}")
     return tuple(sorted({host.lower() for host in names})) or "none"
 
 

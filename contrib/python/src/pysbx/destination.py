@@ -10,6 +10,8 @@ from dataclasses import dataclass
 HTTP_PORT, HTTPS_PORT = 80, 443
 WEB_PORTS = (HTTP_PORT, HTTPS_PORT)
 MAX_PORT = 65535
+# Begins an entry of the list. The caller says by it that the name may stand for an address of a private network.
+PRIVATE = "private:"
 # A name without a dot at its end, as RFC 1123, 2.1, with the underscores that some zones have.
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{LABEL}\.)*{LABEL}")
@@ -41,6 +43,15 @@ NOT_AN_END = tuple(
             "fe80::/10",
             "fec0::/10",  # site-local, RFC 3879
             "ff00::/8",
+            # Services that clouds offer to each of their machines, with the credentials of that machine. Those that are
+            # not named here have link-local addresses.
+            "100.100.100.200/32",
+            "168.63.129.16/32",
+            "192.0.0.192/32",
+            "fd00:42::42/128",
+            "fd00:c1::a9fe:a9fe/128",
+            "fd00:ec2::/32",
+            "fd20:ce::254/128",
         ),
     )
 )
@@ -49,7 +60,6 @@ NOT_PUBLIC = tuple(
     map(
         ipaddress.ip_network,
         (
-            "168.63.129.16/32",  # the host's services in one public cloud, reachable from its machines only
             "192.0.0.0/24",  # protocol assignments, RFC 6890
             "2001::/23",  # protocol assignments, RFC 2928
             "2001:db8::/32",
@@ -66,17 +76,29 @@ class RefusedError(Exception):
     """A connection that is not allowed; the text says why."""
 
 
+class NotAllowedError(RefusedError):
+    """A connection to a host that is not allowed. The text contains no more of the request than the checked name."""
+
+
 class UnreachableError(RefusedError):
-    """A connection that is allowed, and cannot be made."""
+    """A connection that is allowed, and cannot be made. The text is like that of NotAllowedError."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One name of the list: "example.org", "*.example.org" (what is below it), each with a port if wanted."""
+    """One name of the list: "example.org", "*.example.org" (what is below it), each with a port if wanted.
+
+    Attributes:
+        name: the name, in lower case, without "*.".
+        below: whether the names below it are meant.
+        port: the only port, or None for those of the web.
+        private: whether the entry began with PRIVATE.
+    """
 
     name: str
     below: bool
     port: int | None
+    private: bool = False
 
     def allows(self, name: str, port: int) -> bool:
         """Tell whether the entry allows a host and port."""
@@ -87,8 +109,10 @@ class Entry:
 
 def parse_entry(text: str) -> Entry:
     """Return an entry of the list, which declaration.parse_network has checked."""
-    name, _, port = text.partition(":")
-    return Entry(name.removeprefix("*.").lower(), name.startswith("*."), int(port) if port else None)
+    # "private:8080" is a port of a host with that name.
+    private = text.startswith(PRIVATE) and not text.removeprefix(PRIVATE).isdigit()
+    name, _, port = (text.removeprefix(PRIVATE) if private else text).partition(":")
+    return Entry(name.removeprefix("*.").lower(), name.startswith("*."), int(port) if port else None, private)
 
 
 def is_name(text: str) -> bool:
@@ -122,7 +146,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_elsewhere(address: Address) -> bool:
-    """Tell whether an address is another machine's: the rule for hosts that the machine's own configuration names."""
+    """Tell whether an address is another machine's: the rule for hosts that may have private addresses."""
     return getattr(address, "scope_id", None) is None and not any(address in network for network in NOT_AN_END)
 
 

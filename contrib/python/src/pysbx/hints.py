@@ -41,7 +41,11 @@ PACKAGES = {
     "pkg_resources": "setuptools",
 }
 NO_NETWORK = "the sandbox has no network: {network}"
-NOT_ALLOWED = "the host is not among {hosts}, or has no public address"
+NOT_ALLOWED = "the host is not among {hosts}"
+# The proxy's words, see proxy.py.
+REFUSED = ("URLError", "HTTPError", "ProxyError", "HTTPStatusError")
+PRIVATE = r".*403[: ].*no address outside of private networks"
+ELSEWHERE = r".*403[: ].*no address that a sandbox may reach"
 # Modules that a misspelt name more likely means than a package of that name, which may be hostile.
 KNOWN_MODULES = frozenset(
     (*sys.stdlib_module_names, *PACKAGES, "numpy", "pandas", "matplotlib", "scipy", "requests", "pyarrow", "seaborn")
@@ -152,8 +156,9 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("gaierror", r"", _say(NO_NETWORK)),
     ("ConnectionError", r".*NameResolutionError|.*NewConnectionError", _say(NO_NETWORK)),
     ("ConnectError", r".*\[Errno (-\d|97|101)\]", _say(NO_NETWORK)),
-    ("URLError", r".*Tunnel connection failed: 403", _say(NOT_ALLOWED)),
-    ("ProxyError", r".*403", _say(NOT_ALLOWED)),
+    *((kind, PRIVATE, _say("the host is in a private network: {private}")) for kind in REFUSED),
+    *((kind, ELSEWHERE, _say("the name leads to this machine, or to none: use another name")) for kind in REFUSED),
+    *((kind, r".*403[: ].*is not among the hosts of this sandbox", _say(NOT_ALLOWED)) for kind in REFUSED),
     ("PermissionError", r".*\[Errno 1\]", _say("the sandbox forbids this system call")),
     ("OSError", r".*\[Errno 27\]", _say("the file is too large: write less, or {file_size}")),
     ("OSError", r".*\[Errno 28\]", _say("the file system is full: write less, or {room}")),

@@ -30,6 +30,7 @@ from pysbx.destination import (
     WEB_PORTS,
     Address,
     Handshake,
+    NotAllowedError,
     RefusedError,
     UnreachableError,
     is_elsewhere,
@@ -54,8 +55,8 @@ MAX_ADDRESSES = 4
 BACKLOG = 128
 # Seconds before the proxy accepts again, after it has closed a connection at once or found no descriptor.
 PAUSE_SEC, SHORTAGE_SEC = 0.01, 0.5
-# RFC 1928: version, "no authentication", CONNECT, a name as address; replies "succeeded", "not allowed".
-SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED = 5, 0, 1, 3, 0, 2
+# RFC 1928: version, "no authentication", CONNECT, a name as address; replies.
+SOCKS, NO_AUTHENTICATION, CONNECT, NAME, SUCCEEDED, NOT_ALLOWED, UNREACHABLE = 5, 0, 1, 3, 0, 2, 4
 SWITCHING = b"HTTP/1.1 101 "
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -90,7 +91,8 @@ class Proxy:
 
         Args:
             hosts: the list, as declaration.parse_network has it.
-            allowed: which addresses a name may stand for.
+            allowed: which addresses a name may stand for. For an entry that begins with "private:" the
+                rule is is_elsewhere.
             resolve: how names become addresses.
         """
         self._entries = tuple(parse_entry(host) for host in hosts)
@@ -139,8 +141,9 @@ class Proxy:
         try:
             name, port = await within(HEAD_SEC, read_socks(inner))
             outer = await self._connect(name, port, inner.account)
-        except RefusedError:
-            await inner.write(bytes([SOCKS, NOT_ALLOWED]) + reply)
+        except RefusedError as error:
+            code = UNREACHABLE if isinstance(error, UnreachableError) else NOT_ALLOWED
+            await inner.write(bytes([SOCKS, code]) + reply)
             return
         try:
             await inner.write(bytes([SOCKS, SUCCEEDED]) + reply)
@@ -150,17 +153,22 @@ class Proxy:
 
     async def _connect(self, name: str, port: int, account: Account) -> End:
         """Connect to a host of the list."""
-        if not any(entry.allows(name, port) for entry in self._entries):
-            raise RefusedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
+        entries = [entry for entry in self._entries if entry.allows(name, port)]
+        if not entries:
+            raise NotAllowedError(f"host '{name}', port {port}, is not among the hosts of this sandbox")
+        private = any(entry.private for entry in entries)
         # A lookup occupies a thread of this process until the system's resolver gives up.
         async with account.lookups:
             try:
                 found = await self._resolve(name, port)
             except OSError as error:
                 raise UnreachableError(f"host '{name}' cannot be resolved: {error.strerror}") from error
-        usable = [text for text in dict.fromkeys(found) if self._allowed(ipaddress.ip_address(text))]
+        allowed = is_elsewhere if private else self._allowed
+        usable = [text for text in dict.fromkeys(found) if allowed(ipaddress.ip_address(text))]
+        if not usable and not private and any(is_elsewhere(ipaddress.ip_address(text)) for text in found):
+            raise NotAllowedError(f"host '{name}' has no address outside of private networks")
         if not usable:
-            raise RefusedError(f"host '{name}' has no address outside of private networks")
+            raise NotAllowedError(f"host '{name}' has no address that a sandbox may reach")
         for address in usable[:MAX_ADDRESSES]:
             with contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError):
                 # An address, so that nothing is resolved a second time.
@@ -201,8 +209,10 @@ async def read_request(inner: End, tunnel: tuple[str, int] | None = None) -> Req
 async def refuse(inner: End, error: RefusedError) -> None:
     """Answer a request that is refused."""
     text = f"{error}\n".encode("ascii", "backslashreplace")
-    # Most clients show only the status line. Its text contains the name, which was checked.
-    status = f"502 {error}" if isinstance(error, UnreachableError) else "403 Forbidden"
+    # Most clients show only the status line.
+    status = "403 Forbidden"
+    if isinstance(error, (NotAllowedError, UnreachableError)):
+        status = f"{502 if isinstance(error, UnreachableError) else 403} {error}"
     head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
     await inner.write(head.encode("ascii", "backslashreplace") + text)
 
