@@ -28,6 +28,8 @@ class Bundle:
     def __repr__(self): return 'bundle'
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {'text/markdown': '*b*', 'application/vnd.own+json': {'x': 1}, 'text/broken': object()}
+class Named(Bundle):
+    def _repr_mimebundle_(self, **limits): return Bundle._repr_mimebundle_(self, **limits)
 class Anything:
     def __repr__(self): return 'anything'
     def __getattr__(self, name): return lambda *_: 1/0
@@ -46,6 +48,7 @@ def test_a_value_has_all_its_forms() -> None:
     assert (done.value, done.displays, done.stdout) == ("plain", (FORMS,), "")
     done = run_code(f"{RICH}\nBundle()")
     assert (done.value, done.displays) == ("bundle", (BUNDLE,))
+    assert run_code(f"{RICH}\nNamed()").displays == (BUNDLE,)
     for source, value in (("6 * 7", "42"), ("Anything()", "anything"), ("Rich", "<class '__main__.Rich'>")):
         done = run_code(f"{RICH}\n{source}")
         assert (done.value, done.displays, done.error) == (value, (), None)
@@ -75,13 +78,14 @@ def test_tables_are_html(virtualenv: str) -> None:
         assert "<table" in bundle["text/html"]
 
 
-def test_libraries_of_notebooks(virtualenv: str) -> None:
+@pytest.mark.parametrize("preload", [[], ["IPython", "plotly.express"]], ids=str)
+def test_libraries_of_notebooks(preload: list[str], virtualenv: str) -> None:
     source = (
         "from IPython.display import HTML, JSON, Markdown, display\nimport plotly.express\n"
         "display(HTML('<p>')); display(Markdown('# x')); display(JSON({'a': 1}))\n"
         "figure = plotly.express.bar(x=[1], y=[2]); figure.show(); display(figure); figure"
     )
-    done = run_code(source, virtualenv=virtualenv, memory_mb=2048, max_processes=200, timeout_sec=60)
+    done = run_code(source, virtualenv=virtualenv, memory_mb=2048, max_processes=200, timeout_sec=60, preload=preload)
     assert done.error is None, done.stderr
     html, markdown, data, *figures = done.displays
     assert html["text/html"] == "<p>"

@@ -9,7 +9,7 @@ import io
 import pytest
 from PIL import Image
 
-from pysbx import Sandbox, run_code
+from pysbx import Sandbox, SandboxOptions, run_code
 
 START = "import matplotlib.pyplot as plt\n"
 PLOT, BAR = "plt.plot([1, 2]);", "plt.bar([1, 2], [1, 2]);"
@@ -52,6 +52,21 @@ def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: 
             assert colours is not None
             assert len(colours) > 2
     assert "Warning" not in done.stderr
+
+
+@pytest.mark.parametrize("preload", ["matplotlib", "matplotlib.figure", "matplotlib.pylab", "pandas.plotting"])
+def test_a_figure_of_a_preloaded_matplotlib(preload: str, virtualenv: str) -> None:
+    options: SandboxOptions = {"virtualenv": virtualenv, "memory_mb": 1024, "warm": "require", "preload": [preload]}
+    for program, names in PROGRAMS[:4]:
+        done = run_code(START + program, **options)
+        assert sorted(done.artifacts) == names, program
+    done = run_code(f"import importlib\n{START}importlib.reload(plt); {PLOT} plt.show(); plt.close()", **options)
+    assert list(done.artifacts) == ["figure-1.png"]
+    done = run_code(f"from matplotlib.pylab import *\n{PLOT} show(); close()", **options)
+    assert list(done.artifacts) == ["figure-1.png"]
+    done = run_code("import matplotlib.pyplot as plt, none", **options)
+    assert "importlib" not in done.stderr
+    assert "pysbx" not in done.stderr
 
 
 def test_figures_of_one_program_are_different(virtualenv: str) -> None:

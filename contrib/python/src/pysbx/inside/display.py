@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import figures
+from .patches import replace
 
 # By method of an object: the MIME type of what it returns.
 METHODS = {
@@ -44,13 +45,13 @@ def _as_text(value: Any) -> str | None:
     return json.dumps(value)
 
 
-def _from_method(value: Any, name: str, *arguments: Any) -> Any:
+def _from_method(value: Any, name: str, **arguments: Any) -> Any:
     """Return what a method of an object's class returns, without the metadata beside it; None if it fails."""
     # As IPython does it: the object may have any attribute that is asked for.
     if not callable(getattr(type(value), name, None)):
         return None
     try:
-        found = getattr(value, name)(*arguments)
+        found = getattr(value, name)(**arguments)
     except Exception:  # it has no such form; the others still count
         return None
     return found[0] if isinstance(found, tuple) and len(found) == 2 else found
@@ -59,7 +60,7 @@ def _from_method(value: Any, name: str, *arguments: Any) -> Any:
 def bundle_of(value: Any) -> dict[str, str]:
     """Return the forms of an object by MIME type, without that as plain text."""
     found: dict[str, Any] = {kind: _from_method(value, name) for name, kind in METHODS.items()}
-    whole = _from_method(value, "_repr_mimebundle_", None, None)
+    whole = _from_method(value, "_repr_mimebundle_", include=None, exclude=None)
     found |= whole if isinstance(whole, dict) else {}
     bundle = {}
     for kind, data in list(found.items())[:MAX_TYPES]:
@@ -145,7 +146,7 @@ def take() -> dict[str, Any]:
 
 def change_ipython(module: Any) -> None:
     """Change IPython.core.display_functions, whose display() has no notebook to write to."""
-    module.display = display
+    replace(module, "display", lambda original: display)
 
 
 def _shower(show: Callable[..., Any]) -> Callable[..., None]:
@@ -155,14 +156,13 @@ def _shower(show: Callable[..., Any]) -> Callable[..., None]:
         bundle = bundle_of(figure)
         _keep({PLAIN: f"<{type(figure).__name__} of plotly>", **bundle})
 
-    shown.__name__, shown.__doc__ = show.__name__, show.__doc__
     return shown
 
 
 def change_plotly(module: Any) -> None:
     """Change plotly.io._renderers: a figure describes itself as JSON, and show() keeps that."""
     module.renderers.default = "plotly_mimetype"
-    module.show = _shower(module.show)
+    replace(module, "show", _shower)
 
 
 PATCHES = {"IPython.core.display_functions": change_ipython, "plotly.io._renderers": change_plotly}

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .patches import replace
 from .paths import moved
 
 OUTPUT = moved("/output")
@@ -123,15 +124,16 @@ def change_figure(module: Any) -> None:
 
 def change_pyplot(module: Any) -> None:
     """Change matplotlib.pyplot. A backend of the code's own choice shows figures itself."""
-    original = module.show
 
-    @functools.wraps(original)
-    def show(*arguments: Any, **options: Any) -> Any:
-        if module.get_backend().lower() != "agg":
-            return original(*arguments, **options)
-        return output_all()
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def show(*arguments: Any, **options: Any) -> Any:
+            if module.get_backend().lower() != "agg":
+                return original(*arguments, **options)
+            return output_all()
 
-    module.show = show
+        return show
+
+    replace(module, "show", make)
 
 
 PATCHES = {"matplotlib.figure": change_figure, "matplotlib.pyplot": change_pyplot}

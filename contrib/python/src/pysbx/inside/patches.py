@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 Patch = Callable[[Any], None]
+
+
+def _instead(*arguments: Any, _new: Callable[..., Any], **options: Any) -> Any:
+    return _new(*arguments, **options)
+
+
+def replace(module: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    """Let a function of a module do something else, also for modules that have imported it by its name already.
+
+    Args:
+        module: the module, which is preloaded or has just been imported.
+        name: of the function.
+        make: gets the function as it was, and returns what is called from now on.
+    """
+    function = getattr(module, name)
+    if not isinstance(function, FunctionType) or function.__closure__:
+        setattr(module, name, make(function))
+        return
+    names = function.__globals__
+    original = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    original.__kwdefaults__, original.__doc__ = function.__kwdefaults__, function.__doc__
+    function.__kwdefaults__, function.__defaults__ = {"_new": make(original)}, None
+    function.__code__ = _instead.__code__.replace(co_name=function.__name__)
+    function.__wrapped__ = original  # type: ignore[attr-defined]  # for inspect.signature()
 
 
 class _Loader:
@@ -28,6 +53,7 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
+        _changed[module.__name__] = module
         self._patch(module)
 
 
@@ -47,6 +73,35 @@ class _Finder:
 
 
 _patches: dict[str, Patch] = {}
+_changed: dict[str, ModuleType] = {}
+
+
+def _change_present() -> None:
+    """Change the modules that are imported and not changed yet."""
+    for name, patch in _patches.items():
+        module = sys.modules.get(name)
+        if module is None or _changed.get(name) is module:
+            continue
+        # Its import may be in progress in this thread or another one.
+        if not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            _changed[name] = module
+            patch(module)
+
+
+def _watch_imports() -> None:
+    """Change the modules that the runtime's agent reveals: they are preloaded, and no finder is asked for them."""
+    bootstrap: Any = sys.modules["_frozen_importlib"]
+    find = bootstrap._find_and_load
+
+    def _find_and_load(name: str, import_: Any) -> Any:
+        found = find(name, import_)
+        with contextlib.suppress(Exception):  # a module that is not as expected stays as it is
+            _change_present()
+        return found
+
+    # CPython leaves functions of this file out of tracebacks, and out of the levels of a warning.
+    _find_and_load.__code__ = _find_and_load.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+    bootstrap._find_and_load = _find_and_load
 
 
 def install(patches: Mapping[str, Patch]) -> None:
@@ -57,8 +112,7 @@ def install(patches: Mapping[str, Patch]) -> None:
     """
     if not _patches:
         sys.meta_path.insert(0, _Finder(_patches))
+        _watch_imports()
     for name, patch in patches.items():
-        if name not in _patches:
-            _patches[name] = patch
-            if name in sys.modules:
-                patch(sys.modules[name])
+        _patches.setdefault(name, patch)
+    _change_present()
