@@ -36,6 +36,8 @@ PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
 UNUSED_SEC = 30 * 86400
 HIDDEN = ("nosuid", "nodev")
 TEMPORARY = ("/tmp", "/work", "/output")
+# The kernel keeps at most some hundred KiB of output for each: see uncounted.py, SPARE.
+TERMINALS = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "max=8")
 MASKED = tuple(
     f"/proc/{name}"
     for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
@@ -256,6 +258,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
                 "source": "tmpfs",
                 "options": ["nosuid", "noexec", "mode=755", "size=65536", f"nr_inodes={uncounted.FILES_OF_DEV}"],
             },
+            {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": list(TERMINALS)},
             _tmpfs("/dev/shm", policy.tmp_mb, "noexec"),
             *(_tmpfs(target, policy.tmp_mb) for target in TEMPORARY),
             # After those, because a mount may lie below one of them.

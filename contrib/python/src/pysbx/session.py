@@ -43,6 +43,7 @@ from pysbx.words import current
 
 if TYPE_CHECKING:
     from pysbx.forward import Forward
+    from pysbx.terminal import Terminal
 
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
@@ -130,6 +131,7 @@ class Sandbox:
         self._cancel = cancel
         self._lock = threading.RLock()
         self._forwards: list[Forward] = []
+        self._terminals: list[Terminal] = []
 
     def __enter__(self) -> Sandbox:
         """Start the session."""
@@ -203,6 +205,8 @@ class Sandbox:
         with self._lock:
             for forward in self._forwards:
                 forward.close()
+            for terminal in self._terminals:
+                terminal.close()
             if self._container is not None:
                 self._container.close()
             self._ended = self._ended or "it has been closed"
@@ -376,6 +380,53 @@ class Sandbox:
         """Send a request that takes no time but a wait that it names, and return the answer."""
         with self._lock:
             return self._exchange(request, self.options.policy.timeout_sec + wait_sec)
+
+    def terminal(
+        self,
+        command: Command = "",
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Terminal:
+        """Start a program at a terminal of the session; runs of the session go on beside it.
+
+        Args:
+            command: see shell; by default a shell that reads commands.
+            rows: lines of the terminal.
+            columns: characters of a line.
+            cwd: see shell.
+            env: the same; TERM is xterm-256color.
+
+        Raises:
+            SandboxError: the program cannot be started; or as shell.
+            TypeError: an argument is of another type.
+            ValueError: a terminal cannot have this size.
+        """
+        from pysbx.terminal import LIMIT, NEEDS_CONTAINER, SHELL, Terminal, check_size  # noqa: PLC0415 (few sessions need it)
+
+        check_size(rows, columns)
+        if self.options.policy.isolation == "process":
+            raise SandboxError(NEEDS_CONTAINER)
+        self._terminals = [one for one in self._terminals if not one.closed]
+        if len(self._terminals) >= LIMIT:
+            raise SandboxError(f"the session has {LIMIT} terminals, which is the most: close one")
+        request = command_request("terminal", command or SHELL, self.options, cwd, env)
+        request |= {"rows": rows, "columns": columns}
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        made = Terminal(ours)
+        try:
+            with theirs, self._lock:
+                answer = self._exchange(request, passed=theirs.fileno())
+            if isinstance(answer.get("error"), dict):
+                raise SandboxError(f"the terminal cannot be started: {text(answer['error'], 'message')}")
+            made.begin()
+        except BaseException:
+            made.close()
+            raise
+        self._terminals.append(made)
+        return made
 
     def forward(self, port: int) -> Forward:
         """Return a local socket that leads to a port of the session, where a server of it listens.

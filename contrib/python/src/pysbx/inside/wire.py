@@ -21,6 +21,12 @@ GREETING = bytes(MARK_SIZE)
 MAX_DEPTH = 200
 # An empty list is one byte in an answer, and 64 in memory.
 MAX_ELEMENTS = 10_000_000
+# The packets of a terminal begin with such a letter. Bytes go either way. The host sends the size, in rows and columns.
+# The sandbox says that the program has begun, or why it has not, and at the end its exit code.
+TERMINAL_DATA, TERMINAL_SIZE = b"d", b"s"
+TERMINAL_BEGUN, TERMINAL_FAILED, TERMINAL_END = b"b", b"f", b"e"
+TERMINAL_PACKET = 1 << 14  # bytes
+ROWS_AND_COLUMNS, EXIT_CODE = struct.Struct("!HH"), struct.Struct("!i")
 
 
 class Code(IntEnum):

@@ -222,6 +222,17 @@ def forward(request: Message, channel: Channel, forwards: set[int]) -> Message:
     return {}
 
 
+def terminal(request: Message, channel: Channel) -> Message:
+    """Start a program at a terminal of its own."""
+    from .terminal import start
+
+    try:
+        start(request, channel.descriptor)
+    except OSError as error:  # there can be no further process
+        return {"error": describe(error)}
+    return {}
+
+
 def main() -> None:
     """Read requests until the host closes its end, and answer them."""
     interrupts = Interrupts()
@@ -244,6 +255,9 @@ def main() -> None:
             relay = start(f"{PROXIES}/{request['proxy']}", channel.descriptor)
         if request["op"] == "forward":
             channel.write(forward(request, channel, forwards))
+            continue
+        if request["op"] == "terminal":
+            channel.write(terminal(request, channel))
             continue
         if request["op"] == "fork":
             try:
