@@ -259,6 +259,8 @@ SETUP_bench := build bench python
 SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
+SETUP_image := build wheel image
+SETUP_check-k8s := $(SETUP_image) test
 SETUP_check-wheel := $(SETUP_wheel) fresh
 SETUP_check-site := docs
 SETUP_deb := build packaging
@@ -268,7 +270,7 @@ second_make = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j $(shell nproc)) --no-p
 # Tests create containers and cgroups, for which a user needs sudo. Afterwards the built files belong to the user again.
 by_sudo = sudo --preserve-env=CI $(MAKE) -j $(shell nproc) --no-print-directory PREPARED=1 $(MAKEOVERRIDES) $@; \
           status=$$?; sudo chown -R "$$(id -u):$$(id -g)" '$(BUILD)'; exit $$status
-needs_root = $(and $(filter-out 0,$(shell id -u)),$(filter check% bench,$@))
+needs_root = $(and $(filter-out 0,$(shell id -u)),$(filter check% bench image,$@))
 ifndef PREPARED
 $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	@tests/setup/install.sh $(SETUP_$@)
@@ -377,6 +379,14 @@ rpm: ## the package of Fedora
 wheel: ## the wheels of pysbx, which contain the runtime
 	@BUILD='$(abspath $(BUILD))' PYSBX_URL='$(URL)' contrib/python/build-wheel
 
+# From packages of Debian and wheels, without a registry: contrib/image/build.
+image: ## the container image of pysbx serve
+	@BUILD='$(abspath $(BUILD))' contrib/image/build
+
+# The image under Podman with the runtimes of the distribution.
+check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
+	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
+
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
 check-wheel: ## build the wheels, and use one in fresh systems
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
@@ -413,4 +423,4 @@ FORCE:
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-docs \
         check-integration check-podman check-engines check-release check-conformance check-vm check-long check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
-        check-packages fuzz check-fuzz bench docs check-site lint clean FORCE
+        check-packages image check-k8s fuzz check-fuzz bench docs check-site lint clean FORCE

@@ -7,7 +7,7 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging wheel
+Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging wheel image
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
@@ -28,6 +28,7 @@ fuzz        | clang libclang-rt-dev python3-venv                                
 conformance | golang-go git crun                                                                                 | golang git crun
 packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
+image       | buildah mmdebstrap python3 python3-venv crun runc curl                                       | buildah python3 crun runc curl
 '
 
 # Targets that run at the same time install one after the other: flock(1).

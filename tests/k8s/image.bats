@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# The image of contrib/image, with the runtimes of the distribution under Podman: contrib/docs/pages/how-to/container.md.
+
+load ../lib/podman.bash
+
+TOKEN=a-token-for-tests-only
+# The strictest options that allow namespaces; and those of a restricted pod, which forbid them.
+NESTED=(--security-opt unmask=ALL --cap-drop all --read-only --tmpfs /tmp --security-opt no-new-privileges)
+RESTRICTED=(--cap-drop all --read-only --tmpfs /tmp --security-opt no-new-privileges)
+
+# The runtime of the distribution. crun loads its filter for devices only with CAP_SYS_RESOURCE, which root may lack.
+podman() {
+    if [[ $PODMAN_MODE == root ]]; then
+        command podman --runtime "$(command -v runc)" "$@"
+    else
+        command podman --runtime "$(command -v crun)" "$@"
+    fi
+}
+
+setup_file() {
+    archive=$(realpath "${BUILD:-$TESTS/../build}/image/pysbx.tar") || {
+        echo "there is no image: make image"
+        return 1
+    }
+    command podman load --quiet --input "$archive" >/dev/null
+}
+
+setup() {
+    begin_test
+    IMAGE=$(command podman images --quiet --filter reference=localhost/pysbx)
+}
+
+teardown() {
+    podman rm --all --force --time 0 --volumes
+    check_leftovers
+}
+
+# start OPTION-OF-PODMAN... -- OPTION-OF-SERVE...: start the service at a port of the test's own network namespace.
+start() {
+    local -a options=()
+    while [[ $1 != -- ]]; do options+=("$1") && shift; done
+    shift
+    podman run --detach --name serve --network host --env "PYSBX_TOKEN=$TOKEN" "${options[@]}" "$IMAGE" "$@" >/dev/null
+    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz
+}
+
+# ask PATH [JSON]: print the answer.
+ask() {
+    local path=$1
+    shift
+    curl --silent --show-error --max-time 120 --header "Authorization: Bearer $TOKEN" --header 'Content-Type: application/json' \
+        "http://127.0.0.1:8888$path" ${1:+--data "$1"}
+}
+
+# member NAME: print a member of the JSON object on standard input.
+member() {
+    python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
+
+is_prepared() {
+    ask /readyz >ready
+    ! grep -q '"preparing"' ready
+}
+
+@test "a hardened container without a network: sandboxes, and the data-science set, warm, from the image's own wheels" {
+    start "${NESTED[@]}" --
+    [[ $(<healthz) == '{"status":"ok"}' ]]
+    [[ $(ask /execute '{"code": "print(6 * 7)"}' | member stdout) == 42 ]]
+    wait_for is_prepared
+    [[ $(<ready) == *"\"ready\":true"* ]] || { podman logs serve; return 1; }
+    code='import pandas, sys; print(pandas.Series([20, 22]).sum())'
+    ask /v1/run "{\"code\": \"$code\", \"profile\": \"data-science\"}" >outcome
+    [[ $(member stdout <outcome) == 42 ]] || { cat outcome; podman logs serve; return 1; }
+    [[ $(member warm <outcome) == True ]]
+    # Process 2 is the child of the init in a pid namespace of its own.
+    ask /v1/run '{"code": "import os; os.getpid()"}' >outcome
+    [[ $(member value <outcome) == 2 && $(member isolation <outcome) == container ]]
+}
+
+@test "its program is no root, and its files cannot be changed" {
+    start "${NESTED[@]}" --
+    [[ $(podman exec serve id -u) == 1000 ]]
+    expect 1 podman exec serve touch /usr/local/bin/x
+    stderr_has "Read-only file system"
+}
+
+@test "a restricted container: refused with the option that is missing, and isolation=process works" {
+    expect 125 podman run --name refused --network host --env "PYSBX_TOKEN=$TOKEN" "${RESTRICTED[@]}" "$IMAGE"
+    stderr_has "procMount: Unmasked with hostUsers: false (Kubernetes)"
+    stderr_has "--isolation process"
+    start "${RESTRICTED[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
+    [[ $(ask /execute '{"code": "print(6 * 7)"}' | member stdout) == 42 ]]
+    ask /v1/run '{"code": "6 * 7"}' >outcome
+    [[ $(member value <outcome) == 42 && $(member isolation <outcome) == process ]]
+}
+
+@test "without a token it does not start" {
+    expect 2 podman run --name refused --network host "${NESTED[@]}" "$IMAGE"
+    stderr_has PYSBX_TOKEN
+}
+
+@test "podman stop: it ends by itself, with code 0" {
+    start "${NESTED[@]}" --
+    podman stop --time 30 serve
+    [[ $(podman inspect --format '{{.State.ExitCode}}' serve) == 0 ]]
+}
