@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,24 @@ def test_pythonpath_is_added() -> None:
     source = "import sys; print('/data' in sys.path, '/other' in sys.path, sys.path[0] == '')"
     assert run_code(source, env={"PYTHONPATH": "/data:/other"}).stdout == "True True True\n"
     assert run_code("1", env={"PYTHONPATH": ""}).value == "1"
+
+
+def test_settings_of_the_hosts_python_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / f"lib/python3.{sys.version_info.minor}/site-packages"
+    own.mkdir(parents=True)
+    (own / "thing.py").touch()
+    (tmp_path / "startup.py").write_text("print('started')")
+    monkeypatch.setenv("PYTHONPATH", str(own))
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path))
+    monkeypatch.setenv("PYTHONSTARTUP", str(tmp_path / "startup.py"))
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    source = """
+import importlib.util, os, sys
+print(sorted(name for name in os.environ if name.startswith("PYTHON")))
+print(os.environ["PYTHONPATH"], sys.flags.no_user_site, sys.flags.optimize, importlib.util.find_spec("thing"))
+"""
+    expected = "['PYTHONPATH']\n/.pysbx 1 0 None\n"
+    assert [run_code(source, warm=way).stdout for way in ("off", "auto")] == [expected, expected]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH is new in Python 3.11")
