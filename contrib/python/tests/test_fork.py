@@ -16,6 +16,7 @@ from pysbx import Sandbox, SandboxError
 from pysbx.options import make_options, prepare
 from pysbx.places import cache_directory
 from pysbx.runtime import build_snapshot
+from pysbx.words import spoken_as
 from tests.conftest import containers, descriptors
 from tests.test_session import STUBBORN
 
@@ -309,7 +310,9 @@ def test_files_beyond_the_limit_are_refused() -> None:
 def test_a_cold_session_cannot_be_forked() -> None:
     with Sandbox(warm="off") as session:
         value(session, "x = 1")
-        with pytest.raises(SandboxError, match=r"started cold.*warm='require'"):
+        with pytest.raises(SandboxError, match=r"started cold: ask for warm='require'"):
+            session.fork()
+        with spoken_as("http"), pytest.raises(SandboxError, match="started cold: start another one, or ask the oper"):
             session.fork()
         assert value(session, "x") == "1"
 

@@ -188,6 +188,8 @@ class Sandbox:
         answer = self._exchange({"op": "fork"})
         sender = container.sender
         container.identify_sender(wanted=False)
+        if not container.warm:
+            raise _refusal(f"it was started cold: {current().options['cold']}")
         if answer.get("refused"):
             raise _refusal(text(answer, "refused"))
         try:

@@ -17,6 +17,7 @@ OF_A_SERVER: Final = {
     "another": "a server with another one",
     "process": "a server with --isolation process",
     "loopback": f"{OPERATOR} for --network localhost",
+    "cold": "start another one, or ask the operator of this server, whose log says why",
 }
 # The words of hints and errors about an option, by interface. A caller of a server gets no more than its limits.
 OPTIONS: Final[dict[str, dict[str, str]]] = {
@@ -38,6 +39,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "strict": "limits='strict'",
         "another": "virtualenv=, rootfs= or image=",
         "process": "isolation='process'",
+        "cold": "ask for warm='require', which says why",
     },
     "command": {
         "memory": "allow more: --memory",
@@ -57,6 +59,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "strict": "--strict",
         "another": "--virtualenv, --rootfs or --image",
         "process": "--isolation process",
+        "cold": "ask for --warm require, which says why",
     },
     "http": {
         "memory": "allow more, up to the limit of the service: memory_mb",

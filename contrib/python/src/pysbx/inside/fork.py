@@ -74,7 +74,7 @@ def park(copy: Copy | None, channel: Channel, own: set[int]) -> int:
         NotCopied, OSError: there is no copy.
     """
     if copy is None:
-        raise NotCopied("it was started cold: ask for warm='require', which says why")
+        raise NotCopied("it was started cold")
     check(own)
     pid = copy(channel.descriptor, channel.frame({"parked": True}))
     if pid == 0:
