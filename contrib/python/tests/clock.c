@@ -3,11 +3,9 @@
  * $CLOCK_OFFSET_FILE, which may change at any time. Unlike with libfaketime, the monotonic clock and sleeping
  * are those of the kernel.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +22,7 @@ static time_t offset(void)
     return size > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library's names are reserved
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
@@ -32,16 +31,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     return result;
 }
 
-int gettimeofday(struct timeval *restrict now, void *restrict zone)
-{
-    (void)zone;
-    struct timespec found;
-    int result = clock_gettime(CLOCK_REALTIME, &found);
-    now->tv_sec = found.tv_sec;
-    now->tv_usec = found.tv_nsec / 1000;
-    return result;
-}
-
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the C library's names are reserved
 time_t time(time_t *now)
 {
     struct timespec found;

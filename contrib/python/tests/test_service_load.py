@@ -56,12 +56,20 @@ def metric(service: Server, name: str) -> float:
 
 @dataclass
 class Load:
-    """What wrk has seen of a service, and what the service has used meanwhile."""
+    """The answers that wrk received, and the use of resources by the service meanwhile.
+
+    Attributes:
+        statuses: number of answers by status.
+        accepted: for each run, the second in which it was asked for, and its latency in seconds.
+        failures: number of broken connections and of wrong answers.
+        memory: resident memory in KiB, at equal distances of time.
+        descriptors: number of open descriptors at the same times.
+    """
 
     statuses: Counter[int]
-    accepted: list[tuple[int, float]]  # the second in which a run was asked for, and its latency in seconds
-    failures: int  # connections that broke, and answers with another content than they should have
-    memory: list[int]  # resident memory in KiB, at equal distances
+    accepted: list[tuple[int, float]]
+    failures: int
+    memory: list[int]
     descriptors: list[int]
 
     def latencies(self, quarter: int) -> list[float]:
@@ -232,7 +240,7 @@ def test_a_jump_of_the_clock_ends_no_session_and_no_run(tmp_path: Path, monkeypa
     clock = tmp_path / "clock"
     clock.write_text("0\n")
     library = tmp_path / "clock.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(CLOCK)], check=True)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(library), str(CLOCK)], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("CLOCK_OFFSET_FILE", str(clock))
     options = ("--idle", "60", "--calls-per-hour", "5", "--log-format", "json", "--audit-log", str(tmp_path / "audit"))
