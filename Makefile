@@ -247,6 +247,7 @@ SETUP_check-conformance := build test conformance
 SETUP_check-python := build test python
 SETUP_check-vm := build test vm
 SETUP_check-long := build test python
+SETUP_check-service := build test python
 SETUP_check-sanitize := build test
 SETUP_check-sanitize-all := build test
 SETUP_check-packages := build test packaging
@@ -324,6 +325,11 @@ check-integration: all ## the runtime under Podman and other engines
 check-long: all ## warm starts for hours: 10000 random changes, tests of numpy, pandas and scipy
 	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
 	    tests/run -v tests/integration/warm*.bats tests/warm/packages.bats
+
+# The tests of `pysbx serve` whose extent is a time: schemathesis for ten minutes, and wrk for five.
+check-service: all ## the HTTP service under load and schemathesis: a quarter of an hour
+	@BUILD='$(abspath $(BUILD))' TEST_SCHEMA_SEC=$${TEST_SCHEMA_SEC:-600} TEST_LOAD_SEC=$${TEST_LOAD_SEC:-300} \
+	    contrib/python/check --mode rootless tests/test_service_schema.py tests/test_service_load.py
 
 # The parts whose results differ with newer Podman, Docker and containerd: for check-release.
 check-podman: all
@@ -421,6 +427,7 @@ clean: ## remove build/
 FORCE:
 
 .PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-docs \
-        check-integration check-podman check-engines check-release check-conformance check-vm check-long check-sanitize \
+        check-integration check-podman check-engines check-release check-conformance check-vm check-long check-service \
+        check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
         check-packages image check-k8s fuzz check-fuzz bench docs check-site lint clean FORCE
