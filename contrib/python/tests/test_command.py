@@ -424,6 +424,28 @@ def test_doctor() -> None:
     assert all(name in text for name in found)
 
 
+@pytest.mark.parametrize(
+    ("reason", "user", "systemd", "said"),
+    [
+        ("cannot set controller 'memory': '/sys/fs/cgroup' is mounted read-only", 1000, False, "an engine gives"),
+        ("cannot set controller 'memory': no permission", 1000, False, "as root, make a cgroup"),
+        ("cannot set controller 'memory': no permission", 1000, True, "delegate.conf"),
+        ("'memory.max' does not exist", 0, True, "unified_cgroup_hierarchy"),
+    ],
+)
+def test_doctor_names_what_this_system_can_do_about_cgroups(
+    reason: str, user: int, *, systemd: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pysbx import doctor, limits
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(limits, "SYSTEMD", str(tmp_path if systemd else tmp_path / "none"))
+    by = dict.fromkeys(limits.CONTROLLERS, "rlimit")
+    monkeypatch.setattr(limits, "look_again", lambda: None)
+    monkeypatch.setattr(limits, "enforcement", lambda: limits.Enforcement(by, reason))
+    assert said in doctor._cgroups().remedy
+
+
 def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     from pysbx import doctor, runtime
 

@@ -116,6 +116,24 @@ def _warm() -> Check:
     return Check("warm start", "warning", found, "see PREWARMED PYTHON in pysbx-runtime(8)")
 
 
+def _delegation(reason: str) -> str:
+    """Return how this program gets the controllers of cgroups.
+
+    Args:
+        reason: the runtime's words on the first that is not available.
+    """
+    if "mounted read-only" in reason:
+        return "an engine gives its containers no cgroups to change: rlimits bound each process of a sandbox instead"
+    if os.geteuid() == 0:
+        return "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
+    if not os.path.isdir(limits.SYSTEMD):
+        return "as root, make a cgroup for this user, change its owner, and start this program in it: cgroups(7)"
+    return (
+        "in /etc/systemd/system/user@.service.d/delegate.conf: [Service] Delegate=cpu cpuset io memory pids; "
+        "then systemctl daemon-reload, and log in again"
+    )
+
+
 def _cgroups() -> Check:
     try:
         limits.look_again()
@@ -124,12 +142,7 @@ def _cgroups() -> Check:
         return Check("limits", "failure", str(error))
     if not found.missing:
         return Check("limits", "ok", "memory, CPU and processes by cgroup")
-    remedy = "mount cgroup v2 with its controllers: boot with systemd.unified_cgroup_hierarchy=1"
-    if os.geteuid() != 0:
-        remedy = (
-            "in /etc/systemd/system/user@.service.d/delegate.conf: [Service] Delegate=cpu cpuset io memory pids; "
-            "then systemctl daemon-reload, and log in again"
-        )
+    remedy = _delegation(found.reason)
     return Check("limits", "warning", f"rlimits, not cgroup, for {', '.join(found.missing)}: {found.reason}", remedy)
 
 
