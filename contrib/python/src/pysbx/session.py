@@ -208,7 +208,7 @@ class Sandbox:
             for forward in self._forwards:
                 forward.close()
             for terminal in self._terminals:
-                terminal.close()
+                terminal.hang_up()
             if self._container is not None:
                 self._container.close()
             self._ended = self._ended or "it has been closed"

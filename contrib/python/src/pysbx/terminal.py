@@ -6,6 +6,7 @@ nothing of the host's terminals is in the sandbox.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 
@@ -152,7 +153,13 @@ class Terminal:
     def close(self) -> None:
         """Hang up: the shell and the job in the foreground get SIGHUP, and what is left of the terminal is killed."""
         self.closed = True
+        self.hang_up()
         self.socket.close()
+
+    def hang_up(self) -> None:
+        """End the program as close() does. A thread or an event loop that waits for output finds its end."""
+        with contextlib.suppress(OSError):  # it is closed
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Terminal:
         """Return it."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXTRAS = {"serve": "service", "mcp": "mcp"}
 # As service.log has them, which this module does not import: few commands log.
 LOG_LEVELS, LOG_FORMATS = ("debug", "info", "warning", "error"), ("text", "json")
-FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
+FOREIGN = ("fastapi", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "wsproto")
 # option, field of Settings, type, how it is shown, help
 NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
     ("--at-once", "at_once", int, "N", "sandboxes that run code at the same time (4)"),

@@ -540,6 +540,7 @@ def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
 def make_api(works: Works) -> FastAPI:
     """Return the application; a Gate belongs before it."""
     from pysbx.service.commands import add_commands  # noqa: PLC0415 (it uses this module)
+    from pysbx.service.terminals import add_terminals  # noqa: PLC0415 (beside that)
 
     offer, jobs, sessions = works.offer, works.jobs, works.sessions
 
@@ -574,4 +575,5 @@ def make_api(works: Works) -> FastAPI:
     add_pages(app)
     _add_sessions(app, offer, jobs, sessions)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
+    add_terminals(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     return app

@@ -16,7 +16,7 @@ from typing import Any
 
 from pysbx.service.access import Access
 from pysbx.service.pace import PATIENCE_SEC, RATE, Pace
-from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem, answered_with
+from pysbx.service.problems import BUSY, LARGE, MALFORMED, ORIGIN, PLAIN, SLOW, TOKEN, Problem, answered_with
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -34,8 +34,10 @@ RETRY_SEC = 2
 # Bytes of a request line with all headers. The server itself counts only those that have not come at once.
 MAX_HEAD = 16 * 1024
 # The part in front of a path if a client takes this server for a proxy: RFC 9112, section 3.2.2.
-ORIGIN = re.compile(r"https?://[^/]*", re.IGNORECASE)
+TARGET = re.compile(r"https?://[^/]*", re.IGNORECASE)
 # Places that need no token and disclose nothing: programs that start and watch servers ask for them.
+# Of ASGI: the extension by which a WebSocket is refused, and where the types of its events begin.
+DENIAL = "websocket.http.response"
 OPEN = ("/health", "/healthz", "/readyz")
 
 # The caller whose request is being answered.
@@ -48,14 +50,19 @@ class Gone(Exception):
     """The client has gone before its request was whole, or does not take the answer."""
 
 
-async def send_problem(problem: Problem, send: Send) -> None:
-    """Answer with a problem."""
+def has_denial(scope: Scope) -> bool:
+    """Tell whether a WebSocket can be refused by a whole answer of HTTP."""
+    return DENIAL in (scope.get("extensions") or {})
+
+
+async def send_problem(problem: Problem, send: Send, kind: str = "http.response") -> None:
+    """Answer with a problem; `kind` begins the types of the events."""
     answered_with.set(problem)
     content = json.dumps(problem.content()).encode()
     headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers().items()]
     headers.append((b"content-length", str(len(content)).encode()))
-    await send({"type": "http.response.start", "status": problem.kind.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    await send({"type": f"{kind}.start", "status": problem.kind.status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": content})
 
 
 def _header(scope: Scope, name: bytes) -> str:
@@ -85,9 +92,19 @@ def check_head(scope: Scope) -> None:
 
 def take_origin(scope: Scope) -> None:
     """Take scheme and host off a target that has them."""
-    origin = ORIGIN.match(scope["path"])
+    origin = TARGET.match(scope["path"])
     if origin is not None:
         scope["path"] = scope["path"][origin.end() :] or "/"
+
+
+def check_page(scope: Scope) -> None:
+    """Refuse a WebSocket that a page of another server opens: browsers let any page open one.
+
+    See RFC 6455, section 10.2. A program sends no such header.
+    """
+    origin = _header(scope, b"origin")
+    if origin and origin.partition("://")[2] != _header(scope, b"host"):
+        raise Problem(ORIGIN, f"the header Origin is '{origin:.200}'")
 
 
 class Gate:
@@ -126,6 +143,9 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer why not."""
+        if scope["type"] == "websocket":
+            await self._open_socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -153,6 +173,28 @@ class Gate:
             await self._let_through(who, scope, receive, send)
         finally:
             self._taken -= 1
+
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a WebSocket through. It takes no place, because each belongs to a session, of which there are few."""
+        try:
+            check_head(scope)
+            take_origin(scope)
+            who = self._access.caller(_header(scope, b"authorization"))
+            if who is None:
+                raise Problem(TOKEN, "this server knows its callers by a token")
+            check_page(scope)
+            if self._methods:
+                raise Problem(PLAIN[404], "this server has no WebSockets")
+        except Problem as problem:
+            await receive()
+            if has_denial(scope):
+                await send_problem(problem, send, DENIAL)
+            else:
+                answered_with.set(problem)
+                await send({"type": "websocket.close"})
+            return
+        caller.set(who)
+        await self._application(scope, receive, send)
 
     async def _let_through(self, who: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:

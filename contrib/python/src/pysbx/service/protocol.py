@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -96,6 +97,10 @@ class Protocol(H11Protocol, Guest):
         self._has_begun = self._has_left = False
         self._sending: Pace | None = None
         self._taken = 0
+        self._upgraded = False
+        if self.ws_protocol_class is not None:
+            made: Any = partial(cast("Any", self.ws_protocol_class), left=partial(door.left, self))
+            self.ws_protocol_class = made
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -113,7 +118,7 @@ class Protocol(H11Protocol, Guest):
     @property
     def waiting_since(self) -> float | None:
         """Since when it has been without a request, or None while there is one."""
-        idle = self.cycle is None or self.cycle.response_complete
+        idle = not self._upgraded and (self.cycle is None or self.cycle.response_complete)
         return self._since if idle and not self._sending else None
 
     def leave(self) -> None:
@@ -140,6 +145,14 @@ class Protocol(H11Protocol, Guest):
         since = self.waiting_since
         if since is not None and now - since > HEAD_SEC and not self.transport.is_closing():
             self._end_waiting()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection on. Before the answer, a client has nothing to send but its head."""
+        self._upgraded = True
+        if self._held or self.conn.trailing_data[0]:
+            self.leave()
+            return
+        super().handle_websocket_upgrade(event)
 
     def _end_waiting(self) -> None:
         if self._has_begun:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 TICK_SEC = 1.0
+# Bytes of a message of a WebSocket.
+SOCKET_SIZE = 1 << 16
 # By interface, as in words.OPTIONS: how a server calls itself.
 NAMES = {"http": "HTTP service", "mcp": "MCP server"}
 # Runs are told to end first, so that their requests get answers.
@@ -99,6 +101,7 @@ def _serve(
     bounds: Bounds,
     *,
     tls: Certificate | None = None,
+    sockets: Any = "none",
 ) -> None:
     """Answer requests until a signal says to stop."""
     config = uvicorn.Config(
@@ -107,7 +110,9 @@ def _serve(
         log_level="warning",
         server_header=False,
         http=Protocol,
-        ws="none",
+        ws=sockets,
+        ws_max_size=SOCKET_SIZE,
+        ws_per_message_deflate=False,
         log_config=None,
         timeout_keep_alive=int(HEAD_SEC),
         timeout_graceful_shutdown=SHUTDOWN_SEC,
@@ -153,6 +158,7 @@ def _by_http(
     methods: str = "",
     wait: bool = True,
     pages: Iterable[str] = (),
+    sockets: Any = "none",
 ) -> int:
     tls = Certificate(settings.tls_cert, settings.tls_key) if settings.tls_cert is not None else None
     address, tokens, listener = _listen(settings)
@@ -163,7 +169,7 @@ def _by_http(
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
-            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds, tls=tls)
+            _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds, tls=tls, sockets=sockets)
         parts.audit.close()
     finally:
         journal.close()
@@ -181,8 +187,9 @@ def serve(settings: Settings) -> int:
     # The package fastapi is not needed for MCP.
     from pysbx.service.api import make_api  # noqa: PLC0415
     from pysbx.service.pages import PLACES  # noqa: PLC0415
+    from pysbx.service.upgrade import Upgraded  # noqa: PLC0415
 
-    return _by_http(settings, "http", make_api, pages=PLACES)
+    return _by_http(settings, "http", make_api, pages=PLACES, sockets=Upgraded)
 
 
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: Works) -> None:

@@ -45,7 +45,7 @@ class Session:
         self.turn = asyncio.Lock()  # uses wait for each other here, and not in a thread
         self.began = self.used = time.monotonic()
         self.options = options
-        self.has_run = False
+        self.has_run = self.has_terminal = False
         self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(

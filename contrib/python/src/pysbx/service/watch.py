@@ -21,6 +21,9 @@ SESSION = re.compile(r"(?<=/v1/sessions/)([^/]{6})[^/]+")
 MAX_PATH = 200
 # If a client has gone: the status that nginx logs.
 GONE = 499
+# Of a WebSocket, which begins as a GET: RFC 6455, section 4.1.
+UPGRADE, ACCEPTED = "GET", 101
+ANSWERS = ("http.response.start", "websocket.http.response.start")
 # From this status on, a problem is the server's.
 SERVERS = 500
 
@@ -55,22 +58,25 @@ class Watch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, and log that."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._application(scope, receive, send)
             return
-        with request_span(scope["method"], scope["headers"]) as span:
+        with request_span(scope.get("method", UPGRADE), scope["headers"]) as span:
             await self._answer(scope, receive, send, span)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, span: Any) -> None:
         began, status, size, path = time.monotonic(), GONE, 0, scope["path"]
+        method = scope.get("method", UPGRADE)
         caller.set("")
         answered_with.set(None)
 
         async def send_watched(message: Message) -> None:
             nonlocal status, size
-            if message["type"] == "http.response.start":
+            if message["type"] in ANSWERS:
                 status = message["status"]
-            size += len(message.get("body", b""))
+            elif message["type"] == "websocket.accept":
+                status = ACCEPTED
+            size += len(message.get("body", b"") or message.get("bytes") or b"")
             await send(message)
 
         try:
@@ -79,16 +85,14 @@ class Watch:
             seconds = time.monotonic() - began
             route, who = place_of(scope), caller.get()
             shown = SESSION.sub(r"\1…", clean(path))[:MAX_PATH]
-            self._meters.answered(scope["method"], route, status, seconds)
-            answered(span, scope["method"], route, status, name_of(who))
-            self._audit.request(
-                scope["method"], shown, status, caller=who, route=route, peer=scope.get("client") or None
-            )
+            self._meters.answered(method, route, status, seconds)
+            answered(span, method, route, status, name_of(who))
+            self._audit.request(method, shown, status, caller=who, route=route, peer=scope.get("client") or None)
             if (problem := answered_with.get()) is not None:
                 self._meters.refused(problem.kind.name)
                 note(problem)
             if logger.isEnabledFor(logging.INFO):
                 name = name_of(who)
-                fields = {"method": scope["method"], "path": shown, "status": status, "caller": name, "bytes": size}
-                text = f"{scope['method']} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
+                fields = {"method": method, "path": shown, "status": status, "caller": name, "bytes": size}
+                text = f"{method} {shown} {status} {seconds * 1000:.0f} ms {size} bytes caller {name}"
                 logger.info("%s", text, extra={"fields": {**fields, "seconds": round(seconds, 4)}})

@@ -1,0 +1,239 @@
+"""The terminal of `pysbx serve`: GET /v1/sessions/ID/terminal as a WebSocket, by a client that others use too."""
+
+# once: a WebSocket is the same for root
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from tests.servers import TOKEN, Server, server, wait_until
+
+OTHER = "another-token-for-tests"
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    tokens = tmp_path_factory.mktemp("terminal") / "tokens"
+    tokens.write_text(f"{TOKEN}\n{OTHER}\n")
+    options = ["--token-file", str(tokens), "--allow-profile", "minimal", "--log-level", "info"]
+    with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as running:
+        yield running
+
+
+@pytest.fixture
+def session(service: Server) -> Iterator[str]:
+    """The identifier of a session."""
+    identifier = str(service.post("/v1/sessions").json()["id"])
+    yield identifier
+    service.client.delete(f"/v1/sessions/{identifier}")
+
+
+def terminal(service: Server, session: str, query: str = "", token: str = TOKEN, **given: Any) -> ClientConnection:
+    """Open a terminal of a session."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    address = f"ws://{service.address}/v1/sessions/{session}/terminal{query}"
+    made: ClientConnection = connect(address, additional_headers=headers, compression=None, **given)
+    return made
+
+
+def said(client: ClientConnection, wanted: str) -> str:
+    """Return what a terminal shows, until it contains a text."""
+    shown = b""
+    while wanted.encode() not in shown[-2000:]:
+        part = client.recv(SECONDS)
+        assert isinstance(part, bytes), (part, shown[-2000:])
+        shown += part
+    return shown.decode()
+
+
+def end(client: ClientConnection) -> tuple[list[str], int, str]:
+    """Return the text messages that come until the end, and its code and reason."""
+    texts = []
+    with pytest.raises(ConnectionClosed) as ended:
+        while True:
+            part = client.recv(SECONDS)
+            texts += [part] if isinstance(part, str) else []
+    assert ended.value.rcvd is not None
+    return texts, ended.value.rcvd.code, ended.value.rcvd.reason
+
+
+def refusal(service: Server, session: str, query: str = "", **given: Any) -> tuple[int, str, str]:
+    """Return status, type and detail of the problem instead of a terminal."""
+    with pytest.raises(InvalidStatus) as refused:
+        terminal(service, session, query, **given)
+    answer = refused.value.response
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = json.loads(answer.body or b"")
+    return answer.status_code, problem["type"].rpartition(":")[2], problem["detail"]
+
+
+def commands(service: Server, session: str) -> str:
+    """Return the commands that run in a session."""
+    answer = service.post(f"/v1/sessions/{session}/shell", command="cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    return str(answer.json()["stdout"])
+
+
+def test_a_shell_has_a_terminal_of_the_size_that_the_client_wants(service: Server, session: str) -> None:
+    with terminal(service, session, "?rows=30&columns=100") as client:
+        client.send(b"stty size; tty\n")
+        shown = said(client, "/dev/pts/")
+        assert "30 100" in shown
+        client.send('{"rows": 50, "columns": 132}')
+        client.send(b"stty size; exit 7\n")
+        assert "50 132" in said(client, "50 132")
+        assert end(client) == (['{"exit_code": 7}'], 1000, "")
+
+
+def test_ctrl_c_ends_the_job_and_ctrl_z_stops_it(service: Server, session: str) -> None:
+    with terminal(service, session) as client:
+        client.send(b"sleep 5321\n")
+        wait_until(lambda: "sleep 5321" in commands(service, session))
+        client.send(b"\x1a")
+        said(client, "Stopped")
+        client.send(b"fg\n")
+        said(client, "fg\r\n")
+        client.send(b"\x03echo code $?\n")
+        said(client, "code 130")
+        assert "sleep 5321" not in commands(service, session)
+
+
+def test_python_in_the_terminal_sees_the_files_of_the_session(service: Server, session: str) -> None:
+    service.client.put(f"/v1/sessions/{session}/files/given", content=b"from the client")
+    with terminal(service, session, "?program=python") as client:
+        said(client, ">>> ")
+        client.send(b"open('given').read().upper()\n")
+        said(client, "'FROM THE CLIENT'")
+
+
+def test_the_end_of_the_connection_ends_the_programs(service: Server, session: str) -> None:
+    with terminal(service, session) as client:
+        client.send(b"(trap '' HUP; sleep 5322) & sleep 5323\n")
+        wait_until(lambda: all(one in commands(service, session) for one in ("sleep 5322", "sleep 5323")))
+        client.socket.shutdown(socket.SHUT_RDWR)  # without a word
+    wait_until(lambda: "sleep 532" not in commands(service, session))
+    with terminal(service, session) as again:
+        again.send(b"echo a''gain\n")
+        said(again, "again")
+
+
+def test_a_session_has_one_terminal(service: Server, session: str) -> None:
+    with terminal(service, session) as client:
+        assert refusal(service, session)[:2] == (409, "terminal")
+        client.send(b"echo still he''re\n")
+        said(client, "still here")
+    wait_until(lambda: refused_or_open(service, session))
+
+
+def refused_or_open(service: Server, session: str) -> bool:
+    """Tell whether a terminal can be opened, and close it."""
+    try:
+        with terminal(service, session):
+            return True
+    except InvalidStatus:
+        return False
+
+
+def test_the_end_of_the_session_ends_the_terminal(service: Server, session: str) -> None:
+    with terminal(service, session) as client:
+        client.send(b"echo re''ady\n")
+        said(client, "ready")
+        assert service.client.delete(f"/v1/sessions/{session}").status_code == 204
+        assert end(client) == ([], 1001, "the session has ended: its owner has ended it")
+
+
+def test_much_output_waits_for_its_reader(service: Server, session: str) -> None:
+    with terminal(service, session, max_queue=1) as client:
+        client.send(b"yes | head -c 300000; echo en''d\n")
+        time.sleep(1)
+        assert said(client, "end").count("y\r\n") >= 150_000 - 1
+        client.send(b"yes\n")
+        said(client, "y\r\ny")
+        client.send(b"\x03")
+        client.send(b"echo en''d\n")
+        said(client, "end")
+
+
+def test_who_may_not_have_a_terminal_gets_a_problem(service: Server, session: str) -> None:
+    assert refusal(service, session, token="")[:2] == (401, "token")
+    assert refusal(service, session, token="x" * 20)[:2] == (401, "token")
+    assert refusal(service, session, token=OTHER)[:2] == (404, "no-session")
+    assert refusal(service, "none")[:2] == (404, "no-session")
+    assert refusal(service, session, origin="http://elsewhere.example")[:2] == (403, "origin")
+    with terminal(service, session, origin=f"http://{service.address}") as client:
+        client.send(b"exit\n")
+        end(client)
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("?rows=0", "rows: 0 is not a number"),
+        ("?columns=x", "columns: 'x' is not a number"),
+        ("?rows=" + "9" * 5000, "rows: '999"),
+        ("?program=perl", "program: 'perl' is not among: shell, python"),
+        ("?size=3", "size: there is no such parameter"),
+    ],
+)
+def test_a_query_that_means_nothing_gets_a_problem(service: Server, session: str, query: str, detail: str) -> None:
+    status, kind, said_so = refusal(service, session, query)
+    assert (status, kind) == (422, "request")
+    assert said_so.startswith(detail)
+
+
+def test_a_profile_that_inspects_code_has_no_terminal(service: Server) -> None:
+    identifier = service.post("/v1/sessions", profile="minimal").json()["id"]
+    assert refusal(service, identifier)[:2] == (422, "refused")
+    service.client.delete(f"/v1/sessions/{identifier}")
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [("x", 1007), ("[]", 1007), ('{"rows": 1}', 1007), ('{"rows": "1", "columns": 80}', 1007), (b"x" * 70_000, 1009)],
+)
+def test_a_message_that_means_nothing_ends_the_terminal(
+    service: Server, session: str, message: str | bytes, code: int
+) -> None:
+    with terminal(service, session) as client:
+        client.send(message)
+        assert end(client)[1] == code
+    wait_until(lambda: refused_or_open(service, session))
+
+
+def test_a_terminal_without_input_ends_with_its_session(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/s"
+    with server("--idle", "2", listen=address) as running:
+        identifier = running.post("/v1/sessions").json()["id"]
+        from websockets.sync.client import unix_connect
+
+        uri = f"ws://pysbx/v1/sessions/{identifier}/terminal"
+        with unix_connect(f"{tmp_path}/s", uri, compression=None) as client:
+            client.send(b"while echo x; do sleep 0.1; done\n")
+            until = time.monotonic() + 4
+            while time.monotonic() < until:  # input is use, output is none
+                client.send(b"\n")
+                time.sleep(0.2)
+            assert end(client)[1:] == (1001, "the session has ended: it was not used for 2 seconds")
+
+
+def test_the_log_has_one_line_for_a_terminal(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/s"
+    with server(listen=address) as running:
+        identifier = running.post("/v1/sessions").json()["id"]
+        from websockets.sync.client import unix_connect
+
+        with unix_connect(f"{tmp_path}/s", f"ws://pysbx/v1/sessions/{identifier}/terminal") as client:
+            client.send(b"exit\n")
+            end(client)
+    line = next(line for line in running.log if "/terminal" in line)
+    assert f"GET /v1/sessions/{identifier[:6]}…/terminal 101 " in line
+    assert identifier not in "".join(running.log)
