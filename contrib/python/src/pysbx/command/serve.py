@@ -36,12 +36,15 @@ NUMBERS: tuple[tuple[str, str, Any, str, str], ...] = (
 )
 
 
-def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
+def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._ArgumentGroup:
     """Add the options of a server to a command's parser.
 
     Args:
         parser: of the command.
         otherwise: what happens without --listen.
+
+    Returns:
+        The group of the server's own options.
     """
     parser.description = "Callers cannot exceed the limits of the sandbox."
     group = parser.add_argument_group("the server")
@@ -82,12 +85,18 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> None:
         help="start without some cgroup controllers; rlimits bound memory much less",
     )
     options.add(parser)
-    parser.set_defaults(function=serve)
+    parser.set_defaults(function=serve, agent_sandbox=False)
+    return group
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pysbx serve`."""
-    _add(parser, otherwise="default: http.sock in the package's directory")
+    group = _add(parser, otherwise="default: http.sock in the package's directory")
+    group.add_argument(
+        "--agent-sandbox",
+        action="store_true",
+        help="also answer clients of Kubernetes' agent-sandbox: POST /execute, …",
+    )
 
 
 def add_mcp(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +126,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         token_file=arguments.token_file,
         log_level=arguments.log_level,
         log_format=arguments.log_format,
+        agent_sandbox=arguments.agent_sandbox,
         **found,
     )
 

@@ -539,7 +539,8 @@ def _add_operation(app: FastAPI, probe: Probe, meters: Meters) -> None:
 
 def make_api(works: Works) -> FastAPI:
     """Return the application; a Gate belongs before it."""
-    from pysbx.service.commands import add_commands  # noqa: PLC0415 (it uses this module)
+    from pysbx.service.agent_sandbox import add_agent_sandbox  # noqa: PLC0415 (it uses this module)
+    from pysbx.service.commands import add_commands  # noqa: PLC0415 (the same)
     from pysbx.service.terminals import add_terminals  # noqa: PLC0415 (beside that)
 
     offer, jobs, sessions = works.offer, works.jobs, works.sessions
@@ -571,7 +572,9 @@ def make_api(works: Works) -> FastAPI:
     _add_problems(app)
     _add_operation(app, works.probe, works.meters)
     _add_runs(app, offer, jobs)
-    add_plain(app, offer, jobs)
+    add_plain(app, offer, jobs, execute=not works.agent_sandbox)
+    if works.agent_sandbox:
+        add_agent_sandbox(app, offer, sessions)
     add_pages(app)
     _add_sessions(app, offer, jobs, sessions)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))

@@ -18,7 +18,7 @@ from pysbx.policy import MIB
 from pysbx.service import access
 from pysbx.service.api import make_api
 from pysbx.service.gate import Application, Gate, Receive, Scope, Send
-from pysbx.service.pages import PLACES
+from pysbx.service.pages import open_places
 from pysbx.service.watch import Watch
 from pysbx.service.works import Works
 
@@ -73,8 +73,8 @@ class App:
             raise ValueError(f"token: there is none: --token-file in {VARIABLE}, or {access.VARIABLE}")
         settings = settings_of(given)
         works = self._works = Works(settings)
-        size = settings.request_mb * MIB
-        gate = Gate(make_api(works), tokens, works.places, size, check=works.check, pages=PLACES)
+        size, pages = settings.request_mb * MIB, open_places(agent_sandbox=settings.agent_sandbox)
+        gate = Gate(make_api(works), tokens, works.places, size, check=works.check, pages=pages)
         return Watch(gate, works.meters, works.audit)
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -70,6 +70,12 @@ def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in found if key == name), "")
 
 
+def credential(scope: Scope) -> str:
+    """Return what a request says in Authorization, or in X-Pysbx-Token: some proxies keep the first to themselves."""
+    token = _header(scope, b"x-pysbx-token")
+    return _header(scope, b"authorization") or (f"Bearer {token}" if token else "")
+
+
 def check_framing(scope: Scope) -> None:
     """Refuse a request whose end a proxy in front may see elsewhere: it would take the rest for another request.
 
@@ -153,7 +159,7 @@ class Gate:
             check_framing(scope)
             check_head(scope)
             take_origin(scope)
-            who = self._access.caller(_header(scope, b"authorization"))
+            who = self._access.caller(credential(scope))
             is_known.set(who is not None)
             if scope["path"] in self._open:
                 await self._application(scope, receive, send)

@@ -23,6 +23,8 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("/web/docs.js", "docs.js", "text/javascript; charset=utf-8"),
 )
 PLACES = tuple(place for place, *_ in PAGES)
+# Of agent-sandbox: a kubelet asks without a token.
+AGENT_PLACES = ("/v1/health",)
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -46,6 +48,11 @@ HEADERS = {
     # With another version of the package come other pages.
     "Cache-Control": "no-cache",
 }
+
+
+def open_places(*, agent_sandbox: bool) -> tuple[str, ...]:
+    """Return the places that need no token, besides those that tell the health of every server."""
+    return (*PLACES, *(AGENT_PLACES if agent_sandbox else ()))
 
 
 def add_pages(app: FastAPI) -> None:

@@ -121,8 +121,8 @@ def answer(done: Execution) -> Response:
     return Response(with_traceback(report_of(done)).model_dump_json(), media_type="application/json")
 
 
-def add_plain(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
-    """Add the places of this interface to an application."""
+def add_plain(app: FastAPI, offer: Offer, jobs: Jobs, *, execute: bool = True) -> None:
+    """Add the places of this interface to an application, POST /execute only if that is asked for."""
     name = profile_name(offer)
     about = described(name)
 
@@ -131,6 +131,11 @@ def add_plain(app: FastAPI, offer: Offer, jobs: Jobs) -> None:
         """Say which rules hold for POST /execute."""
         return about
 
+    if execute:
+        _add_execute(app, offer, jobs, name)
+
+
+def _add_execute(app: FastAPI, offer: Offer, jobs: Jobs, name: str) -> None:
     @app.post("/execute", name="execute", response_model=Report, responses=REFUSALS)
     async def execute(request: Request, program: PlainProgram) -> Response:
         """Run a program in a fresh sandbox with the profile of GET /profile."""

@@ -186,10 +186,11 @@ def serve(settings: Settings) -> int:
     """
     # The package fastapi is not needed for MCP.
     from pysbx.service.api import make_api  # noqa: PLC0415
-    from pysbx.service.pages import PLACES  # noqa: PLC0415
+    from pysbx.service.pages import open_places  # noqa: PLC0415
     from pysbx.service.upgrade import Upgraded  # noqa: PLC0415
 
-    return _by_http(settings, "http", make_api, pages=PLACES, sockets=Upgraded)
+    pages = open_places(agent_sandbox=settings.agent_sandbox)
+    return _by_http(settings, "http", make_api, pages=pages, sockets=Upgraded)
 
 
 async def _over_stdio(talk: Callable[[], Awaitable[None]], parts: Works) -> None:

@@ -46,6 +46,7 @@ class Settings:
         tls_cert, tls_key: files with the certificate and its key, or None.
         log_level: of the package's records: debug, info, warning or error.
         log_format: text or json.
+        agent_sandbox: also answer as a sandbox of agent-sandbox does: see agent_sandbox.py.
     """
 
     options: Options
@@ -69,6 +70,7 @@ class Settings:
     tls_key: str | None = None
     log_level: str = "info"
     log_format: str = "text"
+    agent_sandbox: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values that are not allowed."""
@@ -98,6 +100,7 @@ class Works:
             ValueError: there is no such profile, or a requirement is malformed.
         """
         self.log = journal
+        self.agent_sandbox = settings.agent_sandbox
         left = leftovers.remove()
         self._claim = leftovers.Claim()
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
