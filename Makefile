@@ -389,8 +389,9 @@ wheel: ## the wheels of pysbx, which contain the runtime
 image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
-# The image under Podman with the runtimes of the distribution.
+# The image under Podman with the runtimes of the distribution, and the manifests of contrib/k8s.
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
+	@tests/setup/kubeconform >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.

@@ -104,3 +104,16 @@ is_prepared() {
     podman stop --time 30 serve
     [[ $(podman inspect --format '{{.State.ExitCode}}' serve) == 0 ]]
 }
+
+@test "the options of the pod in contrib/k8s: the interface of agent-sandbox, with the token in a file" {
+    mapfile -t options < <(sed -n '/^ *args:/,/^ *ports:/s/^ *- //p' "$TESTS/../contrib/k8s/base/template.yaml" | sed '/^name: /d; s/"//g')
+    mkdir secret
+    echo "$TOKEN" >secret/token
+    chmod 0755 secret
+    chmod 0444 secret/token
+    podman run --detach --name serve --network host --volume "$PWD/secret:/run/secrets/pysbx:ro" "${NESTED[@]}" "$IMAGE" \
+        "${options[@]}" >/dev/null
+    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz
+    [[ $(ask /execute '{"command": "echo 42 >a; cat a"}' | member stdout) == 42 ]]
+    [[ $(ask /v1/files/a) == 42 ]]
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# The manifests of contrib/k8s, against the schemas beside them.
+# once: the caller makes no difference
+
+BASE=$BATS_TEST_DIRNAME/../../contrib/k8s
+
+# The schemas are files: nothing is fetched.
+conform() {
+    "$BATS_TEST_DIRNAME/../../build/k8s/bin/kubeconform" -strict -summary \
+        -schema-location "$BASE/schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$@"
+}
+
+# Print the names of a directory's manifests.
+manifests() {
+    (cd "$BASE/base" && printf '%s\n' *.yaml | grep -vx kustomization.yaml | sort)
+}
+
+@test "every manifest is valid, and none is skipped" {
+    mapfile -t files < <(manifests | sed "s,^,$BASE/base/,")
+    run conform "$BASE/runtimeclass.yaml" "${files[@]}"
+    echo "$output"
+    ((status == 0))
+    [[ $output == *"8 resources found in 7 files - Valid: 8, Invalid: 0, Errors: 0, Skipped: 0"* ]]
+}
+
+@test "a wrong manifest is found: a member that does not exist, a wrong type, a missing member" {
+    change() { sed "$1" "$BASE/base/$2" >"$BATS_TEST_TMPDIR/wrong.yaml"; cmp -s "$BASE/base/$2" "$BATS_TEST_TMPDIR/wrong.yaml" && return 1; true; }
+    for wrong in 's/procMount/procMounts/ template.yaml' 's/hostUsers: false/hostUsers: none/ template.yaml' \
+        's/replicas: 2/replicas: two/ pool.yaml' 's/^    name: pysbx/    nam: pysbx/ pool.yaml' \
+        's/port: 8888/ports: 8888/ network.yaml' 's/minAvailable/minAvail/ disruption.yaml'; do
+        change "${wrong% *}" "${wrong##* }"
+        run conform "$BATS_TEST_TMPDIR/wrong.yaml"
+        echo "$wrong: $output"
+        ((status == 1))
+    done
+}
+
+@test "kustomization.yaml names every manifest" {
+    [[ $(sed -n 's/^  - //p' "$BASE/base/kustomization.yaml" | sort) == "$(manifests)" ]]
+}
+
+@test "the options of the pod are those of pysbx serve" {
+    cd "$BATS_TEST_DIRNAME/../../contrib/python/src"
+    mapfile -t options < <(grep -oE -- '- --[a-z-]+' "$BASE/base/template.yaml" | cut -c 3-)
+    ((${#options[@]} > 5))
+    for option in "${options[@]}"; do
+        grep -rqF -- "\"$option\"" pysbx || { echo "there is no $option"; return 1; }
+    done
+}
+
+@test "a pod has no right that it does not need" {
+    for line in 'hostUsers: false' 'automountServiceAccountToken: false' 'runAsNonRoot: true' \
+        'allowPrivilegeEscalation: false' 'readOnlyRootFilesystem: true' 'procMount: Unmasked' '- ALL'; do
+        grep -qF -- "$line" "$BASE/base/template.yaml"
+    done
+    run grep -iE 'privileged|hostNetwork|hostPID|hostPath|add:' "$BASE/base/template.yaml"
+    ((status == 1))
+}
