@@ -185,7 +185,7 @@ class Gate:
         try:
             check_head(scope)
             take_origin(scope)
-            who = self._access.caller(_header(scope, b"authorization"))
+            who = self._access.caller(credential(scope))
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
             check_page(scope)
