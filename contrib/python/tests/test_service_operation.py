@@ -78,7 +78,8 @@ def test_runs_and_starts_are_counted(service: Server) -> None:
     assert more("pysbx_requests_total", "POST", "/v1/run", "422") == 1
     assert more("pysbx_run_seconds_count") == 5
     assert more("pysbx_queue_seconds_count") == 5
-    assert more("pysbx_cpu_seconds_total", who) > 0.2
+    # Of the half second that one of them takes, a busy machine gives it a part.
+    assert more("pysbx_cpu_seconds_total", who) > 0.05
     assert more("pysbx_starts_total", "", "warm") >= 3
     assert (after[("pysbx_running",)], after[("pysbx_waiting",)]) == (0, 0)
 
@@ -231,7 +232,7 @@ def test_a_profile_that_cannot_be_prepared_is_told(tmp_path: Path, monkeypatch: 
 
 
 def test_a_limit_that_is_shorter_than_a_cold_start_is_for_callers_only(tmp_path: Path) -> None:
-    with server("--timeout", "0.001", listen=f"unix:{tmp_path}/s") as service:
+    with server("--timeout", "0.001", listen=f"unix:{tmp_path}/s", token=TOKEN) as service:
         assert service.client.get("/v1/profiles").json()["python"].startswith("3.")
         assert service.run("1")["timed_out"]
 
