@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +226,31 @@ def test_a_session_is_started_used_interrupted_forked_and_ended(page: Page) -> N
         page.value(press.format("End"))
         page.wait(f"{rows}.filter(one => one.includes('ready')).length === {left}")
     assert page.value("document.querySelector('#where').value") == ""
+
+
+# The first answer that comes is kept until release() is called.
+HOLD = """real = window.fetch; held = null;
+window.fetch = (...request) => {
+  const answer = real(...request);
+  if (held) return answer;
+  held = new Promise((done) => { release = done; });
+  return answer.then(async (found) => { await held; return found; });
+}; 1"""
+
+
+@needs_browser
+def test_a_late_answer_does_not_bring_back_an_older_list_of_sessions(page: Page) -> None:
+    ready = "[...document.querySelectorAll('#sessions tbody tr')].filter(one => one.innerText.includes('ready')).length"
+    page.value(HOLD)
+    page.value("document.querySelector('#refresh').click()")
+    page.wait("held !== null")
+    page.value("document.querySelector('#new').click()")
+    page.wait(f"{ready} === 1")
+    page.value("release(); 1")
+    time.sleep(1)
+    assert page.value(ready) == 1
+    page.value("[...document.querySelectorAll('#sessions button')].find(one => one.textContent === 'End').click()")
+    page.wait(f"{ready} === 0")
 
 
 @needs_browser

@@ -244,6 +244,7 @@ async function act(work) {
     await list();
     if (made && made.id) choose(made.id);
   } catch (error) {
+    await list(); // the session may have ended
     complain(error);
   }
 }
@@ -273,7 +274,10 @@ function row(session) {
   );
 }
 
+let asked = 0;
+
 async function list() {
+  const turn = (asked += 1);
   let found;
   try {
     found = (await json("GET", "v1/sessions")).sessions;
@@ -281,6 +285,7 @@ async function list() {
     complain(error);
     return;
   }
+  if (turn !== asked) return; // a later answer may have come first
   const body = by("sessions").querySelector("tbody");
   body.replaceChildren(...found.map(row));
   if (!found.length) body.append(element("tr", {}, element("td", { colSpan: 6, className: "quiet" }, "none")));
