@@ -43,8 +43,8 @@ NOT_AN_END = tuple(
             "fe80::/10",
             "fec0::/10",  # site-local, RFC 3879
             "ff00::/8",
-            # Services that clouds offer to each of their machines, with the credentials of that machine. Those that are
-            # not named here have link-local addresses.
+            # Clouds offer services to each of their machines, with the credentials of that machine. Most of these have
+            # link-local addresses, and the others have the ones below.
             "100.100.100.200/32",
             "168.63.129.16/32",
             "192.0.0.192/32",
