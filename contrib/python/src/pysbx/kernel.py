@@ -32,9 +32,9 @@ from pysbx.threads import Cancel
 Json = dict[str, Any]
 
 PACKAGE, MODULE = "ipykernel", "ipykernel_launcher"
-# The modules that a kernel imports at its start. IPython.core.completer is not among them, because it changes the
-# filters of warnings, which a snapshot must not have.
+# The modules that a kernel imports at its start.
 PRELOAD = (
+    "IPython.core.completer",
     "IPython.core.history",
     "IPython.core.inputtransformer2",
     "IPython.core.magics",
