@@ -16,6 +16,51 @@ profile pysbx-test flags=(attach_disconnected, mediate_deleted) {
 PROFILE
 }
 
+# Make a bundle that prints the profile of its program, and let the user of the machine reach it.
+make_bundle_of_user() {
+    PODMAN_MODE=rootless make_bundle cat /proc/self/attr/current
+    # It was made by root, whose ids it would map.
+    edit_config 'for kind in ("uid", "gid"): linux[f"{kind}Mappings"][0]["hostID"] = int(arguments[0])' \
+        "$(id -u tester)"
+    chmod -R a+rX .
+    chmod a+x "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test"
+}
+
+# Run it as that user.
+profile_of_user() {
+    as-user env -C "$PWD" "$RUNTIME" run --bundle bundle pysbx-profile
+}
+
+# Load the shipped profile for the runtime of these tests.
+load_shipped_profile() {
+    sed "s,/usr/local/bin/pysbx-runtime,$RUNTIME," "$TESTS/../config/apparmor/pysbx-runtime" >profile
+    apparmor_parser --replace --skip-cache profile
+}
+
+@test "config/apparmor: the profile is attached to the runtime of a user, whose containers run" {
+    make_bundle_of_user
+    expect 0 profile_of_user
+    output_is unconfined
+    load_shipped_profile
+    expect 0 profile_of_user
+    apparmor_parser --remove profile
+    output_is "pysbx-runtime (unconfined)"
+}
+
+@test "config/apparmor: where the kernel restricts user namespaces, the profile allows them to the runtime" {
+    local setting=/proc/sys/kernel/apparmor_restrict_unprivileged_userns
+    [[ -e $setting ]] || skip "this kernel has no $setting"
+    make_bundle_of_user
+    echo 1 >"$setting"
+    expect '*' profile_of_user
+    local before=$status
+    load_shipped_profile
+    expect '*' profile_of_user
+    apparmor_parser --remove profile
+    echo 0 >"$setting"
+    ((before != 0)) && [[ $status == 0 && $output == "pysbx-runtime (unconfined)" ]]
+}
+
 @test "podman run: Podman's own profile" {
     expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == containers-default-*" (enforce)" ]]
