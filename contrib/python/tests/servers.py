@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +86,7 @@ def server(
     command: str = "serve",
     warnings: bool = False,
     errors: bool = False,
+    before: Sequence[str] = (),
 ) -> Iterator[Server]:
     """Start a server; at the end stop it, and see that nothing of it is left, and that it has complained of nothing.
 
@@ -96,8 +97,9 @@ def server(
         command: serve or mcp.
         warnings: whether it may have warned of what it was sent.
         errors: whether it may have logged errors.
+        before: a program that starts the server, with its options.
     """
-    program = [*PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
+    program = [*before, *PROGRAM, command, BEST_EFFORT, "--listen", listen, *arguments]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     assert process.stderr is not None
     early = []

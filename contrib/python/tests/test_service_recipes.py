@@ -1,15 +1,17 @@
-"""The recipes of contrib/service, each followed: nginx with TLS, Prometheus with alerts, a dashboard of Grafana."""
+"""The recipes of contrib/service, each followed: nginx with TLS, Prometheus, a dashboard of Grafana, OpenTelemetry."""
 
 # once: other programs see the same service as root
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +28,8 @@ from tests.test_service_allowance import make_certificate
 RECIPES = Path(__file__).parents[2] / "service"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 PROMETHEUS = shutil.which("prometheus")
+# tests/setup/collector builds it, and contrib/python/check names it.
+COLLECTOR = os.environ.get("TEST_COLLECTOR")
 SUFFIXES = re.compile(r"_(total|bucket|sum|count)$")
 
 
@@ -168,3 +172,48 @@ def test_dashboard_and_alerts_use_metrics_that_exist_and_are_documented() -> Non
     page = (RECIPES.parent / "docs/pages/reference/metrics.md").read_text()
     documented = {SUFFIXES.sub("", name) for name in re.findall(r"`(pysbx_\w+)`", page)}
     assert documented == known
+
+
+@pytest.mark.skipif(not COLLECTOR, reason="tests/setup/collector cannot build a collector here: is there a recent Go?")
+def test_spans_reach_a_collector_of_opentelemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    text = (RECIPES / "otel-collector.yml").read_text()
+    (tmp_path / "collector.yml").write_text(changed(text, ("127.0.0.1:4318", f"127.0.0.1:{port}")))
+    for line in (RECIPES / "otel.env").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            monkeypatch.setenv(name, value.replace("127.0.0.1:4318", f"127.0.0.1:{port}"))
+    log = tmp_path / "collected"
+    with running([str(COLLECTOR), "--config", str(tmp_path / "collector.yml")], log):
+        wait_until(lambda: "Everything is ready" in log.read_text())
+        instrument = [f"{Path(sys.executable).parent}/opentelemetry-instrument"]
+        with server(listen=f"unix:{tmp_path}/s", before=instrument) as service:
+            trace = "0af7651916cd43dd8448eb211c80319c"
+            headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+            answer = service.client.post("/v1/run", json={"code": "6 * 7"}, headers=headers)
+            assert answer.json()["value"] == "42"
+            # Nothing of the tracing reaches the sandbox.
+            assert service.run("import os\n[name for name in os.environ if 'OTEL' in name]")["value"] == "[]"
+            assert service.run("import sys\n[name for name in sys.modules if 'opentelemetry' in name]")["value"] == "[]"
+        wait_until(lambda: len(spans_of(log, trace)) >= 2)
+    found = {span["Name"]: span for span in spans_of(log, trace)}
+    request, run = found["POST /v1/run"], found["sandbox"]
+    assert request["service.name"] == "Str(pysbx)"
+    assert request["http.response.status_code"] == "Int(200)"
+    assert (run["pysbx.outcome"], run["pysbx.exit_code"]) == ("Str(ok)", "Int(0)")
+
+
+def spans_of(log: Path, trace: str) -> list[dict[str, str]]:
+    """Return the spans of a trace in the text of the collector's exporter `debug`, with their attributes."""
+    found: list[dict[str, str]] = []
+    resource: dict[str, str] = {}
+    now = resource
+    for line in log.read_text().splitlines():
+        if line.startswith("ResourceSpans #"):
+            resource = now = {}
+        elif line.startswith("Span #"):
+            now = dict(resource)
+            found.append(now)
+        elif match := re.match(r"\s*(?:-> )?([\w. ]+?)\s*: (.*)", line):
+            now[match[1]] = match[2]
+    return [span for span in found if span.get("Trace ID") == trace]
