@@ -263,6 +263,7 @@ SETUP_wheel := build wheel
 SETUP_image := build wheel image
 SETUP_check-k8s := $(SETUP_image) test
 SETUP_check-wheel := $(SETUP_wheel) fresh
+SETUP_check-recipes := $(SETUP_check-wheel)
 SETUP_check-site := docs
 SETUP_deb := build packaging
 SETUP_rpm := build packaging
@@ -285,7 +286,7 @@ check-unit: $(UNIT_TESTS) ## the unit tests
 
 # Everything, including repetitions. It takes hours.
 check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
-	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-release check-vm check-packages check-sanitize-all
+	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-recipes check-release check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
 
@@ -398,6 +399,11 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 check-wheel: ## build the wheels, and use one in fresh systems
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
 	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
+
+# The recipes of the service, as its page has them, in a minimal system of Debian.
+check-recipes: ## the recipes for nginx, Prometheus and OpenTelemetry, in a fresh system
+	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
+	@BUILD='$(abspath $(BUILD))' tests/run tests/fresh/recipes
 
 # Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
 check-packages: all deb ## install, use and remove the package of Debian

@@ -23,7 +23,9 @@ RUN = ("sh", "console", "python")
 OUTPUT = ("output", "text")
 # These do not affect later blocks. They do not run, but must be well-formed.
 DATA = ("json", "toml", "ini")
-KINDS = ("not run", "fails", "user", "file")
+KINDS = ("not run", "fails", "user", "file", "in")
+# Systems in which a block runs that changes its host, and the tests that run it there.
+SYSTEMS = {"clean": "tests/fresh/recipes"}
 COMMENT = re.compile(r"<!--\s*(?P<kind>[a-z ]+?)\s*(?::\s*(?P<value>.*?)\s*)?-->", re.DOTALL)
 FILE_NAME = re.compile(r"#\s*(?P<name>[\w.-]+\.py)\s*")
 
@@ -44,6 +46,7 @@ class Block:
         fails: the exit status that it must have.
         user: whether an ordinary user runs it.
         file: the file that receives the text, instead of a run, or "".
+        system: the word of SYSTEMS for the system in which it runs, or "" for the environment of the page.
         output: the output that it must have; None if the page shows none.
     """
 
@@ -54,12 +57,13 @@ class Block:
     fails: int = 0
     user: bool = False
     file: str = ""
+    system: str = ""
     output: str | None = None
 
     @property
     def runs(self) -> bool:
         """Return whether the block is a program."""
-        return self.language in RUN and not self.not_run and not self.file
+        return self.language in RUN and not self.not_run and not self.file and not self.system
 
 
 @dataclass
@@ -101,7 +105,10 @@ def _block(token: Any, before: _Before, *, user: bool) -> Block:
     status = said.get("fails", "0")
     if not status.isdigit():
         raise PageError(f"line {line}: comment 'fails': '{status}' is not an exit status")
-    block = Block(line, language, token.content, said.get("not run", ""), int(status), user, said.get("file", ""))
+    place, system = said.get("file", ""), said.get("in", "")
+    block = Block(line, language, token.content, said.get("not run", ""), int(status), user, place, system)
+    if system and (system not in SYSTEMS or place or block.not_run or user):
+        raise PageError(f"line {line}: comment 'in': use one of {', '.join(SYSTEMS)}, and no comment beside it")
     if block.file.startswith("/") or ".." in Path(block.file).parts:
         raise PageError(f"line {line}: comment 'file': '{block.file}' leaves the directory of the page")
     if language in DATA:

@@ -116,7 +116,7 @@ def test_prometheus_with_its_alerts_and_the_dashboard(tmp_path: Path) -> None:
         config = changed(
             (RECIPES / "prometheus.yml").read_text(),
             ("scrape_interval: 15s", "scrape_interval: 1s"),
-            ("/etc/pysbx/token", f"{tmp_path}/token"),
+            ("/etc/prometheus/pysbx-token", f"{tmp_path}/token"),
             ("127.0.0.1:8000", service.address),
         )
         (tmp_path / "prometheus.yml").write_text(config)
