@@ -77,6 +77,14 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
     keep_waiting
 }
 
+@test "threads with the name of jemalloc's, which pyarrow starts" {
+    module waiting.py <<<"${waiting_threads/waiter/jemalloc_bg_thd}"
+    preload waiting
+    same -c 'import os, waiting
+print(sorted(open(f"/proc/self/task/{number}/comm").read() for number in os.listdir("/proc/self/task")))'
+    output_has "'jemalloc_bg_thd\n', 'jemalloc_bg_thd\n', 'jemalloc_bg_thd\n'"
+}
+
 @test "threads that a library starts when it is imported: by exec, and where the library itself could not start them" {
     module waiting.py <<<"$waiting_threads"
     preload waiting

@@ -6,18 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Libraries that handle fork(2) themselves, so it may leave their threads behind. A thread is recognized by
- * its name or by a word in the file name of the library whose function it runs; NULL: not by that. */
-static const struct fork_aware {
-    const char *thread, *library;
-} fork_aware[] = {
-    /* jemalloc, also inside other libraries, goes on without its threads in the child of a fork.
-     * Source: background_thread_postfork_child() in jemalloc's src/background_thread.c;
-     * https://github.com/jemalloc/jemalloc/issues/2125 */
-    {"jemalloc_bg_thd", NULL},
+/* Libraries that handle fork(2) themselves, so it may leave their threads behind. Each is a word in the file
+ * name of the library whose function the thread runs. */
+static const char *const fork_aware[] = {
     /* OpenBLAS ends its threads before a fork, and starts them again when it needs some.
      * Source: openblas_fork_handler() in https://github.com/OpenMathLib/OpenBLAS, driver/others/memory.c */
-    {NULL, "openblas"},
+    "openblas",
 };
 
 /* The state of numpy's Mersenne Twister. Its capsule starts with a pointer to this structure. words_of() and

@@ -241,13 +241,6 @@ static const char *stop(long process)
     return count > THREADS_MAX ? "the imports start more threads than can be saved" : NULL;
 }
 
-static bool text_is(const char *a, const char *b)
-{
-    while (*a != '\0' && *a == *b)
-        a++, b++;
-    return *a == *b;
-}
-
 /* Return whether the last component of the path contains the word. */
 static bool file_has(const char *path, const char *word)
 {
@@ -264,13 +257,10 @@ static bool file_has(const char *path, const char *word)
 /* Return whether its library would miss this thread after a fork(2). */
 static bool is_stranger(const struct thread *t)
 {
-    for (size_t i = 0; i < sizeof(fork_aware) / sizeof(fork_aware[0]); i++) {
-        const struct fork_aware *row = &fork_aware[i];
-        if (row->thread != NULL && text_is(t->name, row->thread))
+    const char *library = library_of_thread(t->robust_list);
+    for (size_t i = 0; i < sizeof(fork_aware) / sizeof(fork_aware[0]); i++)
+        if (file_has(library, fork_aware[i]))
             return false;
-        if (row->library != NULL && file_has(library_of_thread(t->robust_list), row->library))
-            return false;
-    }
     return true;
 }
 
