@@ -54,12 +54,22 @@ static int answer_mount(const char *rest, char *out, size_t size)
     return snprintf(out, size, "%d", told && one.st_dev != other.st_dev);
 }
 
+static int answer_hidden(const char *rest, char *out, size_t size)
+{
+    char top[NAME_MAX + 2];
+    struct stat one = {0}, other = {0};
+    bool told =
+        snprintf(top, sizeof(top), "%.*s", (int)strcspn(rest + 1, "/") + 1, rest) < (int)sizeof(top) &&
+        lstat(rest, &one) == 0 && stat(top, &other) == 0;
+    return snprintf(out, size, "%d", told && one.st_dev != other.st_dev);
+}
+
 static const struct {
     const char *name; /* with a space: something follows */
     int (*answer)(const char *rest, char *out, size_t size);
 } questions[] = {
     {QUESTION_LIMIT, answer_limit}, {"umask", answer_umask},        {"scheduler", answer_scheduler},
-    {QUESTION_KIND, answer_kind},   {QUESTION_MOUNT, answer_mount},
+    {QUESTION_KIND, answer_kind},   {QUESTION_MOUNT, answer_mount}, {QUESTION_HIDDEN, answer_hidden},
 };
 
 /* Return the number of the question, and what follows its name; -1 for another text. */

@@ -5,7 +5,9 @@
  *   scheduler  policy, priority and nice value, sched(7).
  *   kind PATH  the type of the file at a path, without following a link.
  *   mount PATH whether a directory belongs to another file system than the one above it, as os.path.ismount()
- * looks. */
+ * looks.
+ *   hidden PATH whether another mount is above a file of /proc or /sys, or above a directory on the way to
+ * it. */
 #ifndef PYSBX_WARM_QUESTION_H
 #define PYSBX_WARM_QUESTION_H
 
@@ -13,9 +15,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define QUESTION_LIMIT "limit "
-#define QUESTION_KIND  "kind "
-#define QUESTION_MOUNT "mount "
+#define QUESTION_LIMIT  "limit "
+#define QUESTION_KIND   "kind "
+#define QUESTION_MOUNT  "mount "
+#define QUESTION_HIDDEN "hidden "
 
 #define QUESTION_ANSWER_MAX ((size_t)64)
 

@@ -18,6 +18,32 @@ load ../lib/warm-stale.bash
     now_says "" -c "$SAY"
 }
 
+@test "a mount hides a file of the kernel that an import reads" {
+    module looks.py <<<'import ctypes
+first = open("/proc/cpuinfo").readline().split()[0]
+buffer = ctypes.create_string_buffer(99)
+libc = ctypes.CDLL(None)
+number = libc.open(b"/proc/meminfo", 0)
+libc.read(number, buffer, 8)
+libc.close(number)'
+    preload looks
+    local path found
+    cold -c 'import looks' # writes the compiled form
+    for path in /proc/cpuinfo /proc/meminfo; do
+        expect 0 either -c 'import looks; print(looks.first, looks.buffer.value)'
+        warm_says "processor b'MemTotal'" -c 'import looks; print(looks.first, looks.buffer.value)'
+        echo "another file" >other
+        configure 'mount(arguments[0], arguments[1])' "$path" "$PWD/other"
+        expect 1 warm -c 'import looks'
+        stderr_has "a mount hides '$path', or hides it no longer"
+        expect 0 cold -c 'import looks; print(looks.first, looks.buffer.value)'
+        found=$output
+        expect 0 either -c 'import looks; print(looks.first, looks.buffer.value)'
+        output_is "$found"
+        configure 'unmount(arguments[0])' "$path"
+    done
+}
+
 @test "an import reads all variables" {
     module greeting.py <<<'import os; text = sorted(name for name in os.environ if name.startswith("SAY_"))'
     preload greeting

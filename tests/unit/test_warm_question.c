@@ -17,7 +17,8 @@ static bool answer_is(const char *question, const char *expected)
 
 static void test_form(void)
 {
-    static const char *const valid[] = {"limit 9", "umask", "scheduler", "kind /dev/fuse", "mount /proc"};
+    static const char *const valid[] = {"limit 9",        "umask",       "scheduler",
+                                        "kind /dev/fuse", "mount /proc", "hidden /proc/stat"};
     static const char *const invalid[] = {"",           "limit", "limit ", "umask 1",
                                           "schedulers", "kind",  "other",  "/dev/fuse"};
     for (size_t i = 0; i < sizeof(valid) / sizeof(valid[0]); i++)
@@ -40,6 +41,10 @@ static void test_answers(void)
     ok(answer_is("kind /dev/does-not-exist", "0"), "a file that does not exist");
     ok(answer_is("mount /proc", "1") && answer_is("mount /proc/self", "0"), "a mount point, and a directory");
     ok(answer_is("mount /does-not-exist", "0"), "a directory that does not exist");
+    ok(answer_is("hidden /proc/stat", "0") && answer_is("hidden /proc", "0"),
+       "files without a mount on the way");
+    ok(answer_is("hidden /dev/pts/ptmx", "1"), "a file below a mount point");
+    ok(answer_is("hidden /proc/does-not-exist", "0"), "a file of the kernel that does not exist");
 }
 
 int main(void)

@@ -172,9 +172,7 @@ class Trace:
             read = path in self.kernel_read or path in heard
             if name in MOUNTS and path not in heard:
                 self.reads_mounts |= read
-            elif (name in SIZES and path not in heard and not is_mounted(path)) or (
-                name.startswith("/proc/") and not read
-            ):
+            elif name.startswith("/proc/") and not read:
                 pass
             elif name in ("/proc/self/environ", "/proc/self/mem"):
                 reads_environment = True
@@ -182,16 +180,18 @@ class Trace:
                 return reads_environment, ASK_NAME
             elif is_one_of(name, NETWORK):
                 return reads_environment, ASK_NETWORK
-            elif may_read(name):
-                pass
+            elif may_read(name) or (name in SIZES and path not in heard and not is_hidden(path)):
+                self.values.add(f"hidden {name}")
             elif is_one_of(name, VARYING):
                 return reads_environment, f"read '{path}', which is not the same in all containers or at all times"
-            elif not is_one_of(name, COMMON) or is_mounted(path):
+            elif not is_one_of(name, COMMON) or is_hidden(path):
                 self.values.add(name)
+            elif name.count("/") > 1:  # /proc and /sys themselves are no part of another file system
+                self.values.add(f"hidden {name}")
         return reads_environment, None
 
 
-def is_mounted(path: str) -> bool:
+def is_hidden(path: str) -> bool:
     """Tell whether a file of /proc or /sys, or a directory above it, is hidden by another mount, as by lxcfs."""
     try:
         return posix.lstat(path).st_dev != posix.stat("/".join(path.split("/", 2)[:2])).st_dev
@@ -228,7 +228,7 @@ def answer(question: str) -> bytes:
     if name == "scheduler":
         priority = posix.sched_getparam(0).sched_priority
         return b"%d %d %d" % (posix.sched_getscheduler(0), priority, posix.getpriority(posix.PRIO_PROCESS, 0))
-    return about_file(name, rest)
+    return b"%d" % is_hidden(rest) if name == "hidden" else about_file(name, rest)
 
 
 def about_file(name: str, path: str) -> bytes:

@@ -303,6 +303,9 @@ int manifest_check_environment(const struct manifest *m, char *const *envp, stru
 static int other_value(const char *value, struct error *err)
 {
     const char *kind = str_after(value, QUESTION_KIND), *mount = str_after(value, QUESTION_MOUNT);
+    const char *hidden = str_after(value, QUESTION_HIDDEN);
+    if (hidden != NULL)
+        return error_text(err, -ESTALE, "a mount hides '%s', or hides it no longer", hidden);
     if (mount != NULL)
         return error_text(err, -ESTALE, "the imports saw that '%s' is a mount point, or is none", mount);
     if (kind != NULL)
