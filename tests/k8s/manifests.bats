@@ -26,7 +26,7 @@ manifests() {
 @test "a wrong manifest is found: a member that does not exist, a wrong type, a missing member" {
     change() { sed "$1" "$BASE/base/$2" >"$BATS_TEST_TMPDIR/wrong.yaml"; cmp -s "$BASE/base/$2" "$BATS_TEST_TMPDIR/wrong.yaml" && return 1; true; }
     for wrong in 's/procMount/procMounts/ template.yaml' 's/hostUsers: false/hostUsers: none/ template.yaml' \
-        's/replicas: 2/replicas: two/ pool.yaml' 's/^    name: pysbx/    nam: pysbx/ pool.yaml' \
+        's/replicas: 2/replicas: two/ pool.yaml' 's/^    name: pysbx/    label: pysbx/ pool.yaml' \
         's/port: 8888/ports: 8888/ network.yaml' 's/minAvailable/minAvail/ disruption.yaml'; do
         change "${wrong% *}" "${wrong##* }"
         run conform "$BATS_TEST_TMPDIR/wrong.yaml"

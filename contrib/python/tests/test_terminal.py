@@ -136,7 +136,7 @@ def test_much_output_waits_for_its_reader(session: Sandbox) -> None:
         assert shown.count("y") == 150_000
     with session.terminal("yes") as shell:
         time.sleep(0.5)
-        shell.write(b"\x03")  # although nobody reads
+        shell.write(b"\x03")  # although there is no reader
         rest(shell)
         assert shell.exit_code == 130
 

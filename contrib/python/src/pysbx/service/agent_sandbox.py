@@ -39,7 +39,7 @@ LISTED = 10_000
 
 OUTSIDE = Kind("outside", 403, "the path is outside of the sandbox's files", "name a path relative to /work")
 NOT_EMPTY = Kind("not-empty", 409, "the directory is not empty", "add ?recursive=true to delete it with its contents")
-# What the program below says, and the code that clients of sandboxd know.
+# The words of the program below, each with a problem and the code that clients of sandboxd know.
 FAILURES: Mapping[str, tuple[Kind, str]] = {
     "outside": (OUTSIDE, "PERMISSION_DENIED"),
     "missing": (NO_FILE, "NOT_FOUND"),
@@ -47,7 +47,7 @@ FAILURES: Mapping[str, tuple[Kind, str]] = {
     "failed": (REFUSED, "INTERNAL"),
 }
 
-# It runs in the sandbox, whose user may do to its own files what the user wants. What it prints is not trusted.
+# It runs in the sandbox, whose user may do to its own files what the user wants. Its output is not trusted.
 PROGRAM = r"""
 import itertools, json, os, shutil, stat, sys
 work, path, most, mode = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4], 8)
