@@ -34,17 +34,18 @@ print("RAND_bytes", ssl.RAND_bytes(8).hex())
 print("authkey", bytes(multiprocessing.current_process().authkey).hex())'
 NAMES='urandom getrandom random instance system secrets uuid4 uuid1 tempfile RAND_bytes authkey'
 
-# Sources of the standard library: unused in the builder, and used there.
+# Sources of the standard library: unused in the builder, and those that an import may use, used there.
 standard_library() {
     use_image "$1"
     configure 'mount("/tmp", "tmpfs", kind="tmpfs")'
-    local used=modules_that_used_them
+    local used=modules_that_used_them uses
+    uses=$(grep -E '^import|"(instance|tempfile|authkey)"' <<<"$STANDARD")
     preload multiprocessing,random,secrets,ssl,tempfile,uuid
     # shellcheck disable=SC2086 # names
     differ "$STANDARD" $NAMES
     module $used.py <<<"import io, contextlib
 with contextlib.redirect_stdout(io.StringIO()):
-    exec('''${STANDARD}''')"
+    exec('''$uses''')"
     preload $used
     # shellcheck disable=SC2086
     differ "$STANDARD" $NAMES
@@ -72,7 +73,6 @@ numpy_sources() {
     preload numpy
     differ "$NUMPY" legacy default_rng RandomState
     module made.py <<<'import numpy
-numpy.random.randint(10)
 generator = numpy.random.default_rng()
 state = numpy.random.RandomState()
 kept = numpy.random.RandomState()
@@ -102,10 +102,10 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
 
 @test "generators of the module random that an import has created without a seed, or with a different one each time" {
     use_image python
-    module made.py <<<'import os, random, secrets
+    module made.py <<<'import os, random
 class Own(random.Random): pass
 plain, own, drawn, kept = random.Random(), Own(), random.Random(), random.Random()
-seeded = random.Random(secrets.randbits(64))
+seeded = random.Random(hash("text"))
 again = random.Random(42); again.seed()
 drawn.shuffle(list(range(5)))
 kept.gauss(0, 1)
@@ -210,7 +210,9 @@ print("tickets", keys.raw.hex())'
 
 client_context() {
     use_image "$1"
-    module imports.py <<<'import ssl; context = ssl.create_default_context(); ssl.RAND_bytes(1)'
+    module imports.py <<<'import ctypes, ssl
+context = ssl.create_default_context()
+assert ctypes.CDLL("libcrypto.so.3").RAND_bytes(ctypes.create_string_buffer(1), 1) == 1'
     preload ctypes,imports
     differ "$CLIENT" RAND_bytes RAND_priv_bytes random session share tickets
 }
@@ -263,4 +265,49 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
     module context.py <<<'import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)'
     preload context
     is_cold_because SSL
+}
+
+# Nothing tells what becomes of such bytes: a key, a text, or nothing.
+@test "random bytes that code of Python draws at import: no snapshot, and the module is named" {
+    use_image pandas
+    local -A draws=(
+        [urandom]='import os; key = os.urandom(32)'
+        [getrandom]='import os; key = os.getrandom(32)'
+        [hex]='import secrets; token = secrets.token_hex(16)'
+        [choice]='import secrets; word = secrets.choice(list("abcdefgh"))'
+        [text]='import uuid; name = f"node-{uuid.uuid4()}"'
+        [time]='import uuid; name = uuid.uuid1()'
+        [ssl]='import ssl; key = ssl.RAND_bytes(32)'
+    )
+    for name in "${!draws[@]}"; do
+        module "draws_$name.py" <<<"${draws[$name]}"
+        preload "draws_$name"
+        is_cold_because "the imports draw random bytes in the module 'draws_$name', which may keep them"
+    done
+}
+
+@test "numbers that an import draws from a global generator: no snapshot, and the generator is named" {
+    use_image pandas
+    module from_random.py <<<'import random; number = random.random()'
+    module from_numpy.py <<<'import numpy; number = numpy.random.rand()'
+    preload from_random
+    is_cold_because "the imports draw numbers from the global generator of random, and may keep them"
+    preload from_numpy
+    is_cold_because "the imports draw numbers from the global generator of numpy.random, and may keep them"
+}
+
+# The agent knows these packages (packages.py): it renews what they keep, or nothing depends on it. Here are modules with
+# their names.
+@test "random bytes that known packages keep are new in each container" {
+    use_image python
+    module openai/lib/bedrock.py <<<'import os; _LEGACY_SIGNATURE_KEY = os.urandom(32)'
+    module litellm/integrations/custom_guardrail.py <<<'import secrets; _PRE_CALL_RAISED_TOKEN = secrets.token_hex(16)'
+    preload openai.lib.bedrock,litellm.integrations.custom_guardrail,multiprocessing.process
+    differ 'import multiprocessing, openai.lib.bedrock, litellm.integrations.custom_guardrail
+print("key", openai.lib.bedrock._LEGACY_SIGNATURE_KEY.hex())
+print("token", litellm.integrations.custom_guardrail._PRE_CALL_RAISED_TOKEN)
+print("process", bytes(multiprocessing.current_process().authkey).hex())' key token process
+    module openai/lib/bedrock.py <<<'import os; _LEGACY_SIGNATURE_KEY = os.urandom(32); OTHER = os.urandom(32).hex()'
+    preload openai.lib.bedrock
+    is_cold_because "the imports draw random bytes in the module 'openai.lib.bedrock', which may keep them"
 }

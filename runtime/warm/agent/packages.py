@@ -27,6 +27,10 @@ TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has s
 COUNTED = "counted"  # None. The module reports instances of its types that are left at exit (is_counted).
 CLOCK = "clock"  # The name of a variable with the time of the import (note_clocks() in bootstrap.py).
 READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
+# Modules that may draw random bytes while they are imported, or packages with all in them (draws.py).
+DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on it.
+RANDBITS = "randbits"  # The name of its variable for secrets.randbits(): what it draws becomes part of a generator.
+KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexadecimal form (renew_bytes).
 
 # Functions of the agent (services.h). bootstrap.py sets them.
 fill_words: "Any" = None
@@ -123,6 +127,11 @@ def unseeded_generators(gc: "Any") -> "list[object]":
     return out
 
 
+def sequence_of(generator: "Any") -> "Any":
+    """Return the SeedSequence that a bit generator of numpy was made of, or None."""
+    return getattr(generator, "seed_seq", None) or getattr(generator, "_seed_seq", None)
+
+
 def unseeded_in_numpy(random: "Any", gc: "Any") -> "list[object]":
     """Return bit generators, each followed by the RandomState that draws from it, which may have kept a number.
 
@@ -142,7 +151,7 @@ def unseeded_in_numpy(random: "Any", gc: "Any") -> "list[object]":
     for thing in found:
         if type(thing) not in kinds or thing is mtrand._rand._bit_generator:
             continue
-        sequence = getattr(thing, "seed_seq", None) or getattr(thing, "_seed_seq", None)
+        sequence = sequence_of(thing)
         entropy = getattr(sequence, "entropy", None)
         if not isinstance(entropy, int) or entropy < 1 << 64:  # SeedSequence draws 128 bits; an author writes fewer
             continue
@@ -179,7 +188,7 @@ def seed_again(generators: "list[Any]") -> None:
         if hasattr(generator, "set_state"):
             generator.set_state({**generator.get_state(legacy=False), "has_gauss": 0})
             continue
-        sequence = getattr(generator, "seed_seq", None) or generator._seed_seq
+        sequence = sequence_of(generator)
         children = {name: getattr(sequence, name) for name in ("spawn_key", "pool_size", "n_children_spawned")}
         type(sequence).__init__(sequence, **children)
         generator.state = type(generator)(sequence).state
@@ -307,6 +316,21 @@ def renew_authkey(process: "Any", _: bytes) -> None:
     process.current_process()._config["authkey"] = key
 
 
+def renew_session(session: "Any", _: bytes) -> None:
+    flags: Any = session.session_flags["secure"][0]
+    flags["Session"]["key"] = session.new_id_bytes()
+
+
+def renew_bytes(module: "Any", names: "tuple[str, ...]") -> None:
+    """Give new random bytes to variables of a module that have some, or have their hexadecimal form."""
+    for name in names:
+        value: Any = getattr(module, name, None)
+        if isinstance(value, bytes):
+            setattr(module, name, posix.urandom(len(value)))
+        elif isinstance(value, str):
+            setattr(module, name, posix.urandom(len(value) // 2).hex())
+
+
 # Each row is a module, the kind of row, and a function or data. The comment says what is special about the module and
 # what the agent does, and names the source. Rows of a kind apply in this order.
 ROWS: "tuple[tuple[str, str, Any], ...]" = (
@@ -340,6 +364,8 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # Every process must draw other numbers from numpy. The agent gives new seeds to generators that have none of the
     # author's, and fills the state of the global one directly (packages.h).
     # Source: https://github.com/numpy/numpy, numpy/random: mtrand.pyx (_rand), bit_generator.pyx (SeedSequence).
+    ("numpy.random", DRAWS, None),
+    ("numpy.random.bit_generator", RANDBITS, "randbits"),
     ("numpy.random", UNSEEDED, unseeded_in_numpy),
     ("numpy.random.mtrand", PREPARE, prepare_numpy),
     ("numpy.random.mtrand", STATES, state_in_numpy),
@@ -355,6 +381,38 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # Source: CPython, Lib/multiprocessing/synchronize.py, SemLock._rand; Lib/multiprocessing/process.py, _MainProcess.
     ("multiprocessing.synchronize", RENEW, renew_semaphores),
     ("multiprocessing.process", RENEW, renew_authkey),
+    ("multiprocessing.process", DRAWS, None),
+    # jupyter_client makes a key for connections, which is in force if a kernel has the option --secure.
+    # Source: https://github.com/jupyter/jupyter_client, jupyter_client/session.py, session_flags.
+    ("jupyter_client.session", RENEW, renew_session),
+    ("jupyter_client.session", DRAWS, None),
+    # openai keeps a key for a cache of its process. litellm keeps marks by which it knows its own messages.
+    # Source: https://github.com/openai/openai-python, src/openai/lib/bedrock.py, _LEGACY_SIGNATURE_KEY;
+    # https://github.com/BerriAI/litellm, litellm/integrations/custom_guardrail.py.
+    ("openai.lib.bedrock", KEPT_BYTES, ("_LEGACY_SIGNATURE_KEY",)),
+    (
+        "litellm.integrations.custom_guardrail",
+        KEPT_BYTES,
+        (
+            "_PRE_CALL_EXECUTED_TOKEN",
+            "_PRE_CALL_RAISED_TOKEN",
+            "_DEPLOYMENT_HOOK_RAN_TOKEN",
+            "_POST_CALL_CHECKED_TOKEN",
+        ),
+    ),
+    # These draw names that must be different only within a process or a page, a boundary between parts of a message, or a
+    # name for statistics. No secret depends on them.
+    # Source: https://github.com/open-telemetry/opentelemetry-python, opentelemetry/context, create_key();
+    # https://github.com/pydata/xarray, xarray/backends/locks.py, SerializableLock, and the same in
+    # https://github.com/pytroll/donfig, donfig/_lock.py; https://github.com/python-visualization/branca,
+    # branca/element.py, _generate_id(); https://github.com/langchain-ai/langsmith-sdk, _BOUNDARY;
+    # https://github.com/huggingface/transformers, src/transformers/utils/hub.py, SESSION_ID.
+    ("opentelemetry.context", DRAWS, None),
+    ("xarray.backends.locks", DRAWS, None),
+    ("donfig._lock", DRAWS, None),
+    ("branca.element", DRAWS, None),
+    ("langsmith._internal._constants", DRAWS, None),
+    ("transformers.utils.hub", DRAWS, None),
     # multiprocessing and loky, which joblib contains, make a tracker with a finalizer when they are imported. Every
     # import of scikit-learn makes one. It does nothing before it has started a process, so the end can stay short.
     # Source: CPython, Lib/multiprocessing/resource_tracker.py; https://github.com/joblib/loky,
@@ -388,5 +446,6 @@ def at(kind: str) -> "dict[str, Any]":
 
 ENDINGS = at(END_THREADS)
 RENEWALS = at(RENEW)
+KEEPERS = at(KEPT_BYTES)
 TRACKERS = at(TRACKER)
 COUNTING = tuple(at(COUNTED))

@@ -1,7 +1,7 @@
 """The probe: import the modules, watch the files and variables that the imports look at, and report them.
 
-This text runs in the names of bootstrap.py. It reports each path as this process sees it. The runtime looks at the path
-again, with its own credentials.
+This text and draws.py run in the names of bootstrap.py. The probe reports each path as its process sees it. The runtime
+looks at the path again, with its own credentials.
 """
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bootstrap import LOADED, MADE_FILES, TEMPORARY, Failed, end, import_modules, leave_place, put, receive, send
+    from draws import SOURCES, check_draws, hear_draws, hear_source
     from packages import end_threads, may_read, random_states
 
 MADE = {"os.mkdir": 0, "os.link": 1, "os.rename": 1, "os.symlink": 1}  # events, which argument is the path
@@ -574,6 +575,7 @@ class Watch:
             setattr(system, name, Heard(getattr(system, name), self.hear_space))
         system.fstat = Heard(system.fstat, self.hear_stream)
         sys.path = Places(sys.path, self)
+        hear_draws(system)
         Clock.watch()
         self.hear_cpu_time(system, "times")
         self.hear_cpu_time(time, "process_time", "process_time_ns", "thread_time", "thread_time_ns")
@@ -638,6 +640,8 @@ class Watch:
 
     def hook(self, event: str, arguments: "tuple[object, ...]") -> None:
         if event == "import":
+            if arguments[0] in SOURCES:
+                hear_source(str(arguments[0]))
             if arguments[0] == "_ssl" and not self.hears_ssl:
                 self.hear_ssl()
             if arguments[0] == "resource" and "resource" not in sys.modules and not self.hears_resource:
@@ -862,6 +866,7 @@ def check(agent, watch: Watch, trace: Trace) -> None:  # type: ignore[no-untyped
         raise Failed("the imports set a timer")
     if has_secrets():
         raise Failed("the imports make an SSL context, whose secrets would be the same in all containers")
+    check_draws()
 
 
 def keeps_date(began: float) -> bool:

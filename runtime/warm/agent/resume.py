@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from packages import (
         PREPARE,
         RENEWALS,
+        KEEPERS,
+        renew_bytes,
         at,
         is_counted,
         is_tracker,
@@ -116,6 +118,10 @@ def renew(entropy: bytes) -> None:
         module = find_module(name)
         if module is not None:
             make_anew(module, entropy)
+    for name, variables in KEEPERS.items():
+        module = find_module(name)
+        if module is not None:
+            renew_bytes(module, variables)
 
 
 def prepare_packages() -> None:
