@@ -25,8 +25,9 @@
 /* Return whether the text is one of these questions. */
 bool question_is_valid(const char *question);
 
-/* Answer a valid question for this process. The agent's probe writes the same texts (answer() in probe.py).
- * Makes system calls only. Return the size of the answer in bytes, which is less than QUESTION_ANSWER_MAX. */
+/* Answer a valid question for this process. The agent's probe writes the same texts (answer() in
+ * probe_look.py). Makes system calls only. Return the size of the answer in bytes, which is less than
+ * QUESTION_ANSWER_MAX. */
 ssize_t question_answer(const char *question, char out[static QUESTION_ANSWER_MAX]);
 
 #endif

@@ -2,7 +2,7 @@
 
 Imports happen twice, in two containers. The runtime says on the descriptor REPORT which one this is (read_order).
 The probe has the environment and the mounts of the user's container. It watches the files and variables that the
-imports look at, and reports them, as records of runtime/warm/manifest/manifest.h. Then it ends. Its code is probe.py,
+imports look at, and reports them, as records of runtime/warm/manifest/manifest.h. Then it ends. Its code is probe*.py,
 which runs in a copy of the names here.
 The builder has only the files and variables that the probe has reported. It imports the modules and ends by an
 exception that the agent handles when no frame is left. Then the runtime saves it. Only the modules may remain in a
@@ -156,7 +156,7 @@ def import_for_good(
 def note_clocks(digests: set[bytes], resume: "dict[str, Any]") -> "list[Any]":
     """Return the variables of modules that have the time at which their import read a clock.
 
-    `digests`: has records of the probe, which watches the clocks (Stamp in probe.py).
+    `digests`: has records of the probe, which watches the clocks (Stamp in probe_clocks.py).
     """
     found: "list[tuple[str, str, str]]" = []
     for module, name in resume["at"](resume["CLOCK"]).items():

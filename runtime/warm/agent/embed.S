@@ -1,5 +1,6 @@
 /* The agent as data of the runtime's binary (agent.h), and its Python as data of the agent: packages.py, hidden.py
- * and resume.py as one text, and probe.py with draws.py. The Makefile selects one of the two and defines where the files are. */
+ * and resume.py as one text, and probe*.py as another. The Makefile selects the agent or its Python, and defines where
+ * the files are. */
 #ifdef RESUME
     .section .rodata
     .hidden resume_source, probe_source
@@ -11,7 +12,6 @@ resume_source:
     .byte 0
 probe_source:
     .incbin PROBE
-    .incbin DRAWS
     .byte 0
 #else
     .section .rodata.agent, "a", @progbits

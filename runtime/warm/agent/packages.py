@@ -27,7 +27,7 @@ TRACKER = "tracker"  # The name of a class whose finalizer acts only if it has s
 COUNTED = "counted"  # None. The module reports instances of its types that are left at exit (is_counted).
 CLOCK = "clock"  # The name of a variable with the time of the import (note_clocks() in bootstrap.py).
 READS = "reads"  # The path of a kernel file that imports may read although its content varies (may_read).
-# Modules that may draw random bytes while they are imported, or packages with all in them (draws.py).
+# Modules that may draw random bytes while they are imported, or packages with all in them (probe_draws.py).
 DRAWS = "draws"  # None. Other rows renew what it keeps, or nothing depends on it.
 RANDBITS = "randbits"  # The name of its variable for secrets.randbits(): what it draws becomes part of a generator.
 KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexadecimal form (renew_bytes).
@@ -400,8 +400,8 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
             "_POST_CALL_CHECKED_TOKEN",
         ),
     ),
-    # These draw names that must be different only within a process or a page, a boundary between parts of a message, or a
-    # name for statistics. No secret depends on them.
+    # These draw names that must be different only within a process or a page, a boundary between parts of a message, or
+    # a name for statistics. No secret depends on them.
     # Source: https://github.com/open-telemetry/opentelemetry-python, opentelemetry/context, create_key();
     # https://github.com/pydata/xarray, xarray/backends/locks.py, SerializableLock, and the same in
     # https://github.com/pytroll/donfig, donfig/_lock.py; https://github.com/python-visualization/branca,
@@ -435,7 +435,7 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). libffi keeps a file for its code
     # open (its src/closures.c). Snapshots record both: runtime/warm/dump/descriptors.h.
     # libffi looks for a place for this file among the mounts (open_temp_exec_file_mnt() in its src/closures.c). Only
-    # libraries may read those: Trace.check() in probe.py.
+    # libraries may read those: Trace.check() in probe_trace.py.
 )
 
 

@@ -9,7 +9,7 @@
 #include "warm/agent/packages.h"
 #include "warm/agent/system.h"
 
-/* probe.py, see embed.S. */
+/* probe*.py, see embed.S. */
 extern const char probe_source[];
 
 PyObject *memory_file(PyObject *self, PyObject *args)

@@ -1,6 +1,6 @@
 """Random bytes that code of Python draws during the imports: every container of the snapshot would have the same.
 
-This text follows probe.py, and both share one namespace. Nothing tells what becomes of such bytes: a key, the text of a
+Nothing tells what becomes of such bytes: a key, the text of a
 UUID, or nothing. So each draw is a reason against a snapshot, unless packages.py knows the module. The generators that
 imports create are the subject of random_states() and unseeded_generators() in packages.py.
 """

@@ -1,0 +1,167 @@
+"""Times that an import reads from a clock and keeps: where they are, so that each container sets them forward."""
+
+TYPE_CHECKING = False  # an import of typing would remain in sys.modules
+if TYPE_CHECKING:
+    import gc
+    import sys
+    import time
+    from typing import Any
+
+    from bootstrap import Failed, put
+
+
+class Stamp(float):
+    """A time in seconds that an import has read from a clock, or has computed of one, such as a deadline.
+
+    The difference of two is a duration, which does not depend on when the import runs.
+    """
+
+    clock = ""  # the function of the module time whose unit it has, or "" for any other unit
+
+
+class Moment(int):
+    """The same in nanoseconds."""
+
+    clock = ""
+
+
+def made_of(number: "Any", clock: str) -> "Any":
+    """Return a number as a time of a clock; anything else as it is."""
+    kind = {float: Stamp, int: Moment}.get(type(number))
+    if kind is None:
+        return number
+    found = kind(number)
+    found.clock = clock
+    return found
+
+
+class Clock:
+    """A function of the module time that returns stamps."""
+
+    names = "time", "monotonic", "perf_counter", "clock_gettime"
+    plain: "list[tuple[int, str]]" = []  # plain numbers that the imports have made of stamps, with their clocks
+
+    def __init__(self, name: str, read: "Any") -> None:
+        self.name = name
+        self.read = read
+
+    def __call__(self, *clock: int) -> "Any":
+        return made_of(self.read(*clock), "" if clock else self.name)
+
+    @classmethod
+    def watch(cls) -> None:
+        """Replace the functions of the module time, and the arithmetic of stamps."""
+        for name in (*cls.names, *(f"{name}_ns" for name in cls.names)):
+            setattr(time, name, cls(name, getattr(time, name)))
+        for kind, plain in (Stamp, float), (Moment, int):
+            for name in (
+                "add",
+                "radd",
+                "round",
+                "pos",
+                "abs",
+                "mul",
+                "rmul",
+                "truediv",
+                "floordiv",
+                "neg",
+                "sub",
+                "rsub",
+            ):
+                setattr(kind, f"__{name}__", calculation(plain, name))
+            for name in "int", "trunc":
+                setattr(kind, f"__{name}__", conversion(getattr(plain, f"__{name}__")))
+
+
+def calculation(plain: type, name: str) -> "Any":
+    """Return a method of a stamp whose result is a stamp again, with the same unit for sums."""
+    method, of_floats = getattr(plain, f"__{name}__"), getattr(float, f"__{name}__")
+    scales = name in ("mul", "rmul", "truediv", "floordiv", "neg", "rsub")
+
+    def calculate(self, *given):  # type: ignore[no-untyped-def]
+        result = method(self, *given)
+        if result is NotImplemented and isinstance(given[0], float):
+            result = of_floats(float(self), *given)
+        if name in ("sub", "rsub") and isinstance(given[0], (Stamp, Moment)):
+            return result
+        return made_of(result, "" if scales else self.clock)
+
+    return calculate
+
+
+def conversion(method: "Any") -> "Any":
+    """Return a method of a stamp that notes its result, which must be a plain number."""
+
+    def convert(self):  # type: ignore[no-untyped-def]
+        number = method(self)
+        Clock.plain.append((number, self.clock))
+        return number
+
+    return convert
+
+
+def clock_records() -> set[bytes]:
+    """Return records of the variables of modules that are times. Raise Failed if a time is kept anywhere else."""
+    spaces = [(name, vars(module)) for name, module in sys.modules.items() if isinstance(module, type(sys))]
+    gc.collect()  # as the builder does
+    stamps = [thing for thing in gc.get_objects() if type(thing) in (Stamp, Moment)]
+    out = set()
+    mark = object()  # by which the arguments of the call are known
+    for stamp in stamps:
+        for holder in gc.get_referrers(stamp, mark):
+            if holder is not stamps and not is_of_call(holder, mark):
+                out |= clock_of(holder, spaces, stamp, stamp.clock)
+    for number, clock in Clock.plain:
+        for holder in holders_of(number):
+            out |= clock_of(holder, spaces, number, clock)
+    return out
+
+
+def holders_of(number: int) -> "list[object]":
+    """Return the objects that refer to a number of this value. Small ones are everywhere, and are no times."""
+    if -10000 < number < 10000:
+        return []
+    known = {id(pair) for pair in Clock.plain}
+    found = []
+    for thing in gc.get_objects():
+        if id(thing) in known or type(thing).__name__ == "frame":
+            continue
+        for part in gc.get_referents(thing):  # no generator, which would refer to the number, too
+            if type(part) is int and part == number:
+                found.append(thing)
+    return found
+
+
+def clock_of(holder: "Any", spaces: "list[tuple[str, dict[str, Any]]]", moment: object, clock: str) -> set[bytes]:
+    """Return records for a time that an object holds: a module, or an object that is in a variable of a module.
+
+    Raise Failed if it is another object, or the unit is unknown.
+    """
+    if not clock:
+        raise Failed("the imports keep a number that they have calculated of the time at which they run")
+    out = set()
+    for module, names in spaces:
+        if names is holder:
+            out |= names_with(names, moment, f"clock:{clock}:{module}:")
+        for name, value in names.items():
+            inner = getattr(value, "__dict__", None) if value is not names else None
+            if type(inner) is dict and not isinstance(value, type(sys)) and (value is holder or inner is holder):
+                out |= names_with(inner, moment, f"clock:{clock}:{module}:{name}.")
+    if not out:
+        kind = type(holder).__name__
+        raise Failed(f"the imports keep the time at which they run in a {kind}, where it cannot be set forward")
+    return out
+
+
+def names_with(names: "dict[str, object]", thing: object, beginning: str) -> set[bytes]:
+    """Return records of the names that have a value; numbers are compared, and stamps by identity."""
+    out = set()
+    for name, value in names.items():
+        if value is thing or (type(thing) is int and type(value) is int and value == thing):
+            out.add(put("g", f"{beginning}{name}"))
+    return out
+
+
+def is_of_call(holder: object, mark: object) -> bool:
+    """Tell whether this is the frame that looks (before 3.11), or the arguments of its call (3.13)."""
+    return type(holder).__name__ == "frame" or (type(holder) is tuple and len(holder) == 2 and holder[1] is mark)
