@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -90,7 +91,9 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     assert done["error"] == "FileNotFoundError"
     assert sand.run("os.getpid()")["data"] == [{"text/plain": "2"}]  # the child of the container's init
     assert sand.run("import asyncio\nawait asyncio.sleep(0, 42)")["data"] == [{"text/plain": "42"}]
-    assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\n['kept'] 3\n"
+    # A terminal ends a line with two characters.
+    assert sand.run("!echo said; exit 3\nx = !echo kept\nprint(x, _exit_code)")["stream"] == "said\r\n['kept'] 3\n"
+    assert sand.run("!tty")["stream"].startswith("/dev/pts/")
     assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"
 
 
@@ -107,29 +110,32 @@ def test_an_interrupt_keeps_the_names_and_a_restart_forgets_them(sand: Kernel) -
     sand.run("x = 41")
     threading.Timer(1, sand.manager.interrupt_kernel).start()
     assert sand.run("import time; time.sleep(60)")["error"] == "KeyboardInterrupt"
+    threading.Timer(1, sand.manager.interrupt_kernel).start()
+    assert sand.run("!sleep 60")["stream"] == "^C\r\n"
     assert sand.run("x + 1")["data"] == [{"text/plain": "42"}]
     sand.manager.restart_kernel()
     sand.client.wait_for_ready(timeout=60)
     assert sand.run("'x' in globals()")["data"] == [{"text/plain": "False"}]
 
 
-def seconds_until_ready(name: str) -> float:
-    """Return how long a kernel takes from its start until it answers."""
-    began = time.monotonic()
+def cpu_of_a_start(name: str) -> tuple[float, float]:
+    """Return the CPU seconds of a kernel: of the programs that Jupyter has started, and inside until it answers."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     sand = Kernel(name)
-    found = time.monotonic() - began
+    inside = sand.run("import time\ntime.process_time()")["data"][0]["text/plain"]
     sand.close()
-    return found
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, float(inside)
 
 
-def test_a_warm_kernel_is_ready_sooner_than_a_cold_one(installed: str) -> None:
+def test_a_warm_kernel_needs_little_cpu_time_until_it_is_ready(installed: str) -> None:
+    """It is ready within a second on an idle machine. CPU time counts, because others use this one as well."""
     assert main(["kernel", "install", "--name", "cold", "--warm", "off", *OPTIONS]) == 0
-    # In turn, so that a busy machine delays both. The least of each has waited least for other programs.
-    times = {name: [0.0] * 3 for name in ("sand", "cold")}
-    for turn in range(3):
-        for name, found in times.items():
-            found[turn] = seconds_until_ready(name)
-    assert min(times["sand"]) < 0.9 * min(times["cold"]), times
+    # In turn, and the least of each: a busy machine makes CPU time longer, too.
+    found = [(cpu_of_a_start("sand"), cpu_of_a_start("cold")) for _ in range(3)]
+    outside, inside = (min(warm[part] for warm, _ in found) for part in (0, 1))
+    assert outside + inside < 0.6, found  # 0.2 where this was written
+    assert inside < 0.7 * min(cold[1] for _, cold in found), found
 
 
 def test_names_are_completed(sand: Kernel) -> None:

@@ -55,8 +55,6 @@ PRELOAD = (
     "tornado.ioloop",
     "zmq.eventloop.zmqstream",
 )
-# IPython would start a shell command in a terminal, and a sandbox has none.
-PLAIN_SHELL = "--IPKernelApp.exec_lines=get_ipython().system = get_ipython().system_raw"
 INLINE = "module://matplotlib_inline.backend_inline"
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 # Ports in the sandbox, which has a loopback of its own.
@@ -214,7 +212,7 @@ def run(
         with session, _signals(session, cancel):
             session.put({CONNECTION: _inner(connection)})
             forwarder = Forwarder(session.open_control(), listeners)
-            argv = [MODULE, "-f", f"/work/{CONNECTION}", PLAIN_SHELL]
+            argv = [MODULE, "-f", f"/work/{CONNECTION}"]
             request = run_request("", options, last=False, argv=argv, module=MODULE)
             return _code(session.carry_out({**request, "kernel": True}), on_stderr)
     except Cancelled:
