@@ -6,7 +6,10 @@ import contextlib
 import functools
 import http.server
 import os
+import shutil
+import ssl
 import subprocess
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 
 from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, sources
 from pysbx.installers import reason_of
-from tests.packages import make_wheel
+from tests.packages import make_project, make_wheel
 
 CONFIGURATION = """
 [global]
@@ -117,30 +120,41 @@ def test_malformed_extra_indexes(urls: Any) -> None:
         run_code("1", extra_index_urls=urls)
 
 
+@pytest.fixture
+def named() -> str:
+    """The name of the host at ADDRESS, for indexes."""
+    if os.geteuid() != 0:
+        pytest.skip("gives the loopback device an address that is not of this machine")
+    subprocess.run(["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"], check=True)
+    if "index.test" not in Path("/etc/hosts").read_text():
+        with open("/etc/hosts", "a") as file:  # the tests have an /etc of their own
+            file.write(f"{ADDRESS} index.test\n")
+    return "index.test"
+
+
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[int]:
-    """Serve a folder at ADDRESS."""
+def served(folder: Path, certificate: Path | None = None) -> Iterator[int]:
+    """Serve a folder at ADDRESS, by TLS if there is a certificate with its key."""
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer((ADDRESS, 0), handler) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives the loopback device an address that is not of this machine")
 @pytest.mark.parametrize("installer", ["pip", "uv"])
-def test_packages_of_two_indexes(anew: Path, monkeypatch: pytest.MonkeyPatch, installer: Any) -> None:
+def test_packages_of_two_indexes(anew: Path, named: str, monkeypatch: pytest.MonkeyPatch, installer: Any) -> None:
     for name in ("one", "two"):
         package = anew / "site" / name / "simple" / f"thing-of-{name}"
         package.mkdir(parents=True)
         make_wheel(package, f"thing_of_{name}", "1.0", f"value = '{name}'\n")
-    subprocess.run(["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"], check=True)
-    if "index.test" not in Path("/etc/hosts").read_text():
-        with open("/etc/hosts", "a") as file:  # the tests have an /etc of their own
-            file.write(f"{ADDRESS} index.test\n")
-    monkeypatch.setenv("PIP_TRUSTED_HOST", "index.test")
+    monkeypatch.setenv("PIP_TRUSTED_HOST", named)
     with served(anew / "site") as port:
-        base = f"http://index.test:{port}"
+        base = f"http://{named}:{port}"
         done = run_code(
             "import thing_of_one, thing_of_two; thing_of_one.value + thing_of_two.value",
             dependencies=["thing-of-one", "thing-of-two"],
@@ -153,6 +167,46 @@ def test_packages_of_two_indexes(anew: Path, monkeypatch: pytest.MonkeyPatch, in
             run_code("1", dependencies=["thing-of-two"], index_url=f"{base}/one/simple/", installer=installer)
 
 
+def make_certificates(folder: Path, host: str) -> tuple[Path, Path]:
+    """Make an authority that this machine does not know, and a certificate of it with its key for a host."""
+    authority, certificate = folder / "authority.pem", folder / "certificate.pem"
+    for made, name, more in (
+        (authority, "authority", []),
+        (certificate, host, ["-CA", str(authority), "-CAkey", str(authority), "-addext", "basicConstraints=CA:FALSE"]),
+    ):
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", *more]
+        command += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-keyout", str(made)]
+        made.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout + made.read_bytes())
+    return authority, certificate
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="program openssl is not installed")
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_source_distribution_behind_a_private_authority(
+    anew: Path, named: str, monkeypatch: pytest.MonkeyPatch, installer: Any
+) -> None:
+    """A build runs pip again, for its tools. Older ones hand on no argument, so the authority comes by a variable."""
+    for name in ("thing", "tool-of-build"):
+        (anew / "site" / name).mkdir(parents=True)
+    project = make_project(anew / "thing-1.0", "thing", "value = 42\n")
+    table = (project / "pyproject.toml").read_text()
+    (project / "pyproject.toml").write_text(table.replace("requires = []", 'requires = ["tool-of-build"]'))
+    (project / "backend.py").write_text(f"import tool_of_build\n{(project / 'backend.py').read_text()}")
+    (project / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+    with tarfile.open(anew / "site/thing/thing-1.0.tar.gz", "w:gz") as archive:
+        archive.add(project, "thing-1.0")
+    make_wheel(anew / "site/tool-of-build", "tool_of_build", "1.0", "")
+    authority, certificate = make_certificates(anew, named)
+    with served(anew / "site", certificate) as port:
+        given: dict[str, Any] = {"dependencies": ["thing"], "index_url": f"https://{named}:{port}/"}
+        with pytest.raises(DependencyInstallError, match=r"thing: the certificate of the index is not known here"):
+            run_code("1", installer=installer, **given)
+        monkeypatch.setenv("PIP_CERT", str(authority))
+        sources.configuration.cache_clear()
+        done = run_code("import thing; thing.value", installer=installer, **given)
+        assert (done.error, done.value) == (None, "42")
+
+
 @pytest.mark.parametrize(
     ("installer", "output", "reason"),
     [
@@ -162,6 +216,7 @@ def test_packages_of_two_indexes(anew: Path, monkeypatch: pytest.MonkeyPatch, in
         ("pip", "", "pip failed"),
         ("uv", "Using Python\n  \u00d7 No solution:\n  \u2570\u2500\u25b6 Because x\n", "No solution: Because x"),
         ("uv", "error: cannot read\n", "error: cannot read"),
+        ("uv", "error: x\n  Caused by: invalid peer certificate: UnknownIssuer\n", "the certificate of the index"),
     ],
 )  # fmt: skip
 def test_the_reason_of_a_failure(installer: str, output: str, reason: str) -> None:

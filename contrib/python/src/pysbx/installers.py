@@ -61,6 +61,8 @@ LIMITS: dict[str, Any] = {
     "warm": "off",
 }
 
+# What pip and uv say about a certificate whose authority they do not know.
+UNKNOWN_AUTHORITY = ("CERTIFICATE_VERIFY_FAILED", "invalid peer certificate: UnknownIssuer")
 # The marks with which uv begins the lines of an error.
 UV_MARKS = "\u00d7\u2570\u2500\u25b6\u2502 "
 
@@ -209,7 +211,7 @@ def reason_of(output: str, installer: str) -> str:
     pip indents what a pip says that it has called itself, for example to fetch the tools of a build.
     """
     lines = [line.strip() for line in output.splitlines()]
-    if any("CERTIFICATE_VERIFY_FAILED" in line for line in lines):
+    if any(said in line for line in lines for said in UNKNOWN_AUTHORITY):
         return "the certificate of the index is not known here: name its authority in pip's configuration (global.cert)"
     if installer == "uv":
         said = [line.lstrip(UV_MARKS) for line in lines if line.startswith((*UV_MARKS, "error: "))]
