@@ -1,8 +1,12 @@
-"""Put the licence into source archives, the runtime into wheels, and the publisher's address into both."""
+"""Put the licence into source archives, the runtime into wheels, and the publisher's address into both.
+
+The address is in the project's URLs, and in the links of the description, which an index shows without the repository.
+"""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -18,13 +22,35 @@ PAGES = {
     "Security": "/blob/main/SECURITY.md",
     "Issues": "/issues",
 }
+# The directory of the description in the repository. An archive of the source has it elsewhere.
+HERE = "contrib/python"
+# A link of Markdown to a file of the repository: its label, the path, and the place in it.
+LINK = re.compile(r"\[([^\[\]]+)\]\((?![a-z]+:|#)([^()\s#]+)(#[^()\s]*)?\)")
+# Code in which brackets are no links: blocks and spans.
+CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+
+
+def describe(text: str, address: str) -> str:
+    """Return a page whose links to files of the repository lead to its address, or are text without one.
+
+    Args:
+        text: the page.
+        address: of the repository, or "".
+    """
+
+    def lead(link: re.Match[str]) -> str:
+        label, path, place = link[1], posixpath.normpath(posixpath.join(HERE, link[2])), link[3] or ""
+        return f"[{label}]({address}/blob/main/{path}{place})" if address else label
+
+    parts = CODE.split(text)
+    return "".join(part if number % 2 else LINK.sub(lead, part) for number, part in enumerate(parts))
 
 
 class MetadataHook(MetadataHookInterface):
     """Name the address of the repository, which only its publisher knows: variable PYSBX_URL, `make wheel URL=…`."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Add the project's URLs, or none without an address.
+        """Add the project's URLs, or none without an address, and the description.
 
         Args:
             metadata: the table `project`.
@@ -35,7 +61,10 @@ class MetadataHook(MetadataHookInterface):
         address = os.environ.get("PYSBX_URL", "")
         if address and not re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~-]+)*/?", address):
             raise ValueError(f"PYSBX_URL: {address!r} is not an address such as https://HOST/OWNER/pysbx-runtime")
-        metadata["urls"] = {label: address.rstrip("/") + path for label, path in PAGES.items()} if address else {}
+        address = address.rstrip("/")
+        metadata["urls"] = {label: address + path for label, path in PAGES.items()} if address else {}
+        page = Path(self.root, "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": describe(page, address)}
 
 
 class BuildHook(BuildHookInterface[Any]):

@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hatch_build import describe
 
 PROJECT = Path(__file__).parent.parent
 
@@ -49,6 +54,46 @@ def test_the_publisher_names_the_address(end: str) -> None:
     for label, page in (("Changelog", "CHANGELOG.md"), ("Security", "SECURITY.md")):
         assert urls[label] == f"https://forge.test/someone/pysbx-runtime/blob/main/{page}"
         assert (PROJECT / "../.." / page).is_file()
+
+
+def description_in_wheel(folder: Path, address: str) -> str:
+    """Return the long description in the METADATA of a wheel that is built with this address."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=PROJECT, env={**os.environ, "PYSBX_URL": address}, capture_output=True, check=True)
+    (made,) = folder.glob("*.whl")
+    with zipfile.ZipFile(made) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        found = email.message_from_bytes(wheel.read(name))
+    assert found["Description-Content-Type"] == "text/markdown"
+    return str(found.get_payload())
+
+
+@pytest.mark.parametrize("address", ["https://forge.test/someone/pysbx-runtime", ""])
+def test_an_index_shows_the_description_without_broken_links(address: str, tmp_path: Path) -> None:
+    """Links to files of the repository lead to its address, and are text if there is none."""
+    shown = description_in_wheel(tmp_path, address)
+    page = (PROJECT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    files = [link for link in links if not link.startswith("https://")]
+    assert "../docs/pages/reference/python-api.md" in files
+    assert "THREAT-MODEL.md" in files
+    led = re.findall(r"\]\(([^)]*)\)", shown)
+    if not address:
+        assert led == [link for link in links if link not in files]
+        assert "- Threat model: what holds" in shown
+        return
+    assert len(led) == len(links)
+    for link in led:
+        assert link.startswith("https://")
+        if link.startswith(address):
+            assert (PROJECT / "../.." / link.removeprefix(f"{address}/blob/main/").partition("#")[0]).is_file()
+    assert f"[Threat model]({address}/blob/main/contrib/python/THREAT-MODEL.md)" in shown
+
+
+def test_brackets_in_code_are_no_links() -> None:
+    page = "```python\nf[0](x)\n```\n`f[0](x)` [label](a/../b.md#part)\n"
+    assert describe(page, "") == page.replace("[label](a/../b.md#part)", "label")
+    assert "[label](https://forge.test/x/blob/main/contrib/python/b.md#part)" in describe(page, "https://forge.test/x")
 
 
 @pytest.mark.parametrize("address", ["forge.test/x", "http://forge.test/x", "https://forge.test/a b", "https://"])
