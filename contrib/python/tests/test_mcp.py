@@ -133,6 +133,37 @@ def test_tools_are_described_for_a_model(small: Server) -> None:
     small.run(test)
 
 
+def test_long_output_is_whole_in_the_text_only(small: Server) -> None:
+    """Some clients hand both forms of a result on to the model."""
+
+    async def test(client: Client) -> None:
+        code = "print('START'); print('\N{SNOWMAN}' * 10000); print('END')"
+        for done in (
+            await client.call_tool("run_python", {"code": code}),
+            await client.call_tool("run_python", {"code": f"import sys; sys.stdout = sys.stderr; {code}"}),
+            await client.call_tool("run_python", {"code": "'START' + '\N{SNOWMAN}' * 10000 + 'END'"}),
+            await client.call_tool("run_python", {"code": "raise ValueError('START' + '\N{SNOWMAN}' * 10000 + 'END')"}),
+        ):
+            assert text_of(done).count("\N{SNOWMAN}") in (10000, 10001)  # a traceback has the line of the program
+            found = [part for part in texts_in(done.structured_content) if "\N{SNOWMAN}" in part]
+            assert found
+            for part in found:
+                assert len(part.encode()) < 8100
+                assert part.rindex("START") < part.index("[truncated: ") < part.rindex("END")
+        short = await client.call_tool("run_python", {"code": "print('y' * 7000)"})
+        assert short.structured_content["stdout"] == "y" * 7000 + "\n"
+
+    small.run(test)
+
+
+def texts_in(part: Any) -> list[str]:
+    """Return all texts in structured data."""
+    if isinstance(part, str):
+        return [part]
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return [text for one in inner for text in texts_in(one)]
+
+
 def test_running_and_sessions(small: Server) -> None:
     async def test(client: Client) -> None:
         done = await client.call_tool("run_python", {"code": "print(open('a').read())\n6 * 7", "files": {"a": "text"}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from mcp_types import (
@@ -19,6 +20,7 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict
 
 from pysbx.execution import Execution, unsaid
+from pysbx.output import Output
 from pysbx.service.problems import clean
 from pysbx.service.report import Ended, ended, within_bounds
 
@@ -27,6 +29,8 @@ IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), 
 # Bounds of the images and files that a model sees; of the rest it sees the names.
 MAX_NAMED = 10
 MAX_SHOWN, MAX_IMAGE, MAX_TEXT = 8, 4 * 1024 * 1024, 20_000
+# Bytes of a string of the structured data. Some clients hand both forms on to the model, so long output is whole in one.
+MAX_STRUCTURED = 8_000
 
 
 class File(BaseModel):
@@ -37,7 +41,7 @@ class File(BaseModel):
 
 
 class RunResult(Ended):
-    """How a run went, for a model: files by name."""
+    """How a run went, for a model: files by name. The text of the result has long output whole."""
 
     # The name that clients know from the schema.
     model_config = ConfigDict(title="Outcome")
@@ -53,6 +57,21 @@ def run_result_of(done: Execution, session_ended: str = "") -> RunResult:
         files=[File(name=clean(name), size=len(data)) for name, data in done.artifacts.items()],
         wall_sec=round(done.usage.wall_sec, 3),
     )
+
+
+def structured(result: RunResult) -> dict[str, Any]:
+    """Return the structured data of a result: of a long string its beginning and its end."""
+
+    def short(part: Any) -> Any:
+        if isinstance(part, str):
+            kept = Output(MAX_STRUCTURED)
+            kept.add(part.encode())
+            return kept.text()
+        if isinstance(part, dict):
+            return {name: short(one) for name, one in part.items()}
+        return [short(one) for one in part] if isinstance(part, list) else part
+
+    return dict(short(result.model_dump(mode="json")))
 
 
 def text_of(result: RunResult, error_text: str) -> str:
@@ -122,7 +141,7 @@ def result_of(done: Execution, session_ended: str = "") -> CallToolResult:
             shown.append(image)
     return CallToolResult(
         content=[TextContent(type="text", text=text_of(result, clean(unsaid(done)))), *shown],
-        structured_content=result.model_dump(mode="json"),
+        structured_content=structured(result),
     )
 
 
