@@ -128,9 +128,12 @@ static int make_plan(struct arena *a, const struct runtime_options *rt, const st
 }
 
 /* Give up the privilege that the caller may have, and set the limits. */
-static int lose_privilege(const struct process_plan *plan, struct error *err)
+static int lose_privilege(struct process_plan *plan, struct error *err)
 {
-    int ret = rlimits_apply(&plan->rlimits, err);
+    /* The processes of an ordinary user count together. Root's program has a user of its own. */
+    int ret = plan->credentials.uid == geteuid() ? rlimits_count_from_now(&plan->rlimits, err) : 0;
+    if (ret == 0)
+        ret = rlimits_apply(&plan->rlimits, err);
     if (ret < 0)
         return ret;
     /* Without CAP_SETPCAP the bounding set stays. It matters only to programs with capabilities of their own,

@@ -1,13 +1,19 @@
-/* Set resource limits. */
+/* Set resource limits: setrlimit(2). */
 #include "sandbox/rlimits.h"
 
 #include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json_out.h"
 #include "sandbox/names.h"
 #include "spec/spec.h"
+
+/* The kernel has no more process numbers: PID_MAX_LIMIT. */
+#define MAX_PROCESSES (1U << 22)
 
 static const struct name_value types[] = {
     {"RLIMIT_AS", RLIMIT_AS},
@@ -94,6 +100,68 @@ int rlimits_apply(const struct rlimits_plan *plan, struct error *err)
         const struct rlimits_item *item = &plan->items[i];
         if (prlimit(0, item->resource, &item->limit, NULL) < 0)
             return explain(item, -errno, err);
+    }
+    return 0;
+}
+
+/* Return 1 if the caller may have one more process with this limit, 0 if not, or a negative errno. */
+static int allows_process(rlim_t limit, rlim_t hard)
+{
+    if (prlimit(0, RLIMIT_NPROC, &(struct rlimit){limit, hard}, NULL) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0)
+        return errno == EAGAIN ? 0 : -errno;
+    RETRY(waitpid(pid, NULL, 0));
+    return 1;
+}
+
+/* Set *lowest to the lowest limit with which the caller may have one more process, or to 0 if there is none.
+ */
+static int find_lowest(rlim_t hard, rlim_t *lowest)
+{
+    rlim_t below = 0, above = hard < 1 ? hard : 1;
+    int ret;
+    *lowest = 0;
+    while ((ret = allows_process(above, hard)) == 0 && above < hard && above < MAX_PROCESSES) {
+        below = above;
+        above = above < hard / 2 ? 2 * above : hard;
+    }
+    if (ret <= 0)
+        return ret;
+    while (above - below > 1) {
+        rlim_t middle = below + (above - below) / 2;
+        ret = allows_process(middle, hard);
+        if (ret < 0)
+            return ret;
+        *(ret > 0 ? &above : &below) = middle;
+    }
+    *lowest = above;
+    return 0;
+}
+
+int rlimits_count_from_now(struct rlimits_plan *plan, struct error *err)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct rlimits_item *item = &plan->items[i];
+        struct rlimit before;
+        rlim_t lowest;
+        if (item->resource != RLIMIT_NPROC || item->limit.rlim_cur == RLIM_INFINITY)
+            continue;
+        if (prlimit(0, RLIMIT_NPROC, NULL, &before) < 0)
+            return error_set(err, -errno, "getrlimit RLIMIT_NPROC");
+        int ret = find_lowest(before.rlim_max, &lowest);
+        if (prlimit(0, RLIMIT_NPROC, &before, NULL) < 0 && ret == 0)
+            ret = -errno;
+        if (ret < 0)
+            return error_set(err, ret, "count the processes of the user");
+        /* The caller is counted already, and it is the first one of the plan. */
+        rlim_t others = lowest > 2 ? lowest - 2 : 0;
+        rlim_t *limits[] = {&item->limit.rlim_cur, &item->limit.rlim_max};
+        for (size_t j = 0; j < 2; j++)
+            *limits[j] = *limits[j] < before.rlim_max - others ? *limits[j] + others : before.rlim_max;
     }
     return 0;
 }

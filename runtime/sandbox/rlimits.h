@@ -33,6 +33,12 @@ int rlimits_raise(const struct rlimits_plan *plan, struct error *err);
  * error names the limit, the value and the present maximum. Return 0 or a negative errno. */
 int rlimits_apply(const struct rlimits_plan *plan, struct error *err);
 
+/* Child of one thread, before rlimits_apply: let RLIMIT_NPROC count from now. The kernel counts the processes
+ * and threads of the user in all pid namespaces, and no file tells their number. So this finds the lowest
+ * limit with which a clone succeeds, and adds what is below it to the planned limits, up to the present hard
+ * limit. Without such a limit the plan stays. Return 0 or a negative errno. */
+int rlimits_count_from_now(struct rlimits_plan *plan, struct error *err);
+
 /* Write an array of {type, soft, hard}. */
 void rlimits_describe(const struct rlimits_plan *plan, struct json_out *out);
 

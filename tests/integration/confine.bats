@@ -54,6 +54,30 @@ is_not_confined() {
     [[ ! -e /area-of-root ]]
 }
 
+@test "confine: RLIMIT_NPROC counts the processes of the program, besides those that the user has already" {
+    for _ in {1..40}; do
+        sleep 4320 3>&- &
+        HELPERS+=($!)
+    done
+    make_confined python3 -c 'import os
+made = 0
+try:
+    for _ in range(30):
+        if os.fork() == 0:
+            os.read(0, 1), os._exit(0)
+        made += 1
+except BlockingIOError: pass
+print("in all:", made + 1)'
+    configure 'process["rlimits"] += [{"type": "RLIMIT_NPROC", "soft": 8, "hard": 8}]'
+    sleep 4319 3>&- | runtime confine --bundle bundle >out 3>&- &
+    HELPERS+=($!)
+    wait_for grep -q . out
+    # Root is exempt. Other tests may have the same user, and start or end processes meanwhile.
+    cat out
+    if ((EUID == 0)); then grep -qx 'in all: 31' out; else grep -qxE 'in all: ([2-9]|1[0-9])' out; fi
+    pkill -f 'sleep 4319'
+}
+
 @test "confine: the processes of the program end with it, orphans too" {
     make_confined sh -c 'for i in 1 2 3; do (trap "" TERM HUP INT; exec sleep 4321) & done; exit 3'
     expect 3 confine

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -315,8 +316,39 @@ for _ in range(3):
         os._exit(0)
 print("done")
 """
-    assert run(source).stdout == "done\n"
+    done = run(source)
+    assert (done.error, done.stdout) == (None, "done\n")
     assert processes("pysbx_inside.worker") == []
+
+
+OTHER_PID_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
+RUN = """
+import subprocess, sys
+from pysbx import run_code
+done = run_code(sys.argv[1], isolation="process", max_processes=20)
+print(done.stdout if done.error is None else done.error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of another user, in two pid namespaces")
+def test_processes_of_the_user_that_cannot_be_seen_take_no_place() -> None:
+    """The kernel counts a user in all pid namespaces, as when two containers of a machine have the same user."""
+    user = ["setpriv", "--reuid=4799", "--regid=4799", "--clear-groups"]
+    program = f"{ATTEMPT}{COUNT}print(count)"
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, 4799, 4799)
+        places = {"HOME": folder, "XDG_RUNTIME_DIR": folder, "TMPDIR": folder}
+        sleeping = "import os, time\n" + "os.fork()\n" * 6 + "time.sleep(60)"  # 64 processes
+        others = subprocess.Popen([*user, sys.executable, "-c", sleeping])
+        try:
+            done = subprocess.run(
+                [*OTHER_PID_NAMESPACE, *user, sys.executable, "-c", RUN, program],
+                env={**os.environ, **places}, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        finally:
+            subprocess.run([*user, "kill", "-KILL", "--", "-1"], check=False)
+            others.wait()
+    assert (done.stdout.strip(), done.stderr) == ("19", "")
 
 
 def test_a_fork_bomb_is_bounded_and_ends() -> None:

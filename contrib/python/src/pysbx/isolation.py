@@ -122,22 +122,10 @@ def seccomp(policy: Policy) -> Json:
     return {**filtered, "syscalls": [rule for rule in others if rule["names"]] + own}
 
 
-def _processes_of_user() -> int:
-    """Return the number of processes and threads that the kernel counts for the caller, as far as they can be seen."""
-    count = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it has ended
-            if os.stat(f"/proc/{name}").st_uid == os.geteuid():
-                count += len(os.listdir(f"/proc/{name}/task"))
-    return count
-
-
 def _rlimits(policy: Policy) -> list[Json]:
-    found = limits.rlimits(policy, ENFORCEMENT)
-    # Root's process has a user of its own. The processes of an ordinary user count together.
-    others = 0 if os.geteuid() == 0 else _processes_of_user()
-    most = limits.allowed("RLIMIT_NPROC", policy.max_processes + others)
-    return [*(item for item in found if item["type"] != "RLIMIT_NPROC"), most]
+    """Return the rlimits; `confine` adds the processes that an ordinary user has already. There is no init to count."""
+    others = [item for item in limits.rlimits(policy, ENFORCEMENT) if item["type"] != "RLIMIT_NPROC"]
+    return [*others, limits.allowed("RLIMIT_NPROC", policy.max_processes)]
 
 
 def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:

@@ -29,7 +29,7 @@ IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), 
 # Bounds of the images and files that a model sees; of the rest it sees the names.
 MAX_NAMED = 10
 MAX_SHOWN, MAX_IMAGE, MAX_TEXT = 8, 4 * 1024 * 1024, 20_000
-# Bytes of a string of the structured data. Some clients hand both forms on to the model, so long output is whole in one.
+# Bytes of a string of the structured data. Some clients hand both forms on to the model.
 MAX_STRUCTURED = 8_000
 
 
