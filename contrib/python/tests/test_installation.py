@@ -245,3 +245,46 @@ def test_the_profile_of_apparmor_is_installed_and_removed(tmp_path: Path, monkey
     installed.write_bytes(shipped.read_bytes())
     assert apparmor.uninstall(prefix) == f"AppArmor: {installed} is removed"
     assert not installed.exists()
+
+
+def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
+    tmp_path: Path, bundled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ubuntu has this setting, and other kernels do not. No remedy switches the protection off for the whole machine."""
+    from pysbx import doctor, remedies, runtime
+
+    setting, profile, prefix = tmp_path / "setting", tmp_path / "profile", tmp_path / "prefix"
+    refused = "clone with new namespaces (user, pid): not permitted"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for module in (remedies, doctor):
+        monkeypatch.setattr(module, "APPARMOR", str(setting))
+        monkeypatch.setattr(module, "PROFILE", str(profile))
+
+    def remedy() -> str:
+        runtime.choose_runtime.cache_clear()
+        check = doctor._namespaces()
+        assert (check.status, check.found) == ("failure", f"{setting} is 1, and {profile} does not name this runtime")
+        assert remedies.remedy_for(refused).startswith(check.remedy)
+        assert "sysctl" not in check.remedy
+        return check.remedy
+
+    setting.write_text("0\n")
+    assert doctor._namespaces().status == "ok"
+    setting.write_text("1\n")
+    program = prefix / "bin/pysbx-runtime"
+    program.parent.mkdir(parents=True)
+    shutil.copy(bundled / "bin/pysbx-runtime", program)
+    monkeypatch.setenv("PYSBX_RUNTIME", str(program))
+    assert remedy().endswith(f"and its profile as {profile}: sudo make install")
+    monkeypatch.setattr(runtime, "USUAL_PLACES", (str(program),))
+    shipped = prefix / remedies.SHIPPED
+    shipped.parent.mkdir(parents=True)
+    shipped.write_text(f"profile pysbx-runtime {program} flags=(unconfined) {{ userns, }}\n")
+    assert f"sudo cp {shipped} {profile} && sudo apparmor_parser --replace {profile}" in remedy()
+    monkeypatch.delenv("PYSBX_RUNTIME")
+    assert "sudo pysbx runtime install" in remedy()  # the one of the package
+    monkeypatch.setenv("PYSBX_RUNTIME", str(program))
+    runtime.choose_runtime.cache_clear()
+    profile.write_bytes(shipped.read_bytes())  # as the remedy says
+    assert doctor._namespaces().status == "ok"
+    assert "profile" not in remedies.remedy_for(refused)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bats
+# make install, make uninstall: what they write below DESTDIR, and what they leave.
+# once: the files are the same in both modes
+
+load ../lib/bundle.bash
+
+# The program is there already: a compiler would change it while other tests use it.
+make_only() {
+    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PREFIX make -C "$TESTS/.." --silent --old-file all DESTDIR="$PWD/tree" "$@"
+}
+
+@test "make uninstall: removes every file of make install, and the directories of the project" {
+    needs_root "writes to the directory of the build"
+    [[ -e $TESTS/../build/pysbx-runtime ]] || skip "needs a build"
+    expect 0 make_only install install-hook
+    [[ -x tree/usr/local/bin/pysbx-runtime && -e tree/usr/local/share/pysbx-runtime/docker/daemon.json ]]
+    [[ -x tree/usr/local/libexec/pysbx-runtime/require-sandbox ]]
+    echo kept >tree/usr/local/bin/other
+    expect 0 make_only uninstall
+    [[ $(find tree ! -type d) == tree/usr/local/bin/other ]]
+    # Directories that other packages share, such as those of manual pages, stay.
+    [[ ! $(find tree -name '*pysbx*' -o -path '*/share/docker') ]]
+    expect 0 make_only uninstall
+    stderr_is_empty
+}
