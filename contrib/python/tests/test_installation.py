@@ -250,7 +250,7 @@ def test_the_profile_of_apparmor_is_installed_and_removed(tmp_path: Path, monkey
 def test_where_apparmor_restricts_user_namespaces_the_remedy_is_the_profile(
     tmp_path: Path, bundled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ubuntu has this setting, and other kernels do not. No remedy switches the protection off for the whole machine."""
+    """Only Ubuntu has this setting. No remedy switches the protection off for the whole machine."""
     from pysbx import doctor, remedies, runtime
 
     setting, profile, prefix = tmp_path / "setting", tmp_path / "profile", tmp_path / "prefix"
