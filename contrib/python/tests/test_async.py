@@ -94,3 +94,46 @@ def test_a_fork() -> None:
                 assert (await fork.run("x")).value == "2"
 
     asyncio.run(main())
+
+
+def test_a_terminal_and_runs_beside_it() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        async with await session.terminal(rows=30, columns=100) as shell:
+            await shell.resize(31, 101)
+            await shell.write(b"stty size; read line; echo got $line; exit 3\n")
+            assert (await session.run("6 * 7")).value == "42"
+            shown = b""
+            while part := await shell.read():
+                shown += part
+                if part.endswith(b"31 101\r\n"):
+                    await shell.write(b"typed\n")
+            assert (b"got typed" in shown, shell.exit_code) == (True, 3)
+        with pytest.raises(SandboxError, match="the terminal has ended"):
+            await shell.write(b"x")
+
+    asyncio.run(in_session(test))
+
+
+def test_closing_a_terminal_ends_a_read_that_waits() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        for end in ("terminal", "session"):
+            shell = await session.terminal(["sleep", "1000"])
+            reading = asyncio.ensure_future(shell.read())
+            await asyncio.sleep(0.1)
+            assert not reading.done()
+            await (shell if end == "terminal" else session).close()
+            assert await asyncio.wait_for(reading, 30) == b""
+            assert shell.exit_code is None
+
+    asyncio.run(in_session(test))
+
+
+def test_a_read_of_a_terminal_can_be_cancelled() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        async with await session.terminal(["cat"]) as shell:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(shell.read(), 0.2)
+            await shell.write(b"typed\n")
+            assert b"typed" in await shell.read()
+
+    asyncio.run(in_session(test))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pysbx.call import Result
+from pysbx.errors import SandboxError
 from pysbx.execution import Execution, Files, run_code
+from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options
 from pysbx.processes import Command
 from pysbx.session import Sandbox
+from pysbx.terminal import ENDED, Terminal, data_packets, size_packet
 from pysbx.threads import run_in_thread, run_interrupted
 
 T = TypeVar("T")
@@ -51,6 +55,66 @@ async def run_code_async(
             **changes,
         )
     )
+
+
+class AsyncTerminal:
+    """A program at a terminal, for asyncio: see Terminal. Close it, or use it in an `async with` statement.
+
+    The socket of the terminal is not closed before the tasks that wait for it have heard of the end.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        """Take a terminal: see AsyncSandbox.terminal."""
+        self._terminal = terminal
+        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
+        terminal.socket.setblocking(False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the program, once read() has come to the end; None before, or if it is not known."""
+        return self._terminal.exit_code
+
+    async def read(self) -> bytes:
+        """Return the output that comes next; b"" at its end, when the program has ended."""
+        async with self._reading:
+            if self._terminal.ended:
+                return b""
+            try:
+                packet = await asyncio.get_running_loop().sock_recv(self._terminal.socket, TERMINAL_PACKET)
+            except OSError:  # the process in the sandbox that has the terminal is gone
+                packet = b""
+            return self._terminal.taken(packet)
+
+    async def write(self, data: bytes) -> None:
+        """Type bytes: see Terminal.write."""
+        await self._send(data_packets(data))
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size: see Terminal.resize."""
+        await self._send([size_packet(rows, columns)])
+
+    async def _send(self, packets: list[bytes]) -> None:
+        async with self._writing:
+            try:
+                for packet in packets:
+                    await asyncio.get_running_loop().sock_sendall(self._terminal.socket, packet)
+            except OSError as error:
+                raise SandboxError(ENDED) from error
+
+    async def close(self) -> None:
+        """Hang up: see Terminal.close."""
+        self._terminal.closed = True
+        self._terminal.hang_up()
+        async with self._reading, self._writing:
+            self._terminal.close()
+
+    async def __aenter__(self) -> AsyncTerminal:
+        """Return it."""
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Close it."""
+        await self.close()
 
 
 class AsyncSandbox:
@@ -142,6 +206,19 @@ class AsyncSandbox:
         made = AsyncSandbox(options=self.sandbox.options)
         made.sandbox = await self._use(self.sandbox.fork)
         return made
+
+    async def terminal(
+        self,
+        command: Command = "",
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncTerminal:
+        """Start a program at a terminal of the session: see Sandbox.terminal. Runs of the session go on beside it."""
+        start = functools.partial(self.sandbox.terminal, command, rows=rows, columns=columns, cwd=cwd, env=env)
+        return AsyncTerminal(await self._use(start))
 
     async def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the code that runs: see Sandbox.interrupt."""

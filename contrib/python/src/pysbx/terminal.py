@@ -29,6 +29,7 @@ LIMIT = 8
 MAX_SIZE = 1000
 START_SEC = 10.0
 CHUNK = TERMINAL_PACKET - 1
+ENDED = "the terminal has ended"
 NEEDS_CONTAINER = "a terminal is part of a container: leave isolation='process' out"
 
 
@@ -113,18 +114,28 @@ class Terminal:
         Raises:
             TimeoutError: there is none.
         """
-        if self._ended or self.closed:
+        if self.ended:
             return b""
         if not select.select([self.socket], [], [], timeout_sec)[0]:
             raise TimeoutError(f"no output for {timeout_sec:g} seconds")
         try:
-            found = opened(self.socket.recv(TERMINAL_PACKET))
+            packet = self.socket.recv(TERMINAL_PACKET)
         except OSError:  # closed by another thread
-            found = None
+            packet = b""
+        return self.taken(packet)
+
+    def taken(self, packet: bytes) -> bytes:
+        """Return the output that a packet of the sandbox brings, or b"" and note the end."""
+        found = opened(packet)
         if isinstance(found, bytes):
             return found
         self._ended, self._code = True, found
         return b""
+
+    @property
+    def ended(self) -> bool:
+        """Whether read() has nothing more to return."""
+        return self._ended or self.closed
 
     def write(self, data: bytes) -> None:
         r"""Type bytes: b"\x03" is Ctrl-C, b"\x04" is Ctrl-D.
@@ -148,7 +159,7 @@ class Terminal:
         try:
             self.socket.send(packet)
         except OSError as error:
-            raise SandboxError("the terminal has ended") from error
+            raise SandboxError(ENDED) from error
 
     def close(self) -> None:
         """Hang up: the shell and the job in the foreground get SIGHUP, and what is left of the terminal is killed."""
