@@ -74,6 +74,30 @@ def test_cpu_time_of_a_token_in_an_hour(tokens: str) -> None:
         assert other.post("/v1/run", json={"code": "5"}).json()["value"] == "5"
 
 
+def test_cpu_time_of_a_session_counts(tokens: str) -> None:
+    """That of its runs, of its processes in the background, and of its terminal, which ends when no time is left."""
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    options = ("--token-file", tokens, "--cpu-per-hour", "2")
+    with server(*options, listen="127.0.0.1:0", token=TOKEN) as service:
+        session = service.post("/v1/sessions").json()["id"]
+        spins = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+        done = service.post(f"/v1/sessions/{session}/run", code=spins).json()
+        assert 0.2 < done["usage"]["cpu_sec"] < 1.5
+        address = f"ws://{service.address}/v1/sessions/{session}/terminal?program=python"
+        with connect(address, additional_headers={"Authorization": f"Bearer {TOKEN}"}, compression=None) as client:
+            client.send(b"while True: pass\n\n")
+            with pytest.raises(ConnectionClosed) as ended:
+                while True:
+                    client.recv(60)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == 1001
+        assert ended.value.rcvd.reason == "its caller has used its allowance of CPU time"
+        problem = refusal(service.post(f"/v1/sessions/{session}/run", code="1"))
+        assert "CPU time: 2 seconds in an hour is the most" in problem["detail"]
+
+
 def test_sessions_of_a_token(tokens: str) -> None:
     options = ("--token-file", tokens, "--sessions-per-caller", "1")
     with server(*options, listen="127.0.0.1:0", token=TOKEN) as service, service.connect(OTHER) as other:

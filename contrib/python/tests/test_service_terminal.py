@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -16,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.servers import TOKEN, Server, server, wait_until
+from tests.test_terminal import IN_FOREGROUND
 
 OTHER = "another-token-for-tests"
 SECONDS = 30.0
@@ -101,7 +103,8 @@ def test_ctrl_c_ends_the_job_and_ctrl_z_stops_it(service: Server, session: str) 
         client.send(b"\x1a")
         said(client, "Stopped")
         client.send(b"fg\n")
-        said(client, "fg\r\n")
+        place = f"/v1/sessions/{session}/shell"
+        wait_until(lambda: service.post(place, command=IN_FOREGROUND).json()["stdout"] == "S 1\n")
         client.send(b"\x03echo code $?\n")
         said(client, "code 130")
         assert "sleep 5321" not in commands(service, session)
@@ -237,3 +240,32 @@ def test_the_log_has_one_line_for_a_terminal(tmp_path: Path) -> None:
     line = next(line for line in running.log if "/terminal" in line)
     assert f"GET /v1/sessions/{identifier[:6]}…/terminal 101 " in line
     assert identifier not in "".join(running.log)
+
+
+def test_a_server_that_stops_ends_its_terminals(tmp_path: Path) -> None:
+    from websockets.sync.client import unix_connect
+
+    with contextlib.ExitStack() as clients:
+        with server(listen=f"unix:{tmp_path}/s") as running:
+            identifier = running.post("/v1/sessions").json()["id"]
+            address = f"ws://pysbx/v1/sessions/{identifier}/terminal"
+            client = clients.enter_context(unix_connect(f"{tmp_path}/s", address, compression=None))
+            client.send(b"(trap '' HUP TERM; sleep 5324) & echo re''ady; sleep 5325\n")
+            said(client, "ready")
+            began = time.monotonic()
+        assert time.monotonic() - began < SECONDS  # it has waited for nothing that the client could delay
+        assert end(client)[1] in (1001, 1012)
+
+
+def test_a_session_with_a_terminal_is_not_forked_and_goes_on(service: Server, session: str) -> None:
+    service.post(f"/v1/sessions/{session}/run", code="x = 41")
+    with terminal(service, session) as client:
+        client.send(b"echo re''ady\n")
+        said(client, "ready")
+        refused = service.client.post(f"/v1/sessions/{session}/fork")
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "the session cannot be forked: a terminal is open: close it"
+        client.send(b"echo still he''re\n")
+        said(client, "still here")
+        assert service.post(f"/v1/sessions/{session}/run", code="x + 1").json()["value"] == "42"
+    wait_until(lambda: service.client.post(f"/v1/sessions/{session}/fork").status_code == 201)

@@ -406,3 +406,24 @@ def test_a_handler_that_raises_between_two_runs_does_not_end_the_session() -> No
         assert raised.error is not None
         assert raised.error.type == "TimeoutError"
         assert session.run("state").value == "5"
+
+
+SPIN = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+
+
+def test_the_cpu_time_of_a_session() -> None:
+    """A run has that of all processes during the run, and the session that of all processes until now."""
+    with Sandbox() as session:
+        assert session.run("1").usage.cpu_sec < 0.4
+        assert 0.4 < session.run(SPIN).usage.cpu_sec < 5
+        in_child = f"import os\nif os.fork() == 0:\n  exec({SPIN!r})\n  os._exit(0)\nos.wait()[1]"
+        assert 0.4 < session.run(in_child).usage.cpu_sec < 5
+        assert session.cpu_sec > 0.8
+        before = session.cpu_sec
+        spinning = session.start(["python3", "-c", "while True: pass"])
+        while session.cpu_sec < before + 0.3:
+            time.sleep(0.05)
+        spinning.signal(9)
+        assert session.run("1").usage.cpu_sec < 0.4
+        last = session.cpu_sec
+    assert session.cpu_sec > last - 0.1  # the kernel's own sum, at the end

@@ -11,6 +11,8 @@ from pysbx import Sandbox, SandboxError
 from pysbx.terminal import Terminal
 
 SECONDS = 30.0
+# Prints the state of `sleep`, and whether its process group is the one in the foreground of its terminal: proc(5).
+IN_FOREGROUND = "awk '$2 == \"(sleep)\" { print $3, $5 == $8 }' /proc/[0-9]*/stat"
 
 
 @pytest.fixture
@@ -93,7 +95,8 @@ def test_jobs_can_be_stopped_and_continued(session: Sandbox) -> None:
         shell.write(b"bg; jobs; echo do''ne\n")
         assert "Running" in said(shell, "done")
         shell.write(b"fg\n")
-        said(shell, "fg\r\n")
+        while session.shell(IN_FOREGROUND).stdout != "S 1\n":
+            time.sleep(0.02)
         shell.write(b"\x03echo code $?\n")
         said(shell, "code 130")
 
@@ -123,7 +126,7 @@ def test_python_reads_lines_with_its_own_editing(session: Sandbox) -> None:
     with session.terminal(["python3", "-q"], env={"A": "b"}) as python:
         said(python, ">>> ")
         python.write(b"import os; os.environ['A'] * 3\n")
-        said(python, "'bbb'")
+        said(python, "'bbb'\r\n>>> ")  # before the prompt, the end of the input would be lost
         python.write(b"\x04")
         rest(python)
         assert python.exit_code == 0

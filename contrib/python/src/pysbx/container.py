@@ -672,5 +672,9 @@ class Container:
 
     @property
     def usage(self) -> Usage:
-        """The resources that the container has used. Until it has ended, only the time by the clock is known."""
-        return self._usage or Usage(time.monotonic() - self._began, 0.0, self._peak)
+        """The resources that the container has used until now."""
+        from pysbx.spent import cpu_sec  # noqa: PLC0415 (for sessions only)
+
+        # In this order: a process that has not been waited for keeps its number.
+        found = Usage(time.monotonic() - self._began, 0.0 if self._usage else cpu_sec(self._pid), self._peak)
+        return self._usage or found

@@ -184,6 +184,8 @@ class Sandbox:
     def _save(self, descriptor: int) -> Message:
         """Write a copy of the session's process to a file, and return the rest of its state."""
         container = self._started()[0]
+        if not all(one.ended for one in self._terminals):
+            raise _refusal("a terminal is open: close it")
         container.identify_sender(wanted=True)
         answer = self._exchange({"op": "fork"})
         sender = container.sender
@@ -231,6 +233,11 @@ class Sandbox:
     def ended(self) -> str:
         """Why the session has ended; "" while it can go on."""
         return self._ended
+
+    @property
+    def cpu_sec(self) -> float:
+        """CPU time that all processes of the session have used until now, also between runs, in seconds."""
+        return 0.0 if self._container is None else self._container.usage.cpu_sec
 
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
@@ -304,7 +311,7 @@ class Sandbox:
             OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
             container, bundle = self._started()
-            began = time.monotonic()
+            began, spent = time.monotonic(), container.usage.cpu_sec
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed))
                 if container.interrupted:
@@ -312,7 +319,7 @@ class Sandbox:
             except SandboxError as error:
                 fields = unanswered(error)
             used = container.usage
-            usage = Usage(time.monotonic() - began, used.cpu_sec, used.peak_memory_mb)
+            usage = Usage(time.monotonic() - began, max(0.0, used.cpu_sec - spent), used.peak_memory_mb)
             done = execution(fields, container, bundle, usage, self.options.collect)
             if self._ended:
                 container.close()

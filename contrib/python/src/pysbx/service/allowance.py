@@ -1,7 +1,8 @@
 """The allowance of each caller: calls and CPU time in an hour, and sessions at the same time.
 
 Hours are counted from the first call of a caller, so that callers do not begin anew at the same moment. A run that has
-begun is never cut off: the last one may use more CPU time than was left. Its own limits still bound it.
+begun is never cut off: the last one may use more CPU time than was left. Its own limits still bound it. A terminal has
+no such limit, and ends.
 """
 
 from __future__ import annotations
@@ -79,8 +80,13 @@ class Ledger:
         used.calls += 1
 
     def spend(self, caller: str, cpu_sec: float) -> None:
-        """Count the CPU time of a run."""
+        """Count the CPU time of a run or a session."""
         self._of(caller).cpu_sec += cpu_sec
+
+    def has_cpu_left(self, caller: str) -> bool:
+        """Tell whether a caller may use more CPU time."""
+        most = self._allowance.cpu_sec
+        return most is None or self._of(caller).cpu_sec < most
 
     def check_sessions(self, there_are: int) -> None:
         """Refuse a further session of a caller that has so many.

@@ -58,7 +58,13 @@ class Jobs:
         self._stopping = False
 
     async def run(
-        self, work: Callable[[int], T], options: Options | None = None, *, start: bool = True, code: str = ""
+        self,
+        work: Callable[[int], T],
+        options: Options | None = None,
+        *,
+        start: bool = True,
+        code: str = "",
+        in_session: bool = False,
     ) -> T:
         """Run a call in a thread.
 
@@ -68,6 +74,7 @@ class Jobs:
             options: of the sandbox, if the call is a run of code, which is counted.
             start: whether it is the first run in its sandbox.
             code: the source that is run, for the audit log.
+            in_session: whether the session counts its CPU time.
 
         Raises:
             Problem: the server is stopping, or the caller has used its allowance.
@@ -83,12 +90,13 @@ class Jobs:
             done = await self._run(work, waited)
             if isinstance(done, Execution):
                 self._ran(done, options, code, start=start)
+                if not in_session:
+                    self._ledger.spend(caller.get(), done.usage.cpu_sec)
                 ran(span, done, waited[0])
             return done
 
     def _ran(self, done: Execution, options: Options, code: str, *, start: bool) -> None:
         who = caller.get()
-        self._ledger.spend(who, done.usage.cpu_sec)
         self._audit.ran(who, code, done)
         self._meters.ran(name_of(who), done)
         if start:

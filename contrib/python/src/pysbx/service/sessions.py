@@ -20,6 +20,7 @@ from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.jobs import Jobs
 from pysbx.service.problems import ENDED, NO_SESSION, REQUEST, SESSIONS, Problem
 from pysbx.session import Sandbox
+from pysbx.terminal import Terminal
 from pysbx.threads import Cancel, look_at
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,9 @@ OnOutput = Callable[[str, str], None]
 # Sessions that have ended, of which it is still known why.
 REMEMBERED = 1000
 RETRY_SEC = 10
+# Seconds between two looks at the sessions, at most.
+LOOK_SEC = 5.0
+SPENT = "its caller has used its allowance of CPU time"
 # Characters of an identifier in the log. The whole of it would let a reader use the session: see watch.py.
 SHOWN = 6
 
@@ -46,6 +50,9 @@ class Session:
         self.began = self.used = time.monotonic()
         self.options = options
         self.has_run = self.has_terminal = False
+        self.terminal: Terminal | None = None
+        self.terminal_end = ""  # why it was ended
+        self.charged_sec = 0.0
         self.sent: dict[str, bytes] = {}  # digests of artifacts by name
         self.on_output: OnOutput | None = None
         self.sandbox = Sandbox(
@@ -175,18 +182,34 @@ class Sessions:
         return await asyncio.shield(task)
 
     async def _in_turn(self, session: Session, work: Callable[[Sandbox], T], code: str) -> T:
+        spent = 0.0
+
+        def measured(_: int) -> T:
+            nonlocal spent
+            try:
+                return work(session.sandbox)
+            finally:
+                spent = session.sandbox.cpu_sec
+
         try:
             if session.sandbox.ended:
                 raise self._has_ended(session)
             start = not session.has_run
-            done = await self._jobs.run(lambda _: work(session.sandbox), session.options, start=start, code=code)
+            done = await self._jobs.run(measured, session.options, start=start, code=code, in_session=True)
             session.has_run = session.has_run or isinstance(done, Execution)
             return done
         except Cancelled:
             raise self._has_ended(session) from None
         finally:
+            self._charge(session, spent)
             session.used = time.monotonic()
             session.turn.release()
+
+    def _charge(self, session: Session, spent: float) -> None:
+        """Count what is new of the CPU time of a session: of runs, terminals, and processes in the background."""
+        if spent > session.charged_sec:
+            self._ledger.spend(session.owner, spent - session.charged_sec)
+            session.charged_sec = spent
 
     def _has_ended(self, session: Session) -> Problem:
         _, why = self._ended.get(session.id, ("", session.sandbox.ended))
@@ -251,12 +274,18 @@ class Sessions:
             self._ended.popitem(last=False)
         session.cancel.set()
         await asyncio.to_thread(session.sandbox.close)
+        self._charge(session, session.sandbox.cpu_sec)
         session.cancel.close()
 
     async def watch(self) -> None:
-        """End sessions that are not used, until cancelled."""
+        """Count CPU time, and end sessions that are not used and terminals that may not go on, until cancelled."""
         while True:
-            await asyncio.sleep(min(self.idle_sec / 4, 10.0))
+            await asyncio.sleep(min(self.idle_sec / 4, LOOK_SEC))
+            for one in tuple(self._known.values()):
+                self._charge(one, await asyncio.to_thread(getattr, one.sandbox, "cpu_sec"))
+                if one.terminal is not None and not self._ledger.has_cpu_left(one.owner):
+                    one.terminal_end = SPENT
+                    one.terminal.hang_up()
             limit = time.monotonic() - self.idle_sec
             idle = [one for one in self._known.values() if one.used < limit and not one.turn.locked()]
             await asyncio.gather(*(self._end(one, f"it was not used for {self.idle_sec:g} seconds") for one in idle))

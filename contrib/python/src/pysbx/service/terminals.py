@@ -50,7 +50,7 @@ class _Use:
             self.sessions.find(self.session.owner, self.session.id)
         except Problem as problem:
             return f"the session has ended: {problem.detail}"
-        return "the terminal has ended"
+        return self.session.terminal_end or "the terminal has ended"
 
 
 def wanted(query: Mapping[str, str]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Sessio
         session, arguments = find(identifier), wanted(query)
         if session.has_terminal:
             raise Problem(TERMINAL, "its client has not left")
-        session.has_terminal = True
+        session.has_terminal, session.terminal_end = True, ""
         try:
             return session, await sessions.use(session, lambda sandbox: sandbox.terminal(**arguments))
         except BaseException:
@@ -176,6 +176,7 @@ def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Sessio
         """Connect a client with a program at a terminal of a session."""
         try:
             session, made = await start(identifier, dict(socket.query_params))
+            session.terminal = made
         except Exception as error:
             await _deny(socket, error)
             return
@@ -185,5 +186,5 @@ def add_terminals(app: FastAPI, sessions: Sessions, find: Callable[[str], Sessio
                 await _talk(socket, _Use(sessions, session), made)
         finally:
             made.close()
-            session.has_terminal = False
+            session.has_terminal, session.terminal = False, None
             session.used = time.monotonic()
