@@ -199,7 +199,7 @@ class Directories:
             return None, seen
         if too_large:
             raise _LeftOut(seen)
-        seen = seen._replace(content=hashlib.blake2b(content).digest())
+        seen = seen._replace(content=hashlib.sha256(content).digest())
         return None if before is not None and unchanged and before.content == seen.content else content, seen
 
     def _places(self, patterns: tuple[str, ...], left_out: list[str]) -> Iterator[_Place]:
