@@ -211,6 +211,20 @@ def test_the_documents_say_which_options_a_model_may_choose() -> None:
     assert set(re.findall(r"`(\w+)`", others)) == set(LIMITS) - chosen
 
 
+def test_no_tool_of_mcp_takes_another_option() -> None:
+    """A tool that took one would need the page, and the bounds of the operator."""
+    tools = [tool for name, tool in inspect.getmembers(Tools, inspect.iscoroutinefunction) if not name.startswith("_")]
+    assert len(tools) > 10
+    taken = {ASKED.get(name, name) for tool in tools for name in inspect.signature(tool).parameters} & OPTIONS.keys()
+    assert taken == {"dependencies", "profile", "timeout_sec"}
+    assert taken <= {ASKED.get(name, name) for name in inspect.signature(Tools.run_python).parameters}
+
+
+def test_the_documents_say_which_limit_there_is_no_option_for() -> None:
+    assert "no option for I/O bandwidth" in paragraphs("reference/python-api.md", "There is no option")
+    assert not any(re.search(r"(^|_)(io|bps|bandwidth)(_|$)", name) for name in OPTIONS)
+
+
 def test_choices_are_those_of_the_type() -> None:
     for declared in OPTIONS.values():
         assert declared.choices == (get_args(declared.type) if "Literal" in str(get_origin(declared.type)) else ())
