@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -466,3 +467,27 @@ def test_a_polars_table_of_objects_is_named() -> None:
     with pytest.raises(Unserializable, match="dtype Object") as caught:
         encode([polars.DataFrame({"a": [object()]})])
     assert caught.value.path == "result[0]"
+
+
+@pytest.mark.parametrize(
+    ("missing", "made", "wanted"),
+    [
+        ("pandas", "import pandas; value = pandas.DataFrame({'a': [1]})", "pysbx[arrow]"),
+        ("pyarrow", "import pyarrow; value = pyarrow.table({'a': [1]})", "pysbx[arrow]"),
+        ("polars", "import polars; value = polars.DataFrame({'a': [1]})", "polars"),
+    ],
+)
+def test_a_table_that_cannot_be_read_here_names_what_to_install(
+    missing: str, made: str, wanted: str, virtualenv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program often has the packages in its sandboxes only."""
+
+    def table(source: str) -> Any:
+        names: dict[str, Any] = {}
+        exec(source, names)
+        return names["value"]
+
+    monkeypatch.setitem(sys.modules, missing, None)
+    advice = rf"and {missing} is not installed here: install it beside pysbx: pip install '{re.escape(wanted)}'$"
+    with pytest.raises(SerializationError, match=advice):
+        sandbox(virtualenv=virtualenv, memory_mb=1024)(table)(made)

@@ -26,6 +26,8 @@ SPARE, GROWTH = 1 << 30, 64
 NUMBERS = ("null", "boolean", "integer", "floating", "timestamp", "duration")
 BYTES = ("string", "large_string", "binary", "large_binary", "fixed_size_binary")
 OBJECTS = (*BYTES, "decimal", "date", "time", "interval")
+# The packages of the extra "arrow".
+EXTRA = ("numpy", "pandas", "pyarrow")
 LISTS = ("list", "large_list", "fixed_size_list")
 # Days before and after 1970. polars knows a few more. Beyond them it panics when such a table is printed, written or
 # iterated over, and a panic is not an Exception.
@@ -42,7 +44,9 @@ def library(name: str, what: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise SerializationError(f"the answer holds {what}, and {name} is not installed on this side", what) from None
+        wanted = "pysbx[arrow]" if name in EXTRA else name
+        advice = f"install it beside pysbx: pip install '{wanted}'"
+        raise SerializationError(f"the answer holds {what}, and {name} is not installed here: {advice}", what) from None
 
 
 def read(data: bytes) -> Any:
