@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 
@@ -36,6 +37,26 @@ def test_plain_output() -> None:
     assert report is not None
     assert (report.type, report.message, report.line) == ("IndexError", "list index out of range", 2)
     assert report.hint
+
+
+def test_an_executed_notebook() -> None:
+    error = {"output_type": "error", "ename": "NameError", "evalue": "x", "traceback": NOTEBOOK.splitlines()}
+    fine = {"output_type": "stream", "name": "stdout", "text": ["ValueError: only printed"]}
+    cells = [{"cell_type": "markdown"}, {"outputs": [error, fine]}, {"outputs": [fine]}]
+    assert explain(json.dumps({"cells": cells, "nbformat": 4}), ["value"]) == explain(NOTEBOOK, ["value"])
+    assert explain(json.dumps(error), ["value"]) == explain(NOTEBOOK, ["value"])
+
+
+NO_TRACEBACKS: tuple[object, ...] = (1, [], [1], [{}])
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["{", "[]", "{}", '{"cells": 1}', '{"cells": [1, {"outputs": 1}, {"outputs": [1]}]}', '{"x":' * 100_000]
+    + [json.dumps({"output_type": "error", "traceback": found}) for found in NO_TRACEBACKS],
+)
+def test_a_document_without_an_error_of_a_notebook(document: str) -> None:
+    assert explain(document) is None
 
 
 def test_notebook_output_with_colours() -> None:

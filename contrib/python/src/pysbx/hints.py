@@ -198,14 +198,34 @@ def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
     return None
 
 
+def _shown_by(document: str) -> str:
+    """Return the traceback of the last error in the JSON of a notebook or of an output, or the text as it is.
+
+    See https://nbformat.readthedocs.io/en/latest/format_description.html#error.
+    """
+    if not document.lstrip().startswith("{"):
+        return document
+    import json  # noqa: PLC0415 (few texts are such)
+
+    try:
+        found = json.loads(document)
+    except (ValueError, RecursionError):
+        return document
+    cells = found.get("cells")
+    inner = [cell.get("outputs") for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else [[found]]
+    outputs = [one for outputs in inner if isinstance(outputs, list) for one in outputs if isinstance(one, dict)]
+    errors = [one for one in outputs if one.get("output_type") == "error" and isinstance(one.get("traceback"), list)]
+    return "\n".join(map(str, errors[-1]["traceback"])) if errors else document
+
+
 def explain(output: str, names: Iterable[str] = ()) -> ErrorReport | None:
     """Return the facts of the last traceback in an output, from a terminal or a notebook, with colours or without.
 
     Args:
-        output: what Python or a notebook has printed.
+        output: what Python or a notebook has printed, or the JSON of an executed notebook.
         names: names to look for a closest one among.
     """
-    lines = COLOUR.sub("", output).rstrip().splitlines()
+    lines = COLOUR.sub("", _shown_by(output)).rstrip().splitlines()
     text = "\n".join(lines)
     for index in range(len(lines) - 1, -1, -1):
         match = LAST_LINE.match(lines[index])
