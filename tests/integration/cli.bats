@@ -23,6 +23,18 @@ status_is() {
     expect 0 runtime -v
 }
 
+@test "a pipe that its reader has closed, as head does: ends the command without a message" {
+    local command
+    for command in --help features list "warm list"; do
+        # shellcheck disable=SC2086 # two words
+        expect 13 python3 -c 'import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(-subprocess.run(sys.argv[1:], stdout=writer).returncode)' "$RUNTIME" $command # 13 is SIGPIPE
+        stderr_is_empty
+    done
+}
+
 @test "--help: lists the commands, and every command has its own help" {
     local command
     expect 0 runtime --help
