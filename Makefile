@@ -396,12 +396,13 @@ wheel: ## the wheels of pysbx, which contain the runtime
 image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
-# The image under Podman with the runtimes of the distribution, the manifests of contrib/k8s, and the runtime below
-# containerd's interface for Kubernetes.
+# The image under Podman with the runtimes of the distribution, the manifests of contrib/k8s, the runtime below
+# containerd's interface for Kubernetes, and the installer for nodes.
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/kubeconform >/dev/null
 	@tests/setup/engines
 	@tests/setup/critest
+	@tests/setup/containerd
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The pod of contrib/k8s/runtimeclass.yaml, which is itself a Python program, as the kubelet requests it from containerd:
-# its image, annotations, command and security context, and the handler of config/containerd/config.toml.
+# The pod of contrib/k8s/runtimeclass.yaml, which is itself a Python program. It is requested from containerd as the
+# kubelet does it: with its annotations, command and security context, and the handler of config/containerd/config.toml.
 # once: the daemon is root's
 
 load ../lib/podman.bash
