@@ -18,7 +18,7 @@ podman() {
     command podman --runtime "$(command -v runc)" "$@"
 }
 
-# What an administrator has set before.
+# These are the settings of an administrator, which stay.
 configure_containerd() {
     cat <<CONF
 version = 3

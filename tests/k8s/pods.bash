@@ -1,9 +1,9 @@
 # Helpers for tests that run pods without Kubernetes: containerd with its CRI plugin, plugins for the network, and a
 # registry with the images of critest. tests/setup/critest has installed the programs outside of the system. Load this
-# after engines.bash.
+# after engines.bash. With NEW_CONTAINERD=1, containerd is that of tests/setup/containerd.
 
 K8S=$TESTS/../build/k8s
-PATH=$K8S/bin:$PATH
+PATH=${NEW_CONTAINERD:+$K8S/containerd:}$K8S/bin:$PATH
 REGISTRY=127.0.0.1:5000
 
 # The images, without the hosts of their registries: NAME | CHANGE of the configuration. Without a change it is the image
@@ -33,7 +33,8 @@ k8s-staging-cri-tools/test-image-tags:3                     |
 '
 
 has_pods() {
-    has_engine containerd ctr crictl docker-registry "$@" && [[ -x $K8S/cni/bridge ]]
+    has_engine containerd ctr crictl docker-registry "$@" && [[ -x $K8S/cni/bridge ]] &&
+        { [[ -z ${NEW_CONTAINERD:-} ]] || [[ -x $K8S/containerd/ctr ]]; }
 }
 
 # Skip a test if a program is missing.
@@ -51,9 +52,34 @@ http: { addr: "$REGISTRY" }
 CONF
 }
 
+has_controller() {
+    grep -qw "$1" /sys/fs/cgroup/cgroup.controllers
+}
+
+# containerd 2 requests CPU shares for each pod, even with disable_cgroup. Make a program that removes the request and
+# then executes a runtime, for machines without the CPU controller: write_wrapper RUNTIME FILE
+write_wrapper() {
+    cat >"$2" <<SCRIPT
+#!/bin/bash
+for ((i = 1; i < \$#; i++)); do
+    [[ \${!i} != --bundle ]] || { j=\$((i + 1)) && config=\${!j}/config.json; }
+done
+[[ -z \${config:-} ]] || sed -i -E 's/,"cpu":\{"shares":[0-9]+\}//; s/"cpu":\{"shares":[0-9]+\},?//' "\$config"
+exec "$1" "\$@"
+SCRIPT
+    chmod 0755 "$2"
+}
+
 configure_containerd() {
     printf 'root = "%s"\nstate = "%s"\n' "$ENGINE/root" "$ENGINE/state"
-    example_of containerd/config.toml
+    if [[ ${NEW_CONTAINERD:-} ]] && ! has_controller cpu; then
+        write_wrapper "$(command -v runc)" "$ENGINE/runc"
+        write_wrapper "$RUNTIME" "$ENGINE/pysbx"
+        RUNTIME=$ENGINE/pysbx example_of containerd/config.toml
+        printf '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n  BinaryName = "%s"\n' "$ENGINE/runc"
+    else
+        example_of containerd/config.toml
+    fi
     cat <<CONF
 [grpc]
   address = "$CONTAINERD_ADDRESS"
@@ -63,7 +89,7 @@ configure_containerd() {
   # On this machine root may be unable to lower the OOM score, and controllers for the limits of every pod may be
   # missing.
   restrict_oom_score_adj = true
-  disable_cgroup = $(if grep -qw cpu /sys/fs/cgroup/cgroup.controllers; then echo false; else echo true; fi)
+  disable_cgroup = $(if has_controller cpu; then echo false; else echo true; fi)
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "$K8S/cni"
   conf_dir = "$ENGINE/cni"
@@ -88,6 +114,8 @@ make_archive() {
     tar --extract --file "$1" -C "$root"
     mkdir -p "$root/www" "$root/var/run"
     echo hello >"$root/www/index.html"
+    # A test expects that its user has exactly this further group.
+    sed -i 's/^staff:.*/staff:x:50:/' "$root/etc/group"
     printf 'named-in-image:x:50000:user\nusers:x:100:\n' >>"$root/etc/group"
     # Files of their own, not links, because a test masks one of them.
     rm "$root"/bin/{ls,sh}
@@ -141,6 +169,8 @@ start_pods() {
     printf '[host."http://%s"]\n  capabilities = ["pull", "resolve"]\n' "$REGISTRY" >"$ENGINE/hosts/_default/hosts.toml"
     configure_network >"$ENGINE/cni/10-pods.conflist"
     configure_containerd >"$ENGINE/config.toml"
+    # It remains: the parent of all containers' cgroups.
+    mkdir -p /sys/fs/cgroup/k8s.io
     start_daemon containerd containerd --config "$ENGINE/config.toml"
     await_daemon containerd ctr version
     printf 'runtime-endpoint: unix://%s\n' "$CONTAINERD_ADDRESS" >"$ENGINE/crictl.yaml"

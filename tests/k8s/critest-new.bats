@@ -1,0 +1,35 @@
+#!/usr/bin/env bats
+# critest of cri-tools, which tests container runtimes for Kubernetes, through the CRI plugin of a newer containerd:
+# once with runc and once with this runtime. Every test that passes with runc passes with this runtime.
+# once: the daemon is root's
+# slow: two runs of critest
+
+export NEW_CONTAINERD=1
+load ../lib/podman.bash
+load ../lib/engines.bash
+load pods.bash
+load critest.bash
+
+# Fewer passed tests with runc are a fault of the environment. 104 pass with containerd 2.4.
+LEAST=100
+
+@test "critest with runc, as the baseline" {
+    run_critest runc
+}
+
+@test "critest with this runtime" {
+    run_critest pysbx
+}
+
+@test "every test that passes with runc passes with this runtime" {
+    "$BATS_TEST_DIRNAME/compare" "$LEAST" "$BATS_FILE_TMPDIR/runc.xml" "$BATS_FILE_TMPDIR/pysbx.xml" >table || {
+        cat table
+        return 1
+    }
+    sed 's/^/# note: /' table >&3
+}
+
+@test "this runtime passes the tests of user namespaces, which this runc may not offer" {
+    # One of six needs a file system whose mounts can be mapped.
+    (($(grep -oE 'UserNamespaces [^"]*" classname="[^"]*" status="passed"' "$BATS_FILE_TMPDIR/pysbx.xml" | wc -l) >= 5))
+}
