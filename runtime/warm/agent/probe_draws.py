@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Modules that draw for their callers. importlib runs the code of a module.
 FOR_OTHERS = "random", "secrets", "uuid", "ssl", "os", "importlib", "_frozen_importlib", "_frozen_importlib_external"
 DRAWN: "list[tuple[str, bytes]]" = []  # bytes, and the module that wanted them
-# Functions of other modules. Whoever wants them imports these modules first, and then finds the replaced functions.
+# Functions of other modules. Their callers import these modules first, and then find the replaced functions.
 SOURCES = {"_ssl": ("RAND_bytes", "RAND_pseudo_bytes"), "_uuid": ("generate_time_safe",)}
 
 
