@@ -2,65 +2,7 @@
 # The image of contrib/image, with the runtimes of the distribution under Podman: contrib/docs/pages/how-to/container.md.
 
 load ../lib/podman.bash
-
-TOKEN=a-token-for-tests-only
-# The strictest options that allow namespaces; and those of a restricted pod, which forbid them.
-NESTED=(--security-opt unmask=ALL --cap-drop all --read-only --tmpfs /tmp --security-opt no-new-privileges)
-RESTRICTED=(--cap-drop all --read-only --tmpfs /tmp --security-opt no-new-privileges)
-
-# The runtime of the distribution. crun loads its filter for devices only with CAP_SYS_RESOURCE, which root may lack.
-podman() {
-    if [[ $PODMAN_MODE == root ]]; then
-        command podman --runtime "$(command -v runc)" "$@"
-    else
-        command podman --runtime "$(command -v crun)" "$@"
-    fi
-}
-
-setup_file() {
-    archive=$(realpath "${BUILD:-$TESTS/../build}/image/pysbx.tar") || {
-        echo "there is no image: make image"
-        return 1
-    }
-    command podman load --quiet --input "$archive" >/dev/null
-}
-
-setup() {
-    begin_test
-    IMAGE=$(command podman images --quiet --filter reference=localhost/pysbx)
-}
-
-teardown() {
-    podman rm --all --force --time 0 --volumes
-    check_leftovers
-}
-
-# start OPTION-OF-PODMAN... -- OPTION-OF-SERVE...: start the service at a port of the test's own network namespace.
-start() {
-    local -a options=()
-    while [[ $1 != -- ]]; do options+=("$1") && shift; done
-    shift
-    podman run --detach --name serve --network host --env "PYSBX_TOKEN=$TOKEN" "${options[@]}" "$IMAGE" "$@" >/dev/null
-    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz
-}
-
-# ask PATH [JSON]: print the answer.
-ask() {
-    local path=$1
-    shift
-    curl --silent --show-error --max-time 120 --header "Authorization: Bearer $TOKEN" --header 'Content-Type: application/json' \
-        "http://127.0.0.1:8888$path" ${1:+--data "$1"}
-}
-
-# member NAME: print a member of the JSON object on standard input.
-member() {
-    python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
-}
-
-is_prepared() {
-    ask /readyz >ready
-    ! grep -q '"preparing"' ready
-}
+load serve.bash
 
 @test "a hardened container without a network: sandboxes, and the data-science set, warm, from the image's own wheels" {
     start "${NESTED[@]}" --
