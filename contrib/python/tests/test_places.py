@@ -71,6 +71,36 @@ def test_a_directory_that_others_can_replace_is_refused(tmp_path: Path) -> None:
             private_directory(above / "mine")
 
 
+def test_a_trusted_directory_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    volume, other = tmp_path / "volume", tmp_path / "other"
+    for directory in (volume, other):
+        directory.mkdir()
+        directory.chmod(0o777)
+    monkeypatch.setenv("PYSBX_TRUSTED_DIRECTORIES", f"/nowhere:{volume}")
+    assert private_directory(volume / "mine").stat().st_mode & 0o066 == 0
+    # It is trusted itself, and nothing else is: neither its neighbour nor what others made in it.
+    with pytest.raises(SandboxStartupError, match="PYSBX_TRUSTED_DIRECTORIES"):
+        private_directory(other / "mine")
+    (volume / "inner").mkdir()
+    (volume / "inner").chmod(0o777)
+    with pytest.raises(SandboxStartupError, match="replace"):
+        private_directory(volume / "inner/mine")
+
+
+def test_without_a_directory_for_bundles_the_error_names_the_remedy() -> None:
+    program = (
+        "import tempfile\n"
+        "tempfile._candidate_tempdir_list = lambda: ['/proc']\n"
+        "from pysbx import SandboxError\nfrom pysbx.places import run_directory\n"
+        "try:\n    run_directory()\nexcept SandboxError as error:\n    print(error)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+    if os.geteuid() == 0:
+        pytest.skip("root's bundles are below /run")
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert "mount a file system at /tmp, or set XDG_RUNTIME_DIR" in done.stdout
+
+
 def test_bundles_belong_to_the_caller_alone() -> None:
     made = prepare(make_options())
     assert made.path.is_relative_to(run_directory())

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pysbx import children, interpreter, limits, runtime
+from pysbx import children, interpreter, limits, pod, runtime
 from pysbx.errors import SandboxError
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
@@ -80,6 +80,18 @@ def _namespaces() -> Check:
     return Check("user namespaces", "ok", "allowed by the kernel's settings")
 
 
+def _pod() -> Check | None:
+    """Examine the manifest of the pod that this program is in, if it is in one."""
+    if not pod.in_pod():
+        return None
+    fields = pod.missing()
+    if not fields:
+        return Check("pod", "ok", "its manifest has every field that sandboxes need")
+    found = "; ".join(field.reason for field in fields)
+    remedy = "set in the pod's manifest, below spec: " + "; ".join(field.text for field in fields)
+    return Check("pod", min(field.status for field in fields), found, remedy)
+
+
 def _start() -> Check:
     try:
         done = run_code("1 + 1", timeout_sec=60)
@@ -122,6 +134,10 @@ def _delegation(reason: str) -> str:
     Args:
         reason: the runtime's words on the first that is not available.
     """
+    if pod.in_pod():
+        return (
+            "a pod has no cgroups to change: its limits hold for all sandboxes together, and rlimits for each process"
+        )
     if "mounted read-only" in reason:
         return "an engine gives its containers no cgroups to change: rlimits bound each process of a sandbox instead"
     if os.geteuid() == 0:
@@ -213,12 +229,13 @@ def _podman() -> Check:
     return Check("Podman", "ok", said or path)
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (
-    _kernel, _runtime, _namespaces, _interpreter, _start, _process, _warm, _cgroups, _landlock, _selinux, _pip,
+# A check that does not concern this machine returns None.
+CHECKS: tuple[Callable[[], Check | None], ...] = (
+    _kernel, _runtime, _namespaces, _pod, _interpreter, _start, _process, _warm, _cgroups, _landlock, _selinux, _pip,
     _subordinate_ids, _podman,
 )  # fmt: skip
 
 
 def examine() -> list[Check]:
     """Examine everything; the most important results come first."""
-    return [check() for check in CHECKS]
+    return [found for check in CHECKS if (found := check()) is not None]

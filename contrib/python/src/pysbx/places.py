@@ -16,6 +16,20 @@ from pathlib import Path
 from pysbx import surroundings
 from pysbx.errors import SandboxStartupError
 
+# Directories, separated by colons, to which no other user has access although their modes say otherwise. For example,
+# all may write to a volume of a pod, but only its containers see it.
+TRUSTED = "PYSBX_TRUSTED_DIRECTORIES"
+
+
+def _is_replaceable(parent: Path) -> bool:
+    """Tell whether other users may put something else in the place of what is in a directory."""
+    about = parent.stat()
+    if about.st_uid not in (0, os.geteuid()):
+        return True
+    if not about.st_mode & 0o022 or about.st_mode & stat.S_ISVTX:
+        return False
+    return str(parent) not in os.environ.get(TRUSTED, "").split(":")
+
 
 def private_directory(path: Path) -> Path:
     """Make a directory that only the caller may read and write, or check that an existing one is such.
@@ -32,12 +46,12 @@ def private_directory(path: Path) -> Path:
     except OSError as error:
         raise SandboxStartupError(f"directory '{path}': {error.strerror}") from error
     for parent in path.absolute().parents:
-        about = parent.stat()
-        if about.st_uid not in (0, os.geteuid()) or (about.st_mode & 0o022 and not about.st_mode & stat.S_ISVTX):
+        if _is_replaceable(parent):
             # A user that may rename it could put another one in its place: sudo with a user's environment leads here.
             raise SandboxStartupError(
-                f"directory '{path}': others can replace '{parent}' (user {about.st_uid}): "
-                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user"
+                f"directory '{path}': others can replace '{parent}' (user {parent.stat().st_uid}): "
+                "set XDG_RUNTIME_DIR, XDG_CACHE_HOME and HOME of the calling user, "
+                f"or name it in {TRUSTED} if no other user reaches it"
             )
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise SandboxStartupError(
@@ -56,7 +70,13 @@ def run_directory() -> Path:
         return private_directory(Path("/run/pysbx"))
     import tempfile  # noqa: PLC0415 (rarely needed)
 
-    return private_directory(Path(tempfile.gettempdir()) / f"pysbx-{os.geteuid()}")
+    try:
+        top = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise SandboxStartupError(
+            "no directory is writable for the bundles of sandboxes: mount a file system at /tmp, or set XDG_RUNTIME_DIR"
+        ) from error
+    return private_directory(Path(top) / f"pysbx-{os.geteuid()}")
 
 
 @cache
