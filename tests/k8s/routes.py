@@ -35,7 +35,7 @@ REQUESTS: dict[tuple[str, str], tuple[str, bytes | None, str, int, str]] = {
 
 
 def routes_of(description: str, program: str) -> set[tuple[str, str]]:
-    """Return method and route of all that the two runtimes offer."""
+    """Return method and path of each route that the two runtimes have."""
     found = {
         (method, f"/v1{path}")
         for path, item in yaml.safe_load(Path(description).read_text(encoding="utf-8"))["paths"].items()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Two instances of the image behind one address, which a balancer gives to each connection, as a Service of Kubernetes
-# does: contrib/docs/pages/how-to/kubernetes.md.
+# Two instances of the image behind a balancer, which chooses one for each connection, as a Service of Kubernetes does. See
+# contrib/docs/pages/how-to/kubernetes.md, "Pods of the service".
 # once: the caller makes no difference to what the instances answer
 
 load ../lib/podman.bash

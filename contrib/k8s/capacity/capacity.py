@@ -14,8 +14,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# The figures of contrib/docs/pages/explanation/performance.md: a call from Python in a sandbox of its own, in seconds,
-# and the throughput of ten threads on two CPUs as a multiple of one thread's.
+# The figures of contrib/docs/pages/explanation/performance.md. A call from Python has a sandbox of its own, and takes
+# so many seconds. Ten threads on two CPUs have so many times the throughput of one.
 CALL_SEC = {"nothing": 0.0085, "pandas": 0.0117}
 THREADS, CPUS = 1.70, 2
 # MiB of a sandbox that idles with pandas: ten of them; one that starts cold.
