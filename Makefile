@@ -404,6 +404,7 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/critest
 	@tests/setup/containerd
 	@tests/setup/agent-sandbox >/dev/null
+	@tests/setup/ray >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
