@@ -20,7 +20,7 @@ import yaml  # type: ignore[import]
 FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\ntext\r\n--x--\r\n'
 REQUESTS: dict[tuple[str, str], tuple[str, bytes | None, str, int, str]] = {
     # method and route: path, body, its type, status, and what the answer contains
-    ("get", "/"): ("/", None, "", 200, ""),
+    ("get", "/"): ("/", None, "", 200, '"status":"ok"'),
     ("post", "/execute"): ("/execute", b'{"command": "echo 42"}', "application/json", 200, '"stdout":"42\\n"'),
     ("post", "/upload"): ("/upload", FORM, "multipart/form-data; boundary=x", 200, '"message"'),
     ("get", "/download/{path}"): ("/download/a.txt", None, "", 200, "text"),

@@ -122,6 +122,17 @@ def test_health_and_metadata(service: Server) -> None:
     assert service.client.get("/v1/metadata").json() == {"env": {"SANDBOX_ID": "box-1"}}
 
 
+def test_the_first_page_is_health_for_programs_and_a_page_for_browsers(service: Server) -> None:
+    client = service.connect()  # without a token
+    alive = client.get("/", headers={"Accept": "*/*"})
+    assert (alive.status_code, alive.json()["status"], alive.headers["vary"]) == (200, "ok", "Accept")
+    assert client.head("/").status_code == 200
+    page = client.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.content == client.get("/", headers={"Accept": "text/html"}).content
+
+
 def test_a_token_in_the_other_header(service: Server) -> None:
     client = service.connect()
     for headers, status in (({"X-Pysbx-Token": TOKEN}, 200), ({"X-Pysbx-Token": TOKEN[1:]}, 401), ({}, 401)):

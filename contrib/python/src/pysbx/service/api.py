@@ -575,7 +575,7 @@ def make_api(works: Works) -> FastAPI:
     add_plain(app, offer, jobs, execute=not works.agent_sandbox)
     if works.agent_sandbox:
         add_agent_sandbox(app, offer, sessions)
-    add_pages(app)
+    add_pages(app, agent_sandbox=works.agent_sandbox)
     _add_sessions(app, offer, jobs, sessions)
     add_commands(app, jobs, sessions, lambda identifier: sessions.find(caller.get(), identifier))
     add_terminals(app, sessions, lambda identifier: sessions.find(caller.get(), identifier))

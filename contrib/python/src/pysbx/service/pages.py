@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 
 WEB = Path(__file__).with_name("web")
 HTML = "text/html; charset=utf-8"
@@ -55,10 +56,28 @@ def open_places(*, agent_sandbox: bool) -> tuple[str, ...]:
     return (*PLACES, *(AGENT_PLACES if agent_sandbox else ()))
 
 
-def add_pages(app: FastAPI) -> None:
-    """Add the pages to an application. They are no part of its description."""
+def add_pages(app: FastAPI, *, agent_sandbox: bool = False) -> None:
+    """Add the pages to an application. They are no part of its description.
+
+    Args:
+        app: the application.
+        agent_sandbox: whether clients of agent-sandbox ask for its health at /, where browsers get the page.
+    """
+    if agent_sandbox:
+        _add_health(app)
     for place, name, kind in PAGES:
         _add(app, place, (WEB / name).read_bytes(), kind)
+
+
+def _add_health(app: FastAPI) -> None:
+    content = (WEB / "index.html").read_bytes()
+
+    @app.get("/", name="agent_root", include_in_schema=False)
+    async def root(request: Request) -> Response:
+        if "text/html" in request.headers.get("accept", ""):
+            return Response(content, media_type=HTML, headers={**HEADERS, "Vary": "Accept"})
+        said = {"status": "ok", "message": "Sandbox Runtime is active."}
+        return JSONResponse(said, headers={"Vary": "Accept"})
 
 
 def _add(app: FastAPI, place: str, content: bytes, kind: str) -> None:
