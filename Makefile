@@ -82,7 +82,7 @@ STATIC_OBJECTS := $(SOURCES:%.c=$(BUILD)/static/%.o) $(EMBEDDED)
 .DEFAULT_GOAL := all
 # `make help` lists a target with a text after two hash marks.
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z_.-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9_.-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' Makefile
 
 all: $(PROGRAMS) ## build the runtime
 
@@ -268,6 +268,7 @@ SETUP_docs := docs
 SETUP_wheel := build wheel
 SETUP_image := build wheel image
 SETUP_check-k8s := $(SETUP_image) test
+SETUP_check-k8s-quick := $(SETUP_check-k8s)
 SETUP_check-wheel := $(SETUP_wheel) fresh
 SETUP_check-recipes := $(SETUP_check-wheel)
 SETUP_check-site := docs
@@ -407,6 +408,12 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/ray >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
+# Without the programs that take minutes to build or fetch, and without what another part tests more strictly.
+K8S_QUICK := manifests nested two-instances volumes
+check-k8s-quick: image ## the parts of check-k8s that take three minutes
+	@tests/setup/kubeconform >/dev/null
+	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
+
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
 check-wheel: ## build the wheels, and use one in fresh systems
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
@@ -449,4 +456,4 @@ FORCE:
         check-integration check-podman check-engines check-release check-conformance check-vm check-long check-service \
         check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
-        check-packages image check-k8s fuzz check-fuzz bench docs check-site lint clean FORCE
+        check-packages image check-k8s check-k8s-quick fuzz check-fuzz bench docs check-site lint clean FORCE
