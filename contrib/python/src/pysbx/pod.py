@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pysbx import children
-from pysbx.remedies import is_filtered, text_of
+from pysbx.remedies import forbidding, is_filtered, text_of
 
 # The kubelet gives it to each container.
 VARIABLE = "KUBERNETES_SERVICE_HOST"
@@ -64,7 +64,7 @@ def _is_proc_masked() -> bool:
 
 def _are_namespaces_filtered() -> bool:
     """Tell whether a filter, and not the kernel's settings, refuses a user namespace."""
-    if not is_filtered():
+    if not is_filtered() or forbidding() is not None:
         return False
     try:
         done = children.run([sys.executable, "-I", "-S", "-c", PROBE], capture_output=True, check=False, timeout=60)
