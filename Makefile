@@ -398,7 +398,7 @@ image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
 # The image under Podman with the runtimes of the distribution, the manifests of contrib/k8s, the runtime below
-# containerd's interface for Kubernetes, and the installer for nodes.
+# containerd's interface for Kubernetes, the installer for nodes, agent-sandbox's router and client, and Ray.
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/kubeconform >/dev/null
 	@tests/setup/engines
@@ -406,7 +406,6 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/containerd
 	@tests/setup/agent-sandbox >/dev/null
 	@tests/setup/ray >/dev/null
-	@tests/setup/engines
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # Without the programs that take minutes to build or fetch, and without what another part tests more strictly.
