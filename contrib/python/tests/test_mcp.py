@@ -341,6 +341,28 @@ def test_a_server_answers_before_its_packages_are_installed(tmp_path: Path) -> N
     process.stdout.close()
 
 
+def test_a_server_answers_before_a_first_sandbox_has_run(tmp_path: Path) -> None:
+    # A machine on which no sandbox starts until a file is there.
+    slow, go = tmp_path / "slow", tmp_path / "go"
+    waits = f"while [ ! -e {go} ]; do /bin/sleep 0.1; done"
+    slow.write_text(f'#!/bin/sh\ncase " $* " in *" run "*) {waits} ;; esac\nexec {find_runtime()} "$@"\n')
+    slow.chmod(0o755)
+    tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    process = begin(tools, run_of(2, "42"), PYSBX_RUNTIME=str(slow))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    listed = json.loads(process.stdout.readline())
+    assert "modules are not known yet" in listed["result"]["tools"][0]["description"]
+    go.touch()
+    assert json.loads(process.stdout.readline())["result"]["structuredContent"]["value"] == "42"
+    while "Python 3" not in listed["result"]["tools"][0]["description"]:
+        send(process, tools)
+        listed = json.loads(process.stdout.readline())
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
 @contextmanager
 def locked_sets(cache: Path, wheels: Path) -> Iterator[None]:
     """Keep every program from installing the set of `thing`, as another program does that is installing it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import json
 import os
 import shutil
 import ssl
@@ -20,6 +21,7 @@ import pytest
 from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, sources
 from pysbx.installers import reason_of
 from tests.packages import make_project, make_wheel
+from tests.test_mcp import begin, run_of, send
 
 CONFIGURATION = """
 [global]
@@ -205,6 +207,48 @@ def test_a_source_distribution_behind_a_private_authority(
         sources.configuration.cache_clear()
         done = run_code("import thing; thing.value", installer=installer, **given)
         assert (done.error, done.value) == (None, "42")
+
+
+class SlowIndex(http.server.BaseHTTPRequestHandler):
+    """An index of packages that answers no request until it is told to."""
+
+    asked = threading.Event()
+    answers = threading.Event()
+
+    def do_GET(self) -> None:
+        """Answer at last that there is no such package."""
+        self.asked.set()
+        self.answers.wait(60)
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_TRUSTED_HOST", named)
+    with http.server.ThreadingHTTPServer((ADDRESS, 0), SlowIndex) as index:
+        threading.Thread(target=index.serve_forever, daemon=True).start()
+        url = f"http://{named}:{index.server_address[1]}/simple/"
+        process = begin(
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+            arguments=("--with", "thing", "--index-url", url),
+            XDG_CACHE_HOME=str(anew / "cache"),
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        listed = json.loads(process.stdout.readline())
+        assert "Being installed, the first run waits: thing." in listed["result"]["tools"][0]["description"]
+        assert SlowIndex.asked.wait(60)
+        send(process, run_of(2, "1"), {"jsonrpc": "2.0", "id": 3, "method": "ping"})
+        assert json.loads(process.stdout.readline())["id"] == 3
+        SlowIndex.answers.set()
+        answer = json.loads(process.stdout.readline())
+        assert (answer["id"], answer["result"]["isError"]) == (2, True)
+        index.shutdown()
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
 
 
 @pytest.mark.parametrize(

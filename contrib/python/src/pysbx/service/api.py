@@ -562,7 +562,9 @@ def make_api(works: Works) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.most = offer.limits()
-    choice = choice_of(offer, works.preparation.found)
+    found = works.preparation.found
+    assert found is not None, "the sandbox is prepared"
+    choice = choice_of(offer, found)
 
     @app.get("/v1/profiles")
     async def profiles() -> Choice:

@@ -19,6 +19,7 @@ from pysbx.service.bounds import Bounds, make_bounds, reserved
 from pysbx.service.door import Door
 from pysbx.service.gate import Application, Gate
 from pysbx.service.protocol import HEAD_SEC, Protocol
+from pysbx.service.survey import Until
 from pysbx.service.tls import Certificate
 from pysbx.service.watch import Watch
 from pysbx.service.works import Settings, Works
@@ -156,7 +157,7 @@ def _by_http(
     application: Callable[[Works], Application],
     *,
     methods: str = "",
-    wait: bool = True,
+    until: Until = "ready",
     pages: Iterable[str] = (),
     sockets: Any = "none",
 ) -> int:
@@ -165,7 +166,7 @@ def _by_http(
     journal = log.install(settings.log_level, settings.log_format)
     try:
         bounds = _bounds(settings, address)
-        parts = Works(settings, journal, wait=wait)
+        parts = Works(settings, journal, until=until)
         size = settings.request_mb * MIB
         gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
@@ -215,16 +216,16 @@ def serve_mcp(settings: Settings) -> int:
     """
     from pysbx.service.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
-    # A client waits for the answer to its first message, and gives up sooner than pip is done: wait=False.
     def tools(parts: Works) -> MCPServer[Any]:
         return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions)
 
     if settings.listen:
         size = settings.request_mb * MIB
-        return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST", wait=False)
+        return _by_http(settings, "mcp", lambda parts: over_http(tools(parts), size), methods="POST", until="run")
     journal = log.install(settings.log_level, settings.log_format)
     try:
-        parts = Works(settings, journal, wait=False)
+        # A client waits for the answer to its first message, and gives up sooner than pip, or a busy machine, is done.
+        parts = Works(settings, journal, until="checked")
         with spoken_as("mcp", offered=parts.offer.packages):
             asyncio.run(_over_stdio(tools(parts).run_stdio_async, parts))
     finally:

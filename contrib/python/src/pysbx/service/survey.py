@@ -1,6 +1,7 @@
 """Prepare the sandboxes of a server: install their packages, build their snapshots, find out which modules they have.
 
-A server that cannot create a sandbox does not start. A thread does the longer work, and its state is told.
+A server that cannot create a sandbox does not start. A thread does the longer work, and its state is told. A server at
+standard input starts before it has tried, because its client waits for the first answer.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from pysbx.errors import SandboxError, SandboxStartupError
 from pysbx.execution import run_code
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # The states of what is prepared. After COLD and FAILED comes the reason.
 PREPARING, READY, COLD, FAILED = "preparing", "ready", "cold: ", "failed: "
+# Seconds that a server at standard input waits for the modules of its first sandbox, to tell them in its first answer.
+PATIENCE_SEC = 1.0
 # Seconds for the step that is being taken when a server stops.
 GRACE_SEC = 1.0
 
@@ -31,6 +35,9 @@ PROGRAM = """
 import importlib.util, sys
 print(sys.version.split()[0], *(name for name in sys.argv[1:] if importlib.util.find_spec(name)))
 """
+# How far the preparation of a server's own sandbox has come when the server starts: it is ready, or has run without its
+# packages, or is only known to be possible.
+Until = Literal["ready", "run", "checked"]
 # Seconds for the first sandbox. It starts cold, which may take longer than callers may take.
 FIRST_SEC = 60
 
@@ -74,31 +81,45 @@ class Preparation:
     """The state of the server's own sandbox, whose name is "", and of the profiles that its administrator has named.
 
     Attributes:
-        found: the modules of the server's own sandbox; until its packages are installed, those without them.
+        found: the modules of the server's own sandbox; until its packages are installed, those without them; None
+            until a first sandbox has run.
         states: state by name of the profile.
     """
 
-    def __init__(self, offer: Offer, profiles: Iterable[str], *, wait: bool) -> None:
-        """Make a first sandbox, and begin to prepare the rest in a thread.
+    def __init__(self, offer: Offer, profiles: Iterable[str], *, until: Until) -> None:
+        """Begin to prepare, and go on in a thread.
 
         Args:
             offer: the sandboxes.
             profiles: names of those to prepare.
-            wait: prepare the server's own sandbox before this returns.
+            until: what is done before this returns.
 
         Raises:
-            SandboxError: none can be made.
+            SandboxError: no sandbox can be made.
         """
         self._offer = offer
         self._stopping = False
         self.states = dict.fromkeys(("", *profiles), PREPARING)
+        self.found: Survey | None = None
+        self._known = threading.Event()
         base = offer.base
-        later = bool(base.dependencies) and not wait
-        self.found = survey(replace(base, dependencies=()) if later else base)
-        if not later:
+        if until == "ready" or (until == "run" and not base.dependencies):
+            self.found = survey(base)
             self._prepare("")
+        elif until == "run":
+            self.found = survey(self._bare)
+        elif not base.image:  # to fetch and unpack an image takes long
+            prepare(self._bare)
+        if self.found is not None:
+            self._known.set()
         self._thread = threading.Thread(target=self._prepare_rest, name="pysbx-prepare", daemon=True)
         self._thread.start()
+        self._known.wait(PATIENCE_SEC)
+
+    @property
+    def _bare(self) -> Options:
+        """The server's own sandbox without its packages."""
+        return replace(self._offer.base, dependencies=())
 
     def _prepare_rest(self) -> None:
         for name, state in self.states.items():
@@ -108,6 +129,9 @@ class Preparation:
     def _prepare(self, name: str) -> None:
         what = f"profile '{name}'" if name else "the sandbox"
         try:
+            if not name and self.found is None:
+                self.found = survey(self._bare)
+                self._known.set()
             reason = reason_for_cold(self._offer.options(name or None))
             if not name and self._offer.base.dependencies:
                 self.found = survey(self._offer.base)

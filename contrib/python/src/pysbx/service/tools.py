@@ -304,11 +304,13 @@ class Tools:
 def describe(offer: Offer, preparation: Preparation) -> str:
     """Return the facts about the sandboxes that every model needs."""
     policy, found = offer.base.policy, preparation.found
-    installing = offer.base.dependencies if preparation.states[""] == PREPARING else ()
+    preparing = preparation.states[""] == PREPARING
+    installing = offer.base.dependencies if preparing else ()
     network = {"none": "No network.", "host": "Network of the host.", "localhost": "No network but its own loopback."}
     hosts = policy.network if isinstance(policy.network, str) else ""
     parts = [
-        f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}.",
+        f"Python {found.python}, with: {', '.join(found.modules) or 'the standard library only'}." if found else "",
+        "" if found else "The first sandbox is being made: its version of Python and modules are not known yet.",
         f"Being installed, the first run waits: {', '.join(installing)}." if installing else "",
         f"On request, by packages: {', '.join(sorted(offer.packages))}." if offer.packages else "",
         network.get(hosts) or f"Network: only {', '.join(policy.network)}.",

@@ -17,7 +17,7 @@ from pysbx.service.offer import Offer
 from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.ready import Probe
 from pysbx.service.sessions import Sessions
-from pysbx.service.survey import Preparation
+from pysbx.service.survey import Preparation, Until
 
 # Of Settings, what may be left to the server.
 BOUNDS = ("connections", "connections_per_peer", "calls_per_hour", "cpu_per_hour", "sessions_per_caller")
@@ -87,13 +87,13 @@ class Settings:
 class Works:
     """The parts that all servers have: HTTP, MCP, and the application for another server."""
 
-    def __init__(self, settings: Settings, journal: Log | None = None, *, wait: bool = True) -> None:
+    def __init__(self, settings: Settings, journal: Log | None = None, *, until: Until = "ready") -> None:
         """Make the parts.
 
         Args:
             settings: of the administrator.
             journal: the log of a program that is a server; it stays the caller's.
-            wait: prepare the server's own sandbox before this returns.
+            until: how far the server's own sandbox is prepared before this returns.
 
         Raises:
             SandboxError: no sandbox can be made.
@@ -104,7 +104,7 @@ class Works:
         left = leftovers.remove()
         self._claim = leftovers.Claim()
         self.offer = Offer(settings.options, settings.profiles, settings.packages, settings.artifact_mb)
-        self.preparation = Preparation(self.offer, settings.profiles or (), wait=wait)
+        self.preparation = Preparation(self.offer, settings.profiles or (), until=until)
         self.meters = Meters()
         self.meters.removed(left)
         self.audit = Audit(settings.audit_log, self.meters.audit_lost)
