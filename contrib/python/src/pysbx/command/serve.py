@@ -57,6 +57,13 @@ def _add(parser: argparse.ArgumentParser, *, otherwise: str) -> argparse._Argume
     group.add_argument("--tls-cert", metavar="FILE", help="certificate chain for TLS, in PEM format; SIGHUP reloads it")
     group.add_argument("--tls-key", metavar="FILE", help="its key (default: in the file of the certificate)")
     group.add_argument(
+        "--allow-origin",
+        dest="origins",
+        action="append",
+        metavar="ORIGIN",
+        help="let pages of this origin call from a browser, such as https://notebook.example",
+    )
+    group.add_argument(
         "--audit-log", metavar="FILE", help="append an OCSF event for each request and run; SIGHUP opens it again"
     )
     group.add_argument(
@@ -122,6 +129,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         tls_key=arguments.tls_key,
         profiles=tuple(arguments.profiles) if arguments.profiles else None,
         packages=tuple(arguments.packages or ()),
+        origins=tuple(arguments.origins or ()),
         listen=arguments.listen,
         token_file=arguments.token_file,
         log_level=arguments.log_level,

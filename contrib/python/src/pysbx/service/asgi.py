@@ -14,13 +14,12 @@ import shlex
 
 from pysbx.command.serve import add_serve, settings_of
 from pysbx.errors import SandboxError
-from pysbx.policy import MIB
 from pysbx.service import access
 from pysbx.service.api import make_api
-from pysbx.service.gate import Application, Gate, Receive, Scope, Send
+from pysbx.service.gate import Application, Receive, Scope, Send
 from pysbx.service.pages import open_places
 from pysbx.service.watch import Watch
-from pysbx.service.works import Works
+from pysbx.service.works import Works, guarded
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +72,8 @@ class App:
             raise ValueError(f"token: there is none: --token-file in {VARIABLE}, or {access.VARIABLE}")
         settings = settings_of(given)
         works = self._works = Works(settings)
-        size, pages = settings.request_mb * MIB, open_places(agent_sandbox=settings.agent_sandbox)
-        gate = Gate(make_api(works), tokens, works.places, size, check=works.check, pages=pages)
+        pages = open_places(agent_sandbox=settings.agent_sandbox)
+        gate = guarded(make_api(works), works, settings, tokens, pages=pages)
         return Watch(gate, works.meters, works.audit)
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -15,8 +15,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from pysbx.service.access import Access
+from pysbx.service.origins import SAFE, check_page
 from pysbx.service.pace import PATIENCE_SEC, RATE, Pace
-from pysbx.service.problems import BUSY, LARGE, MALFORMED, ORIGIN, PLAIN, SLOW, TOKEN, Problem, answered_with
+from pysbx.service.problems import BUSY, LARGE, MALFORMED, PLAIN, SLOW, TOKEN, Problem, answered_with
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -70,6 +71,10 @@ def _header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in found if key == name), "")
 
 
+def _by_name(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
 def credential(scope: Scope) -> str:
     """Return what a request says in Authorization, or in X-Pysbx-Token: some proxies keep the first to themselves."""
     token = _header(scope, b"x-pysbx-token")
@@ -103,16 +108,6 @@ def take_origin(scope: Scope) -> None:
         scope["path"] = scope["path"][origin.end() :] or "/"
 
 
-def check_page(scope: Scope) -> None:
-    """Refuse a WebSocket that a page of another server opens: browsers let any page open one.
-
-    See RFC 6455, section 10.2. A program sends no such header.
-    """
-    origin = _header(scope, b"origin")
-    if origin and origin.partition("://")[2] != _header(scope, b"host"):
-        raise Problem(ORIGIN, f"the header Origin is '{origin:.200}'")
-
-
 class Gate:
     """The application in front of another."""
 
@@ -126,6 +121,7 @@ class Gate:
         methods: str = "",
         check: Check | None = None,
         pages: Iterable[str] = (),
+        origins: Iterable[str] = (),
     ) -> None:
         """Put a gate before an application.
 
@@ -137,7 +133,9 @@ class Gate:
             methods: those that are answered, with blanks between them; "" for all.
             check: raises the problem with the body of a POST, which is JSON.
             pages: further places that need no token.
+            origins: those whose pages may call.
         """
+        self._origins = frozenset(origins)
         self._open = frozenset((*OPEN, *pages))
         self._application = application
         self._access = access
@@ -166,6 +164,8 @@ class Gate:
                 return
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
+            if not self._access and scope["method"] not in SAFE:
+                check_page(_by_name(scope), self._origins)
             if self._methods and scope["method"] not in self._methods:
                 detail = f"{scope['method']} is not among: {', '.join(self._methods)}"
                 raise Problem(PLAIN[405], detail, allow=self._methods)
@@ -188,7 +188,8 @@ class Gate:
             who = self._access.caller(credential(scope))
             if who is None:
                 raise Problem(TOKEN, "this server knows its callers by a token")
-            check_page(scope)
+            # Browsers let any page open a WebSocket: see RFC 6455, section 10.2.
+            check_page(_by_name(scope), self._origins)
             if self._methods:
                 raise Problem(PLAIN[404], "this server has no WebSockets")
         except Problem as problem:

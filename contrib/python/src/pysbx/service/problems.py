@@ -67,7 +67,12 @@ REFUSED = Kind("refused", 422, "the sandbox cannot do that", "change what the de
 INSTALL = Kind("packages", 502, "packages cannot be installed", "ask for others, or tell the server's administrator")
 NO_SANDBOX = Kind("no-sandbox", 500, "no sandbox can be made", "run `pysbx doctor` on the server's machine")
 TERMINAL = Kind("terminal", 409, "the session has a terminal already", "close that one, or start another session")
-ORIGIN = Kind("origin", 403, "a page of another server asks", "use a page of this server, or a program")
+ORIGIN = Kind(
+    "origin",
+    403,
+    "a page of another server asks",
+    "use a page of this server or a program, or start the server with --allow-origin",
+)
 FAULT = Kind("fault", 500, "the server has a bug", "report it, with the server's log")
 # Problems that the web framework finds: a body that cannot be read, no such place, no such method.
 PLAIN: Mapping[int, Kind] = {

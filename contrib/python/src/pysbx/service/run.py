@@ -17,12 +17,12 @@ from pysbx.service import access, log, systemd
 from pysbx.service.access import Access, Address
 from pysbx.service.bounds import Bounds, make_bounds, reserved
 from pysbx.service.door import Door
-from pysbx.service.gate import Application, Gate
+from pysbx.service.gate import Application
 from pysbx.service.protocol import HEAD_SEC, Protocol
 from pysbx.service.survey import Until
 from pysbx.service.tls import Certificate
 from pysbx.service.watch import Watch
-from pysbx.service.works import Settings, Works
+from pysbx.service.works import Settings, Works, guarded
 from pysbx.words import spoken_as
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def _by_http(
     try:
         bounds = _bounds(settings, address)
         parts = Works(settings, journal, until=until)
-        size = settings.request_mb * MIB
-        gate = Gate(application(parts), tokens, parts.places, size, methods=methods, check=parts.check, pages=pages)
+        gate = guarded(application(parts), parts, settings, tokens, methods=methods, pages=pages)
         with spoken_as(interface, offered=parts.offer.packages):
             _serve(f"pysbx: {NAMES[interface]} at {address}", gate, listener, parts, bounds, tls=tls, sockets=sockets)
         parts.audit.close()

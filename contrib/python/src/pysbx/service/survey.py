@@ -35,8 +35,7 @@ PROGRAM = """
 import importlib.util, sys
 print(sys.version.split()[0], *(name for name in sys.argv[1:] if importlib.util.find_spec(name)))
 """
-# How far the preparation of a server's own sandbox has come when the server starts: it is ready, or has run without its
-# packages, or is only known to be possible.
+# When a server starts, its own sandbox is ready, or has run without its packages, or is only known to be possible.
 Until = Literal["ready", "run", "checked"]
 # Seconds for the first sandbox. It starts cold, which may take longer than callers may take.
 FIRST_SEC = 60

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pysbx.options import Options
+from pysbx.policy import MIB
 from pysbx.service import leftovers
+from pysbx.service.access import Access
 from pysbx.service.allowance import Allowance, Ledger
 from pysbx.service.audit import Audit
+from pysbx.service.gate import Application, Gate
 from pysbx.service.jobs import Jobs
 from pysbx.service.log import Log
 from pysbx.service.meters import Meters
 from pysbx.service.offer import Offer
+from pysbx.service.origins import check_origins, permitting
 from pysbx.service.parts import check_parts, may_have_too_many
 from pysbx.service.ready import Probe
 from pysbx.service.sessions import Sessions
@@ -44,6 +49,7 @@ class Settings:
         calls_per_hour, cpu_per_hour, sessions_per_caller: the allowance of a caller, or None.
         audit_log: the file to which events are appended, or None.
         tls_cert, tls_key: files with the certificate and its key, or None.
+        origins: those whose pages may call from a browser.
         log_level: of the package's records: debug, info, warning or error.
         log_format: text or json.
         agent_sandbox: also answer as a sandbox of agent-sandbox does: see agent_sandbox.py.
@@ -68,6 +74,7 @@ class Settings:
     audit_log: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    origins: tuple[str, ...] = ()
     log_level: str = "info"
     log_format: str = "text"
     agent_sandbox: bool = False
@@ -80,6 +87,7 @@ class Settings:
                 raise ValueError(f"{name}: {value} is not a positive number")
         if self.waiting < 0:
             raise ValueError(f"waiting: {self.waiting} is negative")
+        check_origins(self.origins)
         if self.tls_key is not None and self.tls_cert is None:
             raise ValueError("tls_key: a key is of no use without its certificate: add tls_cert")
 
@@ -136,3 +144,28 @@ class Works:
         if not self.all_ended:
             os._exit(code)
         return code
+
+
+def guarded(
+    application: Application,
+    works: Works,
+    settings: Settings,
+    tokens: Access,
+    *,
+    methods: str = "",
+    pages: Iterable[str] = (),
+) -> Application:
+    """Return an application with the checks in front of it that all servers have: see Gate and origins."""
+    checked: Application = Gate(
+        application,
+        tokens,
+        works.places,
+        settings.request_mb * MIB,
+        methods=methods,
+        check=works.check,
+        pages=pages,
+        origins=settings.origins,
+    )
+    if settings.origins:
+        checked = permitting(checked, settings.origins)
+    return checked
