@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from pysbx.service.pages import PAGES
+from pysbx.service.survey import PREPARING
 from tests.browser import CONTROL, PROGRAM, SHIFT, Page, browser
 from tests.packages import make_wheel
-from tests.servers import TOKEN, Server, server
+from tests.servers import TOKEN, Server, server, wait_until
 
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
 
@@ -46,9 +47,11 @@ WIDTHS = {"wide": 1280, "narrow": 420}
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     tokens = tmp_path_factory.mktemp("page") / "token"
     tokens.write_text(TOKEN)
-    options = ["--token-file", str(tokens), "--timeout", "20", "--memory", "600", "--virtualenv", sys.prefix]
+    options = ["--token-file", str(tokens), "--timeout", "60", "--memory", "600", "--virtualenv", sys.prefix]
     options += ["--allow-profile", "minimal"]
     with server(*options, listen="127.0.0.1:0", token=TOKEN, warnings=True) as running:
+        # On a busy machine a cold start takes longer than the 10 seconds that this profile allows a run.
+        wait_until(lambda: running.client.get("/readyz").json()["profiles"]["minimal"] != PREPARING, 120)
         yield running
 
 
