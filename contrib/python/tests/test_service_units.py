@@ -70,6 +70,18 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     assert "pysbx" not in done.stderr, done.stderr
 
 
+def test_five_slow_starts_that_fail_are_the_last() -> None:
+    quadlet = Path(__file__).parents[2] / "service/quadlet/pysbx.container"
+    for text in (content("pysbx.service", "", [], system=True), quadlet.read_text()):
+        found = dict(line.split("=", 1) for line in text.split("\n") if line.partition("=")[2].isdecimal())
+        interval, burst, pause, start = (
+            int(found[name]) for name in ("StartLimitIntervalSec", "StartLimitBurst", "RestartSec", "TimeoutStartSec")
+        )
+        assert burst * (pause + start) < interval
+        # systemd ignores these lines, and says nothing, elsewhere than in this section.
+        assert text.index("[Unit]") < text.index("StartLimitIntervalSec=") < text.index("\n[", text.index("[Unit]"))
+
+
 @needs_systemd
 @pytest.mark.skipif(os.geteuid() != 0, reason="systemd-analyze security makes directories in /run")
 def test_the_service_is_hardened(tmp_path: Path) -> None:

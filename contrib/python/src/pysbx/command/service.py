@@ -21,7 +21,7 @@ FILES = (
 NOT_FOR_USERS = frozenset(
     "User Group CapabilityBoundingSet AmbientCapabilities PrivateDevices ProtectClock ProtectKernelModules ProtectHome "
     "ProtectSystem PrivateTmp PrivateMounts PrivateNetwork IPAddressDeny RestrictAddressFamilies ProtectProc "
-    "ProtectControlGroups ReadWritePaths RuntimeDirectory RuntimeDirectoryMode CacheDirectory CacheDirectoryMode "
+    "RuntimeDirectory RuntimeDirectoryMode CacheDirectory CacheDirectoryMode "
     "Environment TasksMax".split()
 )
 

@@ -124,6 +124,7 @@ def listen(address: Address, access: Access) -> socket.socket:
         if found.family != socket.AF_UNIX and not access:
             found.close()
             raise _needs_token(address_of(found))
+        systemd.make_room()
         return found
     if address.path:
         try:

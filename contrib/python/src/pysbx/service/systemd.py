@@ -1,6 +1,6 @@
-"""The side of a service towards systemd: the socket that it hands on, and messages about the state.
+"""The side of a service towards systemd: its socket, the cgroups that it delegates, and messages about the state.
 
-See sd_listen_fds(3) and sd_notify(3), whose protocol a few lines speak.
+See sd_listen_fds(3) and sd_notify(3), whose protocol a few lines speak, and Delegate= in systemd.resource-control(5).
 """
 
 from __future__ import annotations
@@ -8,11 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from pathlib import Path
 
 # The first descriptor that is handed on.
 FIRST = 3
 VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 NOTIFY = "NOTIFY_SOCKET"
+CGROUPS = Path("/sys/fs/cgroup")
+# Of the cgroup of the service itself, below that of its unit. DelegateSubgroup= needs systemd 254.
+SUBGROUP = "service"
 
 
 def inherited() -> socket.socket:
@@ -38,6 +42,25 @@ def inherited() -> socket.socket:
         found.close()
         raise ValueError("listen: the socket of systemd is none of ListenStream= with Accept=no")
     return found
+
+
+def make_room(top: Path = CGROUPS) -> None:
+    """Move this process into a cgroup below that of its unit, if systemd has delegated it to this user.
+
+    The runtime makes the cgroups of sandboxes beside that of its caller. A cgroup with controllers for those below it
+    may have no processes of its own: see "No Internal Process Constraint" in cgroup-v2.rst.
+
+    Args:
+        top: where cgroups are mounted.
+    """
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    path = next((line[len("0::/") :] for line in lines if line.startswith("0::/")), "")
+    unit = top / path
+    with contextlib.suppress(OSError):  # cgroups of version 1, or read-only as in a container: rlimits stand in
+        if not path or unit.stat().st_uid != os.geteuid() or os.geteuid() == 0:
+            return
+        (unit / SUBGROUP).mkdir(exist_ok=True)
+        (unit / SUBGROUP / "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
 
 
 def notify(state: str) -> None:
