@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,6 +135,25 @@ def test_tables_for_other_programs_are_whole(wheels: Path, capsys: pytest.Captur
         assert any(line.split()[0] == item.key and ", ".join(item.requirements) in line for line in lines)
     assert main(["deps", "install", "--wheels", str(wheels), "other"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_notebook_tells_of_an_installation(wheels: Path) -> None:
+    import nbclient
+    import nbformat
+
+    call = f"run_code('import thing', dependencies=['thing'], wheels={str(wheels)!r})"
+    sources = (f"from pysbx import run_code\ndone = {call}", f"done = {call}", "print(done.error)")
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
+    book = nbformat.reads(
+        json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}), as_version=4
+    )  # type: ignore[no-untyped-call]
+    nbclient.NotebookClient(book, timeout=120).execute()
+    first, second, third = (cell.outputs for cell in book.cells)
+    assert re.fullmatch(
+        r"pysbx: installing thing\npysbx: installed thing in \d+ s\n", "".join(one["text"] for one in first)
+    )
+    assert second == []
+    assert third[0]["text"] == "None\n"
 
 
 def test_progress_of_an_installation(wheels: Path) -> None:

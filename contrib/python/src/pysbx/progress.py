@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("pysbx_install_progress", default=None)
@@ -25,16 +26,33 @@ def install_progress(on_text: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
+def _lines(what: str) -> Iterator[Callable[[str], None]]:
+    """Print a line when an installation begins, and one when it has ended."""
+    began = 0.0
+
+    def show(_: str) -> None:
+        nonlocal began
+        if not began:
+            began = time.monotonic()
+            print(f"pysbx: installing {what}", file=sys.stderr, flush=True)
+
+    yield show
+    if began:
+        print(f"pysbx: installed {what} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+@contextmanager
 def installing(what: str) -> Iterator[Callable[[str], None] | None]:
     """Show a bar that moves, and the installer's last line; yield a function for its output.
 
-    A function of install_progress takes the place of the bar.
+    A function of install_progress takes the place of the bar. In a notebook, where a user waits too, it is two lines.
     """
     if (listener := _listener.get()) is not None:
         yield listener
         return
     if not sys.stderr.isatty():
-        yield None
+        with _lines(what) if "ipykernel" in sys.modules else nullcontext() as show:
+            yield show
         return
     from rich.console import Console  # noqa: PLC0415 (a tenth of a second, for a terminal only)
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
