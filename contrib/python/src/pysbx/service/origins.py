@@ -2,8 +2,8 @@
 
 A page of another server cannot read answers, because no answer permits it, and cannot send a token that it does not
 know. With --allow-origin, the answers permit it to the pages of some servers: see "HTTP CORS protocol" of the Fetch
-standard. Cookies are never permitted. A server without tokens trusts each request that reaches it, so it refuses those
-that a browser sends for a foreign page: a proxy in front may know the user by a cookie.
+standard. Cookies are never permitted. A server without tokens trusts each request that reaches it. A proxy in front may
+know its user by a cookie. So such a server refuses what a browser sends for a foreign page.
 """
 
 from __future__ import annotations
