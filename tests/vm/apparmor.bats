@@ -61,6 +61,38 @@ load_shipped_profile() {
     ((before != 0)) && [[ $status == 0 && $output == "pysbx-runtime (unconfined)" ]]
 }
 
+# Call a function of the package for the prefix of the installed runtime; set output to what it says.
+profile_of_package() {
+    expect 0 env PYTHONPATH="$TESTS/../contrib/python/src" python3 -c "
+import pathlib, sys
+from pysbx import apparmor
+print(getattr(apparmor, sys.argv[1])(pathlib.Path('/usr/local')))" "$1"
+}
+
+@test "pysbx runtime install: a later version replaces the profile, unless it was changed; uninstall removes it" {
+    local shipped=/usr/local/share/pysbx-runtime/apparmor/pysbx-runtime profile=/etc/apparmor.d/pysbx-runtime
+    mkdir -p "${shipped%/*}"
+    cp "$TESTS/../config/apparmor/pysbx-runtime" "$shipped"
+    profile_of_package install
+    output_is "AppArmor: $profile is installed"
+    grep -q '^pysbx-runtime ' /sys/kernel/security/apparmor/profiles
+    echo '# of a later version' >>"$shipped"
+    profile_of_package install
+    output_is "AppArmor: $profile is installed"
+    [[ $(tail -n 1 "$profile") == '# of a later version' ]]
+    echo '# of the administrator' >>"$profile"
+    profile_of_package install
+    output_is "AppArmor: $profile was changed, and stays as it is: the one for this runtime is $shipped"
+    profile_of_package uninstall
+    output_is ""
+    sed -i '$d' "$profile"
+    profile_of_package uninstall
+    output_is "AppArmor: $profile is removed"
+    [[ ! -e $profile ]]
+    expect 1 grep -q '^pysbx-runtime ' /sys/kernel/security/apparmor/profiles
+    rm -r /usr/local/share/pysbx-runtime
+}
+
 @test "podman run: Podman's own profile" {
     expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == containers-default-*" (enforce)" ]]

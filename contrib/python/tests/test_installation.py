@@ -238,9 +238,14 @@ def test_the_profile_of_apparmor_is_installed_and_removed(tmp_path: Path, monkey
         assert not installed.exists()
         pytest.skip("no apparmor_parser of AppArmor 4")
     assert apparmor.install(prefix).startswith(f"AppArmor: {installed} is installed")
-    assert installed.read_bytes() == shipped.read_bytes()
-    installed.write_text("# of the administrator\n")
-    assert "stays as it is" in apparmor.install(prefix)
+    assert installed.read_text().endswith(shipped.read_text())
+    with shipped.open("a") as later:
+        later.write("# of a later version\n")
+    assert apparmor.install(prefix).startswith(f"AppArmor: {installed} is installed")
+    assert installed.read_text().endswith("# of a later version\n")
+    with installed.open("a") as changed:
+        changed.write("# of the administrator\n")
+    assert "was changed, and stays as it is" in apparmor.install(prefix)
     assert apparmor.uninstall(prefix) == ""
     installed.write_bytes(shipped.read_bytes())
     assert apparmor.uninstall(prefix) == f"AppArmor: {installed} is removed"

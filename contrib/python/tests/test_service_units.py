@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from pysbx.command import main
-from pysbx.command.service import MARK, content
+from pysbx.command.service import content
+from pysbx.marked import is_ours
 from tests.servers import BEST_EFFORT, PROGRAM, wait_until
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
@@ -38,15 +39,32 @@ def test_install_writes_units_and_uninstall_removes_them(tmp_path: Path, capsys:
     assert f"ExecStart={sys.executable} -m pysbx serve --listen systemd" in found["pysbx.service"]
     assert found["pysbx.service"].count('--memory 1024 --allow-package "a b$$c%%d"\n') == 1
     assert "enable --now pysbx.socket" in said
-    other = next(path for path in installed(tmp_path) if path.name == "pysbx.socket")
-    other.write_text("[Socket]\n")
-    assert main(["service", "install", "--prefix", str(tmp_path)]) == 2
-    assert f"'{other}' exists and was not written by this command" in capsys.readouterr().err
-    assert "--memory 1024" in next(path for path in installed(tmp_path) if path.name == "pysbx.service").read_text()
+    assert main(["service", "install", "--prefix", str(tmp_path), "--", "--memory", "512"]) == 0
+    assert "--memory 512" in next(path for path in installed(tmp_path) if path.name == "pysbx.service").read_text()
     assert main(["service", "uninstall", "--prefix", str(tmp_path)]) == 0
+    assert installed(tmp_path) == []
+
+
+@pytest.mark.parametrize("change", ["[Socket]\n", "{}SocketMode=0666\n", "\n{}"])
+def test_a_changed_unit_is_neither_replaced_nor_removed(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--prefix", str(tmp_path)]
+    assert main(["service", "install", *place, "--", "--memory", "1024"]) == 0
+    other = next(path for path in installed(tmp_path) if path.name == "pysbx.socket")
+    other.write_text(text := change.format(other.read_text()))
+    assert main(["service", "install", *place]) == 2
+    assert f"'{other}' was changed" in capsys.readouterr().err
+    assert "--memory 1024" in next(path for path in installed(tmp_path) if path.name == "pysbx.service").read_text()
+    assert main(["service", "uninstall", *place]) == 0
+    assert f"kept, because it was changed, or was not written by this command: {other}" in capsys.readouterr().out
     assert installed(tmp_path) == [other]
-    assert main(["service", "install", "--force", "--prefix", str(tmp_path)]) == 0
-    assert other.read_text().startswith(MARK)
+    assert other.read_text() == text
+    assert main(["service", "install", "--force", *place]) == 0
+    assert is_ours(other)
+    other.write_text(text)
+    assert main(["service", "uninstall", "--force", *place]) == 0
+    assert installed(tmp_path) == []
 
 
 def test_an_option_cannot_add_a_line() -> None:

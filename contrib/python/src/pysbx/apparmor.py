@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from pysbx import children
+from pysbx.marked import is_ours, marked
 from pysbx.places import write_whole
 from pysbx.remedies import PROFILE, SHIPPED
 
@@ -27,6 +28,11 @@ def _parse(*arguments: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
+def _is_unchanged(profile: Path, shipped: Path) -> bool:
+    """Tell whether a profile is as some version of this package has written it, or a copy of the present one."""
+    return is_ours(profile) or profile.read_bytes() == shipped.read_bytes()
+
+
 def install(prefix: Path) -> str:
     """Install the profile of a prefix and load it; return a sentence about that, or "" if AppArmor is not here.
 
@@ -39,12 +45,12 @@ def install(prefix: Path) -> str:
     shipped = prefix / SHIPPED
     if not DIRECTORY.is_dir() or not shipped.is_file():
         return ""
-    profile, content = Path(PROFILE), shipped.read_bytes()
+    profile, content = Path(PROFILE), shipped.read_text(encoding="utf-8")
     if reason := _parse("--skip-kernel-load", "--skip-cache", str(shipped)):
         return f"AppArmor: no profile is installed: {reason.splitlines()[-1]}"
-    if profile.exists() and profile.read_bytes() != content:
-        return f"AppArmor: {profile} is another file, and stays as it is: the one for this runtime is {shipped}"
-    write_whole(profile, content)
+    if profile.exists() and not _is_unchanged(profile, shipped):
+        return f"AppArmor: {profile} was changed, and stays as it is: the one for this runtime is {shipped}"
+    write_whole(profile, marked(content, "pysbx runtime install").encode())
     failed = _parse("--replace", str(profile))
     return f"AppArmor: {profile} is installed" + (f", and loaded at the next boot: {failed}" if failed else "")
 
@@ -52,7 +58,7 @@ def install(prefix: Path) -> str:
 def uninstall(prefix: Path) -> str:
     """Remove the profile that install() has installed for a prefix, before the prefix is emptied; see install()."""
     shipped, profile = prefix / SHIPPED, Path(PROFILE)
-    if not profile.is_file() or not shipped.is_file() or profile.read_bytes() != shipped.read_bytes():
+    if not profile.is_file() or not shipped.is_file() or not _is_unchanged(profile, shipped):
         return ""
     _parse("--remove", str(profile))
     profile.unlink()

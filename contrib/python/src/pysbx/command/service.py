@@ -8,9 +8,11 @@ import shlex
 import sys
 from pathlib import Path
 
+from pysbx.marked import is_ours, marked
+from pysbx.places import write_whole
+
 UNITS = Path(__file__).parents[1] / "units"
-# Of the first line of a unit that this command has written.
-MARK = "# Written by `pysbx service install`. Change it by drop-ins: systemctl edit"
+ADVICE = "Change it by drop-ins: systemctl edit"
 # file, its directory for root below the prefix, and whether users have it as well
 FILES = (
     ("pysbx.socket", "etc/systemd/system", True),
@@ -29,18 +31,18 @@ NOT_FOR_USERS = frozenset(
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Add `install` and `uninstall` to the parser of `pysbx service`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (
-        ("install", "write pysbx.socket and pysbx.service, for all users by root, otherwise for this user"),
-        ("uninstall", "remove them"),
+    for name, text, force in (
+        ("install", "write pysbx.socket and pysbx.service, for all users by root, otherwise for this user", "replace"),
+        ("uninstall", "remove them, but keep files that were changed", "remove also"),
     ):
         action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         action.add_argument("--prefix", metavar="DIR", default="/", help="write below this directory (/)")
+        action.add_argument("--force", action="store_true", help=f"{force} files that were changed")
         action.set_defaults(function=run)
         if name == "install":
             action.add_argument(
                 "--listen", metavar="ADDRESS", default="", help="path or HOST:PORT (/run/pysbx.sock, or %%t/pysbx.sock)"
             )
-            action.add_argument("--force", action="store_true", help="replace units that were changed")
             action.add_argument("options", nargs="*", metavar="-- OPTION", help="options of `pysbx serve`")
 
 
@@ -81,14 +83,16 @@ def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
     text = text.replace("@LISTEN@", f"ListenStream={address}")
     if not system:
         text = "\n".join(line for line in text.split("\n") if line.partition("=")[0] not in NOT_FOR_USERS)
-    return f"{MARK}\n{text}"
+    return marked(text, "pysbx service install", ADVICE)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx service install` or `pysbx service uninstall`."""
     system = os.geteuid() == 0
     places = _places(arguments.prefix, system=system)
-    return _install(arguments, places, system=system) if arguments.action == "install" else _uninstall(places)
+    if arguments.action == "install":
+        return _install(arguments, places, system=system)
+    return _uninstall(places, force=arguments.force)
 
 
 def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: bool) -> int:
@@ -96,11 +100,14 @@ def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: 
     texts = {path: content(name, listen, arguments.options, system=system) for name, path in places.items()}
     # All are looked at before one is written.
     for path in texts:
-        if path.exists() and not arguments.force and not path.read_text(encoding="utf-8").startswith(MARK):
-            raise ValueError(f"service: '{path}' exists and was not written by this command: --force replaces it")
+        if path.exists() and not arguments.force and not is_ours(path):
+            raise ValueError(
+                f"service: '{path}' was changed, or was not written by this command: move your changes to a drop-in, "
+                "or replace it with --force"
+            )
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
         print(path)
     user = "" if system else "--user "
     if system:
@@ -109,12 +116,12 @@ def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: 
     return 0
 
 
-def _uninstall(places: dict[str, Path]) -> int:
+def _uninstall(places: dict[str, Path], *, force: bool) -> int:
     for path in places.values():
         if not path.exists():
             continue
-        if path.read_text(encoding="utf-8").startswith(MARK):
+        if force or is_ours(path):
             path.unlink()
         else:
-            print(f"kept, because this command has not written it: {path}")
+            print(f"kept, because it was changed, or was not written by this command: {path}: --force removes it")
     return 0
