@@ -93,6 +93,12 @@ print(getattr(apparmor, sys.argv[1])(pathlib.Path('/usr/local')))" "$1"
     rm -r /usr/local/share/pysbx-runtime
 }
 
+@test "pysbx in a container that AppArmor confines: the refusal names the profile and the option" {
+    expect 125 aa-exec -p pysbx-test -- env PYTHONPATH="$TESTS/../contrib/python/src" \
+        python3 -m pysbx run --timeout 300 -c 'print(1)'
+    [[ $stderr == *"AppArmor's profile 'pysbx-test'"*"--security-opt apparmor=unconfined"* ]]
+}
+
 @test "podman run: Podman's own profile" {
     expect 0 podman run --rm --network none "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == containers-default-*" (enforce)" ]]

@@ -86,6 +86,17 @@ def is_filtered() -> bool:
     return re.search(r"^Seccomp:\s*2$", text_of("/proc/self/status"), re.MULTILINE) is not None
 
 
+def _confined() -> str:
+    """Return the remedy if a profile of AppArmor holds this program, as engines give one to containers."""
+    profile = re.fullmatch(r"(.+) \(enforce\)", text_of("/proc/self/attr/current"))
+    if profile is None:
+        return ""
+    return (
+        f"AppArmor's profile '{profile[1]}' of the container around this program refuses that: start it with "
+        "--security-opt apparmor=unconfined, or with appArmorProfile: {type: Unconfined} (Kubernetes)"
+    ) + _otherwise()
+
+
 def _otherwise() -> str:
     return f"; or choose fewer promises: {current().options['process']}"
 
@@ -103,6 +114,8 @@ def _no_namespaces() -> str:
         return setting.remedy + _otherwise()
     if needs_profile():
         return load_profile() + _otherwise()
+    if confined := _confined():
+        return confined
     if not is_filtered():
         return ""
     return (
@@ -129,7 +142,7 @@ REMEDIES: tuple[tuple[str, Callable[[], str]], ...] = (
     (r"proc is not permitted here", _masked_proc),
     (rf"clone with new namespaces.*: {REFUSED}", _no_namespaces),
     (r"write the mapping to .*: (not permitted|access denied)|new[ug]idmap: ", _no_mapping),
-    (r": (not permitted|access denied)$", lambda: load_profile() + _otherwise() if needs_profile() else ""),
+    (r": (not permitted|access denied)$", lambda: load_profile() + _otherwise() if needs_profile() else _confined()),
 )
 
 
