@@ -267,7 +267,7 @@ SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
 SETUP_image := build wheel image
-SETUP_check-k8s := $(SETUP_image) test
+SETUP_check-k8s := $(SETUP_image) test k8s
 SETUP_check-k8s-quick := $(SETUP_check-k8s)
 SETUP_check-wheel := $(SETUP_wheel) fresh
 SETUP_check-recipes := $(SETUP_check-wheel)
@@ -400,7 +400,7 @@ image: ## the container image of pysbx serve
 # The image under Podman with the runtimes of the distribution, the manifests of contrib/k8s, the runtime below
 # containerd's interface for Kubernetes, the installer for nodes, agent-sandbox's router and client, and Ray.
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
-	@tests/setup/kubeconform >/dev/null
+	@tests/setup/kubernetes helm kubeconform >/dev/null
 	@tests/setup/engines
 	@tests/setup/critest
 	@tests/setup/containerd
@@ -409,9 +409,9 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # Without the programs that take minutes to build or fetch, and without what another part tests more strictly.
-K8S_QUICK := manifests nested two-instances volumes
+K8S_QUICK := manifests chart nested two-instances volumes
 check-k8s-quick: image ## the parts of check-k8s that take three minutes
-	@tests/setup/kubeconform >/dev/null
+	@tests/setup/kubernetes helm kubeconform >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.

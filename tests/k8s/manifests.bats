@@ -20,7 +20,7 @@ manifests() {
     run conform "$BASE/runtimeclass.yaml" "${files[@]}"
     echo "$output"
     ((status == 0))
-    [[ $output == *"8 resources found in 7 files - Valid: 8, Invalid: 0, Errors: 0, Skipped: 0"* ]]
+    [[ $output == *"10 resources found in 8 files - Valid: 10, Invalid: 0, Errors: 0, Skipped: 0"* ]]
 }
 
 @test "a wrong manifest is found: a member that does not exist, a wrong type, a missing member" {

@@ -1,0 +1,35 @@
+{{/* Labels of every object. Selectors use the name alone. */}}
+{{- define "pysbx.labels" -}}
+app.kubernetes.io/name: pysbx
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "pysbx.metadata" -}}
+name: pysbx
+namespace: {{ .Values.namespace.name | quote }}
+labels:
+  {{- include "pysbx.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "pysbx.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{- end -}}
+{{- end }}
+
+{{/* The token that is given, or the one that exists, or a new one. */}}
+{{- define "pysbx.token" -}}
+{{- $found := lookup "v1" "Secret" .Values.namespace.name .Values.token.secret -}}
+{{- if .Values.token.value -}}
+{{ .Values.token.value | b64enc }}
+{{- else if $found -}}
+{{ index $found.data "token" }}
+{{- else -}}
+{{ randAlphaNum 48 | b64enc }}
+{{- end -}}
+{{- end }}

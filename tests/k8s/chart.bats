@@ -1,0 +1,144 @@
+#!/usr/bin/env bats
+# The Helm chart contrib/k8s/chart, without a cluster: contrib/docs/pages/how-to/kubernetes.md. controlplane.bats
+# installs it.
+# once: the caller makes no difference
+
+K8S=$BATS_TEST_DIRNAME/../../contrib/k8s
+CHART=$K8S/chart
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return
+    PATH=$(realpath "$BATS_TEST_DIRNAME/../../build/k8s/bin"):$PATH
+    # Helm's caches.
+    export HOME=$BATS_TEST_TMPDIR
+}
+
+# render OPTION-OF-HELM...: the manifests for some values.
+render() {
+    helm template pysbx "$CHART" "$@"
+}
+
+# The schemas are files: nothing is fetched.
+conform() {
+    kubeconform -strict -summary -schema-location "$K8S/schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$@"
+}
+
+# Values that create every object.
+ALL='serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true,clients[0].kind=ServiceAccount'
+ALL+=',clients[0].name=agent,clients[0].namespace=agents,clients[1].kind=Group,clients[1].name=data'
+# Strings that YAML would take for a boolean or a number.
+ODD='namespace.name=no,token.secret=1e3,clients[0].kind=ServiceAccount,clients[0].name=yes,clients[0].namespace=on'
+OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolerations[0].key=a,tolerations[0].operator=Exists'
+
+@test "helm lint --strict" {
+    helm lint --strict "$CHART"
+    helm lint --strict "$CHART" --set "$ALL"
+}
+
+@test "with the default values the result is the base, and the token" {
+    mapfile -t files < <(find "$K8S/base" -name '*.yaml' ! -name kustomization.yaml)
+    "$BATS_TEST_DIRNAME/objects" "${files[@]}" >base
+    render | "$BATS_TEST_DIRNAME/objects" >chart
+    grep '"kind": "Secret"' chart
+    diff base <(grep -v '"kind": "Secret"' chart)
+    (($(wc -l <base) == 8))
+}
+
+@test "every result is valid, and none is skipped" {
+    while read -r count values; do
+        render --set "$values" >result.yaml
+        run conform result.yaml
+        echo "$values: $output"
+        ((status == 0))
+        [[ $output == *"$count resources found in 1 file - Valid: $count, Invalid: 0, Errors: 0, Skipped: 0"* ]]
+    done <<VALUES
+9 pool.replicas=2
+14 $ALL
+9 isolation=process
+9 seccomp.type=Localhost,seLinux.type=container_engine_t
+10 $ODD
+9 $OTHERS
+8 token.create=false
+6 namespace.create=false,networkPolicy.create=false,disruption.create=false
+VALUES
+}
+
+@test "a value that does not exist, and a wrong one, are refused with their name" {
+    while read -r path values; do
+        run render --set "$values"
+        echo "$values: $output"
+        ((status == 1))
+        [[ $output == *"- at '${path%-}'"* ]]
+    done <<'VALUES'
+/namespace namespace.nam=x
+/serve serve.memory=1
+/image/repository image.repository=UPPER
+/pool/replicas pool.replicas=-1
+/isolation isolation=none
+/token/value token.value=short
+/autoscaling/create autoscaling.create=perhaps
+/clients/0 clients[0].kind=ServiceAccount,clients[0].name=x
+/resources/limits resources.limits.memory=null
+/networkPolicy networkPolicy.callers=null
+/networkPolicy/callers networkPolicy.callers.pysbx\.dev/caller=null
+- token=null
+/seccomp/localhostProfile seccomp.localhostProfile=../../etc/passwd
+VALUES
+}
+
+@test "values that contradict each other are refused" {
+    run render --set autoscaling.create=true,autoscaling.minReplicas=5,autoscaling.maxReplicas=4
+    [[ $status == 1 && $output == *"minReplicas is above autoscaling.maxReplicas"* ]]
+    run render --set autoscaling.create=true,autoscaling.busy=5
+    [[ $status == 1 && $output == *"autoscaling.busy is above serve.atOnce"* ]]
+}
+
+# Each object of the schema refuses members that it does not name, and each value has a place in the schema.
+@test "values.schema.json refuses unknown names at each depth, and knows every value" {
+    python3 - "$CHART" <<'PROGRAM'
+import json, sys, yaml
+from pathlib import Path
+
+def check(schema, where):
+    if schema.get("type") == "object":
+        assert "additionalProperties" in schema, where
+        assert schema["additionalProperties"] is not True, where
+    for name, one in schema.get("properties", {}).items():
+        check(one, f"{where}.{name}")
+    if "items" in schema:
+        check(schema["items"], where + "[]")
+
+def known(values, schema, where):
+    for name, value in values.items():
+        assert name in schema["properties"], f"{where}.{name}"
+        if isinstance(value, dict) and "properties" in schema["properties"][name]:
+            known(value, schema["properties"][name], f"{where}.{name}")
+    assert not set(schema["properties"]) - set(values) or not values, (where, set(schema["properties"]) - set(values))
+
+schema = json.loads((Path(sys.argv[1]) / "values.schema.json").read_text())
+check(schema, "")
+known(yaml.safe_load((Path(sys.argv[1]) / "values.yaml").read_text()), schema, "")
+PROGRAM
+}
+
+@test "isolation=process: no field that the level restricted of Pod Security refuses" {
+    render --set isolation=process >result
+    grep -q 'pod-security.kubernetes.io/enforce: restricted' result
+    grep -q 'type: RuntimeDefault' result
+    grep -A 1 -- '- --isolation' result | grep -q -- '- process'
+    run grep -E 'hostUsers|procMount|--wheels|--allow-profile' result
+    ((status == 1))
+}
+
+@test "the versions of the chart are that of pysbx" {
+    version=$(sed -n 's/^VERSION = "\(.*\)"/\1/p' "$K8S/../python/src/pysbx/version.py")
+    [[ $(sed -n 's/^version: //p' "$CHART/Chart.yaml") == "$version" ]]
+    [[ $(sed -n 's/^appVersion: //p' "$CHART/Chart.yaml") == "$version" ]]
+}
+
+@test "extra arguments and the digest of the image arrive as they are" {
+    digest=sha256:$(printf '%064d' 0)
+    render --set "image.digest=$digest" --set-json 'serve.extraArgs=["--env","A=b: \"c\" #d"]' >result
+    grep -qF "image: \"localhost/pysbx@$digest\"" result
+    grep -qF -- '- "A=b: \"c\" #d"' result
+}
