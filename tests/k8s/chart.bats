@@ -130,12 +130,6 @@ PROGRAM
     ((status == 1))
 }
 
-@test "the versions of the chart are that of pysbx" {
-    version=$(sed -n 's/^VERSION = "\(.*\)"/\1/p' "$K8S/../python/src/pysbx/version.py")
-    [[ $(sed -n 's/^version: //p' "$CHART/Chart.yaml") == "$version" ]]
-    [[ $(sed -n 's/^appVersion: //p' "$CHART/Chart.yaml") == "$version" ]]
-}
-
 @test "extra arguments and the digest of the image arrive as they are" {
     digest=sha256:$(printf '%064d' 0)
     render --set "image.digest=$digest" --set-json 'serve.extraArgs=["--env","A=b: \"c\" #d"]' >result
