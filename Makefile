@@ -397,10 +397,13 @@ wheel: ## the wheels of pysbx, which contain the runtime
 image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
-# The image under Podman with the runtimes of the distribution, the manifests of contrib/k8s, the runtime below
-# containerd's interface for Kubernetes, the installer for nodes, agent-sandbox's router and client, and Ray.
+# The image under Podman with the runtimes of the distribution, contrib/k8s alone and on a control plane, the runtime below
+# containerd's interface for Kubernetes, the installer for nodes, agent-sandbox's router and client, and Ray. The programs
+# are built once: half an hour.
+CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller \
+                 agent-sandbox kwok-stages servicemonitor.yaml
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
-	@tests/setup/kubernetes helm kubeconform >/dev/null
+	@tests/setup/kubernetes helm kubeconform $(CONTROL_PLANE) >/dev/null
 	@tests/setup/engines
 	@tests/setup/critest
 	@tests/setup/containerd

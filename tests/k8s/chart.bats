@@ -126,8 +126,13 @@ PROGRAM
     grep -q 'pod-security.kubernetes.io/enforce: restricted' result
     grep -q 'type: RuntimeDefault' result
     grep -A 1 -- '- --isolation' result | grep -q -- '- process'
-    run grep -E 'hostUsers|procMount|--wheels|--allow-profile' result
+    run grep -E '^ *(hostUsers|procMount):|--wheels|--allow-profile' result
     ((status == 1))
+}
+
+@test "seccomp.type=Localhost: the namespace has the level baseline, from Kubernetes 1.37 on" {
+    render --set seccomp.type=Localhost --kube-version 1.37.0 | grep 'enforce: baseline'
+    render --set seccomp.type=Localhost --kube-version 1.36.0 | grep 'enforce: privileged'
 }
 
 @test "extra arguments and the digest of the image arrive as they are" {

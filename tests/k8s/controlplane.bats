@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# contrib/k8s with a real control plane, on nodes that do not exist: contrib/docs/pages/how-to/kubernetes.md. No pod's
+# program runs here; pod.bats and image.bats run it.
+# once: the caller makes no difference
+# slow: a control plane
+# shellcheck disable=SC2016 # until_true evaluates its conditions each time
+
+load ../lib/podman.bash
+load controlplane.bash
+
+K8S=$BATS_TEST_DIRNAME/../../contrib/k8s
+AGENT=system:serviceaccount:agents:agent
+POD=system:serviceaccount:pysbx:pysbx
+
+setup_file() {
+    start_plane
+    kubectl create --filename "$K8S_BUILD/servicemonitor.yaml"
+    kubectl create namespace agents
+    kubectl --namespace agents create serviceaccount agent
+    kubectl get --raw '/apis?timeout=32s' >/dev/null
+    everything >"$(plane)/everything"
+}
+
+teardown_file() {
+    stop_plane
+}
+
+setup() {
+    begin_test
+}
+
+teardown() {
+    [[ ${BATS_TEST_COMPLETED:-} ]] || { kubectl get pods,sandboxes,sandboxclaims,sandboxwarmpools -A; tail -n 5 "$(plane)"/*.log; }
+    helm uninstall pysbx --ignore-not-found --wait --timeout 120s >/dev/null
+    kubectl delete namespace pysbx other --ignore-not-found --timeout 120s >/dev/null
+    check_leftovers
+}
+
+fails() {
+    ! "$@"
+}
+
+# Print every object, but for events and leases, which come and go by themselves.
+everything() {
+    kubectl api-resources --verbs=list --output=name | grep -vE '^(events|leases|componentstatuses)' |
+        xargs -I '{}' kubectl get '{}' --all-namespaces --ignore-not-found --output=name \
+            --output='jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' | sort
+}
+
+# install VALUES [VERB]: install the chart, and wait for the pods of its pool.
+install() {
+    helm "${2:-install}" pysbx "$K8S/chart" --set "$1" >helm.out
+    until_true pool_is_full
+}
+
+get() {
+    kubectl --namespace pysbx get "$@"
+}
+
+pool_is_full() {
+    local wanted ready
+    wanted=$(get sandboxwarmpool pysbx --output='jsonpath={.spec.replicas}')
+    ready=$(get sandboxwarmpool pysbx --output='jsonpath={.status.readyReplicas}')
+    echo "$ready of $wanted are ready"
+    [[ $wanted == "$ready" ]]
+}
+
+# Print the pods of the pool, with their ids.
+pool_pods() {
+    get pods --selector=agents.x-k8s.io/warm-pool-sandbox --sort-by=.metadata.name \
+        --output='jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}'
+}
+
+# claim NAME [JSON]: claim a pod as the agent, with further members of the specification.
+claim() {
+    kubectl --as "$AGENT" create --filename - <<CLAIM
+{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim",
+ "metadata": {"name": "$1", "namespace": "pysbx"}, "spec": {"warmPoolRef": {"name": "pysbx"}${2:+, $2}}}
+CLAIM
+}
+
+# Print the addresses of a Service.
+addresses() {
+    get endpointslices --selector="kubernetes.io/service-name=$1" \
+        --output='jsonpath={range .items[*].endpoints[*]}{.targetRef.name}{"\n"}{end}' | sort
+}
+
+# The chart's pod as a Pod, for the API's own validation: that of a SandboxTemplate does not look at it.
+pod_of() {
+    helm template pysbx "$K8S/chart" --set "$1" | python3 -c '
+import json, sys, yaml
+[template] = [one for one in yaml.safe_load_all(sys.stdin) if one["kind"] == "SandboxTemplate"]
+pod = template["spec"]["podTemplate"]
+print(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {"name": "pysbx", **pod["metadata"]}}))'
+}
+
+# rules USER NAMESPACE: what an account may do, except what Kubernetes allows every account.
+rules() {
+    comm -23 <(all_rules "$1" "$2") <(all_rules system:serviceaccount:agents:default "$2")
+}
+
+all_rules() {
+    kubectl create --as "$1" --validate=false --output=json --filename - <<REVIEW |
+{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "$2"}}
+REVIEW
+        python3 -c '
+import json, sys
+status = json.load(sys.stdin)["status"]
+assert not status.get("incomplete"), status
+for rule in status["resourceRules"]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                print(verb, resource + ("." + group if group else ""))' | sort -u
+}
+
+AGENT_CLIENTS='clients[0].kind=ServiceAccount,clients[0].name=agent,clients[0].namespace=agents'
+
+@test "a dry run of the server accepts every manifest of the base and of the chart, and refuses a wrong one" {
+    kubectl create --filename "$K8S/base/namespace.yaml"
+    until_true get serviceaccount default
+    kubectl kustomize "$K8S/base" >base.yaml
+    kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename base.yaml | tee accepted
+    (($(grep -c 'serverside-applied (server dry run)' accepted) == 8))
+    # A pod is refused while its RuntimeClass does not exist.
+    helm template pysbx "$K8S/chart" --set runtimeClass.create=true --show-only templates/runtimeclass.yaml >class.yaml
+    kubectl create --filename class.yaml
+    kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename "$K8S/runtimeclass.yaml"
+    kubectl delete --filename class.yaml
+    while read -r count values; do
+        helm template pysbx "$K8S/chart" --set "$values" >chart.yaml
+        kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename chart.yaml >accepted
+        (($(grep -c 'serverside-applied (server dry run)' accepted) == count))
+    done <<VALUES
+9 pool.replicas=2
+14 $AGENT_CLIENTS,serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true,pool.replicas=2
+9 isolation=process
+9 seccomp.type=Localhost,seLinux.type=container_engine_t
+VALUES
+    sed 's/networkPolicyManagement: Unmanaged/networkPolicyManagement: None/' base.yaml >wrong.yaml
+    expect 1 kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename wrong.yaml
+    stderr_has 'spec.networkPolicyManagement: Unsupported value: "None"'
+}
+
+@test "Pod Security: baseline refuses a pod without a filter and accepts the Localhost profile, restricted accepts processes" {
+    kubectl create namespace other
+    kubectl label namespace other pod-security.kubernetes.io/enforce=baseline
+    until_true kubectl --namespace other get serviceaccount default
+    kubectl --namespace other create serviceaccount pysbx
+    pod_of pool.replicas=2 >pod.json
+    expect 1 kubectl --namespace other create --dry-run=server --filename pod.json
+    stderr_has 'violates PodSecurity "baseline:latest"'
+    stderr_has seccompProfile
+    pod_of seccomp.type=Localhost | kubectl --namespace other create --dry-run=server --filename -
+    kubectl label --overwrite namespace other pod-security.kubernetes.io/enforce=restricted
+    pod_of isolation=process | kubectl --namespace other create --dry-run=server --filename -
+    kubectl label --overwrite namespace other pod-security.kubernetes.io/enforce=privileged
+    kubectl --namespace other create --dry-run=server --filename pod.json
+    # The API knows that the two fields belong together.
+    sed 's/"hostUsers": false, //' pod.json >wrong.json
+    expect 1 kubectl --namespace other create --dry-run=server --filename wrong.json
+    stderr_has procMount
+}
+
+@test "helm install: the pool fills, a claim gets one of its pods, which leaves the Service, and the pool fills again" {
+    install "$AGENT_CLIENTS,pool.replicas=2"
+    pool_pods >pods
+    (($(wc -l <pods) == 2))
+    until_true '[[ $(addresses pysbx | wc -l) == 2 ]]'
+    begin=$(date +%s%N)
+    claim mine
+    kubectl --as "$AGENT" --namespace pysbx wait --for=condition=Ready sandboxclaim/mine --timeout=60s
+    echo "# note: a claim of a warm pod took $((($(date +%s%N) - begin) / 1000000)) ms, with the starts of kubectl" >&3
+    sandbox=$(kubectl --as "$AGENT" --namespace pysbx get sandboxclaim mine --output='jsonpath={.status.sandbox.name}')
+    pod=$(kubectl --as "$AGENT" --namespace pysbx get sandbox "$sandbox" \
+        --output='jsonpath={.metadata.annotations.agents\.x-k8s\.io/pod-name}')
+    # It is a pod that was there before, with the same id.
+    grep -qx "$pod $(get pod "$pod" --output='jsonpath={.metadata.uid}')" pods
+    until_true pool_is_full
+    until_true '[[ $(pool_pods | wc -l) == 2 ]]'
+    fails grep -q "^$pod " <(pool_pods)
+    until_true '[[ $(addresses pysbx | wc -l) == 2 ]]'
+    fails grep -qx "$pod" <(addresses pysbx)
+    kubectl --as "$AGENT" --namespace pysbx delete sandboxclaim mine --timeout=60s
+    until_true '! get pod "$pod"'
+}
+
+@test "a claim cannot set variables of the pod, nor volumes" {
+    install "$AGENT_CLIENTS,pool.replicas=1"
+    claim variables '"env": [{"name": "PYSBX_TOKEN", "value": "mine"}]'
+    until_true '[[ $(get sandboxclaim variables -o "jsonpath={.status.conditions[*].message}") == *nvironment* ]]'
+    get sandboxclaim variables --output='jsonpath={.status.conditions}'
+    [[ -z $(get sandboxclaim variables --output='jsonpath={.status.sandbox.name}') ]]
+}
+
+@test "RBAC: clients claim and see sandboxes, and nothing else; the pods' account may do nothing" {
+    install "$AGENT_CLIENTS,pool.replicas=1"
+    rules "$AGENT" pysbx >agent
+    cat agent
+    diff agent - <<'RULES'
+create sandboxclaims.extensions.agents.x-k8s.io
+delete sandboxclaims.extensions.agents.x-k8s.io
+get sandboxclaims.extensions.agents.x-k8s.io
+get sandboxes.agents.x-k8s.io
+list sandboxclaims.extensions.agents.x-k8s.io
+list sandboxes.agents.x-k8s.io
+watch sandboxclaims.extensions.agents.x-k8s.io
+watch sandboxes.agents.x-k8s.io
+RULES
+    [[ -z $(rules "$AGENT" default) && -z $(rules "$POD" pysbx) && -z $(rules "$POD" default) ]]
+    expect 1 kubectl --as "$AGENT" --namespace pysbx get secret pysbx-token
+    stderr_has 'cannot get resource "secrets"'
+    expect 1 kubectl --as "$AGENT" --namespace pysbx run pod --image=a
+    stderr_has 'cannot create resource "pods"'
+    # No pod has a token.
+    fails grep -q serviceAccountToken <(get pods --output=json)
+}
+
+@test "helm upgrade: the token stays, and the pool follows its value" {
+    install pool.replicas=1
+    token=$(get secret pysbx-token --output='jsonpath={.data.token}')
+    (($(base64 --decode <<<"$token" | wc -c) == 48))
+    install pool.replicas=3 upgrade
+    [[ $(get secret pysbx-token --output='jsonpath={.data.token}') == "$token" ]]
+    until_true '[[ $(pool_pods | wc -l) == 3 ]]'
+    install pool.replicas=3,token.value=0123456789abcdef upgrade
+    [[ $(get secret pysbx-token --output='jsonpath={.data.token}' | base64 --decode) == 0123456789abcdef ]]
+}
+
+@test "autoscaling: the autoscaler scales the pool, and names the metric that this cluster does not have" {
+    install autoscaling.create=true,autoscaling.minReplicas=3
+    until_true '[[ $(pool_pods | wc -l) == 3 ]]'
+    until_true '[[ $(get hpa pysbx -o "jsonpath={.status.conditions}") == *pysbx_running* ]]'
+    get hpa pysbx --output='jsonpath={.status.conditions}'
+}
+
+@test "PodDisruptionBudget: the last pod is not evicted" {
+    install pool.replicas=1
+    until_true '[[ $(get pdb pysbx -o "jsonpath={.status.currentHealthy}") == 1 ]]'
+    pod=$(pool_pods | cut -d ' ' -f 1)
+    expect 1 kubectl create --raw "/api/v1/namespaces/pysbx/pods/$pod/eviction" --filename - <<EVICTION
+{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "$pod", "namespace": "pysbx"}}
+EVICTION
+    stderr_has "disruption budget"
+}
+
+@test "helm uninstall leaves nothing, even with a claim" {
+    install "$AGENT_CLIENTS,serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true"
+    claim mine
+    kubectl --namespace pysbx wait --for=condition=Ready sandboxclaim/mine --timeout=60s
+    fails diff "$(plane)/everything" <(everything)
+    helm uninstall pysbx --wait --timeout 120s
+    until_true 'diff "$(plane)/everything" <(everything)'
+}
+
+@test "the webhook of agent-sandbox converts the objects of the chart to the older version" {
+    install pool.replicas=1
+    [[ $(get sandboxwarmpools.v1alpha1.extensions.agents.x-k8s.io pysbx --output='jsonpath={.spec.replicas}') == 1 ]]
+}
+
+@test "kustomize: the commands of the page" {
+    kubectl apply --filename "$K8S/base/namespace.yaml"
+    kubectl --namespace pysbx create secret generic pysbx-token "--from-literal=token=$(openssl rand -hex 32)"
+    kubectl apply --kustomize "$K8S/base"
+    until_true pool_is_full
+    kubectl delete --kustomize "$K8S/base" --timeout=120s
+    until_true 'diff "$(plane)/everything" <(everything)'
+}
