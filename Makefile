@@ -397,9 +397,9 @@ wheel: ## the wheels of pysbx, which contain the runtime
 image: ## the container image of pysbx serve
 	@BUILD='$(abspath $(BUILD))' contrib/image/build
 
-# The image under Podman with the runtimes of the distribution, contrib/k8s alone and on a control plane, the runtime below
-# containerd's interface for Kubernetes, the installer for nodes, agent-sandbox's router and client, and Ray. The programs
-# are built once: half an hour.
+# The image under Podman with the runtimes of the distribution, with agent-sandbox's router and client. contrib/k8s alone
+# and on a control plane, the installer for nodes, and Ray. The runtime below containerd's interface for Kubernetes. The
+# programs are built once: half an hour.
 CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller \
                  agent-sandbox kwok-stages servicemonitor.yaml
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes

@@ -70,7 +70,7 @@ VALUES
         ((status == 1))
         [[ $output == *"- at '${path%-}'"* ]]
     done <<'VALUES'
-/namespace namespace.nam=x
+/namespace namespace.title=x
 /serve serve.memory=1
 /image/repository image.repository=UPPER
 /pool/replicas pool.replicas=-1

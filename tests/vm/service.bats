@@ -8,7 +8,7 @@ readonly PAGE=$TESTS/../contrib/docs/pages/how-to/service.md
 # As after an installation by root. An emulated machine is slow, so the units get more time for a start, and programs for
 # a run.
 setup_file() {
-    local site unit
+    local site
     site=$(python3 -c 'import site; print(site.getsitepackages()[0])')
     mkdir -p "$site"
     cp -rL "$TESTS/../contrib/python/src/pysbx" "$site/"

@@ -1,4 +1,4 @@
-"""What the runtime has noted of the system calls of the probe, and which files of the kernel rule a snapshot out."""
+"""The notes of the runtime on system calls of the probe. Some files of the kernel rule a snapshot out."""
 
 TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ LIMITS: dict[str, Any] = {
     "warm": "off",
 }
 
-# What pip and uv say about a certificate whose authority they do not know.
+# The words of pip and uv for a certificate with an unknown authority.
 UNKNOWN_AUTHORITY = ("CERTIFICATE_VERIFY_FAILED", "invalid peer certificate: UnknownIssuer")
 # The marks with which uv begins the lines of an error.
 UV_MARKS = "\u00d7\u2570\u2500\u25b6\u2502 "

@@ -1,4 +1,4 @@
-"""What a pod of Kubernetes lacks for sandboxes in it: the fields of its manifest, each with a look at this process.
+"""The fields of its manifest that a pod of Kubernetes needs for sandboxes in it, each with a look at this process.
 
 A pod that may create namespaces needs more than the defaults, and each missing field shows in another place. See
 https://kubernetes.io/docs/tasks/configure-pod-container/security-context/, user_namespaces(7), proc(5),
