@@ -39,6 +39,28 @@ PYTHON
     output_is $'100663296\n50000 100000\n21' # the init counts in the kernel's number, not in the caller's
 }
 
+# Much memory waits to be written, and fsync(2) tells when it was.
+@test "io_mb_per_sec: in the kernel's file for each disk, and a program waits for its writes" {
+    mkdir -p /var/tmp/io
+    expect 0 python <<'PYTHON'
+import json, pathlib, subprocess, time
+from pysbx import runtime
+WRITE = "import os; f = open('/io/file', 'wb', 0); f.write(os.urandom(6 << 20)); os.fsync(f.fileno())"
+for rate in 0, 2:
+    with Sandbox(io_mb_per_sec=rate, mounts=[Mount("/var/tmp/io", "/io", readonly=False)]) as sandbox:
+        (container,) = json.loads(subprocess.check_output(runtime.command("list", "--format", "json")))
+        path = pathlib.Path(f"/proc/{container['pid']}/cgroup").read_text().rpartition("::")[2].strip()
+        lines = pathlib.Path(f"/sys/fs/cgroup{path}/io.max").read_text().splitlines()
+        print(rate, {tuple(sorted(line.split()[1:])) for line in lines if "rbps=max" not in line})
+        sandbox.run("1")
+        began = time.monotonic()
+        sandbox.run(WRITE, timeout_sec=100)
+        print(time.monotonic() - began > 2.5 if rate else "written")
+PYTHON
+    rm -r /var/tmp/io
+    output_is $'0 set()\nwritten\n2 {(\'rbps=2097152\', \'riops=max\', \'wbps=2097152\', \'wiops=max\')}\nTrue'
+}
+
 @test "@sandbox: memory above memory_mb is a SandboxMemoryError" {
     expect 0 python <<'PYTHON'
 @sandbox(memory_mb=64, limits="strict")

@@ -118,3 +118,12 @@ def test_a_changed_file_of_the_payload_is_noticed(tmp_path: Path) -> None:
     assert not kept.exists()  # written to just now: it may be written to again
     kept.write_text(json.dumps("x" * 24))
     assert payload._content(files) == "x" * 24
+
+
+def test_a_bound_of_disks_is_refused_without_its_controller() -> None:
+    if "io" in findings.text_of("/sys/fs/cgroup/cgroup.controllers").split():
+        pytest.skip("this machine has the controller: tests/vm/pysbx.bats tests the bound")
+    for _ in range(2):
+        with pytest.raises(LimitsNotEnforceableError, match=r"^io_mb_per_sec, but no cgroup controller for io: ."):
+            run_code("1", io_mb_per_sec=5)
+    assert run_code("6 * 7").value == "42"

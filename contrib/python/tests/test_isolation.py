@@ -132,6 +132,8 @@ def test_an_option_that_only_a_container_can_keep_is_refused(options: Any, said:
 def test_strict_limits_are_refused() -> None:
     with pytest.raises(LimitsNotEnforceableError, match="has no cgroup"):
         run("1", limits="strict")
+    with pytest.raises(LimitsNotEnforceableError, match=r"^io_mb_per_sec, but .* has no cgroup"):
+        run("1", io_mb_per_sec=5)
 
 
 # Files.

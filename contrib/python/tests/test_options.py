@@ -220,11 +220,6 @@ def test_no_tool_of_mcp_takes_another_option() -> None:
     assert taken <= {ASKED.get(name, name) for name in inspect.signature(Tools.run_python).parameters}
 
 
-def test_the_documents_say_which_limit_there_is_no_option_for() -> None:
-    assert "no option for I/O bandwidth" in paragraphs("reference/python-api.md", "There is no option")
-    assert not any(re.search(r"(^|_)(io|bps|bandwidth)(_|$)", name) for name in OPTIONS)
-
-
 def test_choices_are_those_of_the_type() -> None:
     for declared in OPTIONS.values():
         assert declared.choices == (get_args(declared.type) if "Literal" in str(get_origin(declared.type)) else ())

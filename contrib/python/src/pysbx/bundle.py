@@ -355,7 +355,7 @@ def prepare(
         paths: directories in the sandbox where modules are looked for.
 
     Raises:
-        LimitsNotEnforceableError: limits="strict", and a controller is missing.
+        LimitsNotEnforceableError: limits="strict" or io_mb_per_sec, and a controller is missing.
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
     """
     if policy.isolation == "process":
@@ -368,6 +368,8 @@ def prepare(
             limits.look_again()
             found = limits.enforcement()
         limits.require_cgroups(policy, found)
+    if policy.io_mb_per_sec:
+        limits.require_bandwidth(policy, found)
     if isinstance(policy.network, tuple):
         from pysbx import proxy  # noqa: PLC0415 (asyncio takes longer to import than a container to start)
 

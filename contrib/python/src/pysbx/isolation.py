@@ -72,7 +72,7 @@ def check(policy: Policy) -> None:
 
     Raises:
         SandboxOptionError: with the option and the reason.
-        LimitsNotEnforceableError: limits="strict".
+        LimitsNotEnforceableError: limits="strict", or io_mb_per_sec.
         SandboxStartupError: root lacks capabilities.
     """
     without = f'with isolation="{PROCESS}"'
@@ -80,6 +80,8 @@ def check(policy: Policy) -> None:
         raise wrong("allow_network", f"there is no network of its own {without}: use isolation='container'")
     if policy.limits == "strict":
         raise LimitsNotEnforceableError(f"limits='strict', but {REASON}")
+    if policy.io_mb_per_sec:
+        raise LimitsNotEnforceableError(f"io_mb_per_sec, but {REASON}")
     if policy.warm == "require":
         raise wrong("warm", f"'require': every interpreter starts cold {without}")
     if policy.landlock and json.loads(policy.landlock) != bundle.LANDLOCK:

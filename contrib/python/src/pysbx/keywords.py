@@ -102,6 +102,15 @@ class SandboxOptions(TypedDict, total=False):
             offered=True,
         ),
     ]
+    io_mb_per_sec: Annotated[
+        float,
+        Option(
+            0,
+            "MiB a second that are read from each disk, and written to it; 0: any number",
+            check=Number(least=0),
+            flag=Flag("--io-rate", "MIB"),
+        ),
+    ]
     output_limit: Annotated[
         int,
         Option(

@@ -76,7 +76,36 @@ def resources(policy: Policy, controllers: tuple[str, ...]) -> Json:
     }
     if _swap_is_on():
         everything["memory"]["swap"] = bytes_allowed
-    return {name: everything[name] for name in controllers}
+    found = {name: everything[name] for name in controllers}
+    if policy.io_mb_per_sec:
+        found["blockIO"] = _block_io(policy.io_mb_per_sec)
+    return found
+
+
+def _block_io(mb_per_sec: float) -> Json:
+    """Return linux.resources.blockIO for all disks of the machine. The kernel refuses partitions: they are included."""
+    rate = max(1, int(mb_per_sec * MIB))
+    disks = []
+    for name in sorted(os.listdir("/sys/block")):
+        if findings.text_of(f"/sys/block/{name}/size").strip() not in ("", "0"):
+            major, _, minor = findings.text_of(f"/sys/block/{name}/dev").strip().partition(":")
+            disks.append({"major": int(major), "minor": int(minor), "rate": rate})
+    return {"throttleReadBpsDevice": disks, "throttleWriteBpsDevice": disks}
+
+
+def require_bandwidth(policy: Policy, found: Enforcement) -> None:
+    """Refuse io_mb_per_sec without the controller, because nothing could replace it.
+
+    Raises:
+        LimitsNotEnforceableError: with the runtime's own words.
+    """
+    if complaint := _without_bandwidth(policy.io_mb_per_sec, found.manager):
+        raise LimitsNotEnforceableError(f"{current().options['io']}, but no cgroup controller for io: {complaint}")
+
+
+@cache
+def _without_bandwidth(mb_per_sec: float, manager: tuple[str, ...]) -> str:
+    return _complaint((), manager, wanted=Policy(io_mb_per_sec=mb_per_sec))
 
 
 @cache
@@ -86,7 +115,10 @@ def _swap_is_on() -> bool:
 
 
 def _complaint(
-    controllers: tuple[str, ...], manager: tuple[str, ...], parameters: Mapping[str, str] | None = None
+    controllers: tuple[str, ...],
+    manager: tuple[str, ...],
+    parameters: Mapping[str, str] | None = None,
+    wanted: Policy | None = None,
 ) -> str:
     """Return the runtime's error about a container with these limits, or "" if it would create one."""
     kinds = ["mount", "pid", "cgroup", "user", *(("ipc", "network", "uts") if parameters else ())]
@@ -101,7 +133,7 @@ def _complaint(
             "namespaces": [{"type": kind} for kind in kinds],
             "uidMappings": [{"containerID": 0, "hostID": user, "size": 1}],
             "gidMappings": [{"containerID": 0, "hostID": group, "size": 1}],
-            "resources": resources(Policy(), controllers),
+            "resources": resources(wanted or Policy(), controllers),
             "sysctl": kernel,
         },
         **({"hostname": host_name} if host_name else {}),

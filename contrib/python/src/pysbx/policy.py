@@ -23,6 +23,7 @@ class Policy:
         max_processes: processes and threads at the same time.
         file_size_mb: largest file that may be written, in MiB.
         tmp_mb: size of /tmp, /work, /output and /dev/shm, each, in MiB; their files count as memory.
+        io_mb_per_sec: data of each disk that all processes together read, and write, in MiB per second; 0: any amount.
         network: see parse_network.
         mounts: further files and directories of the host.
         workdir: the directory where code starts. Files that are put into a sandbox are in /work all the same.
@@ -43,6 +44,7 @@ class Policy:
     max_processes: int = default("max_processes")
     file_size_mb: int = default("file_size_mb")
     tmp_mb: int = default("tmp_mb")
+    io_mb_per_sec: float = default("io_mb_per_sec")
     network: Network = default("allow_network")  # noqa: RUF009 (a string, which cannot be changed)
     mounts: tuple[Mount, ...] = default("mounts")
     workdir: str = default("workdir")

@@ -14,6 +14,7 @@ OPERATOR = "ask the operator of this server"
 OF_A_SERVER: Final = {
     "answer": "the server's limit for an answer",
     "strict": "limits='strict'",
+    "io": "io_mb_per_sec",
     "another": "a server with another one",
     "process": "a server with --isolation process",
     "loopback": f"{OPERATOR} for --network localhost",
@@ -37,6 +38,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "own": "import it outside of the function, or pass its file with files=",
         "answer": "answer_limit",
         "strict": "limits='strict'",
+        "io": "io_mb_per_sec",
         "another": "virtualenv=, rootfs= or image=",
         "process": "isolation='process'",
         "cold": "ask for warm='require', which says why",
@@ -57,6 +59,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "own": "add --file {0}",
         "answer": "--answer-limit",
         "strict": "--strict",
+        "io": "--io-rate",
         "another": "--virtualenv, --rootfs or --image",
         "process": "--isolation process",
         "cold": "ask for --warm require, which says why",
