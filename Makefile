@@ -330,7 +330,9 @@ check-integration: all ## the runtime under Podman and other engines
 	@tests/run --mode $(if $(ALL),both,once) tests/integration
 
 # Hours: the tests of warm starts, with more random changes and more tests of packages than in check and check-all.
-check-long: all ## warm starts for hours: 10000 random changes, tests of numpy, pandas and scipy
+check-long: all ## warm starts for hours: 10000 random changes, tests of CPython, numpy, pandas and scipy
+	@version=$$(tar -tf "$$(tests/lib/image pandas)" | sed -n 's|.*usr/bin/python\(3\.[0-9]*\)$$|\1|p') && \
+	    tests/setup/science "$$version" >/dev/null && tests/setup/cpython-tests "$$version" >/dev/null
 	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
 	    tests/run -v tests/integration/warm*.bats tests/warm/packages.bats
 

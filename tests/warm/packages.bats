@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The tests of numpy, pandas and scipy themselves, run cold and in a restored interpreter that has the package already.
-# Each takes five minutes; TEST_PACKAGES_SEC is another time. `make check-long` runs this file.
+# The tests of CPython, numpy, pandas and scipy themselves, run cold and in a restored interpreter that has the modules
+# already. Each takes five minutes; TEST_PACKAGES_SEC is another time. `make check-long` runs this file.
 # images: pandas
 # once: the behaviour of Python after a warm start does not depend on the mode
 
@@ -17,7 +17,7 @@ compare_package() {
     local version site
     use_image pandas
     version=$(cold -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    site=$("$TESTS/setup/science" "$version") || skip "pip finds no packages for Python $version here"
+    site=$("$TESTS/setup/${2:-science}" "$version") || skip "without a network: run make check-long, or tests/setup/${2:-science} $version"
     "$TESTS/warm/packages.py" --bundle bundle --site "$site" --seconds "${TEST_PACKAGES_SEC:-300}" "$1" >&3
 }
 
@@ -31,4 +31,8 @@ compare_package() {
 
 @test "pandas's own tests" {
     compare_package pandas
+}
+
+@test "CPython's own tests" {
+    compare_package test cpython-tests
 }
