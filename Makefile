@@ -286,7 +286,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-python check-conformance+check-docs+check-wheel+check-self
+	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance+check-docs+check-wheel check-python check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^

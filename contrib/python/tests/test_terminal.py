@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -175,4 +176,5 @@ def test_a_terminal_ends_with_its_session() -> None:
         shell = session.terminal()
         shell.write(b"echo he''re\n")
         said(shell, "here")
-    assert rest(shell) == ""
+    # At most the line's end and a prompt were still on their way.
+    assert re.fullmatch(r"(\r\n)?(\S*[#$] )?", rest(shell).replace("\x1b[?2004h", ""))
