@@ -48,11 +48,11 @@ from pysbx import runtime
 WRITE = "import os; f = open('/io/file', 'wb', 0); f.write(os.urandom(6 << 20)); os.fsync(f.fileno())"
 for rate in 0, 2:
     with Sandbox(io_mb_per_sec=rate, mounts=[Mount("/var/tmp/io", "/io", readonly=False)]) as sandbox:
+        sandbox.run("1")
         (container,) = json.loads(subprocess.check_output(runtime.command("list", "--format", "json")))
         path = pathlib.Path(f"/proc/{container['pid']}/cgroup").read_text().rpartition("::")[2].strip()
         lines = pathlib.Path(f"/sys/fs/cgroup{path}/io.max").read_text().splitlines()
         print(rate, {tuple(sorted(line.split()[1:])) for line in lines if "rbps=max" not in line})
-        sandbox.run("1")
         began = time.monotonic()
         sandbox.run(WRITE, timeout_sec=100)
         print(time.monotonic() - began > 2.5 if rate else "written")
