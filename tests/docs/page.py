@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import] # comes with the extra "yaml" of pysbx
 from markdown_it import MarkdownIt  # type: ignore[import] # comes with pysbx, by way of rich
 
 try:
@@ -22,7 +23,7 @@ except ModuleNotFoundError:  # before Python 3.11
 RUN = ("sh", "console", "python")
 OUTPUT = ("output", "text")
 # These do not affect later blocks. They do not run, but must be well-formed.
-DATA = ("json", "toml", "ini")
+DATA = ("json", "toml", "ini", "yaml")
 KINDS = ("not run", "fails", "user", "file", "in")
 # Systems in which a block runs that changes its host, and the tests that run it there.
 SYSTEMS = {"clean": "tests/fresh/recipes"}
@@ -91,7 +92,9 @@ def _check_data(block: Block) -> None:
             tomllib.loads(block.text)
         elif block.language == "ini":
             configparser.ConfigParser(strict=False, interpolation=None).read_string(block.text)
-    except (ValueError, configparser.Error) as error:
+        elif block.language == "yaml":
+            list(yaml.safe_load_all(block.text))
+    except (ValueError, configparser.Error, yaml.YAMLError) as error:
         raise PageError(f"line {block.line}: not {block.language}: {error}") from error
 
 
