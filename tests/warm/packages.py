@@ -45,7 +45,7 @@ PARTS = {
         "test_import test_importlib test_traceback test_warnings test_unittest test_atexit test_sys test_site",
     ],
 }
-# What is preloaded, if it is not the package.
+# Modules that are preloaded, if the package is not.
 STANDARD = (
     "asyncio,collections,csv,dataclasses,datetime,decimal,email,enum,functools,json,logging,pickle,random,re,sqlite3"
 )
