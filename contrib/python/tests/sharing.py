@@ -42,11 +42,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         files.setdefault(item.path.name, []).append(item)
     while name := os.read(descriptor, RECORD).decode().strip():
         began = time.monotonic()
+        spent = sum(os.times()[:4])
         items = files.pop(name)
         for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
         if terminal is not None:
-            terminal.write_line(f"\n{name}: {len(items)} tests, {time.monotonic() - began:.0f} s")
+            wall_sec, cpu_sec = time.monotonic() - began, sum(os.times()[:4]) - spent
+            terminal.write_line(f"\n{name}: {len(items)} tests, {wall_sec:.0f} s, {cpu_sec:.0f} s of CPU")
     return True
