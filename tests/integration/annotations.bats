@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Annotations that weaken isolation or reach the host. They may come from an untrusted image, so they take effect only
 # if the runtime.json of the administrator, or of the user, allows them. See pysbx-runtime(8), "ANNOTATIONS".
+# once: except for a test with the tag "user", annotations have the same effect in both modes
 
 load ../lib/bundle.bash
 
@@ -209,6 +210,7 @@ annotate() {
     chown 0 "${file%/*}"
 }
 
+# bats test_tags=user
 @test "runtime.json: the user's file applies to the user, root's file to root only" {
     needs_rootless
     make_bundle true

@@ -2,6 +2,7 @@
 # An attacker that shares a volume with a container races against the runtime while it starts the container. The
 # attacker turns names into links between two system calls, and replaces modules and libraries of a snapshot. In every
 # case the container starts as its configuration says or not at all, and the host does not change.
+# once: names are resolved in the same way in both modes
 
 load ../lib/warm.bash
 

@@ -2,6 +2,7 @@
 # A process in a container traces what the runtime brings in. That is a process of exec, one of another container of the
 # pod, or the container's first process before it is confined. The attacker sees nothing of the host, and the runtime
 # believes none of its forged messages.
+# once: except for a test with the tag "user", the attackers are root, or in a user namespace
 
 load ../lib/warm.bash
 
@@ -409,6 +410,7 @@ mount("/hooked", arguments[0] + "/hooked"); hook("startContainer", "echo waits >
     runtime resume box
 }
 
+# bats test_tags=user
 @test "a program of exec in a user namespace that may trace never enters a container before start" {
     make_python_bundle sleep 1000
     configure "$OWN_USERS"

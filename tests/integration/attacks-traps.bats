@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # An image or a container puts obstacles in the runtime's way: hooks, links, pipes that block a reader, its own /proc,
 # nested cgroups without end. The runtime behaves as it does without them, and the host does not change.
+# once: except for a test with the tag "user", obstacles have the same results in both modes
 
 load ../lib/warm.bash
 
@@ -148,6 +149,7 @@ hook("createContainer", f"({arguments[0]}; pwd) >{arguments[1]}/hooked")' "$CONF
     [[ $(timeout 60 cat bundle/rootfs/dev/pts/ptmx) == waiting ]]
 }
 
+# bats test_tags=user
 @test "/proc is a directory of the image: the runtime writes to its own procfs" {
     # CVE-2019-16884, CVE-2025-52881
     local file

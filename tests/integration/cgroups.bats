@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # cgroups as Podman requests them: path, limits, update, freezing, removal; cgroups(7),
 # Documentation/admin-guide/cgroup-v2.
+# once: except for a test with the tag "user", a user's containers have no cgroup here
 
 load ../lib/podman.bash
 
@@ -43,6 +44,7 @@ cgroup_of() {
     [[ $output != *libpod-* ]]
 }
 
+# bats test_tags=user
 @test "podman run --cgroups disabled, rootless: start, exec, stop and rm work" {
     needs_rootless
     start_sleeper --name sleeper --cgroups disabled

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # hooks: config.md "POSIX-platform Hooks", runtime.md "Lifecycle".
+# once: hooks run in the same way in both modes
 
 load ../lib/bundle.bash
 

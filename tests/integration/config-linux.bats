@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # linux: sysctl, devices, netDevices, memoryPolicy, personality, intelRdt; and refused documents. config-linux.md.
+# once: except for the tests with the tag "user", these properties have the same results in both modes
 
 load ../lib/bundle.bash
 
@@ -11,6 +12,7 @@ teardown() {
     clean_up
 }
 
+# bats test_tags=user
 @test "sysctl: parameters of the container's namespaces are set there, and not outside" {
     make_bundle sh -c 'cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shmmax /proc/sys/kernel/sem /proc/sys/fs/mqueue/msg_max'
     local before
@@ -66,6 +68,7 @@ linux["sysctl"] = {"net.ipv4.ip_forward": "1", "kernel.shmmax": "123456", "kerne
     check_untouched
 }
 
+# bats test_tags=user
 @test "devices: the default devices, and the links in /dev" {
     make_bundle sh -c 'for name in null zero full random urandom tty; do stat -c "%F %t:%T %a %n" /dev/$name; done
 for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev | tr "\n" " "'
@@ -92,6 +95,7 @@ for name in fd stdin stdout stderr ptmx; do readlink /dev/$name; done; ls /dev |
     [[ ${lines[2]} == "fifo 0:0 622 5:6" && ${lines[3]} == "character special file 1:5 "*" 0:0" ]]
 }
 
+# bats test_tags=user
 @test "devices: in a user namespace the host's devices are bind-mounted" {
     make_bundle sh -c 'stat -c "%F %t:%T" /dev/zero /dev/full; awk "\$5 ~ \"^/dev/(zero|full)\" { print \$5 }" /proc/self/mountinfo | sort; echo x >/dev/null; head -c 2 /dev/zero | wc -c'
     is_rootless || configure 'user_namespace((0, 100000, 65536))'
@@ -126,6 +130,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     output_is '1:5 666 65534:0'
 }
 
+# bats test_tags=user
 @test "devices: a link of the image at a device's path is not followed" {
     make_bundle sh -c 'stat -c %F /dev/null'
     configure 'unmount("/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"); config["root"]["readonly"] = False'
@@ -173,6 +178,7 @@ process["args"] = ["stat", "-c", "%t:%T %a %u:%g", "/dev/x"]'
     output_is "lo other pysbx-a "
 }
 
+# bats test_tags=user
 @test "netDevices: a missing device, two of one name, or a missing namespace are errors" {
     make_bundle true
     if ! is_rootless; then

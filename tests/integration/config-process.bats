@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # process: config.md "Process"; capabilities(7), getrlimit(2), sched(7), ioprio_set(2), console_codes(4).
+# once: except for a test with the tag "user", properties of a process have the same results in both modes
 
 load ../lib/bundle.bash
 
@@ -192,6 +193,7 @@ process["capabilities"]["bounding"].append("CAP_NET_BIND_SERVICE")'
     check_untouched
 }
 
+# bats test_tags=user
 @test "process.oomScoreAdj: applies to the program, and to exec; lowering it needs privilege" {
     make_bundle sleep 1000
     configure 'process["oomScoreAdj"] = 321'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # linux.cgroupsPath, linux.resources: config-linux.md, cgroup v2. Limits of memory, CPU, pids and I/O are tested through
 # Podman, on machines that have these controllers.
+# once: a user's containers have no cgroup here
 
 load ../lib/bundle.bash
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # linux.seccomp: config-linux.md "Seccomp", seccomp(2), seccomp_unotify(2).
+# once: except for a test with the tag "user", filters are the same in both modes
 
 load ../lib/bundle.bash
 
@@ -224,6 +225,7 @@ config["annotations"] = {"run.oci.seccomp_bpf_data": base64.b64encode(struct.pac
     origin_is compiled
 }
 
+# bats test_tags=user
 @test "cache: an entry that is damaged, writable for others, or foreign is not used" {
     make_cached_bundle
     cp -p "$cached" whole

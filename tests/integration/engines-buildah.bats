@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # buildah(1) by itself, root and rootless: `buildah run` and `buildah build` with --runtime. build.bats tests `podman
 # build`.
+# once: build.bats has the builds of a user
 
 load ../lib/podman.bash
 load ../lib/peers.bash

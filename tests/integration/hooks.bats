@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # hooks/require-sandbox: a container that is marked as untrusted runs in a complete sandbox or not at all.
+# once: a hook reads the same state in both modes
 
 load ../lib/podman.bash
 

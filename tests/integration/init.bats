@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # run --init and create --init: the program is the child of a minimal init, pid_namespaces(7).
+# once: except for a test with the tag "user", the minimal init is the same in both modes
 
 load ../lib/bundle.bash
 
@@ -123,6 +124,7 @@ ends() {
     expect 3 run_box --init
 }
 
+# bats test_tags=user
 @test "run --init: RLIMIT_NPROC must allow two processes" {
     needs_rootless "root has no such limit"
     make_bundle sh -c 'exit 3'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The annotation run.pysbx.landlock: access rights of the program and of all its descendants; landlock(7).
+# once: the kernel applies a ruleset in the same way in both modes
 
 load ../lib/bundle.bash
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Features that Podman 5 has and Podman 4 lacks, or implements differently. Skipped with an older Podman; `make
 # check-release` uses a newer one. See podman-run(1), podman-kube-play(1), podman-update(1).
+# once: except for a test with the tag "user", these features are the same in both modes
 
 load ../lib/podman.bash
 
@@ -21,6 +22,7 @@ setup() {
     output_is $'False\nFalse'
 }
 
+# bats test_tags=user
 @test "podman run --userns: keep-id with ids and a size, nomap" {
     expect 0 podman run --rm --network none --userns keep-id:uid=200,gid=210 "$BUSYBOX" sh -c 'id -u; id -g'
     output_is $'200\n210'

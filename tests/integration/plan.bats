@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # plan tells the truth: what it prints is what run then does, for every property of a configuration, and for every
 # reason why a Python program starts cold.
+# once: except for the tests with the tag "user", a plan has the same parts in both modes
 
 load ../lib/warm.bash
 
@@ -27,6 +28,7 @@ show() {
 config.setdefault("annotations", {})["run.pysbx.warm"] = "off"' "$1"
 }
 
+# bats test_tags=user
 @test "process: arguments, environment, directory, user, groups, umask and no_new_privs" {
     local groups='[0]'
     ! is_rootless || groups='[]'
@@ -237,6 +239,7 @@ arguments() {
     configure_warm
 }
 
+# bats test_tags=user
 @test "cold: no place for snapshots" {
     needs_rootless "root has a place in any case"
     arguments -c pass

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Failures around the runtime: it is killed, system calls fail, other runtimes do the same at the same time, and a
 # container is not in the expected state. In every case nothing remains, and no process waits forever.
+# once: except for the tests with the tag "user", failures have the same results in both modes
 
 load ../lib/bundle.bash
 
@@ -32,6 +33,7 @@ sum_of_runtime() {
     sha256sum "$RUNTIME"
 }
 
+# bats test_tags=user
 @test "create, killed at any system call: delete --force removes the rest" {
     make_telling_bundle
     "$TESTS/lib/faults" kill --each bundle
@@ -192,6 +194,7 @@ PYTHON
     expect 0 runtime delete --force box
 }
 
+# bats test_tags=user
 @test "exec during start: says so if only root may enter" {
     make_bundle sleep 1000
     configure 'hook("startContainer", "until [ -e /go ]; do sleep 0.05; done")'
@@ -320,6 +323,7 @@ start_second_thread() {
     stderr_has "it is stopped, not created"
 }
 
+# bats test_tags=user
 @test "created: the first process has the runtime's name, and has nothing of the host open" {
     make_bundle ls /proc/self/fd
     local pid

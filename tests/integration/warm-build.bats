@@ -2,6 +2,7 @@
 # Building a snapshot: the first runtime does it, and only once. After any failure the program still runs, and nothing
 # remains.
 # images: python
+# once: a snapshot is built in the same way in both modes
 
 load ../lib/warm.bash
 

@@ -17,6 +17,7 @@ needs_plain_build() {
     compare_programs pandas
 }
 
+# bats test_tags=all
 @test "small programs of tests/warm, Debian 13" {
     needs_plain_build
     compare_programs pandas-trixie
