@@ -56,6 +56,7 @@ load vm.bash
     output_lacks libpod
 }
 
+# bats test_tags=rest
 @test "podman rm: after the first process was killed from outside" {
     start_sleeper --name sleeper
     kill -KILL "$(pid_of "$(id_of sleeper)")"
@@ -64,6 +65,7 @@ load vm.bash
     stderr_is_empty
 }
 
+# bats test_tags=rest
 @test "podman rm: after systemd has stopped the scope" {
     start_sleeper --name sleeper
     manager stop "$(scope_of sleeper)"
@@ -72,6 +74,7 @@ load vm.bash
     stderr_is_empty
 }
 
+# bats test_tags=rest
 @test "podman rm: after conmon was killed" {
     start_sleeper --name sleeper
     kill -KILL "$(podman inspect --format '{{.State.ConmonPid}}' sleeper)"
@@ -80,6 +83,7 @@ load vm.bash
     expect 0 podman rm --force --ignore --time 0 sleeper
 }
 
+# bats test_tags=rest
 @test "delete --force: removes the rest after a kill at any point of the runtime's dialogue with systemd" {
     make_bundle true
     local number ended
@@ -104,6 +108,7 @@ load vm.bash
 
 # The policy lets no container write to its cgroup without a boolean. These tests are about cgroups.
 
+# bats test_tags=rest
 @test "podman exec: into a container that has made its cgroup an inner one" {
     start_sleeper --name sleeper --systemd always --security-opt label=disable
     expect 0 podman exec sleeper sh -c 'set -e
@@ -125,6 +130,7 @@ load vm.bash
     output_is $'1\n40'
 }
 
+# bats test_tags=rest
 @test "podman run --cgroup-manager cgroupfs: no scope" {
     # Podman keeps the manager that a container was created with.
     podman --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
@@ -138,6 +144,7 @@ load vm.bash
     podman --cgroup-manager cgroupfs rm --force --time 0 sleeper
 }
 
+# bats test_tags=rest
 @test "run, with the manager cgroupfs: missing controllers are enabled, and enabled ones do not change" {
     local parent=/sys/fs/cgroup/pysbx-parent
     ! is_rootless || parent=$(dirname "$(cgroup_of_process "$$")")/pysbx-parent
@@ -155,12 +162,14 @@ load vm.bash
     rmdir "$parent"
 }
 
+# bats test_tags=rest
 @test "podman run --cgroup-parent: a slice by name" {
     start_sleeper --name sleeper --cgroup-parent user-given.slice
     [[ $(cgroup_of sleeper) == */user.slice/user-given.slice/$(scope_of sleeper)/container ]]
     property_is sleeper Slice user-given.slice
 }
 
+# bats test_tags=rest
 @test "podman run --cgroups=no-conmon: the scope exists" {
     start_sleeper --name sleeper --cgroups no-conmon
     [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
@@ -170,6 +179,7 @@ load vm.bash
     [[ $(cgroup_of_process "$pid") == "$(cgroup_of_process "$$")" ]]
 }
 
+# bats test_tags=rest
 @test "podman run --cgroups=disabled: the container stays in the caller's cgroup" {
     # Podman grants it to runtimes that are named in a configuration.
     export CONTAINERS_CONF_OVERRIDE=$TESTS/../config/containers.conf.d/50-pysbx.conf
@@ -179,6 +189,7 @@ load vm.bash
     expect 0 podman rm --force --time 0 sleeper
 }
 
+# bats test_tags=rest
 @test "podman run --cgroups=split: within the cgroup of the caller's unit" {
     local -a user=()
     ! is_rootless || user=(--user)
@@ -187,12 +198,14 @@ load vm.bash
     [[ $(cgroup_of sleeper) == */split-test.scope/libpod-payload-* ]]
 }
 
+# bats test_tags=rest
 @test "podman run --cgroup-conf: sets a file of cgroup v2 by name" {
     start_sleeper --name sleeper --cgroup-conf memory.high=1073741824
     file_is sleeper memory.high 1073741824
     property_is sleeper MemoryHigh 1073741824
 }
 
+# bats test_tags=rest
 @test "podman run --stop-timeout: systemd waits as long before it kills the scope" {
     start_sleeper --name sleeper --stop-timeout 7
     property_is sleeper TimeoutStopUSec 7s
@@ -221,6 +234,7 @@ load vm.bash
     output_is ""
 }
 
+# bats test_tags=rest
 @test "run --systemd-cgroup: the name of a failed scope is used again" {
     make_bundle sleep 1000
     allow_annotations 'org.systemd.property.*'
@@ -237,6 +251,7 @@ load vm.bash
     remove_policy
 }
 
+# bats test_tags=rest
 @test "run --systemd-cgroup: the name of a running scope is refused, and that scope runs on" {
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = ":pysbx:taken"'
