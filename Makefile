@@ -251,7 +251,7 @@ SETUP_check-engines := build test
 SETUP_check-release := build test
 SETUP_check-conformance := build test conformance
 SETUP_check-python := build test python
-SETUP_check-vm := build wheel image test vm
+SETUP_check-vm := build $(if $(ALL),wheel image) test vm
 SETUP_check-long := build test python
 SETUP_check-service := build test python
 SETUP_check-sanitize := build test
@@ -286,7 +286,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-unit $(if $(WARM),check-agent) check-integration check-conformance+check-docs+check-wheel check-python check-self
+	+@MAKE='$(MAKE)' tests/check check-unit$(if $(WARM),+check-agent)+check-package-sources check-integration check-conformance+check-docs+check-wheel check-package check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -357,9 +357,15 @@ check-release: ## tests in another release of Debian: RELEASE=trixie
 check-conformance: all ## the OCI project's validation suite
 	@tests/conformance/run
 
-# The package pysbx: linters, and its tests with the real runtime.
+# The package pysbx: linters, and its tests with the real runtime. `make check` runs the two parts at different times.
 check-python: all ## the package pysbx
 	@BUILD='$(abspath $(BUILD))' contrib/python/check --mode $(if $(ALL),both,once)
+
+check-package-sources:
+	@BUILD='$(abspath $(BUILD))' contrib/python/check --linters-only
+
+check-package: all
+	@BUILD='$(abspath $(BUILD))' contrib/python/check --tests-only --mode $(if $(ALL),both,once)
 
 # In a separate machine, whose kernel enforces limits, labels and profiles.
 check-vm: all ## tests in a virtual machine with systemd, SELinux, AppArmor
@@ -376,7 +382,7 @@ check-sanitize-all:
 
 # The unit tests, which reach most of the C code, and the files that reach the rest of it: each command, each part of a
 # configuration, a snapshot. With ALL=1 the whole suite, in both modes.
-SANITIZED_FILES := annotations cgroups cli config-* errors exec hooks landlock lifecycle namespaces run terminal volumes warm warm-build
+SANITIZED_FILES := annotations cli config-* errors exec landlock lifecycle terminal warm warm-build
 check-sanitized: all
 	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-files)
 
@@ -457,7 +463,7 @@ clean: ## remove build/
 
 FORCE:
 
-.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-docs \
+.PHONY: help all install install-hook uninstall wheel check-wheel deb rpm demo check check-all check-quick check-fresh check-unit check-agent check-python check-package check-package-sources check-docs \
         check-integration check-podman check-engines check-release check-conformance check-vm check-long check-service \
         check-sanitize \
         check-sanitize-all check-sanitized check-sanitized-files \
