@@ -424,6 +424,8 @@ def test_the_cpu_time_of_a_session() -> None:
         while session.cpu_sec < before + 0.3:
             time.sleep(0.05)
         spinning.signal(9)
+        # The session has to wait for it, or its time is lost if the kernel ends both.
+        assert spinning.wait() == 137
         assert session.run("1").usage.cpu_sec < 0.4
         last = session.cpu_sec
     assert session.cpu_sec > last - 0.1  # the kernel's own sum, at the end

@@ -35,6 +35,7 @@ from pysbx.words import current
 
 if TYPE_CHECKING:
     from pysbx.isolation import Home
+    from pysbx.spent import Meter
 
 Message = dict[str, Any]
 OutputCallback = Callable[[str, str], None]
@@ -203,6 +204,7 @@ class Container:
         self._cancel = cancel
         self._incoming = bytearray()
         self._usage: Usage | None = None
+        self._meter: Meter | None = None
         self._code = -1
         self._signal = self._oom_kills = 0
         self._report = self._status = -1
@@ -673,8 +675,19 @@ class Container:
     @property
     def usage(self) -> Usage:
         """The resources that the container has used until now."""
-        from pysbx.spent import cpu_sec  # noqa: PLC0415 (for sessions only)
-
         # In this order: a process that has not been waited for keeps its number.
-        found = Usage(time.monotonic() - self._began, 0.0 if self._usage else cpu_sec(self._pid), self._peak)
+        found = Usage(time.monotonic() - self._began, 0.0 if self._usage else self._read_cpu(), self._peak)
         return self._usage or found
+
+    @property
+    def recent_cpu_sec(self) -> float:
+        """The CPU time in seconds that the container has used until now, or until spent.RECENT_SEC ago."""
+        found = 0.0 if self._usage else self._read_cpu(fresh=False)
+        return self._usage.cpu_sec if self._usage else found
+
+    def _read_cpu(self, *, fresh: bool = True) -> float:
+        if self._meter is None:
+            from pysbx.spent import Meter  # noqa: PLC0415 (for sessions only)
+
+            self._meter = Meter(self._pid)
+        return self._meter.read(settled=self.version is not None, fresh=fresh)

@@ -236,8 +236,11 @@ class Sandbox:
 
     @property
     def cpu_sec(self) -> float:
-        """CPU time that all processes of the session have used until now, also between runs, in seconds."""
-        return 0.0 if self._container is None else self._container.usage.cpu_sec
+        """CPU time that all processes of the session have used, also between runs, in seconds.
+
+        It is at most ten milliseconds old.
+        """
+        return 0.0 if self._container is None else self._container.recent_cpu_sec
 
     def _started(self) -> tuple[Container, Bundle]:
         if self._ended:
@@ -311,7 +314,7 @@ class Sandbox:
             OPTIONS["timeout_sec"].check(timeout_sec)
         with self._lock:
             container, bundle = self._started()
-            began, spent = time.monotonic(), container.usage.cpu_sec
+            began, spent = time.monotonic(), container.recent_cpu_sec
             try:
                 fields = answered(self._exchange(request, timeout_sec, passed))
                 if container.interrupted:
