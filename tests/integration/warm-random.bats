@@ -272,6 +272,8 @@ draw("RAND_bytes"), draw("RAND_priv_bytes")'
     use_image pandas
     local -A draws=(
         [urandom]='import os; key = os.urandom(32)'
+        [posix]='import posix; key = posix.urandom(32)'
+        [posix_getrandom]='from posix import getrandom; key = getrandom(32)'
         [getrandom]='import os; key = os.getrandom(32)'
         [hex]='import secrets; token = secrets.token_hex(16)'
         [choice]='import secrets; word = secrets.choice(list("abcdefgh"))'

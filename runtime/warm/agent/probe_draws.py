@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Modules that draw for their callers. importlib runs the code of a module.
 FOR_OTHERS = "random", "secrets", "uuid", "ssl", "os", "importlib", "_frozen_importlib", "_frozen_importlib_external"
 DRAWN: "list[tuple[str, bytes]]" = []  # bytes, and the module that wanted them
+UNHEARD = posix.urandom
 # Functions of other modules. Their callers import these modules first, and then find the replaced functions.
 SOURCES = {"_ssl": ("RAND_bytes", "RAND_pseudo_bytes"), "_uuid": ("generate_time_safe",)}
 
@@ -46,7 +47,7 @@ def calm_generators() -> None:
 
 def randbits(number: int) -> int:
     """Do the same as secrets.randbits(), without a note."""
-    return int.from_bytes(posix.urandom((number + 7) // 8), "big") >> -number % 8
+    return int.from_bytes(UNHEARD((number + 7) // 8), "big") >> -number % 8
 
 
 def caller() -> str:
@@ -61,10 +62,11 @@ def caller() -> str:
 
 
 def hear_draws(system: "Any") -> None:
-    """Replace the functions of os, and what the module random has kept of them at the start."""
+    """Replace the functions of os and posix, and what the module random has kept of them at the start."""
     for name in "urandom", "getrandom":
         if hasattr(system, name):
             setattr(system, name, Draw(getattr(system, name)))
+            setattr(posix, name, getattr(system, name))
     random: "Any" = sys.modules.get("random")
     if random is not None and hasattr(random, "_urandom"):
         random._urandom = system.urandom
