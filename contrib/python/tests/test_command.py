@@ -376,9 +376,14 @@ def test_deps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = pysbx("deps", "install", "--wheels", str(tmp_path), "--json", "thing>=1")
     assert done.stderr == ""
     assert [item["requirements"] for item in json.loads(done.stdout)] == [["thing>=1"]]
+    # A program reads whole lines: none is wrapped or cut, however long.
+    long = [f"thing!={number}.{'1' * 40}" for number in range(5)]
+    (made,) = json.loads(pysbx("deps", "install", "--wheels", str(tmp_path), "--json", *long).stdout)
+    (line,) = [line for line in pysbx("deps", "list").stdout.splitlines() if made["key"] in line]
+    assert all(requirement in line for requirement in long)
     assert "thing>=1" in pysbx("deps", "list").stdout
     assert json.loads(pysbx("deps", "prune", "--days", "1", "--json").stdout) == []
-    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 1
+    assert len(json.loads(pysbx("deps", "prune", "--json").stdout)) == 2
     done = pysbx("run", "--with", "none-such", "--wheels", str(tmp_path), "-c", "1")
     assert done.returncode == 125
     assert "No matching distribution" in done.stderr
