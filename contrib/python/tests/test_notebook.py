@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pysbx import Sandbox, run_code
 from pysbx.command import main
 from pysbx.inside.notebook import plain
+from tests.packages import make_wheel
 
 
 @pytest.fixture
@@ -114,6 +116,24 @@ def test_pip_installs_into_the_sandbox_or_says_why_not(session: Sandbox) -> None
     done = session.run("%pip install none-such-package")
     assert done.error is not None
     assert done.error.type in ("UsageError", "CalledProcessError")
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install", "pip3 install -q", "python -m pip install", "{sys.executable} -m pip install"]
+)
+def test_lines_that_call_pip_as_a_command(line: str, tmp_path: Path) -> None:
+    """Many notebooks begin so. It is no error of the code, as it is none with IPython."""
+    make_wheel(tmp_path, "thing", "1.0", "version = 1\n")
+    with Sandbox(notebook=True, dependencies=["thing"], wheels=str(tmp_path)) as made:
+        done = made.run(f"import sys\n!{line} thing\n_exit_code")
+        assert (done.value, done.error) == ("0", None)
+        assert "Requirement already satisfied: thing" in done.stdout
+        done = made.run(f"import sys\n!{line} none-such-package\n'goes on'")
+        assert (done.value, done.error) == ("'goes on'", None)
+        assert done.stderr  # of pip, if the Python of this machine has one
+        assert made.run("_exit_code").value != "0"
+        # What else the shell would do with the line stays its own.
+        assert made.run(f"!echo {line} thing | cat").stdout.endswith(" thing\n")
 
 
 def test_a_profile_that_inspects_code_refuses_commands_and_allows_await() -> None:

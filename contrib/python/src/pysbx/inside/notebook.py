@@ -21,6 +21,10 @@ from .commands import arguments_of
 HERE = "__import__('pysbx_inside.notebook').notebook"
 COMMAND = re.compile(r"^(?P<indent>\s*)(?:(?P<target>[\w., \[\]'\"]+?)\s*=\s*)?(?P<mark>!!?|%)(?P<rest>.*)$", re.DOTALL)
 CELL = re.compile(r"^\s*%%(?P<name>\w+|!)[ \t]*(?P<rest>.*)$")
+# A line with ! that calls pip, as many notebooks begin with one, and nothing else.
+PIP = re.compile(r"(?:pip3?|(?:python3?|\{sys\.executable\}) -m pip)(?: (?P<rest>[^|&;<>`$]*))?")
+NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[\w,.-]*\])?")
+QUIET = ("-q", "-qq", "--quiet", "--no-input", "--disable-pip-version-check")
 FIELD = re.compile(r"\{([^{}]+)\}")
 # Magics that have no meaning here, because it holds already or there is nothing to change.
 IGNORED = ("matplotlib", "config", "load_ext", "reload_ext", "autoreload", "reset", "pylab", "colors", "precision")
@@ -76,6 +80,9 @@ def _change(lines: list[str], number: int) -> bool:
 
 
 def _call(mark: str, text: str, *, wanted: bool) -> str:
+    installs = PIP.fullmatch(text)
+    if mark == "!" and not wanted and installs:
+        return f"{HERE}.pip({installs['rest'] or ''!r}, globals(), locals())"
     if mark != "%":
         return f"{HERE}.{'lines_of' if wanted or mark == '!!' else 'command'}({text!r}, globals(), locals())"
     name, _, rest = text.partition(" ")
@@ -133,8 +140,35 @@ def lines_of(text: str, names: dict[str, Any], local: dict[str, Any]) -> list[st
     return done.stdout.splitlines()
 
 
+def _are_installed(words: list[str]) -> bool:
+    """Tell whether there is nothing to do for pip: it shall install packages that are there, in no special version."""
+    from importlib import metadata
+
+    found = [NAME.fullmatch(word) for word in words[1:] if word not in QUIET]
+    try:
+        return words[:1] == ["install"] and bool(found) and all(one and metadata.version(one["name"]) for one in found)
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
+    """Run a line with ! that calls pip. As with other commands, a failure is no error of the code."""
+    names["_exit_code"] = 1
+    try:
+        _pip(rest, names, local)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+    except subprocess.CalledProcessError as error:  # pip has said why
+        names["_exit_code"] = error.returncode
+    else:
+        names["_exit_code"] = 0
+
+
 def _pip(rest: str, names: dict[str, Any], local: dict[str, Any]) -> None:
     words = shlex.split(_filled(rest, names, local))
+    if _are_installed(words):  # with --target, pip would look for them in an index
+        print("Requirement already satisfied:", *(word for word in words[1:] if word not in QUIET))
+        return
     if subprocess.run([sys.executable, "-c", "import pip"], check=False, stderr=subprocess.DEVNULL).returncode:
         raise UsageError(NO_PIP)
     if words[:1] == ["install"]:
