@@ -130,6 +130,36 @@ def test_lines_and_stages() -> None:
     ]
 
 
+def test_only_the_first_violation_of_the_first_stage_that_refuses() -> None:
+    source = "eval('1')\npassword = 'hunter2x'\nimport socket\nimport subprocess\nimport os"
+    listed = [(rule, line) for _, rule, line, _ in analyse(source, STAGES)]
+    assert listed == [("call", 1), ("secret", 2), ("import", 3), ("import", 4), ("import", 5)]
+    assert [(rule, line) for _, rule, line, _ in analyse(source, STAGES, "first")] == [("import", 3)]
+    assert [(rule, line) for _, rule, line, _ in analyse("eval('1')\neval('2')", STAGES, "first")] == [("call", 1)]
+    # An observed stage refuses nothing: its findings are listed if the code runs.
+    observed = analyse("password = 'hunter2x'\nsecret = 'hunter2x'", STAGES, "first")
+    assert [(stage, line) for stage, _, line, _ in observed] == [("observe", 1), ("observe", 2)]
+
+
+def test_a_profile_that_reports_the_first_violation(tmp_path: Path) -> None:
+    source = "eval('1')\nimport socket\nimport subprocess"
+    path = tmp_path / "first.json"
+    path.write_text(json.dumps({"extends": "minimal", "violations": "first"}))
+    for profile, found in (("minimal", [("call", 1), ("import", 2), ("import", 3)]), (path, [("import", 2)])):
+        done = run_code(source, profile=profile)
+        assert [(violation.rule, violation.line) for violation in done.violations] == found
+        assert done.exit_code == 1
+
+    @sandbox(profile=path)
+    def forbidden() -> None:
+        eval("1")
+        import socket  # noqa: F401
+
+    with pytest.raises(PolicyViolationError) as caught:
+        forbidden()
+    assert [violation.rule for violation in caught.value.violations] == ["import"]
+
+
 @pytest.mark.parametrize("source", ["x = (", "(" * 5000, "\0", "-" * 20000 + "1"])
 def test_what_cannot_be_parsed_has_no_findings(source: str) -> None:
     done = run_code(source, profile="minimal")
@@ -317,6 +347,8 @@ def test_a_profile_in_yaml_that_is_wrong_says_so(tmp_path: Path, text: str, matc
         ({"patterns": {"stage": "off", "rules": ["x"]}}, "patterns.rules"),
         ({"limits": {"memory": 1}}, "limits"),
         ({"limits": []}, "limits"),
+        ({"violations": "some"}, "violations: 'some' is not one of all, first"),
+        ({"violations": ["all"]}, "violations: .* is not one of all, first"),
         ({"preload": {}}, "preload: a list"),
         ({"dependencies": ["../x"]}, "'../x' is no directory with a pyproject.toml"),
         ([], "not a JSON object"),

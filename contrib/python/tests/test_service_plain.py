@@ -51,16 +51,18 @@ def test_an_exception_is_in_stderr(service: Server) -> None:
     assert done["stderr"].count("ZeroDivisionError") == 1
 
 
-def test_a_violation_is_an_error_of_the_request(service: Server) -> None:
-    status, refused = ask(service, "/execute", {"code": "print('ran')\nimport subprocess\neval('1')"})
+def test_the_first_violation_is_an_error_of_the_request(service: Server) -> None:
+    code = "print('ran')\neval('1')\nimport subprocess\nimport socket\n"
+    status, refused = ask(service, "/execute", {"code": code})
     assert status == 400
+    # The stage for imports comes first, and within a stage the lines decide.
     assert refused == {
         "error": "Code validation failed",
-        "violations": [
-            "line 2: module 'subprocess' is not among the allowed ones [import]",
-            "line 3: 'eval' is called [call]",
-        ],
+        "violations": ["line 3: module 'subprocess' is not among the allowed ones [import]"],
     }
+    status, done = ask(service, "/v1/run", {"code": code, "profile": "minimal"})
+    assert (status, done["error"]["type"]) == (200, "PolicyViolation")
+    assert [(one["rule"], one["line"]) for one in done["violations"]] == [("call", 2), ("import", 3), ("import", 4)]
     assert ask(service, "/execute", {"code": " \n"}) == (400, {"error": "No code provided", "violations": []})
 
 

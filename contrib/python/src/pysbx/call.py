@@ -148,7 +148,7 @@ def request_for(
         request["lines"] = source
         if options.analysis:
             request["source"] = "\n" * (source[1] - 1) + textwrap.dedent(source[2])
-            request["analysis"] = json.loads(options.analysis)
+            request["analysis"], request["violations"] = json.loads(options.analysis), options.violations
     return request
 
 

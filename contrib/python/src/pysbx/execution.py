@@ -241,6 +241,7 @@ def run_request(
         "op": "run",
         "source": source,
         "analysis": json.loads(options.analysis or "{}"),
+        "violations": options.violations,
         "name": file or NAME,
         "argv": argv,
         "stdin": checked_input(stdin),

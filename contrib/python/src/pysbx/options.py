@@ -53,6 +53,7 @@ class Options:
         config_dir: directory of the host where programs keep their settings from one sandbox to the next.
         notebook: whether code may await at its top level, and have lines that begin with % and !.
         analysis: the stages of the static analysis, as JSON; a profile brings it.
+        violations: "all" that the analysis finds, or the "first" of code that is refused; a profile says which.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -71,6 +72,7 @@ class Options:
     config_dir: str = default("config_dir")
     notebook: bool = default("notebook")
     analysis: str = ""
+    violations: str = profiles.REPORTED[0]
 
     def __post_init__(self) -> None:
         """Refuse values that are not allowed, and two roots at once."""
@@ -105,7 +107,7 @@ def _with_profile(base: Options, profile: Profile) -> Options:
         policy = make_policy(base.policy, **changes)
     except (TypeError, ValueError) as error:
         raise SandboxOptionError(f"profile '{profile.name}': limits: {error}", "profile") from error
-    return replace(base, policy=policy, analysis=profile.analysis)
+    return replace(base, policy=policy, analysis=profile.analysis, violations=profile.violations)
 
 
 def _with_its_dependencies(options: Options, profile: Profile) -> Options:

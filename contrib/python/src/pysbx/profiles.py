@@ -22,9 +22,13 @@ STAGES = ("imports", "calls", "attributes", "patterns")
 WORDS = ("enforce", "observe", "off")
 # The list of each stage.
 LISTS = {"imports": "allowed", "calls": "blocked", "attributes": "blocked", "patterns": "rules"}
+# How many violations are reported of code that is refused.
+REPORTED = ("all", "first")
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")
-KEYS = frozenset({"description", "dependencies", "extends", "limits", "preload", "seccomp", "landlock", *STAGES})
+KEYS = frozenset(
+    {"description", "dependencies", "extends", "limits", "preload", "seccomp", "landlock", "violations", *STAGES}
+)
 YAML = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML)
 SECCOMP = "seccomp"
@@ -48,6 +52,7 @@ class Profile:
         preload: modules that a prewarmed interpreter has imported already.
         dependencies: requirements that are installed for it.
         analysis: the stages of the static analysis, as JSON: what the sandbox is sent.
+        violations: "all" that the analysis finds, or the "first" of code that is refused.
         seccomp: name of the list of system calls.
         landlock: the ruleset for the runtime, as JSON, or "".
     """
@@ -58,6 +63,7 @@ class Profile:
     preload: tuple[str, ...]
     dependencies: tuple[str, ...]
     analysis: str
+    violations: str
     seccomp: str
     landlock: str
 
@@ -187,6 +193,9 @@ def load(name: str) -> Profile:
     for key, kind in GIVEN.items():
         if not isinstance(content.get(key, kind()), kind):
             raise _wrong("profile", name, f"{key}: {'an object' if kind is dict else 'a list'} is expected")
+    violations = content.get("violations", REPORTED[0])
+    if violations not in REPORTED:
+        raise _wrong("profile", name, f"violations: {violations!r} is not one of {', '.join(REPORTED)}")
     landlock = content.get("landlock")
     return Profile(
         name,
@@ -195,6 +204,7 @@ def load(name: str) -> Profile:
         tuple(preload),
         tuple(dependencies),
         json.dumps(stages) if stages else "",
+        violations,
         str(content.get("seccomp", SECCOMP)),
         json.dumps(landlock) if landlock else "",
     )

@@ -81,12 +81,20 @@ def _patterns(source: Source, rules: dict[str, Any]) -> Iterator[Finding]:
 STAGES = {"imports": _imports, "calls": _calls, "attributes": _attributes, "patterns": _patterns}
 
 
-def analyse(text: str, stages: dict[str, Any]) -> list[list[Any]]:
-    """Return the violations that the stages of a profile find, sorted by line.
+def _look(source: Source, name: str, rules: dict[str, Any]) -> list[list[Any]]:
+    """Return the findings of one stage, sorted by line."""
+    found = {(line, rule, message) for rule, line, message in STAGES[name](source, rules)}
+    return [[rules["stage"], rule, line, message] for line, rule, message in sorted(found)]
+
+
+def analyse(text: str, stages: dict[str, Any], violations: str = "all") -> list[list[Any]]:
+    """Return the violations that the stages of a profile find.
 
     Args:
         text: the source. What cannot be parsed has no findings: running it says why.
-        stages: for each name in STAGES, "stage": "enforce" or "observe", and the rules.
+        stages: for each name in STAGES, "stage": "enforce", "observe" or "off", and the rules.
+        violations: "all", sorted by line. Or "first": the first line of the first stage of STAGES that refuses the
+            code, alone. No later stage is looked at, and observed stages only if none refuses it.
 
     Returns:
         [stage, rule, line, message] each.
@@ -95,10 +103,11 @@ def analyse(text: str, stages: dict[str, Any]) -> list[list[Any]]:
         source = Source(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = {
-        (line, rules["stage"], rule, message)
-        for name, rules in stages.items()
-        if rules["stage"] != "off"
-        for rule, line, message in STAGES[name](source, rules)
-    }
-    return [[stage, rule, line, message] for line, stage, rule, message in sorted(found)]
+    chosen = {name: stages[name] for name in STAGES if name in stages and stages[name]["stage"] != "off"}
+    if violations == "first":
+        refusing = (name for name, rules in chosen.items() if rules["stage"] == "enforce")
+        refused = next(filter(None, (_look(source, name, chosen[name]) for name in refusing)), None)
+        if refused:
+            return refused[:1]
+    found = [finding for name, rules in chosen.items() for finding in _look(source, name, rules)]
+    return sorted(found, key=lambda finding: (finding[2], finding[0], finding[1], finding[3]))

@@ -88,7 +88,7 @@ def inspect_source(request: Message) -> list[list[Any]]:
         return []
     from .analysis import analyse
 
-    found: list[list[Any]] = analyse(request["source"], request["analysis"])
+    found: list[list[Any]] = analyse(request["source"], request["analysis"], request["violations"])
     return found
 
 

@@ -1,12 +1,13 @@
 """The short interface of simple code sandboxes, beside /v1: GET /healthz, GET /profile and POST /execute.
 
 All callers get one profile: the server's, or `minimal` if the server has none. Code that violates it is an error of the
-request here, with status 400, and a traceback is part of stderr.
+request here, with status 400 and the first violation, and a traceback is part of stderr.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
@@ -101,7 +102,7 @@ def options_of(offer: Offer, name: str, timeout: float | None) -> Options:
     """Return the sandbox of this interface, with a caller's limit of time."""
     # The server's own profile is in its base already.
     chosen = None if name == offer.base.profile else name
-    return offer.options(chosen or None, (), {"timeout_sec": timeout})
+    return replace(offer.options(chosen or None, (), {"timeout_sec": timeout}), violations="first")
 
 
 def with_traceback(report: Report) -> Report:
