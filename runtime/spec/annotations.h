@@ -14,8 +14,9 @@ struct arena;
 struct json_out;
 struct policy;
 
-#define WARM_ANNOTATION_MODE      "run.pysbx.warm"      /* auto, require, off */
-#define WARM_ANNOTATION_PRELOAD   "run.pysbx.preload"   /* names of modules, separated by commas or blanks */
+#define WARM_ANNOTATION_MODE "run.pysbx.warm" /* auto, require, off */
+/* Names of modules, and directories where these are looked for first, separated by commas or blanks. */
+#define WARM_ANNOTATION_PRELOAD   "run.pysbx.preload"
 #define LANDLOCK_ANNOTATION       "run.pysbx.landlock"  /* "default" or a ruleset */
 #define HOOK_ANNOTATION_UNTRUSTED "run.pysbx.untrusted" /* read by the hook require-sandbox, not here */
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,9 +76,30 @@ static bool is_module_name(const char *name)
     return !begins;
 }
 
+/* Return whether a name to preload is a directory of modules instead: see WARM_ANNOTATION_PRELOAD. */
+static bool is_directory_name(const char *name)
+{
+    return name[0] == '/' && strlen(name) < PATH_MAX;
+}
+
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Move the directories to the front, in their order, because the order of a search matters. Return their
+ * number. */
+static size_t directories_first(const char **names, size_t count)
+{
+    size_t front = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_directory_name(names[i]))
+            continue;
+        const char *directory = names[i];
+        memmove(&names[front + 1], &names[front], (i - front) * sizeof(*names));
+        names[front++] = directory;
+    }
+    return front;
 }
 
 /* Sort the names and remove duplicates, so that the same modules in another order give the same snapshot. */
@@ -86,15 +108,16 @@ static int take_preload(const char **names, size_t count, struct str_list *out, 
     if (count > PRELOAD_MAX)
         return error_set(err, -EINVAL, "more than %d modules", PRELOAD_MAX);
     for (size_t i = 0; i < count; i++)
-        if (!is_module_name(names[i]))
+        if (!is_module_name(names[i]) && !is_directory_name(names[i]))
             return error_set(err, -EINVAL, "'%.64s%s' is not the name of a module", names[i],
                              strlen(names[i]) > 64 ? "…" : "");
-    if (count > 0)
-        qsort(names, count, sizeof(*names), by_text);
+    size_t front = directories_first(names, count);
+    if (count > front)
+        qsort(&names[front], count - front, sizeof(*names), by_text);
     out->items = names;
     out->count = 0;
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || !str_eq(names[i], names[i - 1]))
+        if (i <= front || !str_eq(names[i], names[i - 1]))
             names[out->count++] = names[i];
     if (count > 0)
         names[out->count] = NULL;

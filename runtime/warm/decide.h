@@ -38,7 +38,7 @@ struct warm_plan {
     bool candidate;     /* argv[0] has the name of an interpreter; the rest is filled in only then */
     enum warm_mode mode;
     struct warm_config config;
-    struct str_list preload; /* sorted, each once */
+    struct str_list preload; /* directories in their order, then modules: sorted, each once */
     bool bare;               /* nothing is preloaded */
     struct command_line command_line;
     const char *program; /* path of the interpreter in the container */

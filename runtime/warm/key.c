@@ -123,8 +123,8 @@ static void put_place(struct arena *a, FILE *out, const struct key_facts *facts,
 }
 
 /* Write the directories of modules: those into which they are installed, next to the interpreter or in the
- * layouts of Debian and Fedora, and those of PYTHONPATH. Two container images that share the layer of the
- * interpreter differ here, and so do two volumes. They get separate snapshots. */
+ * layouts of Debian and Fedora, those of PYTHONPATH, and those of the list to preload. Two container images
+ * that share the layer of the interpreter differ here, and so do two volumes. They get separate snapshots. */
 static void put_places(struct arena *a, FILE *out, const struct key_facts *facts)
 {
     const char *slash = strrchr(facts->program, '/');
@@ -139,6 +139,9 @@ static void put_places(struct arena *a, FILE *out, const struct key_facts *facts
             put_place(a, out, facts, arena_strndup(a, p, length));
             p += length + (p[length] == ':');
         }
+    for (size_t i = 0; i < facts->preload->count; i++)
+        if (facts->preload->items[i][0] == '/')
+            put_place(a, out, facts, facts->preload->items[i]);
 }
 
 /* Return the number of CPUs that a program sees: libraries start as many threads. */

@@ -31,7 +31,7 @@ struct key_facts {
     const struct file_identity *interpreter;
     unsigned minor; /* Python 3.minor */
     const struct command_line *command_line;
-    const struct str_list *preload; /* sorted */
+    const struct str_list *preload; /* directories, then modules: sorted */
     char *const *envp;
     const char *cwd;
     uid_t uid;

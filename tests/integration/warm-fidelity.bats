@@ -332,6 +332,33 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     same -E -s -c 'import sys, local; print(sys.path, sys.flags)'
 }
 
+@test "run.pysbx.preload: a directory, for an isolated program that adds it to its path" {
+    mkdir -p modules/first modules/second
+    echo 'text = "first"; import json' >modules/first/both.py
+    echo 'text = "second"' >modules/second/both.py
+    echo 'import both; text = both.text' >modules/second/other.py
+    configure 'mount("/modules", arguments[0])' "$PWD/modules"
+    environment PYTHONPATH=/modules/second
+    preload '/modules/first /modules/second both other'
+    local begin='import sys; sys.path[:0] = ["/modules/first", "/modules/second"]'
+    same -I -c "$begin; import both, other; print(other.text, both.__file__, sys.path, sys.flags, list(sys.modules))"
+    output_has "first /modules/first/both.py"
+    output_has "isolated=1"
+    # Without the directories, or with another one in front, the program finds what it finds cold.
+    same -I -c 'import sys; print(sys.path, "both" in sys.modules, "json" in sys.modules); import json, both'
+    grep -qF "No module named 'both'" warm.err
+    same -I -c 'import sys; sys.path[:0] = ["/modules/second", "/modules/first"]; import both; print(both.text)'
+    output_is second
+    same -c 'import both, sys; print(both.text, sys.path)'
+    output_has "second ["
+    # A change there makes the snapshot stale.
+    echo 'text = "third"' >modules/first/both.py
+    expect 1 warm -I -c "$begin; import other; print(other.text)"
+    stderr_has "'/modules/first/both.py' has changed"
+    expect 0 either -I -c "$begin; import other; print(other.text)"
+    output_is third
+}
+
 @test "directories of PYTHONPATH that are relative or empty" {
     mkdir -p work/src work/programs
     echo 'text = "found"' >work/src/local.py

@@ -69,7 +69,7 @@ setup() {
 }
 
 @test "run.pysbx.preload: an invalid module name is refused" {
-    for name in 'a b;c' '../json' 'json.' '1st' "$(printf 'x%.0s' {1..300})"; do
+    for name in 'a b;c' '../json' 'json.' '1st' 'a/b' "$(printf 'x%.0s' {1..300})"; do
         preload "$name"
         expect 1 either -c 'pass'
         stderr_has "run.pysbx.preload"

@@ -227,6 +227,15 @@ static void test_preload(void)
         is_str(plan.preload.items[0], "numpy", "sorted");
         is_str(plan.preload.items[2], "xml.etree.ElementTree", "with packages");
     }
+    context = context_of(command);
+    annotate(WARM_ANNOTATION_PRELOAD, "pandas /second numpy /first pandas");
+    decide(&context, &plan, &err);
+    if (is_int(plan.preload.count, 4, "directories and modules")) {
+        is_str(plan.preload.items[0], "/second", "directories come first");
+        is_str(plan.preload.items[1], "/first", "in the order of the search");
+        is_str(plan.preload.items[2], "numpy", "then modules, sorted");
+        is_str(plan.preload.items[3], "pandas", "each once");
+    }
     static const char *const bad[] = {"os; import sys", "1a",  "a..b", ".a", "a.", "a-b",
                                       "--help",         "a/b", "-c"};
     for (size_t i = 0; i < COUNT(bad); i++) {

@@ -1,4 +1,7 @@
-"""Make this interpreter a probe or a builder: python3 FLAGS -c TEXT AGENT REPORT MODULE...
+"""Make this interpreter a probe or a builder: python3 FLAGS -c TEXT AGENT REPORT NAME...
+
+A NAME is a module to import or, with a slash, a directory: the modules are looked for there first. The program adds it
+to sys.path itself, before it imports them.
 
 Imports happen twice, in two containers. The runtime says on the descriptor REPORT which one this is (read_order).
 The probe has the environment and the mounts of the user's container. It watches the files and variables that the
@@ -87,9 +90,37 @@ def end(report: int, error: BaseException) -> None:
     posix._exit(FAILED)
 
 
+def is_directory(name: str) -> bool:
+    return name[:1] == "/"
+
+
+def first_place() -> int:
+    """Return the place in sys.path behind the directory of the program."""
+    return 0 if sys.flags.isolated or getattr(sys.flags, "safe_path", False) else 1
+
+
+def add_directories(modules: list[str]) -> None:
+    """Put the directories of a list in front of all others, where the program will put them."""
+    first = first_place()
+    sys.path[first:first] = filter(is_directory, modules)
+
+
+def remove_directories(modules: list[str]) -> None:
+    """Remove what add_directories() has added. The entry of the program's directory is no longer there."""
+    added = list(filter(is_directory, modules))
+    if sys.path[: len(added)] != added:
+        raise Failed("the imports change the front of sys.path")
+    del sys.path[: len(added)]
+    for directory in added:
+        if directory not in sys.path:
+            sys.path_importer_cache.pop(directory, None)
+
+
 def import_modules(modules: list[str], report: "int | None" = None) -> None:
     """Import the modules. With `report`, report each name first, because the import may end the process."""
     for module in modules:
+        if is_directory(module):
+            continue
         if report is not None:
             send(report, put("i", module))
         try:
@@ -133,6 +164,7 @@ def import_for_good(
     keeps = MADE_FILES in digests  # without a reason, a label may forbid the look at these directories
     before = temporary_files() if keeps else []
     record = resume["Record"](loaded, atexit)
+    add_directories(modules)
     record.start()
     import_modules(modules, report)
     record.stop()
@@ -294,11 +326,14 @@ def settle(  # type: ignore[no-untyped-def]
     excepthook: object,
     collecting: bool,
     found: "list[object]",
+    modules: "list[str]",
     resume,
 ) -> "tuple[tuple[dict[bytes, bytes | None], object, object, object], tuple[object, object, object]]":
     """Give the interpreter the state of one that has just started.
 
-    `found`: the result of import_for_good(). Returns arguments for resume() and for leave() in resume.py. The first are
+    `found`: the result of import_for_good(). `modules`: the names that prepare() has.
+
+    Returns arguments for resume() and for leave() in resume.py. The first are
     the changes that the imports have made to the environment, generators to seed, files to make, and times. The others
     are the modules, the cache of importers for directories, and objects whose finalizers do nothing (None if some
     finalizer may act).
@@ -317,6 +352,7 @@ def settle(  # type: ignore[no-untyped-def]
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
     resume["hide"](record)
+    remove_directories(modules)
     freeze()
     # Do not freeze __main__, because the collection at the end must find the program's objects in it.
     main = sys.modules["__main__"]
@@ -368,7 +404,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             executable,
             # The agent keeps this function for ever, and with it the module. Before 3.10 the handlers are in the
             # module, and CPython counts no reference to it.
-            lambda atexit=atexit: settle(environ, excepthook, collecting, found, resume),
+            lambda atexit=atexit: settle(environ, excepthook, collecting, found, modules, resume),
             report,
         )
         for name in "fill_words", "keep", "note_streams", "swap", "thaw", "words_of":

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import time
     from typing import Any
 
-    from bootstrap import LOADED, TEMPORARY, Failed, end, import_modules, leave_place, put, receive, send
+    from bootstrap import LOADED, TEMPORARY, Failed, add_directories, end, import_modules, leave_place
+    from bootstrap import put, receive, send
     from packages import end_threads, random_states
     from probe_clocks import clock_records
     from probe_doubles import QUIET, Machine, Variables
@@ -238,6 +239,7 @@ def explore(agent, modules: list[str], report: int) -> None:  # type: ignore[no-
         watch.names.clear()
         gc.set_threshold(0)  # this process ends soon
         posix.access(f"{QUIET}B", 0)
+        add_directories(modules)
         import_modules(modules, report)
         watch.listens = False
         check_interpreter(interpreter)
