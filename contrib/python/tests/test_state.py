@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from pysbx import children, run_code
+from pysbx import Mount, Sandbox, children, run_code
 from pysbx.errors import SandboxOptionError
+from pysbx.profiles import STAGES, load
 
 # Dispositions of SIGCHLD that a program sets before it uses the package.
 DISPOSITIONS = {
@@ -97,6 +100,64 @@ print(os.environ["PYTHONPATH"], sys.flags.no_user_site, sys.flags.optimize, impo
 """
     expected = "['PYTHONPATH']\n/.pysbx 1 0 None\n"
     assert [run_code(source, warm=way).stdout for way in ("off", "auto")] == [expected, expected]
+
+
+ISOLATED = """
+import os, sys
+flags = sys.flags
+print(flags.isolated, flags.ignore_environment, flags.no_user_site, flags.optimize, "" in sys.path, "/work" in sys.path)
+print([path for path in sys.path if path.startswith(("/.pysbx", "/data", "/own"))], os.environ["PYTHONPATH"])
+print("a" + str(bool(__import__("importlib.util").util.find_spec("own"))))
+"""
+
+
+def isolated_profile(directory: Path, **keys: object) -> Path:
+    """Write a profile that isolates the interpreter, and return its path."""
+    path = directory / "isolated.json"
+    path.write_text(json.dumps({"isolated": True, **keys}))
+    return path
+
+
+@pytest.mark.parametrize("warm", ["off", "require"])
+def test_a_profile_isolates_the_interpreter(tmp_path: Path, warm: Literal["off", "require"]) -> None:
+    """As `python3 -I`: neither variables of Python nor the directory of the program count."""
+    profile = isolated_profile(tmp_path)
+    done = run_code(ISOLATED, profile=profile, files={"own.py": ""}, env={"PYTHONOPTIMIZE": "2"}, warm=warm)
+    assert (done.error, done.warm) == (None, warm == "require")
+    assert done.stdout == "1 1 1 0 False False\n['/.pysbx'] /.pysbx\naFalse\n"
+    named = run_code(ISOLATED, profile=profile, files={"own.py": ""}, name="/work/a.py", warm=warm)
+    assert named.stdout == done.stdout
+    with Sandbox(profile=profile, warm=warm) as session:
+        assert session.run(ISOLATED).stdout == done.stdout
+
+
+@pytest.mark.parametrize("warm", ["off", "require"])
+def test_pythonpath_is_added_to_an_isolated_interpreter(tmp_path: Path, warm: Literal["off", "require"]) -> None:
+    (tmp_path / "own.py").write_text("TEXT = 'mine'")
+    mounts = [Mount(tmp_path, "/data with space"), Mount(tmp_path, "/own")]
+    for path in ("/own", "/data with space:/own"):
+        variables = {"PYTHONPATH": path}
+        profile = isolated_profile(tmp_path, preload=["own"])
+        done = run_code(
+            f"{ISOLATED}\nimport own; print(own.TEXT)", profile=profile, mounts=mounts, env=variables, warm=warm
+        )
+        assert (done.error, done.warm) == (None, warm == "require")
+        expected = f"{['/.pysbx', *path.split(':')]} /.pysbx:{path}\naTrue\nmine\n"
+        assert done.stdout == f"1 1 1 0 False False\n{expected}"
+
+
+def test_the_profiles_of_the_package_isolate_the_interpreter(tmp_path: Path) -> None:
+    assert [load(name).isolated for name in ("minimal", "data-science")] == [True, True]
+    path = tmp_path / "mine.json"
+    off = {"stage": "off"}
+    path.write_text(json.dumps({"extends": "minimal", **dict.fromkeys(STAGES, off)}))
+    ways: tuple[Literal["off", "auto"], ...] = ("off", "auto")
+    for way in ways:
+        assert run_code("import sys; print(sys.flags.isolated)", profile=path, warm=way).stdout == "1\n"
+    path.write_text(json.dumps({"extends": "minimal", "isolated": False, **dict.fromkeys(STAGES, off)}))
+    load.cache_clear()
+    files = {"helper.py": "print('helped')"}
+    assert run_code("import helper, sys; print(sys.flags.isolated)", profile=path, files=files).stdout == "helped\n0\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH is new in Python 3.11")

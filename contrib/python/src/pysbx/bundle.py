@@ -141,6 +141,18 @@ def seccomp(policy: Policy, found: limits.Enforcement) -> Json:
     return {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": rules}
 
 
+def module_path(policy: Policy, paths: Iterable[str]) -> list[str]:
+    """Return the directories where the sandbox looks for modules first: the caller's are among them."""
+    own = dict(policy.env).get("PYTHONPATH", "")
+    return [payload.TARGET, *([own] if own else []), *paths]
+
+
+def directories(policy: Policy, paths: Iterable[str]) -> list[str]:
+    """Return module_path() as Python has it in sys.path: each directory once, and absolute."""
+    names = ":".join(module_path(policy, paths)).split(":")
+    return list(dict.fromkeys(os.path.normpath(os.path.join(policy.workdir, name)) for name in names))
+
+
 def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) -> list[str]:
     """Return process.env of the OCI configuration."""
     beside = os.path.dirname(interpreter.program)
@@ -152,7 +164,7 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         "TMPDIR": "/tmp",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "PYTHONPATH": ":".join([payload.TARGET, *paths]),
+        "PYTHONPATH": ":".join(module_path(policy, paths)),
         # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel.
         "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
@@ -170,10 +182,7 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         for name in ("http_proxy", "https_proxy"):
             variables[name] = variables[name.upper()] = f"http://{address}"
         variables["all_proxy"] = variables["ALL_PROXY"] = f"socks5h://{address}"
-    given = dict(policy.env)
-    if own := given.pop("PYTHONPATH", ""):
-        given["PYTHONPATH"] = ":".join([payload.TARGET, own, *paths])
-    variables.update(given)
+    variables.update((name, value) for name, value in policy.env if name != "PYTHONPATH")
     return [f"{name}={value}" for name, value in variables.items()]
 
 
@@ -189,9 +198,9 @@ def _landlock(policy: Policy) -> str:
     return json.dumps(rules)
 
 
-def _annotations(policy: Policy) -> dict[str, str]:
-    modules = [*payload.PRELOAD, *policy.preload]
-    found = {"run.pysbx.warm": policy.warm, "run.pysbx.preload": ",".join(modules)}
+def _annotations(policy: Policy, path: list[str]) -> dict[str, str]:
+    modules = payload.preloaded(policy.preload, isolated=policy.isolated, path=path)
+    found = {"run.pysbx.warm": policy.warm, "run.pysbx.preload": modules}
     found["run.pysbx.landlock"] = _landlock(policy)
     return found
 
@@ -222,6 +231,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         paths: directories in the sandbox where modules are looked for.
     """
     found = limits.enforcement()
+    path = directories(policy, paths)
     controllers = tuple(name for name, by in found.by.items() if by == "cgroup")
     shown = [*interpreter.mounts, *extra]
     # A directory of an untrusted root may have become a link since the host listed it.
@@ -244,7 +254,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
         "root": {"path": "rootfs", "readonly": True},
         "process": {
             "user": {"uid": SANDBOX_ID, "gid": SANDBOX_ID, "umask": 0o022},
-            "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
+            "args": [interpreter.program, *payload.command(isolated=policy.isolated, path=path)],
             "env": environment(policy, interpreter, paths),
             "cwd": policy.workdir,
             "noNewPrivileges": True,
@@ -265,7 +275,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
             *(_bind(mount, follow=mount not in held) for mount in shown),
         ],
         "linux": linux,
-        "annotations": _annotations(policy),
+        "annotations": _annotations(policy, path),
     }
     users, groups = _idmaps(content | {"shared": [str(mount) for mount in policy.mounts]})
     linux["uidMappings"], linux["gidMappings"] = [users], [groups]

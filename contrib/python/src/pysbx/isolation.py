@@ -149,6 +149,7 @@ def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount,
     moved = {payload.TARGET: package, "/work": f"{HOME}/{WORK}", "/tmp": f"{HOME}/{TEMPORARY}"}
     moved["/dev/shm/matplotlib"] = f"{HOME}/{TEMPORARY}/matplotlib"
     variables = [f"{VARIABLE}={HOME}"]
+    path = [moved.get(part, part) for part in bundle.directories(policy, paths)]
     for variable in bundle.environment(policy, interpreter, paths):
         name, _, value = variable.partition("=")
         parts = (moved.get(part, part) for part in value.split(":"))
@@ -158,7 +159,7 @@ def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount,
         "root": {"path": "/"},
         "process": {
             "user": {"uid": os.geteuid(), "gid": os.getegid(), "umask": 0o022},
-            "args": [interpreter.program, "-s", "-c", payload.PROGRAM],
+            "args": [interpreter.program, *payload.command(isolated=policy.isolated, path=path)],
             "env": variables,
             "cwd": f"{HOME}/{WORK}",
             "noNewPrivileges": True,

@@ -104,7 +104,7 @@ class Options:
 def _with_profile(base: Options, profile: Profile) -> Options:
     changes = {**profile.limits, "preload": profile.preload, "seccomp": profile.seccomp, "landlock": profile.landlock}
     try:
-        policy = make_policy(base.policy, **changes)
+        policy = replace(make_policy(base.policy, **changes), isolated=profile.isolated)
     except (TypeError, ValueError) as error:
         raise SandboxOptionError(f"profile '{profile.name}': limits: {error}", "profile") from error
     return replace(base, policy=policy, analysis=profile.analysis, violations=profile.violations)

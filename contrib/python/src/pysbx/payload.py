@@ -11,6 +11,7 @@ import importlib.util
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -25,9 +26,29 @@ PRELOAD = (f"{MODULE}.worker", "asyncio")
 # The argument of -c, because Python would open a file and search it for a zip archive at every start. A module that is
 # imported before it begins comes from the prewarmed interpreter.
 PROGRAM = f"from {MODULE}.worker import main; main()"
+# Characters that separate the names of a list of modules and directories to preload.
+SEPARATORS = " ,"
 LIBRARIES = ("cloudpickle", "msgpack")
 SETTLED_SEC = 2.0
 PROXIES = "/run/pysbx-proxies"
+
+
+def command(*, isolated: bool, path: Iterable[str]) -> list[str]:
+    """Return the arguments of an interpreter that carries out requests.
+
+    Args:
+        isolated: as `python3 -I`. It ignores PYTHONPATH, so the program adds the directories itself.
+        path: the directories where it looks for modules first.
+    """
+    if not isolated:
+        return ["-s", "-c", PROGRAM]
+    return ["-I", "-c", f"import sys; sys.path[:0] = {list(path)!r}; {PROGRAM}"]
+
+
+def preloaded(modules: Iterable[str], *, isolated: bool, path: Iterable[str]) -> str:
+    """Return the annotation that names what a prewarmed interpreter imports: see command()."""
+    shown = [name for name in path if isolated and not any(mark in name for mark in SEPARATORS)]
+    return ",".join([*shown, *PRELOAD, *modules])
 
 
 def _source(library: str) -> Path:

@@ -57,6 +57,8 @@ class Policy:
     seccomp: str = default("seccomp")
     warm: Literal["auto", "require", "off"] = default("warm")
     isolation: Literal["container", "process"] = default("isolation")
+    # Set by profiles: the interpreter is started as `python3 -I`.
+    isolated: bool = field(default=False, repr=False)
     # Set by sessions, which may last many times the limit of one run.
     session: bool = field(default=False, repr=False)
     # Set by the installer of dependencies alone: its hosts come from the configuration of the machine.

@@ -27,13 +27,17 @@ REPORTED = ("all", "first")
 PATTERNS = ("secret", "sql", "weak-hash", "deserialization", "path-traversal")
 SHIPPED = Path(__file__).with_name("profiles")
 KEYS = frozenset(
-    {"description", "dependencies", "extends", "limits", "preload", "seccomp", "landlock", "violations", *STAGES}
+    {
+        *("description", "dependencies", "extends", "isolated", "landlock", "limits", "preload", "seccomp"),
+        *("violations", *STAGES),
+    }
 )
 YAML = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML)
 SECCOMP = "seccomp"
 # Keys with several values, and what they have to be.
-GIVEN: dict[str, type] = {"limits": dict, "preload": list, "dependencies": list}
+GIVEN: dict[str, type] = {"limits": dict, "isolated": bool, "preload": list, "dependencies": list}
+KINDS = {dict: "an object", list: "a list", bool: "true or false"}
 # The content that a file has to have, for errors.
 ALLOWED = {
     "profile": "an object with keys of a profile, such as extends and limits,",
@@ -49,6 +53,7 @@ class Profile:
         name: its name, or the path of its file.
         description: what it is for, in a sentence.
         limits: options of a sandbox by name.
+        isolated: whether the interpreter is started as `python3 -I`.
         preload: modules that a prewarmed interpreter has imported already.
         dependencies: requirements that are installed for it.
         analysis: the stages of the static analysis, as JSON: what the sandbox is sent.
@@ -60,6 +65,7 @@ class Profile:
     name: str
     description: str
     limits: Json
+    isolated: bool
     preload: tuple[str, ...]
     dependencies: tuple[str, ...]
     analysis: str
@@ -189,10 +195,10 @@ def load(name: str) -> Profile:
     """
     content = _complete(name)
     stages = {stage: _check_stage(name, stage, content[stage]) for stage in STAGES if stage in content}
-    limits, preload, dependencies = (content.get(key, kind()) for key, kind in GIVEN.items())
+    limits, isolated, preload, dependencies = (content.get(key, kind()) for key, kind in GIVEN.items())
     for key, kind in GIVEN.items():
         if not isinstance(content.get(key, kind()), kind):
-            raise _wrong("profile", name, f"{key}: {'an object' if kind is dict else 'a list'} is expected")
+            raise _wrong("profile", name, f"{key}: {KINDS[kind]} is expected")
     violations = content.get("violations", REPORTED[0])
     if violations not in REPORTED:
         raise _wrong("profile", name, f"violations: {violations!r} is not one of {', '.join(REPORTED)}")
@@ -201,6 +207,7 @@ def load(name: str) -> Profile:
         name,
         str(content.get("description", "")),
         limits,
+        isolated,
         tuple(preload),
         tuple(dependencies),
         json.dumps(stages) if stages else "",

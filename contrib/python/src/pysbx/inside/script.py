@@ -22,6 +22,11 @@ from .stdin import standard_input
 _runs = itertools.count(1)
 
 
+def has_own_directory() -> bool:
+    """Tell whether the first entry of sys.path is the directory of the program: see PYTHONSAFEPATH and `python3 -I`."""
+    return not sys.flags.isolated and not getattr(sys.flags, "safe_path", False)  # it is new in Python 3.11
+
+
 def next_name(name: str) -> str:
     """Return a name for a run's source. Each run has one of its own, because functions of earlier runs keep theirs.
 
@@ -141,7 +146,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     name = moved(name)
     sys.argv[:] = [moved(word) for word in request["argv"][:1]] + request["argv"][1:]
     if os.path.isabs(name):  # it is a file's
-        if not getattr(sys.flags, "safe_path", False):
+        if has_own_directory():
             sys.path[0] = os.path.dirname(name)
         main_module.set_file(name)
     if not request.get("kernel"):  # which shows figures and objects itself

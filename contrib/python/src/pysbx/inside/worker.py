@@ -237,7 +237,7 @@ def main() -> None:
     """Read requests until the host closes its end, and answer them."""
     interrupts = Interrupts()
     channel = Channel()
-    if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH, from Python 3.11 on
+    if script.has_own_directory():
         sys.path[0] = ""
     sys.argv[:] = [""]
     for stream in (sys.stdout, sys.stderr):
