@@ -122,9 +122,10 @@ static void put_place(struct arena *a, FILE *out, const struct key_facts *facts,
         put_identity(out, "modules", &id);
 }
 
-/* Write the directories of modules: those into which they are installed, next to the interpreter or in the
- * layouts of Debian and Fedora, those of PYTHONPATH, and those of the list to preload. Two container images
- * that share the layer of the interpreter differ here, and so do two volumes. They get separate snapshots. */
+/* Write the directories of modules: those of PYTHONPATH, those of the list to preload, and those into which
+ * modules are installed. These are next to the interpreter, or in the layouts of Debian and Fedora. Two
+ * container images that share the layer of the interpreter differ here, and so do two volumes. They get
+ * separate snapshots. */
 static void put_places(struct arena *a, FILE *out, const struct key_facts *facts)
 {
     const char *slash = strrchr(facts->program, '/');
