@@ -56,6 +56,8 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
 14 $ALL
 9 isolation=process
 9 seccomp.type=Localhost,seLinux.type=container_engine_t
+10 seccomp.type=Operator
+9 seccomp.type=Operator,isolation=process
 10 $ODD
 9 $OTHERS
 8 token.create=false
@@ -133,6 +135,34 @@ PROGRAM
 @test "seccomp.type=Localhost: the namespace has the level baseline, from Kubernetes 1.37 on" {
     render --set seccomp.type=Localhost --kube-version 1.37.0 | grep 'enforce: baseline'
     render --set seccomp.type=Localhost --kube-version 1.36.0 | grep 'enforce: privileged'
+}
+
+@test "seccomp.type=Operator: a SeccompProfile with the rules of contrib/k8s/seccomp, and the path where the operator writes it" {
+    render --set seccomp.type=Operator,namespace.name=other --kube-version 1.37.0 >result
+    python3 - result "$K8S/seccomp/pysbx-serve.json" <<'PYTHON'
+import json, sys, yaml
+things = {thing["kind"]: thing for thing in yaml.safe_load_all(open(sys.argv[1]))}
+profile = json.load(open(sys.argv[2]))
+del profile["defaultErrnoRet"]  # SeccompProfile has no place for it
+assert things["SeccompProfile"]["spec"] == profile
+assert things["SeccompProfile"]["metadata"]["name"] == "other-serve"
+pod = things["SandboxTemplate"]["spec"]["podTemplate"]["spec"]
+found = pod["securityContext"]["seccompProfile"]
+assert found == {"type": "Localhost", "localhostProfile": "operator/other-serve.json"}, found
+PYTHON
+    grep 'enforce: baseline' result
+    # A rule that the operator does not know is found.
+    sed 's/action: SCMP_ACT_ERRNO/action: SCMP_ACT_REFUSE/' result >wrong.yaml
+    run conform wrong.yaml
+    echo "$output"
+    [[ $status == 1 && $output == *"SeccompProfile other-serve"* ]]
+}
+
+@test "seccomp/make: both forms are those in the repository" {
+    [[ -e /usr/share/containers/seccomp.json ]] || skip "no profile of Podman to make it from"
+    "$K8S/seccomp/make" .
+    cmp pysbx-serve.json "$K8S/seccomp/pysbx-serve.json"
+    cmp seccompprofile.json "$CHART/files/seccompprofile.json"
 }
 
 @test "extra arguments and the digest of the image arrive as they are" {

@@ -14,7 +14,7 @@ POD=system:serviceaccount:pysbx:pysbx
 
 setup_file() {
     start_plane
-    kubectl create --filename "$K8S_BUILD/servicemonitor.yaml"
+    kubectl create --filename "$K8S_BUILD/servicemonitor.yaml" --filename "$K8S_BUILD/seccompprofile.yaml"
     kubectl create namespace agents
     kubectl --namespace agents create serviceaccount agent
     kubectl get --raw '/apis?timeout=32s' >/dev/null
@@ -136,6 +136,7 @@ AGENT_CLIENTS='clients[0].kind=ServiceAccount,clients[0].name=agent,clients[0].n
 14 $AGENT_CLIENTS,serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true,pool.replicas=2
 9 isolation=process
 9 seccomp.type=Localhost,seLinux.type=container_engine_t
+10 seccomp.type=Operator
 VALUES
     sed 's/networkPolicyManagement: Unmanaged/networkPolicyManagement: None/' base.yaml >wrong.yaml
     expect 1 kubectl apply --server-side --force-conflicts --dry-run=server --validate=strict --filename wrong.yaml
@@ -160,6 +161,22 @@ VALUES
     sed 's/"hostUsers": false, //' pod.json >wrong.json
     expect 1 kubectl --namespace other create --dry-run=server --filename wrong.json
     stderr_has procMount
+}
+
+@test "seccomp.type=Operator: the API stores every rule of the profile, and uninstalling removes it" {
+    install seccomp.type=Operator,pool.replicas=1
+    kubectl get seccompprofile pysbx-serve --output=json >stored
+    python3 - stored "$K8S/seccomp/pysbx-serve.json" <<'PYTHON'
+import json, sys
+stored, profile = (json.load(open(name)) for name in sys.argv[1:])
+assert profile.pop("defaultErrnoRet") == 38
+spec = stored["spec"]
+assert spec.pop("disabled", False) is False
+assert spec == profile, spec
+PYTHON
+    pod_of seccomp.type=Operator | grep -qF '"localhostProfile": "operator/pysbx-serve.json"'
+    helm uninstall pysbx --wait --timeout 120s
+    fails kubectl get seccompprofile pysbx-serve
 }
 
 @test "helm install: the pool fills, a claim gets one of its pods, which leaves the Service, and the pool fills again" {

@@ -22,6 +22,20 @@ labels:
 {{- end -}}
 {{- end }}
 
+{{/* The filter of the pod below the kubelet's directory. The operator has one of its own there. */}}
+{{- define "pysbx.localhostProfile" -}}
+{{- if eq .Values.seccomp.type "Operator" -}}
+operator/{{ include "pysbx.seccompProfile" . }}.json
+{{- else -}}
+{{ .Values.seccomp.localhostProfile }}
+{{- end -}}
+{{- end }}
+
+{{/* The name of the SeccompProfile, which belongs to no namespace. */}}
+{{- define "pysbx.seccompProfile" -}}
+{{ .Values.namespace.name }}-serve
+{{- end }}
+
 {{/* The token that is given, or the one that exists, or a new one. */}}
 {{- define "pysbx.token" -}}
 {{- $found := lookup "v1" "Secret" .Values.namespace.name .Values.token.secret -}}
