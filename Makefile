@@ -417,6 +417,7 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/containerd
 	@tests/setup/agent-sandbox >/dev/null
 	@tests/setup/ray >/dev/null
+	@tests/setup/containerfile >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # Without the programs that take minutes to build or fetch, and without what another part tests more strictly.
