@@ -411,7 +411,7 @@ image: ## the container image of pysbx serve
 CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller \
                  agent-sandbox kwok-stages servicemonitor.yaml seccompprofile.yaml
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
-	@tests/setup/kubernetes helm kubeconform $(CONTROL_PLANE) >/dev/null
+	@tests/setup/kubernetes helm kubeconform decode-openshift $(CONTROL_PLANE) >/dev/null
 	@tests/setup/engines
 	@tests/setup/critest
 	@tests/setup/containerd
@@ -423,7 +423,7 @@ check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 # Without the programs that take minutes to build or fetch, and without what another part tests more strictly.
 K8S_QUICK := manifests chart nested two-instances volumes
 check-k8s-quick: image ## the parts of check-k8s that take three minutes
-	@tests/setup/kubernetes helm kubeconform >/dev/null
+	@tests/setup/kubernetes helm kubeconform decode-openshift >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.

@@ -60,6 +60,7 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
 9 seccomp.type=Operator,isolation=process
 10 $ODD
 9 $OTHERS
+9 isolation=process,fixedUser=false
 8 token.create=false
 6 namespace.create=false,networkPolicy.create=false,disruption.create=false
 VALUES
@@ -130,6 +131,24 @@ PROGRAM
     grep -A 1 -- '- --isolation' result | grep -q -- '- process'
     run grep -E '^ *(hostUsers|procMount):|--wheels|--allow-profile' result
     ((status == 1))
+}
+
+@test "isolation=process,fixedUser=false: nothing that OpenShift's restricted-v2 chooses or refuses" {
+    render --set isolation=process,fixedUser=false >result
+    run grep -E '^ *(runAsUser|runAsGroup|fsGroup|hostUsers|procMount|hostPath|seLinuxOptions):' result
+    ((status == 1))
+    python3 - result <<'PYTHON'
+import sys, yaml
+[template] = [one for one in yaml.safe_load_all(open(sys.argv[1])) if one["kind"] == "SandboxTemplate"]
+pod = template["spec"]["podTemplate"]["spec"]
+assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}, pod["securityContext"]
+[container] = pod["containers"]
+own = container["securityContext"]
+assert own == {
+    "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}
+}, own
+assert all({"emptyDir", "secret"} & set(volume) for volume in pod["volumes"])
+PYTHON
 }
 
 @test "seccomp.type=Localhost: the namespace has the level baseline, from Kubernetes 1.37 on" {
