@@ -409,7 +409,7 @@ image: ## the container image of pysbx serve
 # and on a control plane, the installer for nodes, and Ray. The runtime below containerd's interface for Kubernetes. The
 # programs are built once: half an hour.
 CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller \
-                 agent-sandbox kwok-stages servicemonitor.yaml seccompprofile.yaml
+                 agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/kubernetes helm kubeconform decode-openshift $(CONTROL_PLANE) >/dev/null
 	@tests/setup/engines

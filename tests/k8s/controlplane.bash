@@ -76,7 +76,7 @@ start_controllers() {
 
 # The controller has the rights that its own manifests give it. It runs as a process: no program runs in kwok's pods.
 start_agent_sandbox() {
-    kubectl apply --server-side --kustomize "$K8S_BUILD/agent-sandbox" >applied
+    kubectl apply --server-side --kustomize "$K8S_BUILD/agent-sandbox-manifests" >applied
     kubectl --namespace agent-sandbox-system scale deployment agent-sandbox-controller --replicas 0
     kubectl wait --for=condition=Established crd --all --timeout=60s
     kubeconfig agent-sandbox "$(kubectl --namespace agent-sandbox-system create token agent-sandbox-controller --duration 12h)"
