@@ -23,6 +23,15 @@ run_critest() {
     [[ -s $BATS_FILE_TMPDIR/$1.xml ]] || { tail -n 20 "$BATS_FILE_TMPDIR/$1.log"; return 1; }
 }
 
+# what_runc_passes LEAST: fail if a test passes with runc and not with this runtime, or if fewer tests pass with runc.
+what_runc_passes() {
+    "$BATS_TEST_DIRNAME/compare" "$1" "$BATS_FILE_TMPDIR/runc.xml" "$BATS_FILE_TMPDIR/pysbx.xml" >table || {
+        cat table
+        return 1
+    }
+    sed 's/^/# note: /' table >&3
+}
+
 setup_file() {
     has_pods critest || return 0
     start_pods

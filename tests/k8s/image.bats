@@ -15,7 +15,7 @@ load serve.bash
     [[ $(member stdout <outcome) == 42 ]] || { cat outcome; podman logs serve; return 1; }
     [[ $(member warm <outcome) == True ]]
     # Process 2 is the child of the init in a pid namespace of its own.
-    ask /v1/run '{"code": "import os; os.getpid()"}' >outcome
+    run_code 'import os; os.getpid()'
     [[ $(member value <outcome) == 2 && $(member isolation <outcome) == container ]]
 }
 
@@ -32,7 +32,7 @@ load serve.bash
     stderr_has "--isolation process"
     start "${RESTRICTED[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
     [[ $(ask /execute '{"code": "print(6 * 7)"}' | member stdout) == 42 ]]
-    ask /v1/run '{"code": "6 * 7"}' >outcome
+    run_code '6 * 7'
     [[ $(member value <outcome) == 42 && $(member isolation <outcome) == process ]]
 }
 
@@ -49,13 +49,7 @@ load serve.bash
 
 @test "the options of the pod in contrib/k8s: the interface of agent-sandbox, with the token in a file" {
     mapfile -t options < <(sed -n '/^ *args:/,/^ *ports:/s/^ *- //p' "$TESTS/../contrib/k8s/base/template.yaml" | sed '/^name: /d; s/"//g')
-    mkdir secret
-    echo "$TOKEN" >secret/token
-    chmod 0755 secret
-    chmod 0444 secret/token
-    podman run --detach --name serve --network host --volume "$PWD/secret:/run/secrets/pysbx:ro" "${NESTED[@]}" "$IMAGE" \
-        "${options[@]}" >/dev/null
-    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz
+    start_pod "${NESTED[@]}" -- "${options[@]}"
     [[ $(ask /execute '{"command": "echo 42 >a; cat a"}' | member stdout) == 42 ]]
     [[ $(ask /v1/files/a) == 42 ]]
 }

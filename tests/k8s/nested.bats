@@ -9,7 +9,7 @@ load serve.bash
 # The kubelet gives this variable to each container. Its volumes belong to root of the pod, and have mode 0777 without the
 # sticky bit.
 VOLUMES=/run/pysbx-pod
-POD=(--network host --image-volume ignore --env KUBERNETES_SERVICE_HOST=10.96.0.1)
+POD=(--image-volume ignore --env KUBERNETES_SERVICE_HOST=10.96.0.1)
 declare -gA FIELDS=(
     [hostUsers]="--uidmap 0:100000:65536 --gidmap 0:100000:65536"
     [procMount]="--security-opt unmask=ALL"
@@ -49,7 +49,7 @@ pod() {
 # doctor OPTION-OF-PODMAN...: print what `pysbx doctor` says about the pod, and then its exit code.
 doctor() {
     local code=0
-    podman run --rm --entrypoint pysbx "$@" "$IMAGE" doctor >said 2>&1 || code=$?
+    podman run --rm --network host --entrypoint pysbx "$@" "$IMAGE" doctor >said 2>&1 || code=$?
     cat said
     grep -A 1 -E '^(ok|warning|FAILURE) +pod:' said >about || true
     echo "exit $code" >>about
@@ -57,14 +57,13 @@ doctor() {
 
 @test "a pod with every field: no capabilities, no user of the node, our filter, a read-only root; it creates sandboxes" {
     mapfile -t options < <(pod)
-    podman run --detach --name serve --env "PYSBX_TOKEN=$TOKEN" "${options[@]}" "$IMAGE" >/dev/null
-    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz || { podman logs serve; return 1; }
+    start "${options[@]}" --
     [[ $(podman exec serve grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\n\t ') == \
         CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1Seccomp:2 ]]
     read -r _ first _ < <(podman exec serve cat /proc/self/uid_map)
     [[ $first == 100000 ]]
     [[ $(podman exec serve stat --format %a /tmp) == 777 ]]
-    ask /v1/run '{"code": "import os; os.getpid()"}' >outcome
+    run_code 'import os; os.getpid()'
     [[ $(member value <outcome) == 2 && $(member isolation <outcome) == container ]] || { cat outcome; return 1; }
     wait_for is_prepared
     ask /v1/run '{"code": "import pandas; int(pandas.Series([20, 22]).sum())", "profile": "data-science"}' >outcome
@@ -136,11 +135,9 @@ PYTHON
     for name in readOnlyRootFilesystem /tmp /var/cache/pysbx; do
         mapfile -t -O "${#restricted[@]}" restricted < <(tr ' ' '\n' <<<"${FIELDS[$name]}")
     done
-    expect 125 podman run --name refused --env "PYSBX_TOKEN=$TOKEN" "${restricted[@]}" "$IMAGE"
+    expect 125 podman run --name refused --network host --env "PYSBX_TOKEN=$TOKEN" "${restricted[@]}" "$IMAGE"
     stderr_has procMount
-    podman run --detach --name serve --env "PYSBX_TOKEN=$TOKEN" "${restricted[@]}" "$IMAGE" \
-        --listen 0.0.0.0:8888 --best-effort --isolation process >/dev/null
-    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz || { podman logs serve; return 1; }
-    ask /v1/run '{"code": "import os; 6 * 7"}' >outcome
+    start "${restricted[@]}" -- --listen 0.0.0.0:8888 --best-effort --isolation process
+    run_code 'import os; 6 * 7'
     [[ $(member value <outcome) == 42 && $(member isolation <outcome) == process ]] || { cat outcome; return 1; }
 }

@@ -42,11 +42,24 @@ teardown() {
 
 # start OPTION-OF-PODMAN... -- OPTION-OF-SERVE...: start the service at a port of the test's own network namespace.
 start() {
+    start_container --env "PYSBX_TOKEN=$TOKEN" "$@"
+}
+
+# The same for options of the pod in contrib/k8s, which has the token in a file of a volume.
+start_pod() {
+    mkdir -p secret
+    [[ -e secret/token ]] || echo "$TOKEN" >secret/token
+    chmod 0755 secret
+    chmod 0444 secret/token
+    start_container --volume "$PWD/secret:/run/secrets/pysbx:ro" "$@"
+}
+
+start_container() {
     local -a options=()
     while [[ $1 != -- ]]; do options+=("$1") && shift; done
     shift
-    podman run --detach --name serve --network host --env "PYSBX_TOKEN=$TOKEN" "${options[@]}" "$IMAGE" "$@" >/dev/null
-    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz
+    podman run --detach --name serve --network host "${options[@]}" "$IMAGE" "$@" >/dev/null
+    wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz || { podman logs serve; return 1; }
 }
 
 # ask PATH [JSON]: print the answer.
@@ -55,6 +68,11 @@ ask() {
     shift
     curl --silent --show-error --max-time 120 --header "Authorization: Bearer $TOKEN" --header 'Content-Type: application/json' \
         "http://127.0.0.1:8888$path" ${1:+--data "$1"}
+}
+
+# run_code CODE: run it in a sandbox, and write the answer to the file outcome.
+run_code() {
+    ask /v1/run "$(python3 -c 'import json, sys; print(json.dumps({"code": sys.argv[1]}))' "$1")" >outcome
 }
 
 # member NAME: print a member of the JSON object on standard input.
