@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = "contrib/docs/pages"
+INDEX = "contrib/docs/README.md"
 # Files outside of the pages' directory that have a place in the navigation.
 PLACED = {
     "README.md": "index.md",
@@ -78,6 +79,16 @@ def on_files(files: Any, config: Any) -> Any:
         if not path.startswith(f"{PAGES}/"):
             files.append(File.generated(config, site_path(path), abs_src_path=str(ROOT / path)))
     return files
+
+
+def on_nav(nav: Any, **_: Any) -> Any:
+    """Warn about a page of the navigation that the index of the repository's own view lacks."""
+    listed = {target(INDEX, link["path"]) for link in links((ROOT / INDEX).read_text(encoding="utf-8"))}
+    for page in nav.pages:
+        path = os.path.relpath(page.file.abs_src_path, ROOT)
+        if path not in listed | {"README.md"}:
+            log.warning("%s: no link to '%s', which is in the navigation", INDEX, path)
+    return nav
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
