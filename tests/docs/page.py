@@ -26,7 +26,7 @@ OUTPUT = ("output", "text")
 DATA = ("json", "toml", "ini", "yaml")
 KINDS = ("not run", "fails", "user", "file", "in")
 # Systems in which a block runs that changes its host, and the tests that run it there.
-SYSTEMS = {"clean": "tests/fresh/recipes"}
+SYSTEMS = {"clean": "tests/fresh/recipes", "fresh": "tests/fresh/readme"}
 COMMENT = re.compile(r"<!--\s*(?P<kind>[a-z ]+?)\s*(?::\s*(?P<value>.*?)\s*)?-->", re.DOTALL)
 FILE_NAME = re.compile(r"#\s*(?P<name>[\w.-]+\.py)\s*")
 
