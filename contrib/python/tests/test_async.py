@@ -1,5 +1,7 @@
 """AsyncSandbox and run_code_async: calls that can be cancelled, and that do not block the event loop."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import asyncio

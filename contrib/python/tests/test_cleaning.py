@@ -1,5 +1,7 @@
 """`pysbx clean`: what was unused for long or takes too much space is removed, and nothing that is in use."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Sets of dependencies: installed once, kept apart, never on the host; with wheels made here."""
 
+# once: an installer runs in a sandbox, in the same way for root
+
 from __future__ import annotations
 
 import hashlib

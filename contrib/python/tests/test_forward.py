@@ -1,5 +1,7 @@
 """Sandbox.forward(): a local socket that leads to a server in a session."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import contextlib
