@@ -54,6 +54,12 @@ def test_a_set_is_installed_once_and_kept(wheels: Path) -> None:
     assert len(dependencies.installed()) == 1
 
 
+def test_the_order_of_requirements_makes_no_other_set(wheels: Path) -> None:
+    assert version_of(wheels, "user", "thing==1.0") == "1\n"
+    assert version_of(wheels, "thing==1.0", "user") == "1\n"
+    assert len(dependencies.installed()) == 1
+
+
 def test_sets_that_conflict_live_side_by_side(wheels: Path) -> None:
     assert version_of(wheels, "thing==1.0") == "1\n"
     assert version_of(wheels, "thing==2.0") == "2\n"

@@ -74,6 +74,20 @@ def test_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(source) == "hidden\n"
 
 
+def test_the_terminal_of_the_caller_is_out_of_reach() -> None:
+    """Its program is in a session of its own, so it cannot type into that terminal (TIOCSTI) or read from it."""
+    attempt = "try: print(open('/dev/tty'))\nexcept OSError: print('none')\nprint(os.getsid(0) > 0)"
+    source = f"import os\n{attempt}"  # 0 is a session outside of the pid namespace
+    program = (
+        f"import os; from pysbx import run_code; print(open('/dev/tty').name, run_code({source!r}).stdout.split())"
+    )
+    spawn = f"import pty, sys; sys.exit(pty.spawn([sys.executable, '-c', {program!r}]))"
+    done = subprocess.run(
+        [sys.executable, "-c", spawn], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "/dev/tty ['none', 'True']", done.stdout + done.stderr
+
+
 def test_no_descriptor_of_the_host() -> None:
     with open("/etc/passwd", encoding="ascii") as file:
         os.set_inheritable(file.fileno(), True)
