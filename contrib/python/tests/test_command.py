@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -449,6 +450,29 @@ def test_doctor_names_what_this_system_can_do_about_cgroups(
     monkeypatch.setattr(limits, "look_again", lambda: None)
     monkeypatch.setattr(limits, "enforcement", lambda: limits.Enforcement(by, reason))
     assert said in doctor._cgroups().remedy
+    # The runtime's own remedy is said once, and only where there is systemd.
+    more = " (systemd delegates cgroups to users: Delegate= in a drop-in for user@.service)"
+    found = limits.Enforcement(by, f"pysbx-runtime: {reason}{more}")
+    monkeypatch.setattr(limits, "enforcement", lambda: found)
+    assert doctor._cgroups().found == f"rlimits, not cgroup, for memory, cpu, pids: {reason}"
+    assert limits.reason_here(found) == f"{reason}{more if systemd else ''}"
+
+
+@pytest.mark.parametrize(
+    ("enforce", "status", "found"),
+    [
+        ("1", "ok", "enforcing; sandboxes have the label of this program"),
+        ("0", "warning", "permissive; sandboxes have the label of this program"),
+        ("", "ok", "not on this machine"),
+    ],
+)
+def test_doctor_says_that_sandboxes_have_no_label_of_their_own(
+    enforce: str, status: Literal["ok", "warning"], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pysbx import doctor
+
+    monkeypatch.setattr(doctor, "text_of", {"/sys/fs/selinux/enforce": enforce}.__getitem__)
+    assert doctor._selinux() == doctor.Check("SELinux", status, found)
 
 
 def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

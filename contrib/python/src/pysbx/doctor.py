@@ -159,7 +159,8 @@ def _cgroups() -> Check:
     if not found.missing:
         return Check("limits", "ok", "memory, CPU and processes by cgroup")
     remedy = _delegation(found.reason)
-    return Check("limits", "warning", f"rlimits, not cgroup, for {', '.join(found.missing)}: {found.reason}", remedy)
+    reason = limits.OF_SYSTEMD.sub("", limits.reason_here(found))  # the remedy has it
+    return Check("limits", "warning", f"rlimits, not cgroup, for {', '.join(found.missing)}: {reason}", remedy)
 
 
 def _subordinate_ids() -> Check:
@@ -198,7 +199,8 @@ def _selinux() -> Check:
     enforce = text_of("/sys/fs/selinux/enforce")
     if not enforce:
         return Check("SELinux", "ok", "not on this machine")
-    return Check("SELinux", "ok" if enforce == "1" else "warning", "enforcing" if enforce == "1" else "permissive")
+    mode = "enforcing" if enforce == "1" else "permissive"
+    return Check("SELinux", "ok" if enforce == "1" else "warning", f"{mode}; sandboxes have the label of this program")
 
 
 def _interpreter() -> Check:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ CONTROLLERS = ("memory", "cpu", "pids")
 MANAGERS: tuple[tuple[str, ...], ...] = ((), ("--systemd-cgroup",))
 # sd_booted(3)
 SYSTEMD = "/run/systemd/system"
+OF_SYSTEMD = re.compile(r" \(systemd delegates [^()]*\)")
 # Seconds for which other programs use the results of trial containers. Later a cgroup may have gained or lost
 # processes, and cgroups beside it may be possible or not.
 FOUND_SEC = 600.0
@@ -275,6 +277,12 @@ def memory_bound(policy: Policy) -> int:
     return uncounted.bound(policy, address_space(policy))
 
 
+def reason_here(found: Enforcement) -> str:
+    """Return why a controller is missing: the runtime's words, without a remedy of systemd where that does not run."""
+    words = found.reason.removeprefix("pysbx-runtime: ")
+    return words if os.path.isdir(SYSTEMD) else OF_SYSTEMD.sub("", words)
+
+
 def require_cgroups(policy: Policy, found: Enforcement) -> None:
     """Refuse when limits="strict" and a controller is missing.
 
@@ -284,7 +292,7 @@ def require_cgroups(policy: Policy, found: Enforcement) -> None:
     if found.missing:
         without = found.by["memory"] != "cgroup"
         said = f" (rlimits bound memory by {memory_bound(policy) // MIB} MiB only)" if without else ""
-        lacking = f"no cgroup controller for {', '.join(found.missing)}: {found.reason}{said}"
+        lacking = f"no cgroup controller for {', '.join(found.missing)}: {reason_here(found)}{said}"
         raise LimitsNotEnforceableError(f"{current().options['strict']}, but {lacking}")
 
 
