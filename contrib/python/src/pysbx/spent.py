@@ -118,7 +118,8 @@ class Meter:
             if own:
                 cgroup = _cgroup(pid)
                 if cgroup not in ("", "/", own) and ".." not in cgroup.split("/"):
-                    self._file, self._outside = f"{_hierarchy()}{cgroup}/cpu.stat", seen
+                    # In this order: another thread may read at the same time.
+                    self._outside, self._file = seen, f"{_hierarchy()}{cgroup}/cpu.stat"
                     with contextlib.suppress(OSError, ValueError):
                         return self._of_cgroup()
                     self._file, own = None, ""
