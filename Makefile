@@ -438,6 +438,7 @@ check-recipes: ## the recipes for nginx, Prometheus and OpenTelemetry, in a fres
 
 # Builds the package of Debian, and uses it on a copy of this machine's /usr, /etc and /var.
 check-packages: all deb ## install, use and remove the package of Debian
+	@tests/setup/apparmor >/dev/null
 	@TEST_PACKAGES='$(abspath $(BUILD))/packages' tests/run tests/packaging
 
 bench: all ## compare with crun and runc

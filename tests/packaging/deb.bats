@@ -8,6 +8,9 @@ load ../lib/podman.bash
 DROP_IN=/etc/containers/containers.conf.d/50-pysbx.conf
 PACKAGES=${TEST_PACKAGES:-$TESTS/../build/packages}
 
+APPARMOR=$TESTS/../build/apparmor
+PROFILE=/etc/apparmor.d/pysbx-runtime
+
 # Called like a user of the package does: without a path of the runtime.
 podman() {
     command podman "$@"
@@ -15,6 +18,7 @@ podman() {
 
 setup_file() {
     local directory
+    [[ -d $APPARMOR ]] || skip "no parser: tests/setup/apparmor, on Debian"
     compgen -G "$PACKAGES/*.deb" >/dev/null || skip "no packages: make deb, on Debian"
     for directory in /usr /var/log /var/cache; do
         mkdir -p "/run/pysbx-test/copy$directory"/{upper,work}
@@ -24,6 +28,9 @@ setup_file() {
     # Neither this environment nor the machine tells Podman the path of the runtime.
     sed -i -e '/^runtime/d' -e '/^\[engine.runtimes\]/,$d' /etc/containers/containers.conf
     rm -rf /usr/local/bin/pysbx-runtime /usr/bin/pysbx-runtime /var/lib/pysbx-runtime
+    # Debian's own parser, and the files that profiles include. Nothing loads a profile here.
+    cp "$(find "$APPARMOR" -name apparmor_parser -type f)" /usr/sbin/
+    cp -R "$APPARMOR/etc/apparmor.d" /etc/
     import_busybox
     import_python
 }
@@ -129,6 +136,47 @@ later_package() {
     later_package sed -i '1i # a later release' "tree$DROP_IN"
     expect 0 apt install ./later.deb
     expect 0 grep -x '# a later release' "$DROP_IN"
+}
+
+# install_profile VERSION [old]: install a package whose profile says its version. AppArmor 3 can read it, which the real
+# one needs AppArmor 4 for. With "old", the package is one without a record of its profile.
+install_profile() {
+    later_package true
+    printf '%s\n' "# $1" 'include <tunables/global>' 'profile pysbx-runtime /usr/bin/pysbx-runtime flags=(unconfined) {' '}' \
+        >tree/usr/share/pysbx-runtime/apparmor/pysbx-runtime
+    [[ ${2:-} != old ]] || sed -i '/^    mkdir/d; /^    cp "$shipped" "$before"/d' tree/DEBIAN/postinst
+    sed -i "s/^Version: .*/Version: $1/" tree/DEBIAN/control
+    dpkg-deb --root-owner-group -b tree later.deb
+    expect 0 apt install ./later.deb
+}
+
+@test "upgrade: AppArmor's profile becomes the new one, unless the administrator has changed or removed it" {
+    needs_root "installs packages"
+    expect 0 apt purge pysbx-runtime
+    [[ ! -e $PROFILE ]]
+    expect 0 install_packages
+    install_profile 99-1
+    [[ $(head -n 1 "$PROFILE") == "# 99-1" ]]
+    install_profile 99-2
+    [[ $(head -n 1 "$PROFILE") == "# 99-2" ]]
+    echo '# local' >>"$PROFILE"
+    install_profile 99-3
+    stderr_has "$PROFILE has local changes"
+    [[ $(head -n 1 "$PROFILE") == "# 99-2" && $(tail -n 1 "$PROFILE") == "# local" ]]
+    [[ $(head -n 1 "$PROFILE.dpkg-dist") == "# 99-3" ]]
+    rm "$PROFILE" "$PROFILE.dpkg-dist"
+    install_profile 99-4
+    [[ ! -e $PROFILE && ! -e $PROFILE.dpkg-dist ]]
+}
+
+@test "upgrade: a version that kept no record of AppArmor's profile" {
+    needs_root "installs packages"
+    expect 0 apt purge pysbx-runtime
+    expect 0 install_packages
+    install_profile 99-1 old
+    [[ $(head -n 1 "$PROFILE") == "# 99-1" && ! -e /var/lib/pysbx-runtime/apparmor ]]
+    install_profile 99-2
+    [[ $(head -n 1 "$PROFILE") == "# 99-2" ]]
 }
 
 @test "apt remove keeps the configuration and the snapshots, and Podman continues with its default" {
