@@ -48,6 +48,8 @@ def look(page: Page, base: str, paths: list[str]) -> list[str]:
         colours[scheme] = page.value(COLOUR)
     if len(set(colours.values())) != len(colours):
         wrong.append(f"light and dark have the same background: {colours}")
+    # Text that is typed before the search has its index is lost.
+    page.wait("document.querySelector('.md-search-result__meta').textContent.includes('Type to start')")
     page.value("document.querySelector('.md-search__input').focus()")
     page.type(SEARCHED)
     page.wait("document.querySelectorAll('.md-search-result__item').length > 3")
