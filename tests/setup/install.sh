@@ -7,10 +7,10 @@ usage() {
     cat <<'USAGE'
 usage: tests/setup/install.sh [--list|--all] GROUP...
 
-Groups: build demo fresh test lint docs bench vm python fuzz conformance packaging wheel image
   --list   print the packages that are missing, install nothing
   --all    print all packages of the groups, install nothing
 USAGE
+    awk -F'|' 'BEGIN { printf "Groups:" } NF > 1 { gsub(/ /, "", $1); printf " %s", $1 } END { print "" }' <<<"$PACKAGES"
 }
 
 # group | Debian and Ubuntu | Fedora
@@ -40,8 +40,17 @@ wait_for_others() {
     flock "$lock"
 }
 
-# Print the package manager of this system: apt or dnf.
+# Print the package manager of this system: apt or dnf. A system may have a program of the other family, without its
+# packages. So the names in os-release(5) come first: its own, then those of the systems that it is like.
 detect_manager() {
+    local name
+    # shellcheck disable=SC1091 # on each system another one
+    for name in $(. /etc/os-release 2>/dev/null && echo "${ID:-} ${ID_LIKE:-}"); do
+        case $name in
+            debian | ubuntu) echo apt && return ;;
+            fedora | rhel) echo dnf && return ;;
+        esac
+    done
     if command -v apt-get >/dev/null; then
         echo apt
     elif command -v dnf >/dev/null; then
