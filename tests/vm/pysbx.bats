@@ -155,6 +155,22 @@ PYTHON
     output_is "[('ok', 'memory, CPU and processes by cgroup')]"
 }
 
+# audit.bats, which runs later, finds the denials of this test.
+@test "SELinux: a sandbox has the label of the program that calls pysbx, and its files of the home directory" {
+    [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
+    make_unlabelled given
+    expect 0 python "$HOME/given" <<'PYTHON'
+import pathlib, sys
+from pysbx import doctor
+for warm in "auto", "off":
+    done = run_code("print(open('/proc/self/attr/current').read(), open('/given/file').read())",
+                    mounts=[Mount(sys.argv[1], "/given")], warm=warm, timeout_sec=120)
+    print(done.stdout.split() == [pathlib.Path("/proc/self/attr/current").read_text().rstrip("\n"), "content"], done.error)
+print([check.found for check in doctor.examine() if check.name == "SELinux"])
+PYTHON
+    output_is $'True None\nTrue None\n[\'enforcing; sandboxes have the label of this program\']'
+}
+
 # Run a program as a logged-in user: in a cgroup that belongs to systemd, not to the user.
 python_of_tester() {
     local uid
