@@ -47,6 +47,18 @@ def test_run_takes_source_from_everywhere(tmp_path: Path) -> None:
     assert pysbx("run", "--", text="print(2)").stdout == "2\n"
 
 
+@pytest.mark.parametrize("arguments", [("a", "--", "-x"), ("--", "b"), ("--memory", "--", "--")])
+def test_arguments_after_a_program_are_those_that_python_gives_it(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    source = "import sys; print(sys.argv[1:])"
+    (tmp_path / "shown.py").write_text(source)
+    for program in (["-c", source], ["-m", "shown"], ["shown.py"]):
+        done = pysbx("run", "--file", "shown.py", *program, *arguments, directory=tmp_path)
+        plain = subprocess.run(
+            [sys.executable, *program, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        assert (done.stdout, done.stderr) == (plain.stdout, "")
+
+
 def test_an_exception_that_the_program_has_shown_is_not_shown_again() -> None:
     done = pysbx("run", "-c", "import sys\nsys.excepthook = lambda *e: print('hook', e[1], file=sys.stderr)\n1 / 0")
     assert done.stderr.startswith("hook division by zero\nhint: ")

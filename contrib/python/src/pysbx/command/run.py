@@ -77,9 +77,11 @@ def _program(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.code is None and arguments.module is None:
         return _script(arguments)
     files = _files(arguments.files or [])
+    # argparse ends the arguments of an option at "--", and takes it and the following ones for those of a file.
+    words = [*(arguments.code or arguments.module), *arguments.file]
     if arguments.code is not None:
-        return {"source": arguments.code[0], "argv": arguments.code[1:], "files": files}
-    return {"source": "", "module": arguments.module[0], "argv": arguments.module[1:], "files": files}
+        return {"source": words[0], "argv": words[1:], "files": files}
+    return {"source": "", "module": words[0], "argv": words[1:], "files": files}
 
 
 def as_json(done: Execution) -> str:
@@ -170,6 +172,8 @@ def _named(names: tuple[str, ...]) -> str:
 
 def _places(arguments: argparse.Namespace) -> list[str]:
     """Return the directory where python3 would look for modules first."""
+    if arguments.code is not None or arguments.module is not None:
+        return ["."]
     words = [word for word in arguments.file if word != "--"]
     return [os.path.dirname(words[0]) or "."] if words and words[0] != "-" else ["."]
 
