@@ -174,6 +174,43 @@ def test_dashboard_and_alerts_use_metrics_that_exist_and_are_documented() -> Non
     assert documented == known
 
 
+def lost(given: object, kept: object, where: str = "dashboard") -> Iterator[str]:
+    """Yield the members of a JSON value that another one lacks, or has with another value."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for name, value in given.items():
+            if name in kept:
+                yield from lost(value, kept[name], f"{where}.{name}")
+            else:
+                yield f"{where}.{name}"
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        for number, pair in enumerate(zip(given, kept, strict=True)):
+            yield from lost(*pair, f"{where}[{number}]")
+    elif given != kept:
+        yield where
+
+
+def test_the_types_of_grafana_have_every_member_of_the_dashboard() -> None:
+    """Grafana's own library knows no other members: what it reads and writes again is the same.
+
+    Grafana itself is not here.
+    """
+    pytest.importorskip("grafana_foundation_sdk", reason="needs Python 3.11")
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    def read_and_written(board: dict[str, Any]) -> Any:
+        return json.loads(JSONEncoder().encode(Dashboard.from_json(board)))
+
+    register_default_plugins()
+    board = json.loads((RECIPES / "grafana.json").read_text())
+    assert list(lost(board, read_and_written(board))) == []
+    board["refreshes"] = "10s"
+    board["panels"][0]["targets"][0]["expression"] = "up"
+    wrong = list(lost(board, read_and_written(board)))
+    assert wrong == ["dashboard.panels[0].targets[0].expression", "dashboard.refreshes"]
+
+
 @pytest.mark.skipif(not COLLECTOR, reason="tests/setup/collector cannot build a collector here: is there a recent Go?")
 def test_spans_reach_a_collector_of_opentelemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
