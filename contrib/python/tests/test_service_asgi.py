@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,6 +101,38 @@ def test_uvicorn_imports_it(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
         wait_until(lambda: containers_of(process.pid) == [])
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_uvicorn_reloads_it(tmp_path: Path) -> None:
+    """As `uvicorn APPLICATION --reload`: a change of a file starts it anew, behind the same socket."""
+    path, log, watched = tmp_path / "s", tmp_path / "log", tmp_path / "watched"
+    watched.mkdir()
+    (watched / "changed.py").touch()
+    variables = {**os.environ, "PYSBX_SERVE": BEST_EFFORT, "PYSBX_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "uvicorn", "pysbx.service.asgi:app", "--reload", "--reload-dir", str(watched)]
+    with log.open("w") as file:
+        process = subprocess.Popen([*command, "--uds", str(path)], env=variables, stderr=file, stdout=file)
+
+    def starts() -> int:
+        return log.read_text().count("Application startup complete")
+
+    def answer() -> str:
+        way = httpx.HTTPTransport(uds=str(path))
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(transport=way, base_url="http://x", headers=headers, timeout=60) as client:
+            return str(client.post("/execute", json={"code": "print(6 * 7)"}).json()["stdout"])
+
+    try:
+        wait_until(lambda: starts() == 1, 60)
+        assert answer() == "42\n"
+        os.utime(watched / "changed.py", (time.time() + 60,) * 2)
+        wait_until(lambda: starts() == 2, 60)
+        assert answer() == "42\n"
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
     finally:
         process.kill()
         process.wait()
