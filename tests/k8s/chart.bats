@@ -85,6 +85,7 @@ VALUES
 /networkPolicy networkPolicy.callers=null
 /networkPolicy/callers networkPolicy.callers.pysbx\.dev/caller=null
 - token=null
+- fixedUser=null
 /seccomp/localhostProfile seccomp.localhostProfile=../../etc/passwd
 VALUES
 }
