@@ -45,8 +45,16 @@ keep_containerd() {
     done
 }
 
+# Print the files of the node below directories that an installer could use. lib/leftovers.bash lists everything else that
+# could remain.
+files_of_node() {
+    find /etc /opt /usr/local /usr/lib/systemd "$ENGINE/opt" /var/lib -path /var/lib/containers -prune \
+        -o ! -type d -printf '%p %s\n' | sort
+}
+
 setup_file() {
     [[ -x $NEW/ctr ]] || return 0
+    BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR remember_leftovers
     export CONTAINERD_ADDRESS=$ENGINE/containerd.sock RUNTIME_STATE=/run/containerd/runc/default
     mkdir -p "$ENGINE" "$PREFIX" /etc/containerd/conf.d
     configure_containerd >/etc/containerd/config.toml
@@ -61,6 +69,8 @@ done
 exit 1
 SCRIPT
     chmod 0755 "$ENGINE/restart"
+    # It remains: the parent of the cgroups of ctr's containers.
+    mkdir -p /sys/fs/cgroup/default
     (keep_containerd </dev/null >/dev/null 2>&1 3>&- &)
     await_daemon containerd ctr version
     archive=$(realpath "${BUILD:-$TESTS/../build}/image/pysbx.tar") || {
@@ -78,14 +88,18 @@ teardown_file() {
     [[ -e $ENGINE/pid ]] || return 0
     touch "$ENGINE/stop"
     kill "$(<"$ENGINE/pid")"
+    wait_for eval "! kill -0 $(<"$ENGINE/pid") 2>/dev/null"
+    rmdir /sys/fs/cgroup/default
+    BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR check_leftovers
 }
 
 setup() {
     needs_root "the daemon is root's"
     has_engine containerd ctr crictl || skip "not here: containerd 2 (tests/setup/containerd) or crictl (tests/setup/engines)"
-    cd "$BATS_TEST_TMPDIR" || return
+    begin_test
+    files_of_node >files
     IMAGE=$(command podman images --quiet --filter reference=localhost/pysbx)
-    containerd config dump >before
+    containerd config dump >settings
 }
 
 teardown() {
@@ -96,6 +110,8 @@ teardown() {
     configure_containerd >/etc/containerd/config.toml
     rm -f /etc/containerd/conf.d/*
     installer remove
+    diff files <(files_of_node)
+    check_leftovers
 }
 
 # The value of a list item or key in the manifest's only initContainer: the pod of the test is that of the manifest.
@@ -115,7 +131,7 @@ installer() {
 
 # Fail if the node is not as before the test.
 unchanged() {
-    containerd config dump | diff before - || return 1
+    containerd config dump | diff settings - || return 1
     [[ -z $(find /etc/containerd/conf.d -type f) ]]
 }
 
@@ -133,7 +149,7 @@ has_handler() {
     grep -qF "SystemdCgroup = true" after
     grep -qF "pod_annotations = ['run.pysbx.*']" after
     # Nothing was removed.
-    expect 1 grep -q '^<' <(diff before after)
+    expect 1 grep -q '^<' <(diff settings after)
     expect 0 ctr run --rm --cpu-shares 0 --runc-binary "$PREFIX/bin/pysbx-runtime" "$BUSYBOX" box echo here
     output_is here
 }

@@ -2,6 +2,7 @@
 # The pod of contrib/k8s/runtimeclass.yaml, which is itself a Python program. It is requested from containerd as the
 # kubelet does it: with its annotations, command and security context, and the handler of config/containerd/config.toml.
 # once: the daemon is root's
+# images: pandas
 
 load ../lib/podman.bash
 load ../lib/engines.bash
