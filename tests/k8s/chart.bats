@@ -55,9 +55,10 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
 9 pool.replicas=2
 14 $ALL
 9 isolation=process
-9 seccomp.type=Localhost,seLinux.type=container_engine_t
 10 seccomp.type=Operator
 9 seccomp.type=Operator,isolation=process
+9 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=a_t
+9 appArmor.type=
 10 $ODD
 9 $OTHERS
 9 isolation=process,fixedUser=false
@@ -87,6 +88,8 @@ VALUES
 - token=null
 - fixedUser=null
 /seccomp/localhostProfile seccomp.localhostProfile=../../etc/passwd
+/appArmor/type appArmor.type=RuntimeDefault
+/appArmor/localhostProfile appArmor.localhostProfile=a/b
 VALUES
 }
 
@@ -130,7 +133,7 @@ PROGRAM
     grep -q 'pod-security.kubernetes.io/enforce: restricted' result
     grep -q 'type: RuntimeDefault' result
     grep -A 1 -- '- --isolation' result | grep -q -- '- process'
-    run grep -E '^ *(hostUsers|procMount):|--wheels|--allow-profile' result
+    run grep -E '^ *(hostUsers|procMount|appArmorProfile):|--wheels|--allow-profile' result
     ((status == 1))
 }
 
@@ -152,13 +155,34 @@ assert all({"emptyDir", "secret"} & set(volume) for volume in pod["volumes"])
 PYTHON
 }
 
-@test "seccomp.type=Localhost: the namespace has the level baseline, from Kubernetes 1.37 on" {
-    render --set seccomp.type=Localhost --kube-version 1.37.0 | grep 'enforce: baseline'
-    render --set seccomp.type=Localhost --kube-version 1.36.0 | grep 'enforce: privileged'
+@test "the namespace has the level baseline if the filter and the profile are Localhost, from Kubernetes 1.37 on" {
+    local -r confined=seccomp.type=Localhost,appArmor.type=Localhost
+    while read -r level version values; do
+        render --kube-version "$version" --set "$values" | grep "enforce: $level"
+    done <<VALUES
+baseline 1.37.0 $confined
+baseline 1.37.0 seccomp.type=Localhost,appArmor.type=
+baseline 1.37.0 seccomp.type=Operator,appArmor.type=Localhost
+baseline 1.37.0 $confined,seLinux.type=container_engine_t
+privileged 1.36.0 $confined
+privileged 1.37.0 seccomp.type=Localhost
+privileged 1.37.0 appArmor.type=Localhost
+privileged 1.37.0 $confined,seLinux.type=a_t
+privileged 1.37.0 $confined,seLinux.user=system_u
+VALUES
+}
+
+@test "the fields of the profiles: the names are those of the files beside the chart" {
+    render --set seccomp.type=Localhost,appArmor.type=Localhost >result
+    grep -A 4 'seccompProfile:' result | grep -q "localhostProfile: \"$(cd "$K8S/seccomp" && echo *.json)\""
+    grep -A 3 'appArmorProfile:' result | grep -q "localhostProfile: \"$(sed -n 's/^profile \([^ ]*\) .*/\1/p' "$K8S"/apparmor/*)\""
+    render --set appArmor.type= >result
+    run grep appArmorProfile result
+    ((status == 1))
 }
 
 @test "seccomp.type=Operator: a SeccompProfile with the rules of contrib/k8s/seccomp, and the path where the operator writes it" {
-    render --set seccomp.type=Operator,namespace.name=other --kube-version 1.37.0 >result
+    render --set seccomp.type=Operator,appArmor.type=Localhost,namespace.name=other --kube-version 1.37.0 >result
     python3 - result "$K8S/seccomp/pysbx-serve.json" <<'PYTHON'
 import json, sys, yaml
 things = {thing["kind"]: thing for thing in yaml.safe_load_all(open(sys.argv[1]))}

@@ -7,6 +7,7 @@
 
 load ../lib/podman.bash
 load controlplane.bash
+load page.bash
 
 K8S=$BATS_TEST_DIRNAME/../../contrib/k8s
 AGENT=system:serviceaccount:agents:agent
@@ -31,8 +32,8 @@ setup() {
 
 teardown() {
     [[ ${BATS_TEST_COMPLETED:-} ]] || { kubectl get pods,sandboxes,sandboxclaims,sandboxwarmpools -A; tail -n 5 "$(plane)"/*.log; }
-    helm uninstall pysbx --ignore-not-found --wait --timeout 120s >/dev/null
-    kubectl delete namespace pysbx other --ignore-not-found --timeout 120s >/dev/null
+    helm uninstall pysbx red blue --ignore-not-found --wait --timeout 120s >/dev/null
+    kubectl delete namespace pysbx pysbx-node red blue other --ignore-not-found --timeout 120s >/dev/null
     check_leftovers
 }
 
@@ -69,6 +70,11 @@ pool_is_full() {
 pool_pods() {
     get pods --selector=agents.x-k8s.io/warm-pool-sandbox --sort-by=.metadata.name \
         --output='jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}'
+}
+
+# Make the files of the repository visible here, where the commands of the page expect them.
+in_repository() {
+    ln -s "$(realpath "$K8S/..")" contrib
 }
 
 # claim NAME [JSON]: claim a pod as the agent, with further members of the specification.
@@ -135,7 +141,7 @@ AGENT_CLIENTS='clients[0].kind=ServiceAccount,clients[0].name=agent,clients[0].n
 9 pool.replicas=2
 14 $AGENT_CLIENTS,serviceMonitor.create=true,autoscaling.create=true,runtimeClass.create=true,pool.replicas=2
 9 isolation=process
-9 seccomp.type=Localhost,seLinux.type=container_engine_t
+9 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=a_t
 10 seccomp.type=Operator
 VALUES
     sed 's/networkPolicyManagement: Unmanaged/networkPolicyManagement: None/' base.yaml >wrong.yaml
@@ -143,7 +149,7 @@ VALUES
     stderr_has 'spec.networkPolicyManagement: Unsupported value: "None"'
 }
 
-@test "Pod Security: baseline refuses a pod without a filter and accepts the Localhost profile, restricted accepts processes" {
+@test "Pod Security: baseline refuses a pod without a filter and accepts the Localhost profiles, restricted accepts processes" {
     kubectl create namespace other
     kubectl label namespace other pod-security.kubernetes.io/enforce=baseline
     until_true kubectl --namespace other get serviceaccount default
@@ -152,7 +158,19 @@ VALUES
     expect 1 kubectl --namespace other create --dry-run=server --filename pod.json
     stderr_has 'violates PodSecurity "baseline:latest"'
     stderr_has seccompProfile
-    pod_of seccomp.type=Localhost | kubectl --namespace other create --dry-run=server --filename -
+    # What the level says about the chart's values is what the chart says: _helpers.tpl.
+    while read -r code values; do
+        pod_of "$values" >profiles.json
+        expect "$code" kubectl --namespace other create --dry-run=server --filename profiles.json
+    done <<'VALUES'
+0 seccomp.type=Localhost,appArmor.type=Localhost
+0 seccomp.type=Localhost,appArmor.type=
+0 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=container_engine_t
+1 seccomp.type=Localhost
+1 appArmor.type=Localhost
+1 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=a_t
+1 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.user=system_u
+VALUES
     kubectl label --overwrite namespace other pod-security.kubernetes.io/enforce=restricted
     pod_of isolation=process | kubectl --namespace other create --dry-run=server --filename -
     kubectl label --overwrite namespace other pod-security.kubernetes.io/enforce=privileged
@@ -233,6 +251,29 @@ RULES
     fails grep -q serviceAccountToken <(get pods --output=json)
 }
 
+@test "The Service and claims: a namespace for each tenant, whose claims, pods and token no other tenant reaches" {
+    in_repository
+    kubectl create namespace red
+    kubectl create namespace blue
+    follow "The Service and claims" >helm.out
+    red=system:serviceaccount:red:agent
+    block "The Service and claims" yaml | sed 's/namespace: pysbx/namespace: pysbx-red/' >claim.yaml
+    until_true kubectl --as "$red" create --filename claim.yaml
+    kubectl --as "$red" --namespace pysbx-red wait --for=condition=Ready sandboxclaim/mine --timeout=60s
+    [[ -z $(rules "$red" pysbx-blue) && -n $(rules "$red" pysbx-red) ]]
+    expect 1 kubectl --as system:serviceaccount:blue:agent --namespace pysbx-red delete sandboxclaim mine
+    stderr_has 'cannot delete resource "sandboxclaims"'
+    token() { kubectl --namespace "pysbx-$1" get secret pysbx-token --output='jsonpath={.data.token}'; }
+    [[ $(token red) != "$(token blue)" ]]
+    for tenant in red blue; do
+        [[ $(kubectl --namespace "pysbx-$tenant" get networkpolicy pysbx \
+            --output='jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels}') == "{\"pysbx.dev/caller\":\"$tenant\"}" ]]
+    done
+    helm uninstall red blue --wait --timeout 120s
+    kubectl delete namespace red blue --timeout=120s
+    until_true 'diff "$(plane)/everything" <(everything)'
+}
+
 @test "helm upgrade: the token stays, and the pool follows its value" {
     install pool.replicas=1
     token=$(get secret pysbx-token --output='jsonpath={.data.token}')
@@ -275,11 +316,55 @@ EVICTION
     [[ $(get sandboxwarmpools.v1alpha1.extensions.agents.x-k8s.io pysbx --output='jsonpath={.spec.replicas}') == 1 ]]
 }
 
-@test "kustomize: the commands of the page" {
-    kubectl apply --filename "$K8S/base/namespace.yaml"
-    kubectl --namespace pysbx create secret generic pysbx-token "--from-literal=token=$(openssl rand -hex 32)"
-    kubectl apply --kustomize "$K8S/base"
+@test "With Helm: the commands of the page, and the clients that it names" {
+    in_repository
+    follow "With Helm" >said
+    grep -q sandboxwarmpool.extensions.agents.x-k8s.io/pysbx said
+    until_true pool_is_full
+    [[ $(get pods --output='jsonpath={.items[0].spec.containers[0].image}') == registry.example/pysbx:0.2.0 ]]
+    block "The Service and claims" yaml 2 >clients.yaml
+    helm upgrade pysbx "$K8S/chart" --values clients.yaml >helm.out
+    block "The Service and claims" yaml >claim.yaml
+    until_true kubectl --as "$AGENT" create --filename claim.yaml
+    kubectl --as "$AGENT" --namespace pysbx wait --for=condition=Ready sandboxclaim/mine --timeout=60s
+}
+
+@test "With kustomize: the commands of the page" {
+    in_repository
+    follow "With kustomize"
     until_true pool_is_full
     kubectl delete --kustomize "$K8S/base" --timeout=120s
+    until_true 'diff "$(plane)/everything" <(everything)'
+}
+
+@test "Packages in an image volume: the API accepts the pod with the members that the page adds" {
+    kubectl create namespace pysbx
+    pod_of pool.replicas=2 >pod.json
+    block "Packages in an image volume" yaml | python3 -c '
+import json, sys, yaml
+pod, added = json.load(open("pod.json")), yaml.safe_load(sys.stdin)
+[container] = pod["spec"]["containers"]
+container["args"] = added["args"]
+container["volumeMounts"] += added["volumeMounts"]
+pod["spec"]["volumes"] += added["volumes"]
+pod["metadata"]["namespace"] = "pysbx"
+json.dump(pod, open("pod.json", "w"))'
+    until_true kubectl --namespace pysbx get serviceaccount default
+    kubectl --namespace pysbx create serviceaccount pysbx
+    kubectl create --dry-run=server --validate=strict --filename pod.json
+}
+
+@test "Pods that are Python programs: the commands of the page install and remove the DaemonSet" {
+    in_repository
+    NODE=$(kubectl get nodes --output='jsonpath={.items[0].metadata.name}')
+    # The page has NODE for a name that a reader knows.
+    block "Pods that are Python programs" sh | sed "s/ NODE / $NODE /" >commands
+    # shellcheck disable=SC1091 # of the page
+    source ./commands
+    until_true '[[ $(kubectl --namespace pysbx-node get daemonset node-installer -o "jsonpath={.status.numberReady}") == 1 ]]'
+    # Without a kubelet there are no logs.
+    block "Pods that are Python programs" sh 2 | grep -q 'logs daemonset/node-installer --container node-installer'
+    follow "Pods that are Python programs" 3
+    kubectl label node "$NODE" pysbx.dev/runtime-
     until_true 'diff "$(plane)/everything" <(everything)'
 }

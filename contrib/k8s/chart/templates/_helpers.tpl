@@ -47,3 +47,11 @@ operator/{{ include "pysbx.seccompProfile" . }}.json
 {{ randAlphaNum 48 | b64enc }}
 {{- end -}}
 {{- end }}
+
+{{/* Whether Pod Security's level baseline permits a pod whose sandboxes are containers. */}}
+{{- define "pysbx.baseline" -}}
+{{- $seLinux := .Values.seLinux -}}
+{{- and (ne .Values.seccomp.type "Unconfined") (ne .Values.appArmor.type "Unconfined")
+    (has (default "" $seLinux.type) (list "" "container_t" "container_init_t" "container_kvm_t" "container_engine_t"))
+    (not $seLinux.user) (not $seLinux.role) (semverCompare ">=1.37.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- end }}
