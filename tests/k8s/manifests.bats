@@ -80,6 +80,37 @@ PYTHON
     done
 }
 
+@test "the page: tests follow each block, or it says that it needs a kubelet or was not tried" {
+    python3 - "$BASE/../docs/pages/how-to/kubernetes.md" "$BATS_TEST_DIRNAME" <<'PROGRAM'
+import re, sys
+from pathlib import Path
+
+here, heading, code, tests, before = Path(sys.argv[2]), "", False, "", ""
+blocks = {}
+for line in Path(sys.argv[1]).read_text().splitlines():
+    if line.startswith("```"):
+        code = not code
+        if code:
+            blocks.setdefault((heading, line[3:]), []).append(before)
+    elif not code and line:
+        before = line
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+assert len(blocks) > 5
+for (heading, language), reasons in blocks.items():
+    for number, reason in enumerate(reasons, 1):
+        if re.search(r"needs a kubelet; tests/k8s/[a-z-]+\.bats |no test has tried it", reason):
+            continue
+        found = re.search(r"tests/k8s/([a-z-]+\.bats) follows it", reason)
+        assert found or language == "yaml", (heading, number, reason)
+        files = [here / found[1]] if found else sorted(here.glob("*.bats"))
+        follows = [f'block "{heading}" {language}'] + ([f"follow {heading}", f'follow "{heading}"'] if language == "sh" else [])
+        ends = (f" {number}",) + ((" >", " |", "\n") if number == 1 else ())
+        texts = [text + end for text in follows for end in ends]
+        assert any(text in file.read_text() for file in files for text in texts), (heading, language, number)
+PROGRAM
+}
+
 @test "a pod has no right that it does not need" {
     for line in 'hostUsers: false' 'automountServiceAccountToken: false' 'runAsNonRoot: true' \
         'allowPrivilegeEscalation: false' 'readOnlyRootFilesystem: true' 'procMount: Unmasked' '- ALL'; do
