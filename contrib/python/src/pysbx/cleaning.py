@@ -187,8 +187,9 @@ def clean(
         SandboxError: the runtime cannot say what there is.
         ValueError: a number is negative.
     """
-    if not days >= 0 or (size is not None and not size >= 0):
-        raise ValueError(f"days: {days!r} or size: {size!r} is negative")
+    for name, number in (("days", days), ("size", size)):
+        if number is not None and not number >= 0:
+            raise ValueError(f"{name}: {number!r} is not a number from 0 on")
     sources = _in_use()
     unused = [item for item in items(kinds) if not _is_in_use(item, sources)]
     removed = chosen(unused, days, size)

@@ -239,11 +239,17 @@ def check_directory(name: str, value: Any) -> None:
         raise wrong(name, f"'{value}' is not an absolute path of the sandbox")
 
 
+# A mount on one of these would hide what every sandbox needs. One below them is possible.
+OWN_DIRECTORIES = ("/", "/.pysbx", "/dev", "/proc")
+
+
 def check_mounts(name: str, value: Any) -> None:
-    """Refuse an item that is not a Mount."""
+    """Refuse an item that is not a Mount, or that hides a directory which the sandbox needs."""
     for mount in value:
         if not isinstance(mount, Mount):
             raise wrong(name, f"{mount!r} is not a pysbx.Mount, such as Mount('/srv/data', '/data')")
+        if mount.target in OWN_DIRECTORIES:
+            raise wrong(name, f"the target '{mount.target}' is the sandbox's own: choose another one, such as '/data'")
 
 
 def check_modules(name: str, value: Any) -> None:

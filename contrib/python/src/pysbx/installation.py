@@ -85,7 +85,7 @@ def _create_parents(prefix: Path, name: str, manifest: _Manifest) -> None:
 
 
 def install(prefix: Path) -> list[str]:
-    """Copy the runtime, its manual page, completions and configuration below a prefix; return the files' names.
+    """Copy the runtime, its manual pages, completions and configuration below a prefix; return the files' names.
 
     Args:
         prefix: an absolute path, such as /usr/local.

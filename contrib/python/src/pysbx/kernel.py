@@ -89,6 +89,12 @@ def kernel_options(**given: Any) -> Options:
     return replace(options, policy=replace(options.policy, preload=preload, session=True))
 
 
+def check_name(name: str) -> None:
+    """Raise ValueError if Jupyter allows no kernel of this name."""
+    if not NAME.fullmatch(name) or name in (".", ".."):
+        raise ValueError(f"--name: {name!r:.120} is not made of letters, digits, '.', '_' and '-'")
+
+
 def install(directory: Path, name: str, display_name: str, argv: list[str]) -> Path:
     """Write the specification of a kernel, and return its directory.
 
@@ -102,8 +108,7 @@ def install(directory: Path, name: str, display_name: str, argv: list[str]) -> P
         ValueError: it cannot have this name.
         OSError: it cannot be written.
     """
-    if not NAME.fullmatch(name) or name in (".", ".."):
-        raise ValueError(f"--name: {name!r:.120} is not made of letters, digits, '.', '_' and '-'")
+    check_name(name)
     made = directory / name.lower()
     made.mkdir(parents=True, exist_ok=True)
     content = {

@@ -189,6 +189,9 @@ def make_options(base: Options | None = None, **given: Any) -> Options:
 
 @lru_cache(maxsize=256)
 def _prepared(options: Options) -> tuple[bundle.Bundle, tuple[Mount, ...]]:
+    for name, path in (("reference", options.reference), ("config_dir", options.config_dir)):
+        if path and Path(path).exists() and not Path(path).is_dir():
+            raise wrong(name, f"'{path}' is not a directory")
     found, policy = options.interpreter(), options.policy
     if not options.dependencies:
         return bundle.prepare(policy, found), ()

@@ -28,6 +28,9 @@ def clean(arguments: argparse.Namespace) -> int:
     for kind in arguments.kinds:
         if kind not in cleaning.KINDS:
             raise ValueError(f"KIND: '{kind}' is not one of {', '.join(cleaning.KINDS)}")
+    for flag, number in (("--days", arguments.days), ("--size", arguments.size)):
+        if number is not None and not number >= 0:
+            raise ValueError(f"{flag}: {number:g} is not a number from 0 on")
     if arguments.all and (arguments.days is not None or arguments.size is not None):
         raise ValueError("--all: --days and --size would keep some")
     configured, size = configuration.of_clean()

@@ -34,7 +34,7 @@ def add_runtime(parser: argparse.ArgumentParser) -> None:
     """Add `install` and `uninstall` to the parser of `pysbx runtime`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (
-        ("install", "copy runtime, manual page, completions and the drop-in for Podman to a prefix"),
+        ("install", "copy runtime, manual pages, completions and the drop-in for Podman to a prefix"),
         ("uninstall", "remove what `pysbx runtime install` copied"),
     ):
         action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")

@@ -73,6 +73,7 @@ def install(arguments: argparse.Namespace) -> int:
     from pysbx.options import prepare  # noqa: PLC0415
     from pysbx.runtime import build_snapshot  # noqa: PLC0415
 
+    kernel.check_name(arguments.name)  # before packages are installed, which takes long
     made = kernel.kernel_options(**options.given(arguments))
     bundle = prepare(made)
     cold = made.policy.warm == "off"
