@@ -26,7 +26,7 @@ vm          | mmdebstrap e2fsprogs zstd util-linux                              
 python      | chromium curl gcc libc6-dev nginx-light openssl prometheus python3-venv sudo wrk            | chromium-headless curl gcc glibc-devel nginx openssl python3 sudo wrk
 fuzz        | clang libclang-rt-dev python3-venv                                                              | clang compiler-rt python3
 conformance | golang-go git crun                                                                                 | golang git crun
-packaging   | build-essential debhelper dpkg-dev git lintian rpm rpmlint                                       | git rpm-build rpmlint
+packaging   | build-essential createrepo-c debhelper dnf dpkg-dev git lintian rpm rpmlint                      | createrepo_c git rpm-build rpmlint
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
 k8s         | curl golang-go gcc libc6-dev openssl python3 python3-yaml                                | curl golang gcc glibc-devel openssl python3 python3-pyyaml
 image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go nginx-light libnginx-mod-stream | buildah python3 crun runc curl golang nginx nginx-mod-stream
@@ -94,7 +94,7 @@ is_provided() {
 is_known() {
     case $1 in
         apt) [[ -n $(apt-cache --quiet=0 policy "$2" 2>/dev/null | sed -n '/Candidate: [^(]/p') ]] ;;
-        dnf) dnf --quiet repoquery "$2" >/dev/null 2>&1 ;;
+        dnf) [[ -n $(dnf --quiet repoquery --whatprovides "$2" 2>/dev/null) ]] ;; # it succeeds without a match
     esac
 }
 
