@@ -48,7 +48,7 @@ def look(page: Page, base: str, paths: list[str]) -> list[str]:
         colours[scheme] = page.value(COLOUR)
     if len(set(colours.values())) != len(colours):
         wrong.append(f"light and dark have the same background: {colours}")
-    # The site types the word itself, when the search has its index. What is typed before is lost.
+    # The site searches for the word itself once its search is ready. Text that is typed earlier is lost.
     page.go(f"{base}/index.html?q={SEARCHED}")
     page.wait("document.querySelectorAll('.md-search-result__item').length > 3")
     wrong += page.complaints()

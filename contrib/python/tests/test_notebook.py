@@ -132,7 +132,7 @@ def test_lines_that_call_pip_as_a_command(line: str, tmp_path: Path) -> None:
         assert (done.value, done.error) == ("'goes on'", None)
         assert done.stderr  # of pip, if the Python of this machine has one
         assert made.run("_exit_code").value != "0"
-        # What else the shell would do with the line stays its own.
+        # The shell still does the rest of the line.
         assert made.run(f"!echo {line} thing | cat").stdout.endswith(" thing\n")
 
 
