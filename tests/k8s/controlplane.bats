@@ -158,7 +158,7 @@ VALUES
     expect 1 kubectl --namespace other create --dry-run=server --filename pod.json
     stderr_has 'violates PodSecurity "baseline:latest"'
     stderr_has seccompProfile
-    # What the level says about the chart's values is what the chart says: _helpers.tpl.
+    # The chart computes the level that a pod needs from its values (_helpers.tpl). Pod Security agrees.
     while read -r code values; do
         pod_of "$values" >profiles.json
         expect "$code" kubectl --namespace other create --dry-run=server --filename profiles.json
