@@ -143,11 +143,14 @@ has_handler() {
     expect 1 has_handler
     expect 0 installer install
     output_is ""
+    stderr_is_empty
     has_handler
     containerd config dump >after
     grep -qF "sandbox = 'registry.example/pause:7'" after
     grep -qF "SystemdCgroup = true" after
     grep -qF "pod_annotations = ['run.pysbx.*']" after
+    # The kubelet and all handlers must have one manager of cgroups.
+    grep -A 12 -F 'runtimes.pysbx.options]' after | grep -qF 'SystemdCgroup = true'
     # Nothing was removed.
     expect 1 grep -q '^<' <(diff settings after)
     expect 0 ctr run --rm --cpu-shares 0 --runc-binary "$PREFIX/bin/pysbx-runtime" "$BUSYBOX" box echo here
@@ -194,8 +197,9 @@ has_handler() {
 }
 
 @test "install: a containerd that does not restart has its old configuration again" {
-    expect 1 installer install --restart /bin/false
-    stderr_has "on the node, \`/bin/false\` failed"
+    expect 1 installer install --restart '/bin/ls /no-such-file'
+    stderr_has "on the node, \`/bin/ls /no-such-file\` failed"
+    stderr_has "No such file or directory"
     unchanged
 }
 
