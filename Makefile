@@ -267,7 +267,7 @@ SETUP_lint := build lint
 SETUP_docs := docs
 SETUP_wheel := build wheel
 SETUP_image := build wheel image
-SETUP_check-k8s := $(SETUP_image) test k8s
+SETUP_check-k8s := $(SETUP_image) test k8s vm
 SETUP_check-k8s-quick := $(SETUP_check-k8s)
 SETUP_check-wheel := $(SETUP_wheel) fresh
 SETUP_check-recipes := $(SETUP_check-wheel)
@@ -408,13 +408,15 @@ image: ## the container image of pysbx serve
 # The image under Podman with the runtimes of the distribution, with agent-sandbox's router and client. contrib/k8s alone
 # and on a control plane, the installer for nodes, and Ray. The runtime below containerd's interface for Kubernetes. The
 # programs are built once: half an hour.
-CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller \
+CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kwok agent-sandbox-controller \
                  agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
 check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
 	@tests/setup/kubernetes helm kubeconform decode-openshift $(CONTROL_PLANE) >/dev/null
 	@tests/setup/engines
 	@tests/setup/critest
 	@tests/setup/containerd
+	@tests/setup/runc
+	@tests/vm/build >/dev/null
 	@tests/setup/agent-sandbox >/dev/null
 	@tests/setup/ray >/dev/null
 	@tests/setup/containerfile >/dev/null

@@ -1,7 +1,9 @@
 # A control plane on this machine: kube-apiserver with kine, kube-controller-manager, kube-scheduler and the controller of
-# agent-sandbox, all of them real. The nodes are kwok's: pods get a node and become ready, but no program runs.
+# agent-sandbox, all of them real. The nodes are kwok's: pods get a node and become ready, but no program runs. With
+# START_NODES=FUNCTION, they are others.
 
 PROGRAMS=(kine kube-apiserver kube-controller-manager kube-scheduler kwok agent-sandbox-controller kubectl helm)
+START_NODES=start_simulated_nodes
 API=https://127.0.0.1:6443
 
 # The directory of the control plane: one for each file of tests.
@@ -51,13 +53,15 @@ make_keys() {
 start_api() {
     local admin
     admin=$(openssl rand -hex 16)
-    echo "$admin,admin,admin,system:masters" >tokens
+    openssl rand -hex 16 >node.token
+    printf '%s\n' "$admin,admin,admin,system:masters" "$(<node.token),system:node:vm,node,system:nodes" >tokens
     daemon kine --endpoint "sqlite://$(plane)/state.db?_journal=WAL&cache=shared&_sync=off&_busy_timeout=30000" \
         --listen-address 127.0.0.1:2379 --metrics-bind-address 0
     daemon kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address 127.0.0.1 --advertise-address 192.0.2.1 \
         --tls-cert-file tls.crt --tls-private-key-file tls.key --token-auth-file tokens --authorization-mode Node,RBAC \
         --service-account-issuer https://kubernetes --service-account-key-file accounts.key \
-        --service-account-signing-key-file accounts.key --service-cluster-ip-range 198.51.100.0/24
+        --service-account-signing-key-file accounts.key --service-cluster-ip-range 198.51.100.0/24 \
+        --kubelet-preferred-address-types InternalIP
     kubeconfig admin "$admin"
     export KUBECONFIG=$PWD/admin
     until_true api_is_ready
@@ -65,9 +69,14 @@ start_api() {
 
 start_controllers() {
     # These listen on no port that a test needs.
+    # A node that is emulated on a busy machine may be silent for minutes.
     daemon kube-controller-manager --kubeconfig admin --leader-elect=false --bind-address 127.0.0.1 \
+        --node-monitor-grace-period 300s \
         --service-account-private-key-file accounts.key --root-ca-file tls.crt --use-service-account-credentials
     daemon kube-scheduler --kubeconfig admin --leader-elect=false --bind-address 127.0.0.1
+}
+
+start_simulated_nodes() {
     kubectl kustomize "$K8S_BUILD/kwok-stages/fast" >stages.yaml
     daemon kwok --kubeconfig admin --config stages.yaml --manage-all-nodes --node-lease-duration-seconds 40
     kubectl create --filename "$BATS_TEST_DIRNAME/nodes.yaml"
@@ -101,7 +110,9 @@ start_plane() {
     make_keys
     start_api
     start_controllers
+    # Before there are nodes, so that no pod of it starts.
     start_agent_sandbox
+    "$START_NODES"
     touch started
 }
 

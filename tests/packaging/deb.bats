@@ -144,6 +144,7 @@ install_profile() {
     later_package true
     printf '%s\n' "# $1" 'include <tunables/global>' 'profile pysbx-runtime /usr/bin/pysbx-runtime flags=(unconfined) {' '}' \
         >tree/usr/share/pysbx-runtime/apparmor/pysbx-runtime
+    # shellcheck disable=SC2016 # text of the script
     [[ ${2:-} != old ]] || sed -i '/^    mkdir/d; /^    cp "$shipped" "$before"/d' tree/DEBIAN/postinst
     sed -i "s/^Version: .*/Version: $1/" tree/DEBIAN/control
     dpkg-deb --root-owner-group -b tree later.deb
