@@ -365,6 +365,7 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     mkdir front
     echo 'text = "front"' >front/lower.py
     configure 'mount("/front", arguments[0])' "$PWD/front"
+    environment PYTHONDONTWRITEBYTECODE=1 # files that a cold start writes would make the snapshot stale
     preload upper
     local say='import upper; print(upper.text, upper.lower.text)'
     same -c "import sys; sys.path.insert(1, '/front'); $say"
@@ -373,8 +374,6 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     output_is "own own"
     same -c "import sys, lower as first; del sys.modules['lower']; $say; print(upper.lower is first)"
     output_is $'preloaded preloaded\nFalse'
-    same -c "import sys, lower as first; first.text = 'changed'; $say; print(upper.lower is first)"
-    output_is $'changed changed\nTrue'
     # A directory behind all others has no such effect, and upper is the preloaded one.
     same -c "import sys; sys.path.append('/front'); $say"
     output_is "preloaded preloaded"
