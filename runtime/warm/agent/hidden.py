@@ -32,7 +32,7 @@ NAMES: "list[str]" = []
 MODULES: "list[Any]" = []
 PLACES: "dict[str, int]" = {}
 CLOSURES: "list[int]" = []  # of each module: the module and all modules that its import needs
-TOPS: "list[tuple[int, str]]" = []  # the sets of one module each that is in no package, and its name
+TOPS: "list[tuple[int, str]]" = []  # each module that is in no package: a set of it alone, and its name.
 UNSEEN = [0]  # the set of those that the program has not imported yet
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
 OTHER: "dict[str, Any]" = {}
