@@ -163,6 +163,7 @@ install_profile() {
     echo '# local' >>"$PROFILE"
     install_profile 99-3
     # apt shows what the package says as output if it has a pseudoterminal for dpkg.
+    # shellcheck disable=SC2154 # expect sets both
     [[ $output$stderr == *"$PROFILE has local changes"* ]]
     [[ $(head -n 1 "$PROFILE") == "# 99-2" && $(tail -n 1 "$PROFILE") == "# local" ]]
     [[ $(head -n 1 "$PROFILE.dpkg-dist") == "# 99-3" ]]
