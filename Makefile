@@ -292,7 +292,8 @@ check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
 
 # Everything, including repetitions. It takes hours.
-check-all: lint docs ## check, check-vm, check-packages and all of check-sanitize
+check-all: docs ## check, check-vm, check-packages and all of check-sanitize
+	+@$(MAKE) --no-print-directory ALL=1 lint
 	+@ALL=1 MAKE='$(MAKE)' tests/check check-fresh check-site check check-recipes check-release check-vm check-packages check-sanitize-all
 	+@$(MAKE) --no-print-directory demo
 	+@$(MAKE) --no-print-directory bench
