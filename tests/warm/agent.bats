@@ -40,11 +40,13 @@ os.wait()'
 # OFFSET: generator OFFSET
 generator() {
     cat >subject.py <<PYTHON
-import ctypes, posix, sys, types
+import ctypes, sys, types
 class State(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 624), ("position", ctypes.c_int), ("other", ctypes.c_int)]
 state = State()
-state.words[0] = 1 + int.from_bytes(posix.urandom(3), "big") # it has no seed, and the probe hears only os.urandom()
+drawn = (ctypes.c_char * 3)()
+ctypes.CDLL(None).getrandom(drawn, len(drawn), 0) # it has no seed, and the probe hears only what Python draws
+state.words[0] = 1 + int.from_bytes(drawn.raw, "big")
 first = ctypes.c_void_p(ctypes.addressof(state))
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
