@@ -3,6 +3,7 @@
 #ifndef PYSBX_BASE_SYS_H
 #define PYSBX_BASE_SYS_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -155,6 +157,18 @@ static inline int sys_mount_setattr(int dirfd, const char *path, unsigned flags,
                                     size_t size)
 {
     return (int)syscall(SYS_mount_setattr, dirfd, path, flags, attr, size);
+}
+
+/* Child: ask for SIGKILL at the end of the parent, whose number it had before the fork. Return -1 with ESRCH
+ * if the parent has ended already, because the kernel does not report that (PR_SET_PDEATHSIG(2const)). */
+static inline int sys_end_with(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return -1;
+    if (getppid() == parent)
+        return 0;
+    errno = ESRCH;
+    return -1;
 }
 
 #endif

@@ -359,11 +359,12 @@ static int build(const struct builder_request *r, struct error *err)
     return run_container(&a, r, &needs, &said, err);
 }
 
-static _Noreturn void forked_main(const struct builder_request *r, int channel)
+static _Noreturn void forked_main(const struct builder_request *r, pid_t parent, int channel)
 {
     struct error err = {0};
     libraries_settle();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (sys_end_with(parent) < 0)
+        _exit(1);
     int ret = build(r, &err);
     if (ret < 0)
         sync_send_error(channel, &err);
@@ -378,12 +379,12 @@ int builder_run(const struct builder_request *request, struct error *err)
         return ret;
     cleanup_fd int ours = channel[0];
     cleanup_fd int theirs = channel[1];
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0)
         return error_set(err, -errno, "fork the builder of the snapshot");
     if (pid == 0) {
         fd_close(&ours);
-        forked_main(request, theirs);
+        forked_main(request, parent, theirs);
     }
     fd_close(&theirs);
     int message = sync_receive(ours, err), status = 0;

@@ -289,6 +289,26 @@ prefetches() {
     fi
 }
 
+@test "the runtime is killed before its builder has asked to be killed with it: the builder makes nothing" {
+    is_rootless && skip "newuidmap has no privilege under strace"
+    program auto 'print("ran")'
+    strace -f -q -o trace -e trace=prctl,mkdirat -e inject=prctl:delay_enter=1000000 "$RUNTIME" run --bundle bundle box \
+        </dev/null >out 2>&1 3>&- &
+    local tracer=$! traced
+    wait_for pgrep -P "$tracer" >/dev/null
+    traced=$(pgrep -P "$tracer")
+    # proc(5): the call in which a process is, its number, and its arguments. PR_SET_PDEATHSIG is 1.
+    is_asking() {
+        xargs -n 1 sh -c 'cat "/proc/$0/syscall"' <"/proc/$traced/task/$traced/children" 2>/dev/null |
+            grep -qE "^$(python3 -c 'import platform; print(157 if platform.machine() == "x86_64" else 167)') 0x1 "
+    }
+    wait_for is_asking
+    kill -KILL "$traced"
+    wait "$tracer" || true # it ends with the last process
+    "$RUNTIME" delete --force box
+    if grep 'box:builder' trace; then return 1; fi
+}
+
 # Run the program under strace, which records the order of calls.
 traced() {
     is_rootless && skip "newuidmap has no privilege under strace"

@@ -140,9 +140,10 @@ static int write_map(pid_t pid, const char *name, const struct spec_idmaps *map,
 }
 
 /* Keep the namespace alive until the parent has a descriptor of it and kills this process. */
-static _Noreturn void hold_namespace(void)
+static _Noreturn void hold_namespace(pid_t parent)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (sys_end_with(parent) < 0)
+        _exit(1);
     for (;;)
         pause();
 }
@@ -168,11 +169,11 @@ static int write_and_open(const struct idmap_mount *map, pid_t pid, struct error
 int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t pid = sys_clone3(&args, sizeof(args));
+    pid_t parent = getpid(), pid = sys_clone3(&args, sizeof(args));
     if (pid < 0)
         return error_set(err, -errno, "idmap: make a user namespace");
     if (pid == 0)
-        hold_namespace();
+        hold_namespace(parent);
     int ret = write_and_open(map, pid, err);
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -181,11 +182,11 @@ int idmap_mount_userns(const struct idmap_mount *map, struct error *err)
 }
 
 /* Enter the namespace, tell the parent the errno, and stay until it has read the mapping. */
-static _Noreturn void enter_namespace(int userns_fd, int channel)
+static _Noreturn void enter_namespace(int userns_fd, pid_t parent, int channel)
 {
     int code = setns(userns_fd, CLONE_NEWUSER) < 0 ? errno : 0;
     (void)!write(channel, &code, sizeof(code));
-    hold_namespace();
+    hold_namespace(parent);
 }
 
 /* Read one file of a process with a mapping. */
@@ -220,9 +221,9 @@ int idmap_mount_read(struct arena *a, int userns_fd, struct idmap_mount *out, st
     if (pipe2(channel, O_CLOEXEC) < 0)
         return error_set(err, -errno, "idmap: make a pipe");
     struct clone_args args = {.exit_signal = SIGCHLD};
-    pid_t pid = sys_clone3(&args, sizeof(args));
+    pid_t parent = getpid(), pid = sys_clone3(&args, sizeof(args));
     if (pid == 0)
-        enter_namespace(userns_fd, channel[1]);
+        enter_namespace(userns_fd, parent, channel[1]);
     int ret = pid < 0 ? error_set(err, -errno, "idmap: clone") : 0;
     fd_close(&channel[1]);
     if (ret == 0 && (RETRY(read(channel[0], &code, sizeof(code))) != sizeof(code) || code != 0))
