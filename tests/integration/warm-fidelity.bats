@@ -359,30 +359,6 @@ libc = ctypes.CDLL(None, use_errno=True); print(libc.close(-1), ctypes.get_errno
     output_is third
 }
 
-@test "a module that the program puts in front, in a directory or in sys.modules: also for a preloaded one that needs it" {
-    module lower.py <<<'text = "preloaded"'
-    module upper.py <<<'import lower; text = lower.text'
-    mkdir front
-    echo 'text = "front"' >front/lower.py
-    configure 'mount("/front", arguments[0])' "$PWD/front"
-    environment PYTHONDONTWRITEBYTECODE=1 # files that a cold start writes would make the snapshot stale
-    preload upper
-    local say='import upper; print(upper.text, upper.lower.text)'
-    same -c "import sys; sys.path.insert(1, '/front'); $say"
-    output_is "front front"
-    same -c "import sys, types; sys.modules['lower'] = types.SimpleNamespace(text='own'); $say"
-    output_is "own own"
-    same -c "import sys, lower as first; del sys.modules['lower']; $say; print(upper.lower is first)"
-    output_is $'preloaded preloaded\nFalse'
-    # A directory behind all others has no such effect, and upper is the preloaded one.
-    same -c "import sys; sys.path.append('/front'); $say"
-    output_is "preloaded preloaded"
-    expect 0 warm -c "import sys; sys.path.append('/front'); $(read_files upper)"
-    output_is False
-    expect 0 warm -c "import sys; sys.path.insert(1, '/front'); $(read_files upper)"
-    output_is True
-}
-
 @test "directories of PYTHONPATH that are relative or empty" {
     mkdir -p work/src work/programs
     echo 'text = "found"' >work/src/local.py

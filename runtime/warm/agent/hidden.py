@@ -32,7 +32,6 @@ NAMES: "list[str]" = []
 MODULES: "list[Any]" = []
 PLACES: "dict[str, int]" = {}
 CLOSURES: "list[int]" = []  # of each module: the module and all modules that its import needs
-TOPS: "list[tuple[int, str]]" = []  # each module that is in no package: a set of it alone, and its name.
 UNSEEN = [0]  # the set of those that the program has not imported yet
 # Before resume(): sys.modules as it will be. Afterwards: as the builder had it.
 OTHER: "dict[str, Any]" = {}
@@ -253,7 +252,6 @@ def hide(record: Record) -> None:
     if one or other != {"one": 1}:
         raise RuntimeError("this build of Python has another layout of its dictionaries")
     record.find_hidden()
-    TOPS.extend((1 << place, name) for place, name in enumerate(NAMES) if "." not in name)
     for place, name in enumerate(NAMES):
         package, _, attribute = name.rpartition(".")
         names = getattr(sys.modules.get(package), "__dict__", {})
@@ -296,48 +294,34 @@ def _find_and_load(name, import_):  # type: ignore[no-untyped-def]
 _find_and_load.__code__ = _find_and_load.__code__.replace(co_filename=FROZEN)
 
 
-def looks_elsewhere() -> bool:
-    """Tell whether the program looks for modules in other directories first than the builder.
+def is_shadowed(name: str) -> bool:
+    """Tell whether a cold start would import another module: of a directory that the program added to sys.path.
 
     The runtime has compared the directory of the program, which is the first entry unless the interpreter is isolated.
     """
+    top = name.partition(".")[0]
+    place = PLACES.get(top)
+    if place is None:
+        return False
+    if top in sys.modules:
+        return sys.modules[top] is not MODULES[place]
     flags = sys.flags
     first = 0 if flags.isolated or getattr(flags, "safe_path", False) else 1
-    return sys.path[first : first + len(START_PATH)] != START_PATH
-
-
-def is_shadowed(modules: int) -> bool:
-    """Tell whether a cold start would import another module than one of this set.
-
-    That is so if the program has put its own into sys.modules, or removed one there that it had imported, or has added
-    a directory with one to sys.path.
-    """
-    elsewhere = looks_elsewhere()
-    for bit, name in TOPS:
-        if not bit & modules:
-            continue
-        own = MODULES[bit.bit_length() - 1]
-        if name in sys.modules:
-            if sys.modules[name] is not own:
-                return True
-        elif not bit & UNSEEN[0]:
-            return True
-        elif elsewhere:
-            spec = BOOTSTRAP._find_spec(name, None)
-            if getattr(spec, "origin", None) != getattr(getattr(own, "__spec__", None), "origin", None):
-                return True
-    return False
+    if sys.path[first:] == START_PATH:
+        return False
+    spec = BOOTSTRAP._find_spec(top, None)
+    own = getattr(MODULES[place], "__spec__", None)
+    return getattr(spec, "origin", None) != getattr(own, "origin", None)
 
 
 def reveal(name: str) -> None:
     """Add a hidden module and all that it needs to sys.modules, and repeat their effects."""
     _imp.acquire_lock()
     try:
-        closure = CLOSURES[PLACES[name]]
-        if not is_hidden(name) or is_shadowed(closure):
+        if not is_hidden(name) or is_shadowed(name):
             return
         unseen = UNSEEN[0]
-        shown = closure & unseen
+        shown = CLOSURES[PLACES[name]] & unseen
         if shown == unseen:
             show_all()
         else:
