@@ -286,7 +286,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-unit$(if $(WARM),+check-agent)+check-package-sources check-integration check-conformance+check-docs+check-wheel check-package check-self
+	+@MAKE='$(MAKE)' tests/check check-unit$(if $(WARM),+check-agent)+check-package-sources check-integration check-package+check-conformance+check-docs+check-wheel+check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -431,8 +431,8 @@ check-k8s-quick: image ## the parts of check-k8s that take a minute of CPU time
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
 # As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
-check-wheel: ## build the wheels, and use one in fresh systems
-	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel || [ $$? = 77 ]
+check-wheel: ## build a wheel, and use it in a fresh system
+	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel $(if $(ALL),,"$$(uname -m)") || [ $$? = 77 ]
 	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
 
 # The recipes of the service, as its page has them, in a minimal system of Debian.
