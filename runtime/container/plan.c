@@ -193,8 +193,6 @@ static int plan_first(const struct create_options *options, struct plan *out, st
         {!out->has_process, "config.json has no process"},
         {(out->namespaces.make & CLONE_NEWPID) == 0, "the container has no new pid namespace"},
         {out->traceable, "its processes could trace the program's before that is confined (CAP_SYS_PTRACE)"},
-        {process->selinux.label != NULL, "the process has a label of SELinux"},
-        {process->apparmor.profile != NULL, "the process has a profile of AppArmor"},
         {!sched_is_inherited(&process->sched), "a clone does not inherit its scheduler (process.scheduler)"},
         {process_loads_early(process), "its seccomp filter has a listener"},
     };

@@ -49,15 +49,32 @@ static int join_keyring(const struct process_plan *plan, struct error *err)
     return ret == 0 && plan->launch->in_place ? selinux_clear_keycreate(&plan->selinux, err) : ret;
 }
 
-/* Set the labels for execve(2). If the program may not be executed, only open the kernel's files. A label
- * that is set but not used would come into force when the program itself executes another one. */
+/* Set the labels for execve(2), or only open the kernel's files. A label that is set but not used would come
+ * into force when the program itself executes another one. It would also be the label of the minimal init,
+ * which is executed from a file that no container may execute. */
 static int apply_labels(struct process_plan *plan, struct error *err)
 {
-    bool in_place = plan->launch->in_place;
-    int ret = in_place ? selinux_open(&plan->selinux, err) : selinux_apply_exec(&plan->selinux, err);
+    bool open = plan->launch->in_place || plan->first.wanted;
+    int ret = open ? selinux_open(&plan->selinux, err) : selinux_apply_exec(&plan->selinux, err);
     if (ret < 0)
         return ret;
-    return in_place ? apparmor_open(&plan->apparmor, err) : apparmor_apply(&plan->apparmor, err);
+    return open ? apparmor_open(&plan->apparmor, err) : apparmor_apply(&plan->apparmor, err);
+}
+
+bool process_labels_open(const struct process_plan *plan)
+{
+    return (plan->selinux.label != NULL && plan->selinux.exec.fd >= 0) ||
+           (plan->apparmor.profile != NULL && plan->apparmor.exec.fd >= 0);
+}
+
+int process_reopen_labels(const struct process_plan *plan, struct error *err)
+{
+    const struct attribute *all[] = {&plan->selinux.exec, &plan->selinux.current, &plan->apparmor.exec,
+                                     &plan->apparmor.current};
+    int ret = 0;
+    for (size_t i = 0; ret == 0 && i < sizeof(all) / sizeof(all[0]); i++)
+        ret = attribute_reopen(all[i], err);
+    return ret;
 }
 
 static int apply_privileged(struct process_plan *plan, struct error *err)
@@ -195,12 +212,10 @@ int process_confine(struct process_plan *plan, struct seccomp_handover *handover
     return ret;
 }
 
-/* Labels that are set for execve(2) are inherited. Those of a launch in place are written to files that only
- * their owner may write to. So this process opens its own. */
 int process_confine_hook(struct process_plan *plan, struct error *err)
 {
     const int none[] = {-1};
-    int ret = plan->launch->in_place ? apply_labels(plan, err) : 0;
+    int ret = process_reopen_labels(plan, err);
     close_all_but(plan, none, 1);
     return ret < 0 ? ret : process_confine(plan, NULL, err);
 }

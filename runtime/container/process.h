@@ -103,6 +103,14 @@ bool process_loads_early(const struct process_plan *plan);
  * capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
+/* Return whether labels are not set yet, so that the process which confines itself writes them. */
+bool process_labels_open(const struct process_plan *plan);
+
+/* Open the files for these labels again, in a process that was cloned from the plan's process. Labels that
+ * are set for execve(2) are inherited, but only its owner may write to such a file. This needs the /proc of
+ * proc_root. It changes nothing in memory. Return 0 or a negative errno. */
+int process_reopen_labels(const struct process_plan *plan, struct error *err);
+
 /* Do the same in a process that was forked from the plan's process, and that becomes another program of the
  * container. It keeps no descriptor but the standard streams. */
 int process_confine_hook(struct process_plan *plan, struct error *err);

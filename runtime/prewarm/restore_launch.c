@@ -253,7 +253,7 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
     }
     /* As execve does. */
     prctl(PR_SET_KEEPCAPS, 0);
-    first_wait_until_alone(&plan->first);
+    first_wait_until_alone(plan);
     restore_go(prewarm->restore, channel);
 }
 

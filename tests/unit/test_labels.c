@@ -1,5 +1,6 @@
 /* Labels and keys of a process on machines without a policy for them, and on machines with one. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -93,6 +94,38 @@ static void test_policy(void)
     ok(selinux_own_label(&arena) != NULL, "a process knows its label");
 }
 
+/* In a process that was cloned after its parent has opened the file. */
+static int write_as_clone(void)
+{
+    struct error err = {0};
+    struct attribute attribute;
+    if (attribute_open("self/attr/exec", NULL, "", &attribute, &err) < 0)
+        return 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        const int number = attribute.fd;
+        if (attribute_write(&attribute, "no label", NULL, &err) != -EPERM)
+            _exit(1);
+        if (attribute_reopen(&attribute, &err) < 0 || attribute.fd != number ||
+            (fcntl(number, F_GETFD) & FD_CLOEXEC) == 0)
+            _exit(2);
+        /* The text reaches the security module, which does not know it. */
+        _exit(attribute_write(&attribute, "no label", NULL, &err) == -EINVAL ? 0 : 3);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return status == 0 ? 0 : 2;
+}
+
+static void test_clone(void)
+{
+    struct error err = {0};
+    const struct attribute none = ATTRIBUTE_NONE;
+    is_int(attribute_reopen(&none, &err), 0, "a file that is not open is not opened again");
+    in_child(write_as_clone,
+             "a clone may not write to its parent's file, and opens its own under the number");
+}
+
 static long session_keyring(void)
 {
     return syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
@@ -137,6 +170,7 @@ int main(void)
     test_apparmor();
     test_label_parts();
     test_policy();
+    test_clone();
     test_keyring();
     arena_free(&arena);
     return done_testing();

@@ -143,6 +143,28 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
     [[ $output == "pysbx-test (enforce)"* ]]
 }
 
+@test "run --init: the program and its hook have the profile, and the init has none" {
+    make_bundle sh -c 'cat /proc/self/attr/current /tmp/hooked; exec sleep 1000'
+    edit_config 'process["apparmorProfile"] = "pysbx-test"
+config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"})
+config["hooks"] = {"startContainer": [{"path": "/bin/cp", "args": ["cp", "/proc/self/attr/current", "/tmp/hooked"]}]}'
+    runtime --systemd-cgroup run --init --detach --bundle bundle pysbx-one </dev/null >out 2>&1
+    wait_for eval '[[ $(<out) == $'"'"'pysbx-test (enforce)\npysbx-test (enforce)'"'"' ]]'
+    local pid
+    pid=$(pid_of pysbx-one)
+    wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
+    expect 0 cat "/proc/$pid/attr/current"
+    output_is unconfined
+}
+
+@test "run --init: a profile that is not loaded is an error of create" {
+    make_bundle true
+    edit_config 'process["apparmorProfile"] = "no-such-profile"'
+    expect 1 runtime --systemd-cgroup create --init --bundle bundle pysbx-one
+    stderr_has "no-such-profile"
+    stderr_has "the profile is not loaded"
+}
+
 # A restored Python prints its profile and that of a program that it executes.
 readonly PROFILES='
 import subprocess
@@ -172,6 +194,21 @@ run_warm() {
     [[ ${lines[0]} != "$seed" && ${lines[1]} == containers-default-*" (enforce)" && ${lines[2]} == "${lines[1]}" ]]
     expect 0 run_warm --security-opt apparmor=unconfined "$PYTHON" python3 -c "$PROFILES"
     [[ ${lines[1]} == unconfined && ${lines[2]} == unconfined && ${lines[3]} == allowed ]]
+}
+
+@test "run --init, warm: the profile confines a program that was not executed, the child of the init" {
+    mkdir -p bundle/rootfs
+    tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
+    make_bundle python3 -c "import os; print(os.getpid())$PROFILES"
+    edit_config 'process["apparmorProfile"] = "pysbx-test"
+config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"})
+config["annotations"] = {"run.pysbx.warm": "require"}'
+    expect 0 runtime --systemd-cgroup run --init --bundle bundle pysbx-one
+    local first=$output
+    output_has $'\npysbx-test (enforce)\npysbx-test (enforce)\ndenied'
+    [[ ${lines[0]} == 2 ]]
+    expect 0 runtime --systemd-cgroup run --init --bundle bundle pysbx-one
+    output_is "$first"
 }
 
 @test "podman run, warm, with a startContainer hook: the profile confines the hook before the program" {

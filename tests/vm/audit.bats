@@ -8,6 +8,7 @@ load vm.bash
 readonly PROVOKED='container_t pysbx_runtime_exec_t file
 container_t pysbx_runtime_state_t dir
 container_t pysbx_snapshot_t dir
+container_t unconfined_t dir
 container_t user_home_t file
 container_t user_tmp_t file
 pysbx_python_t container_file_t blk_file

@@ -120,6 +120,25 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
     output_has 'context="system_u:object_r:container_file_t:s0:c1,c2"'
 }
 
+@test "run --init: the program, its hook and a process of exec have the label; the init keeps that of the runtime" {
+    make_bundle sh -c 'echo "exec: $(cat /proc/self/attr/exec)"; cat /proc/self/attr/current /tmp/hooked; exec sleep 1000'
+    chcon --recursive --type container_file_t bundle/rootfs
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
+config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"})
+config["hooks"] = {"startContainer": [{"path": "/bin/cp", "args": ["cp", "/proc/self/attr/current", "/tmp/hooked"]}]}
+linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
+    # A pipe, because containers may not write to a file of the host.
+    runtime --systemd-cgroup run --init --detach --bundle bundle pysbx-one </dev/null > >(cat >out 3>&-) 2>&1 3>&-
+    wait_for eval '[[ $(grep -ao container_t:s0:c1,c2 out | wc -l) == 2 ]]'
+    grep -qx 'exec: ' out
+    local pid
+    pid=$(pid_of pysbx-one)
+    wait_for eval '[[ $(</proc/$pid/comm) == init ]]'
+    expect 0 cmp "/proc/$pid/attr/current" /proc/self/attr/current
+    expect 0 runtime exec pysbx-one cat /proc/self/attr/current
+    [[ ${output%$'\n'} == system_u:system_r:container_t:s0:c1,c2 ]]
+}
+
 # bats test_tags=root
 @test "run: a label unknown to the policy is an error that Podman recognizes" {
     make_bundle true

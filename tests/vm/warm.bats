@@ -22,6 +22,19 @@ run_cold() {
     podman run --rm --network none --annotation run.pysbx.warm=off "$@"
 }
 
+# Make ./bundle with a Python that starts warm, or not at all, and has a label.
+make_python_bundle() {
+    rm -rf bundle
+    mkdir -p bundle/rootfs
+    tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
+    make_bundle "$@"
+    chcon --recursive --type container_file_t bundle/rootfs
+    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
+linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"
+config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"})
+config["annotations"] = {"run.pysbx.warm": arguments[0]}' "${warm:-require}"
+}
+
 # Everything that a program can learn about its label, and the labels of its files.
 readonly LABELS='
 import ctypes, mmap, os, subprocess
@@ -65,6 +78,25 @@ print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
     expect 0 run_hooked --annotation run.pysbx.warm=require "$PYTHON" \
         python3 -c "$program"
     [[ ${lines[0]} == "$seed" && ${lines[1]} == system_u:system_r:container_t:s0:c*,c* ]]
+    [[ ${lines[2]} == "${lines[1]}" && ${#lines[@]} == 3 ]]
+}
+
+# bats test_tags=root
+@test "podman run, with a startContainer hook: the hook has the label too if the snapshot does not fit any more" {
+    mkdir "$HOME/given"
+    echo "$HOME/given" >>"$BATS_TEST_TMPDIR/unlabelled"
+    echo 'value = 1' >"$HOME/given/changing.py"
+    chmod -R a+rX "$HOME/given"
+    local -a options=(--annotation run.pysbx.preload=changing --env PYTHONPATH=/given --volume "$HOME/given:/given:z")
+    expect 0 run_warm "${options[@]}" "$PYTHON" python3 -c 'import changing'
+    echo 'value = 23' >"$HOME/given/changing.py"
+    make_hook 'exec >/scratch/hooked 2>&1; tr "\0" "\n" </proc/self/attr/current'
+    expect 0 run_hooked "${options[@]}" "$PYTHON" python3 -c '
+import changing
+print(changing.value)
+print(open("/scratch/hooked").read(), end="")
+print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
+    [[ ${lines[0]} == 23 && ${lines[1]} == system_u:system_r:container_t:s0:c*,c* ]]
     [[ ${lines[2]} == "${lines[1]}" && ${#lines[@]} == 3 ]]
 }
 
@@ -155,12 +187,8 @@ except PermissionError:
 }
 
 @test "run, plan: if the policy denies a label, or a standard stream, the start is cold, and the reason is reported" {
-    mkdir -p bundle/rootfs
-    tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
-    make_bundle python3 -c 'import sys; print(sys.stdin.read(), open("/proc/self/attr/current").read().rstrip("\0\n"))'
-    chcon --recursive --type container_file_t bundle/rootfs
-    edit_config 'process["selinuxLabel"] = "system_u:system_r:container_t:s0:c1,c2"
-config["annotations"] = {"run.pysbx.warm": "require"}'
+    make_python_bundle python3 -c \
+        'import sys; print(sys.stdin.read(), open("/proc/self/attr/current").read().rstrip("\0\n"))'
     # A pipe, because expect() writes standard error to a file that containers may not use.
     local command='"$RUNTIME" --systemd-cgroup run --bundle bundle pysbx-one 2>&1'
     expect 0 bash -c "$command" </dev/null
@@ -172,4 +200,22 @@ config["annotations"] = {"run.pysbx.warm": "require"}'
     edit_config 'process["selinuxLabel"] = "system_u:system_r:init_t:s0"; config["annotations"] = {}'
     expect 0 runtime plan --bundle bundle pysbx-one
     output_has "the SELinux policy gives the label to executed programs only"
+}
+
+@test "run --init, warm and cold: the label of the program, which is the child of an init without it" {
+    local warm seed program='import os; print(hash("the seed of this snapshot"), os.getpid())
+print(open("/proc/1/comm").read() if os.access("/proc/1/comm", os.R_OK) else "no access")'"$LABELS"
+    make_python_bundle python3 -c "$program"
+    # A pipe, because expect() writes standard error to a file that containers may not use.
+    local command='"$RUNTIME" --systemd-cgroup run --init --bundle bundle pysbx-one 2>&1 | cat'
+    # Twice: a snapshot is made, or found.
+    expect 0 bash -c "$command" </dev/null
+    seed=${lines[0]}
+    local first=$output
+    [[ $seed == *" 2" && $output == *$'\n'"current 'system_u:system_r:container_t:s0:c1,c2"* ]]
+    expect 0 bash -c "$command" </dev/null
+    output_is "$first"
+    warm=off make_python_bundle python3 -c "$program"
+    expect 0 bash -c "$command" </dev/null
+    [[ ${lines[0]} != "$seed" && ${output#*$'\n'} == "${first#*$'\n'}" ]]
 }

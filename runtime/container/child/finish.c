@@ -22,16 +22,20 @@
 /* The exit status of a process that could not execute its program. Shells use it for "not found". */
 #define EXIT_NO_PROGRAM 127
 
+/* Return the descriptor of /proc if a process that is cloned from this one needs it to write its label, or
+ * -1. */
+static int labels_root(const struct process_plan *process)
+{
+    return process_labels_open(process) ? proc_root(NULL) : -1;
+}
+
 /* While it waits for start, init holds no descriptor that refers to the host. A program of exec may be able
  * to trace init, and so may another container in the same pid namespace. */
 static void let_go_of_host(const struct init_context *c)
 {
     const struct process_plan *process = &c->plan->process;
-    /* To write its label, a hook opens its own attributes in /proc, if the launch has not set the label for
-     * execve. */
-    bool labels = c->plan->spec->hooks.start_container.count > 0 && process->launch->in_place &&
-                  (process->selinux.label != NULL || process->apparmor.profile != NULL);
-    const int keep[] = {c->sync, c->start_socket, labels ? proc_root(NULL) : -1, process->first.program,
+    const bool clones = c->plan->spec->hooks.start_container.count > 0 || process->first.wanted;
+    const int keep[] = {c->sync, c->start_socket, clones ? labels_root(process) : -1, process->first.program,
                         process->first.report};
     process_close_descriptors(process, keep, sizeof(keep) / sizeof(keep[0]));
 }
@@ -111,7 +115,8 @@ static int start_program(const struct init_context *c, const struct process_prog
         return error_text(err, -EINVAL, "process: config.json has none, so there is nothing to start");
     bool confined = process_loads_early(&plan->process);
     int ret = run_hooks(c, own, starter, &confined, err);
-    const int keep[] = {starter, plan->process.first.program, plan->process.first.report};
+    const int keep[] = {starter, plan->process.first.program, plan->process.first.report,
+                        plan->process.first.wanted ? labels_root(&plan->process) : -1};
     process_close_descriptors(&plan->process, keep, sizeof(keep) / sizeof(keep[0]));
     if (ret < 0)
         return ret;

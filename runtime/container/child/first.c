@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/proc.h"
 #include "base/sys.h"
 #include "container/child/first_program.h"
 #include "container/execve.h"
@@ -41,6 +42,16 @@ struct task {
     int channel;
 };
 
+/* This process writes its own labels, for which it needs the runtime's /proc. */
+static int take_labels(const struct process_plan *plan, struct error *err)
+{
+    if (!process_labels_open(plan))
+        return 0;
+    int ret = process_reopen_labels(plan, err);
+    close(proc_root(NULL));
+    return ret;
+}
+
 static int run_task(void *arg)
 {
     const struct task *task = arg;
@@ -51,18 +62,25 @@ static int run_task(void *arg)
     if (first->report >= 0)
         close(first->report);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
-    launch_enter(task->plan, NULL, task->program, task->channel, &err);
+    if (take_labels(task->plan, &err) == 0)
+        launch_enter(task->plan, NULL, task->program, task->channel, &err);
     sync_send_error(task->channel, &err);
     _exit(EXIT_NO_PROGRAM);
 }
 
-void first_wait_until_alone(const struct first_plan *first)
+void first_wait_until_alone(const struct process_plan *plan)
 {
+    const struct first_plan *first = &plan->first;
     if (!first->wanted)
         return;
     /* The kernel wakes up all processes that use the same memory, so this is not a private futex. */
     while (__atomic_load_n(&first->shared, __ATOMIC_ACQUIRE) != 0)
         syscall(SYS_futex, &first->shared, FUTEX_WAIT, 1, NULL, NULL, 0);
+    /* The kernel clears that word shortly before the first process has other memory. SELinux changes the
+     * label only of a process that shares its memory with no other. unshare(2) has the same condition for
+     * this flag, and does nothing else. */
+    while (process_labels_open(plan) && syscall(SYS_unshare, CLONE_VM) < 0 && errno == EINVAL)
+        sched_yield();
 }
 
 /* In the first process. It shares its memory with the program's process meanwhile, so it writes to nothing

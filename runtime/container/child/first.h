@@ -3,7 +3,6 @@
 #define PYSBX_CONTAINER_CHILD_FIRST_H
 
 struct error;
-struct first_plan;
 struct process_plan;
 
 /* In the first process, after `start`, instead of launch_enter: clone the process that becomes the program,
@@ -13,6 +12,6 @@ int first_enter_program(struct process_plan *plan, const char *program, int chan
 
 /* In the program's process, before it gives up its memory without execve(2): wait until the first process no
  * longer uses it. Do nothing if there is no init. */
-void first_wait_until_alone(const struct first_plan *first);
+void first_wait_until_alone(const struct process_plan *plan);
 
 #endif

@@ -23,6 +23,18 @@ int attribute_open(const char *path, const char *fallback, const char *text, str
     return ret;
 }
 
+int attribute_reopen(const struct attribute *attribute, struct error *err)
+{
+    if (attribute->fd < 0)
+        return 0;
+    cleanup_fd int fd = proc_open(attribute->path, O_WRONLY, err);
+    if (fd < 0)
+        return fd;
+    return dup3(fd, attribute->fd, O_CLOEXEC) < 0
+               ? error_set(err, -errno, "copy the descriptor of '/proc/%s'", attribute->path)
+               : 0;
+}
+
 int attribute_write(const struct attribute *attribute, const char *text, const char *missing,
                     struct error *err)
 {

@@ -20,6 +20,10 @@ struct attribute {
 int attribute_open(const char *path, const char *fallback, const char *text, struct attribute *out,
                    struct error *err);
 
+/* Open the same file again in a process that was cloned from the owner, which may not write to the owner's
+ * file. The descriptor keeps its number. Do nothing if the file is not open. Return 0 or a negative errno. */
+int attribute_reopen(const struct attribute *attribute, struct error *err);
+
 /* Write a text: `text` or another one. The error has the path between backquotes, because engines search for
  * it there. missing: the reason to report for -ENOENT, or NULL. Return 0 or a negative errno. */
 int attribute_write(const struct attribute *attribute, const char *text, const char *missing,
