@@ -14,7 +14,9 @@ container_t user_tmp_t file
 pysbx_python_t container_file_t blk_file
 pysbx_python_t container_file_t chr_file
 pysbx_python_t pysbx_python_t netlink_route_socket
-pysbx_python_t pysbx_python_t udp_socket'
+pysbx_python_t pysbx_python_t udp_socket
+pysbx_sandbox_t pysbx_sandbox_file_t file
+pysbx_sandbox_t shadow_t file'
 
 @test "audit: the only denials are those that tests provoke" {
     local log=$BATS_TEST_TMPDIR/log

@@ -9,6 +9,13 @@ setup_file() {
     local root=$TESTS/..
     cp -rL "$root/contrib/python/src/pysbx" "$BATS_FILE_TMPDIR/"
     export PYTHONPATH=$BATS_FILE_TMPDIR PYSBX_RUNTIME=$RUNTIME
+    # Of the caller alone, as the package demands. The directories of bats belong to a group as well.
+    XDG_CACHE_HOME=$(mktemp -d)
+    export XDG_CACHE_HOME
+}
+
+teardown_file() {
+    rm -rf "$XDG_CACHE_HOME"
 }
 
 # Run a program that uses the package.
@@ -155,20 +162,250 @@ PYTHON
     output_is "[('ok', 'memory, CPU and processes by cgroup')]"
 }
 
-# audit.bats, which runs later, finds the denials of this test.
-@test "SELinux: a sandbox has the label of the program that calls pysbx, and its files of the home directory" {
+# SELinux. audit.bats, which runs later, finds the denials of these tests.
+
+need_selinux() {
     [[ $(getenforce) == Enforcing ]] || skip "SELinux is not enforcing"
+}
+
+# Functions for the programs of these tests.
+readonly LABELS='
+import os, re, sys
+SHOWN = """
+import os
+print(open("/proc/self/attr/current").read().rstrip("\\0\\n"))
+for path in "/tmp", "/work", "/dev/shm":
+    with open(path + "/made", "w") as file: file.write("x")
+    print(os.getxattr(path + "/made", "security.selinux").rstrip(b"\\0").decode())
+print(open("/given/file").read().strip())
+"""
+def categories(text, kind="pysbx_sandbox_t"):
+    """Return the categories, if everything that SHOWN has printed is as it should be."""
+    lines = text.split()
+    found = re.fullmatch(f"system_u:system_r:{kind}:s0:(c[0-9]+,c[0-9]+)", lines[0])
+    files = [f"system_u:object_r:pysbx_sandbox_file_t:s0:{found[1]}"] * 3
+    assert lines[1:] == [*files, "content"], text
+    return found[1]
+'
+
+@test "SELinux: each sandbox has a label with categories of its own, warm and cold; it sees files of the home directory" {
+    need_selinux
+    make_unlabelled given
+    expect 0 python "$HOME/given" <<<"$LABELS"'
+from pysbx import doctor, options
+mounts = [Mount(sys.argv[1], "/given")]
+print(options.prepare(options.make_options(mounts=mounts)).build_snapshot())
+found = set()
+for warm in "require", "require", "off":
+    done = run_code(SHOWN, mounts=mounts, warm=warm, timeout_sec=120)
+    assert done.error is None, (done.error, done.stderr)
+    found.add(categories(done.stdout))
+    print(done.warm)
+print(len(found), [check.found for check in doctor.examine() if check.name == "SELinux"])'
+    output_is $'\nTrue\nTrue\nFalse\n3 [\'enforcing; each sandbox has a label of its own\']'
+}
+
+@test "SELinux: the program has the label, and the init that of the program that calls pysbx" {
+    need_selinux
+    make_unlabelled given
+    expect 0 python "$HOME/given" <<<"$LABELS"'
+import json, pathlib, subprocess
+from pysbx import runtime
+with Sandbox(mounts=[Mount(sys.argv[1], "/given")]) as sandbox, Sandbox() as other:
+    mine = categories(sandbox.run(SHOWN).stdout)
+    other.run("1")
+    for container in json.loads(subprocess.check_output(runtime.command("list", "--format", "json"))):
+        print(pathlib.Path(f"/proc/{container['"'pid'"']}/attr/current").read_text() == pathlib.Path("/proc/self/attr/current").read_text())
+    labels = [box.run("open(\"/proc/self/attr/current\").read()").value for box in (sandbox, other)]
+    print(labels[0] != labels[1], mine in labels[0])'
+    output_is $'True\nTrue\nTrue True'
+}
+
+# The kernel answers as it would decide.
+@test "SELinux: the policy separates sandboxes by their categories, and the host from all of them" {
+    need_selinux
+    expect 0 python <<'PYTHON'
+from pysbx import labels
+def may(source, target, kind, permission):
+    wanted = 1 << labels._number(f"class/{kind}/perms/{permission}") - 1
+    answer = labels._ask("access", f"{source} {target} {labels._number(f'class/{kind}/index')} {wanted:x}").split()
+    return bool(int(answer[0], 16) & wanted)
+HOME, SHADOW = "unconfined_u:object_r:user_home_t:s0", "system_u:object_r:shadow_t:s0"
+CALLER = labels._own()
+for sandbox in labels.PROCESS, labels.WRITER:
+    one, other = f"{sandbox}:c1,c2", f"{sandbox}:c1,c3"
+    for kind, permission in ("process", "sigkill"), ("process", "ptrace"), ("file", "read"), ("unix_stream_socket", "connectto"):
+        print(kind, permission, may(one, one, kind, permission), may(one, other, kind, permission))
+    print("file", may(one, f"{labels.FILES}:c1,c2", "file", "write"), may(one, f"{labels.FILES}:c1,c3", "file", "read"))
+    print("home", may(one, HOME, "file", "read"), may(one, HOME, "file", "write"), may(one, SHADOW, "file", "read"))
+    print("caller", may(one, CALLER, "process", "signal"), may(one, CALLER, "process", "ptrace"), may(one, CALLER, "file", "read"))
+PYTHON
+    local common=$'process sigkill True False\nprocess ptrace False False\nfile read True False
+unix_stream_socket connectto True False\nfile True False'
+    output_is "$common"$'\nhome True False False\ncaller False False False\n'"$common"$'\nhome True True False\ncaller False False False'
+}
+
+@test "SELinux: a sandbox with a mount that it may write to has another type" {
+    need_selinux
+    make_unlabelled given
+    expect 0 python "$HOME/given" <<<"$LABELS"'
+mounts = [Mount(sys.argv[1], "/given", readonly=False)]
+done = run_code(SHOWN + "open(\"/given/made\", \"w\").write(\"by the sandbox\")", mounts=mounts, timeout_sec=120)
+assert done.error is None, done.error
+categories(done.stdout, "pysbx_sandbox_writer_t")
+print(open(sys.argv[1] + "/made").read())'
+    output_is "by the sandbox"
+}
+
+# The usual level of a login. Its pipes and sockets have every category.
+@test "SELinux: a caller at the level s0-s0:c0.c1023" {
+    need_selinux
+    make_unlabelled given
+    expect 0 runcon -l s0-s0:c0.c1023 bash -c "$(declare -f python)"'; python "$@"' bash "$HOME/given" <<<"$LABELS"'
+for warm in "auto", "off":
+    done = run_code(SHOWN + "import sys; sys.stderr.write(\"to the end\")", mounts=[Mount(sys.argv[1], "/given")], warm=warm, timeout_sec=120)
+    assert done.error is None, (done.error, done.stderr)
+    print(categories(done.stdout) != "", done.stderr)'
+    output_is $'True to the end\nTrue to the end'
+}
+
+@test "SELinux: usual operations of programs, files that are brought and collected, a fork of a session, a terminal" {
+    need_selinux
+    expect 0 python <<'PYTHON'
+USUAL = """
+import ctypes, json, mmap, multiprocessing, os, resource, shutil, socket, subprocess, sys, tempfile, threading
+with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
+    file.write(os.urandom(10))
+    listener.bind(file.name + ".socket")
+threads = [threading.Thread(target=sys.getrecursionlimit) for _ in range(4)]
+[thread.start() for thread in threads]
+memory = os.memfd_create("memory")
+os.truncate(memory, 4096)
+mmap.mmap(memory, 4096)[0] = 1
+assert subprocess.run(["sh", "-c", "read line; echo $line"], input=b"piped", stdout=subprocess.PIPE).stdout == b"piped\\n"
+with multiprocessing.Pool(2) as pool:
+    assert pool.map(abs, [-1, -2]) == [1, 2]
+ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)()
+shutil.disk_usage("/")
+os.cpu_count()
+os.listdir("/proc")
+open("/proc/sys/kernel/osrelease").read(), open("/proc/meminfo").read(), open("/proc/self/status").read()
+open("/dev/null", "w").write("gone")
+with open("/work/program", "w") as file:
+    file.write("#!/bin/sh\\necho executed")
+os.chmod("/work/program", 0o755)
+print(subprocess.check_output("/work/program").decode().strip())
+open("/output/result", "w").write("collected")
+print(open("/work/brought").read())
+"""
+with Sandbox(timeout_sec=120) as sandbox:
+    sandbox.put({"brought": b"brought"})
+    done = sandbox.run(USUAL)
+    print(done.stdout.split(), done.error, done.artifacts)
+with Sandbox(timeout_sec=120) as sandbox:
+    sandbox.run("value = 42")
+    with sandbox.fork() as fork:
+        print(fork.run("value").value, sandbox.run("value").value)
+        shown = "open('/proc/self/attr/current').read()"
+        print(fork.run(shown).value != sandbox.run(shown).value)
+    with sandbox.terminal(["sh", "-c", "tty; stty size"]) as terminal:
+        print(b"".join(iter(lambda: terminal.read(30), b"")))
+PYTHON
+    output_is $'[\'executed\', \'brought\'] None {\'result\': b\'collected\'}
+42 42
+True
+b\'/dev/pts/0\\r\\n24 80\\r\\n\''
+}
+
+# A mount shows a file to everyone, and its mode lets everyone read it. Only its categories say whose it is.
+@test "SELinux: a file of another sandbox cannot be read, even if a mount shows it" {
+    need_selinux
     make_unlabelled given
     expect 0 python "$HOME/given" <<'PYTHON'
-import pathlib, sys
-from pysbx import doctor
-for warm in "auto", "off":
-    done = run_code("print(open('/proc/self/attr/current').read(), open('/given/file').read())",
-                    mounts=[Mount(sys.argv[1], "/given")], warm=warm, timeout_sec=120)
-    print(done.stdout.split() == [pathlib.Path("/proc/self/attr/current").read_text().rstrip("\n"), "content"], done.error)
-print([check.found for check in doctor.examine() if check.name == "SELinux"])
+import os, subprocess, sys
+READ = """
+try:
+    print(open("/given/file").read().strip())
+except OSError as error:
+    print(error.strerror)
+"""
+def belongs_to(sandbox):
+    """Give the file the label that files of a sandbox have."""
+    level = sandbox.run("open('/proc/self/attr/current').read().rstrip(chr(0)).split(':', 3)[3]").value.strip("'")
+    label = f"system_u:object_r:pysbx_sandbox_file_t:{level}"
+    subprocess.run(["chcon", label, sys.argv[1] + "/file"], check=True)
+    return level
+mounts = [Mount(sys.argv[1], "/given")]
+with Sandbox(mounts=mounts, timeout_sec=120) as one, Sandbox(mounts=mounts, timeout_sec=120) as other:
+    levels = []
+    for owner in one, other:
+        levels.append(belongs_to(owner))
+        print(*(box.run(READ).stdout.strip() for box in (one, other)), sep=", ")
+    print(levels[0] != levels[1])
 PYTHON
-    output_is $'True None\nTrue None\n[\'enforcing; sandboxes have the label of this program\']'
+    output_is $'content, Permission denied\nPermission denied, content\nTrue'
+}
+
+@test "SELinux: a function" {
+    need_selinux
+    expect 0 python <<'PYTHON'
+@sandbox(timeout_sec=120)
+def plain(number):
+    return number + 1, open("/proc/self/attr/current").read().split(":")[2]
+print(plain(41))
+PYTHON
+    output_is "(42, 'pysbx_sandbox_t')"
+}
+
+# bats test_tags=root
+@test "SELinux: passwords are not read, even if a mount shows them" {
+    needs_root "gives a file the type of passwords"
+    need_selinux
+    cp /etc/passwd "$BATS_TEST_TMPDIR/passwords"
+    chmod a+r "$BATS_TEST_TMPDIR/passwords"
+    chmod a+x "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR"
+    chcon --type shadow_t "$BATS_TEST_TMPDIR/passwords"
+    expect 0 python "$BATS_TEST_TMPDIR/passwords" <<'PYTHON'
+import sys
+done = run_code("open('/given')", mounts=[Mount(sys.argv[1], "/given")], timeout_sec=120)
+print(done.error.type, done.error.message)
+PYTHON
+    output_is "PermissionError [Errno 13] Permission denied: '/given'"
+}
+
+@test "SELinux: the proxy for allowed hosts, a loopback interface, the network of the host" {
+    need_selinux
+    expect 0 python <<'PYTHON'
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"from the host")
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+FETCH = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{server.server_port}').read().decode())"
+ASK = """
+import urllib.error, urllib.request
+try:
+    urllib.request.urlopen("http://other.example/")
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+SERVE = """
+import socket, threading
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+client.sendall(b"by loopback")
+print(server.accept()[0].recv(100).decode())
+"""
+for network, program in ("host", FETCH), (["example.org"], ASK), ("localhost", SERVE):
+    done = run_code(program, allow_network=network, timeout_sec=120)
+    print(done.stdout.strip(), done.error)
+PYTHON
+    output_is $'from the host None\n403 None\nby loopback None'
 }
 
 # Run a program as a logged-in user: in a cgroup that belongs to systemd, not to the user.

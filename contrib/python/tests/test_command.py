@@ -507,20 +507,23 @@ def test_doctor_names_what_this_system_can_do_about_cgroups(
 
 
 @pytest.mark.parametrize(
-    ("enforce", "status", "found"),
+    ("enforce", "reason", "status", "found"),
     [
-        ("1", "ok", "enforcing; sandboxes have the label of this program"),
-        ("0", "warning", "permissive; sandboxes have the label of this program"),
-        ("", "ok", "not on this machine"),
+        ("1", "", "ok", "enforcing; each sandbox has a label of its own"),
+        ("0", "", "warning", "permissive; each sandbox has a label of its own"),
+        ("1", "it said so", "warning", "enforcing; sandboxes have the label of this program, because it said so"),
+        ("", "there is none", "ok", "not on this machine"),
     ],
 )
-def test_doctor_says_that_sandboxes_have_no_label_of_their_own(
-    enforce: str, status: Literal["ok", "warning"], found: str, monkeypatch: pytest.MonkeyPatch
+def test_doctor_says_whether_sandboxes_have_labels_of_their_own(
+    enforce: str, reason: str, status: Literal["ok", "warning"], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pysbx import doctor
+    from pysbx import doctor, labels
 
     monkeypatch.setattr(doctor, "text_of", {"/sys/fs/selinux/enforce": enforce}.__getitem__)
-    assert doctor._selinux() == doctor.Check("SELinux", status, found)
+    monkeypatch.setattr(labels, "obstacle", lambda: reason)
+    remedy = labels.remedy() if enforce and reason else ""
+    assert doctor._selinux() == doctor.Check("SELinux", status, found, remedy)
 
 
 def test_doctor_knows_a_program_that_is_not_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

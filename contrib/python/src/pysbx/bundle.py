@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pysbx import limits, payload, profiles, quotas, runtime, sockets, surroundings, uncounted
+from pysbx import labels, limits, payload, profiles, quotas, runtime, sockets, surroundings, uncounted
 from pysbx.declaration import NOT_THE_CALLERS
 from pysbx.errors import SandboxStartupError
 from pysbx.inside.wire import RELAY_PORT
@@ -71,11 +71,13 @@ class Bundle:
         path: its directory.
         policy: what it was made for.
         enforcement: what stands behind its limits.
+        labelled: its configuration has labels of SELinux, to which each sandbox adds categories.
     """
 
     path: Path
     policy: Policy
     enforcement: limits.Enforcement
+    labelled: bool = False
 
     def build_snapshot(self) -> str:
         """Create the snapshot of a prewarmed interpreter; return "", or the reason why there is none."""
@@ -388,6 +390,7 @@ def prepare(
     extra = (Mount(str(payload.directory()), payload.TARGET), *extra)
     _check_sources(policy.mounts)
     config = configuration(policy, interpreter, extra, paths)
+    labelled = labels.add(config)
     # A mount point in the bundle is a file or a directory, depending on its source.
     kinds = [os.path.isdir(mount.source) for mount in policy.mounts]
     about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
@@ -397,4 +400,4 @@ def prepare(
         os.utime(path)
     else:
         _make(path, config, interpreter.links)
-    return Bundle(path, policy, found)
+    return Bundle(path, policy, found, labelled)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 
-from pysbx import children, frame, limits, reaper, runtime
+from pysbx import children, frame, labels, limits, reaper, runtime
 from pysbx.artifacts import Collected, Directories
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
@@ -49,9 +49,9 @@ KILL_AGAIN_SEC = 0.1
 INTERRUPT_AGAIN_SEC = 0.5
 # Python ignores two of these signals, and this program may ignore the third; the programs that it starts should not.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-# Descriptors. A process between reports the end of the runtime by the first. The runtime writes to the second how the
-# program has ended.
-REPORT, STATUS = 4, 5
+# Descriptors. The runtime continues a process from the first. A process between reports the end of the runtime by the
+# second. The runtime writes to the third how the program has ended. The last two are those of labels.individual().
+SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES = 3, 4, 5, 6, 7
 STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
@@ -233,8 +233,12 @@ class Container:
     def _start(self, bundle: Bundle, snapshot: int) -> None:
         status = ("--status-file", f"/proc/self/fd/{STATUS}")
         run = ["run", "--init", "--bundle", str(bundle.path), *status]
+        passed: dict[int, int] = {}
         if snapshot >= 0:
-            run += ["--snapshot", "/proc/self/fd/3"]
+            run += ["--snapshot", f"/proc/self/fd/{SNAPSHOT}"]
+            passed[SNAPSHOT] = snapshot
+        if bundle.labelled:
+            run += ["--config", f"/proc/self/fd/{CONFIGURATION}"]
         arguments = runtime.command(*run, self.name, manager=bundle.enforcement.manager)
         if bundle.policy.isolation == "process":
             from pysbx import isolation  # noqa: PLC0415 (few sandboxes are such)
@@ -243,8 +247,12 @@ class Container:
             self._root = self._home.path
             arguments = runtime.command("confine", "--bundle", str(self._root), *status)
         # Descriptors that are open here are closed again if a step fails. A server lives on, and would run out of them.
-        with contextlib.ExitStack() as failed:
-            ours = self._spawn(arguments, snapshot, failed)
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as given:
+            if bundle.labelled:
+                passed[CONFIGURATION], passed[CATEGORIES] = labels.individual(bundle.path)
+                for number in (CONFIGURATION, CATEGORIES):
+                    given.callback(os.close, passed[number])
+            ours = self._spawn(arguments, passed, failed)
             try:
                 self._pidfd = open_process(self._pid)
             except OSError:
@@ -262,8 +270,14 @@ class Container:
         for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
             self._poll.register(descriptor, READABLE)
 
-    def _spawn(self, arguments: list[str], snapshot: int, failed: contextlib.ExitStack) -> socket.socket:
-        """Start the runtime's process and return the socket to it; `failed` gets callbacks that close its streams."""
+    def _spawn(self, arguments: list[str], inherited: dict[int, int], failed: contextlib.ExitStack) -> socket.socket:
+        """Start the runtime's process and return the socket to it.
+
+        Args:
+            arguments: of the process.
+            inherited: descriptors by the numbers that they have there.
+            failed: gets callbacks that close its streams.
+        """
         self._streams: dict[int, int] = {}
         with contextlib.ExitStack() as given:
             ours, theirs = socket.socketpair()
@@ -286,7 +300,7 @@ class Container:
             self._status, status = os.pipe()
             failed.callback(os.close, self._status)
             given.callback(os.close, status)
-            passed = [(status, STATUS), *([(snapshot, 3)] if snapshot >= 0 else [])]
+            passed = [(status, STATUS), *((descriptor, number) for number, descriptor in inherited.items())]
             if not children.are_reported():
                 self._report, reporting = os.pipe()
                 failed.callback(os.close, self._report)
@@ -295,7 +309,7 @@ class Container:
                 arguments = children.reporting(arguments, REPORT)
             # The last: one of the descriptors above may have such a number. A number of these is moved out of the way.
             for descriptor, number in passed:
-                safe_one = _above(descriptor, STATUS)
+                safe_one = _above(descriptor, CATEGORIES)
                 given.callback(os.close, safe_one)
                 actions.append((os.POSIX_SPAWN_DUP2, safe_one, number))
             try:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pysbx import children, interpreter, limits, pod, runtime
+from pysbx import children, interpreter, labels, limits, pod, runtime
 from pysbx.errors import SandboxError
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
@@ -200,7 +200,12 @@ def _selinux() -> Check:
     if not enforce:
         return Check("SELinux", "ok", "not on this machine")
     mode = "enforcing" if enforce == "1" else "permissive"
-    return Check("SELinux", "ok" if enforce == "1" else "warning", f"{mode}; sandboxes have the label of this program")
+    reason = labels.obstacle()
+    if reason:
+        found = f"{mode}; sandboxes have the label of this program, because {reason}"
+        return Check("SELinux", "warning", found, labels.remedy())
+    found = f"{mode}; each sandbox has a label of its own"
+    return Check("SELinux", "ok" if enforce == "1" else "warning", found)
 
 
 def _interpreter() -> Check:
