@@ -53,6 +53,17 @@ def test_a_fork_continues_and_each_goes_its_own_way(session: Sandbox) -> None:
         assert value(fork, "x") == "2"
 
 
+def test_a_session_whose_copy_has_too_little_memory_is_not_forked_and_goes_on() -> None:
+    with Sandbox(warm="require", memory_mb=16) as session:
+        value(session, "x = 1")
+        with pytest.raises(
+            SandboxError, match=r"^the session cannot be forked: 16 MB are too .* \(allow more: memory_mb\)$"
+        ):
+            session.fork()
+        assert value(session, "x") == "1"
+    assert not containers()
+
+
 def test_several_forks_and_forks_of_forks(session: Sandbox) -> None:
     value(session, "steps = ['first']")
     with session.fork() as one, session.fork() as two:

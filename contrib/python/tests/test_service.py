@@ -360,6 +360,15 @@ def test_a_run_has_a_limit_of_its_own_and_the_session_goes_on(service: Server) -
     service.client.delete(place)
 
 
+def test_a_session_whose_copy_has_too_little_memory_is_not_forked(service: Server) -> None:
+    place = start(service, memory_mb=16)
+    service.post(f"{place}/run", code="x = 1")
+    answer = service.client.post(f"{place}/fork")
+    assert answer.status_code == 422, answer.text
+    assert "(allow more, up to the limit of the service: memory_mb)" in answer.json()["detail"]
+    assert service.post(f"{place}/run", code="x").json()["value"] == "1"
+
+
 def test_a_session_is_forked(service: Server) -> None:
     place = start(service)
     service.post(f"{place}/run", code="a = [1]; open('x', 'w').write('old')")

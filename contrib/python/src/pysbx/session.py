@@ -17,7 +17,7 @@ from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import Container, Message, Usage, forward, output_callback
-from pysbx.errors import ForgedAnswerError, SandboxError
+from pysbx.errors import ForgedAnswerError, SandboxError, SandboxStartupError
 from pysbx.exchange import MALFORMED, exchange, hint_for, text, timeout_error
 from pysbx.execution import (
     MAX_FILES,
@@ -50,6 +50,8 @@ OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
 INTERRUPTED = "KeyboardInterrupt"
+# How the runtime says that a limit of memory does not allow a copy of the process, which has all its pages at once.
+TOO_SMALL = re.compile(r"\bRLIMIT_\w+ is smaller than the snapshot")
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
 CODE = (*REPORTED, "call", "complete")
@@ -173,7 +175,13 @@ class Sandbox:
                 state = self._save(file.fileno())
                 fork._bundle = bundle
                 fork._container = Container(bundle, fork._on_output, fork._cancel, snapshot=file.fileno())
-                answer = fork._exchange({"op": "continue", **state})
+                try:
+                    answer = fork._exchange({"op": "continue", **state})
+                except SandboxStartupError as error:
+                    if not TOO_SMALL.search(str(error)):
+                        raise
+                    memory_mb = self.options.policy.memory_mb
+                    raise _refusal(f"{memory_mb} MB are too little ({current().options['memory']})") from error
             if answer.get("refused"):
                 raise _refusal(text(answer, "refused"))
             fork._container.note(self.options.collect)
