@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The RuntimeClass of contrib/k8s on a node with a kubelet: contrib/docs/pages/how-to/kubernetes.md. The node is a
-# virtual machine with cgroup v2 and systemd, whose administrator has installed the runtime and containerd's handler.
+# contrib/k8s on a node whose kubelet runs programs: contrib/docs/pages/how-to/kubernetes.md. The node is a
+# virtual machine with cgroup v2 and systemd. The last test removes what the one before it installs.
 # once: the caller makes no difference
 # slow: an emulated machine
 # shellcheck disable=SC2016 # wait_until evaluates its conditions each time
@@ -8,9 +8,11 @@
 load ../lib/podman.bash
 load ../lib/engines.bash
 load controlplane.bash
+load page.bash
 load kubelet.bash
 
 CONTRIB=$BATS_TEST_DIRNAME/../../contrib/k8s
+TOKEN=a-token-for-tests-only
 
 setup_file() {
     export BATS_TEST_TIMEOUT=$((PATIENCE * 3))
@@ -45,19 +47,19 @@ exec(sys.argv[4])
 yaml.safe_dump(pod, sys.stdout)' "$CONTRIB/runtimeclass.yaml" "$1" "$2" "${3:-}"
 }
 
-# Print a member of a pod: member_of POD JSONPATH
+# Print a member of a pod: member_of POD JSONPATH [OPTION-OF-KUBECTL...]
 member_of() {
-    kubectl get pod "$1" --output "jsonpath={$2}"
+    kubectl get pod "$1" --output "jsonpath={$2}" "${@:3}"
 }
 
 logs_are() {
     [[ $(kubectl logs "$1") == "$2" ]]
 }
 
-# Print the id of a pod's only container.
+# Print the id of a pod's only container: container_of POD [OPTION-OF-KUBECTL...]
 container_of() {
     local id
-    id=$(member_of "$1" '.status.containerStatuses[0].containerID')
+    id=$(member_of "$1" '.status.containerStatuses[0].containerID' "${@:2}")
     echo "${id#containerd://}"
 }
 
@@ -121,4 +123,114 @@ while True:
     [[ $(member_of greedy '.status.containerStatuses[0].state.terminated.reason') == OOMKilled ]]
     [[ $(member_of greedy '.status.containerStatuses[0].state.terminated.exitCode') == 137 ]]
     remove_pod greedy
+}
+
+# The page has NODE and POD for names that a reader knows: commands_for HEADING NUMBER NAME VALUE
+commands_for() {
+    [[ -e contrib ]] || ln -s "$(realpath "$CONTRIB/..")" contrib
+    block "$1" sh "$2" | sed "s/ ${3:-NODE} / ${4:-vm} /" >commands
+    # shellcheck disable=SC1091 # of the page
+    source ./commands
+}
+
+# The pods of the service have this namespace.
+IN=(--namespace pysbx)
+
+# Install the chart with one pod in its pool, and wait until it is ready. $pod is its name, $slice its cgroup on the node.
+start_pool() {
+    local uid
+    # Without the data-science packages, whose installation would take the emulated CPU many minutes.
+    helm install pysbx "$CONTRIB/chart" --set pool.replicas=1,token.value="$TOKEN",serve.timeoutSeconds=600 \
+        --set seccomp.type=Localhost,appArmor.type=,disruption.create=false --set-json 'serve.profiles=[]' \
+        --set resources.requests.memory=512Mi,resources.requests.cpu=100m >/dev/null
+    wait_until '[[ $(kubectl "${IN[@]}" get pods --output "jsonpath={.items[*].status.containerStatuses[0].ready}") == true ]]'
+    pod=$(kubectl "${IN[@]}" get pods --output 'jsonpath={.items[0].metadata.name}')
+    uid=$(member_of "$pod" .metadata.uid "${IN[@]}")
+    slice=$(on_node find /sys/fs/cgroup -type d -name "*-pod${uid//-/_}.slice")
+    volumes=/var/lib/kubelet/pods/$uid/volumes/kubernetes.io~empty-dir
+}
+
+# Print what the pod has on the node: its programs, the mounts of the service, and the files in its volumes.
+remains() {
+    on_node sh -c 'find "$1" -name cgroup.procs -exec cat {} + | while read -r pid; do
+    read -r name <"/proc/$pid/comm" && echo "program $name"
+    [ "$name" != pysbx ] || cut -d " " -f 5 "/proc/$pid/mountinfo"
+done | sort
+find "$2" | sort' sh "$slice" "$volumes" 2>/dev/null
+}
+
+# Write that to the file "before", and the pod's memory. The probe for readiness uses a sandbox too: fail while one is there.
+note_remains() {
+    remains >before && [[ $(grep ^program before) == $'program pysbx\nprogram python3\nprogram sleep' ]] &&
+        on_node cat "$slice/memory.current" >memory
+}
+
+is_as_before() {
+    # An allocation of 16 KiB that each of a thousand sandboxes has left behind is more than this.
+    remains | diff before - && (($(on_node cat "$slice/memory.current") - $(<memory) < 16 << 20))
+}
+
+@test "a pod of the chart, with a user namespace of its own: a thousand sandboxes, each with the right answer" {
+    start_pool
+    [[ $(member_of "$pod" .spec.hostUsers "${IN[@]}") == false ]]
+    # Its root is no user of the node. Its program is not its root, has no capabilities, and has the filter of contrib/k8s.
+    expect 0 kubectl "${IN[@]}" exec "$pod" -- cat /proc/1/uid_map /proc/1/status
+    [[ ${lines[0]} =~ ^\ *0\ +[1-9][0-9]*\ +65536$ ]]
+    output_has $'\nUid:\t1000\t1000\t1000\t1000\n'
+    output_has $'\nCapEff:\t0000000000000000\n'
+    output_has $'\nSeccomp:\t2\n'
+    expect 0 commands_for "What the pod needs" 1 POD "$pod"
+    output_has 'pod: its manifest has every field that sandboxes need'
+    kubectl "${IN[@]}" port-forward "pod/$pod" 8888:8888 >forward.log 2>&1 3>&- &
+    forward=$!
+    wait_until curl --silent --fail http://127.0.0.1:8888/healthz
+    # The first ones load what the service keeps.
+    "$BATS_TEST_DIRNAME/thousand" http://127.0.0.1:8888 "$TOKEN" 20
+    wait_until note_remains
+    SECONDS=0
+    expect 0 "$BATS_TEST_DIRNAME/thousand" http://127.0.0.1:8888 "$TOKEN" "${TEST_SANDBOXES:-1000}"
+    output_is "${TEST_SANDBOXES:-1000} answers of warm containers"
+    echo "# note: ${TEST_SANDBOXES:-1000} sandboxes in $SECONDS s, emulated" >&3
+    kill "$forward"
+    wait_until is_as_before
+    [[ $(member_of "$pod" '.status.containerStatuses[0].restartCount' "${IN[@]}") == 0 ]]
+    uid=$(member_of "$pod" .metadata.uid "${IN[@]}")
+    id=$(container_of "$pod" "${IN[@]}")
+    helm uninstall pysbx --wait --timeout "${PATIENCE}s" >/dev/null
+    wait_until is_gone "$uid" "$id"
+}
+
+@test "the node installer: a pod of the RuntimeClass runs by what it has installed" {
+    on_node rm /etc/containerd/conf.d/by-hand.toml
+    before=$(on_node systemctl show --property MainPID containerd.service)
+    [[ $before == MainPID=[1-9]* ]]
+    # After this command has ended, because containerd carries its output.
+    on_node systemd-run --quiet --on-active 2 systemctl restart containerd.service
+    wait_until 'now=$(on_node systemctl show --property MainPID containerd.service) && [[ $now != "$before" ]]'
+    on_node containerd config dump >"$BATS_FILE_TMPDIR/dump"
+    commands_for "Pods that are Python programs" 1 NODE vm
+    kubectl --namespace pysbx-node rollout status daemonset/node-installer --timeout "${PATIENCE}s"
+    expect 0 commands_for "Pods that are Python programs" 2
+    output_is ""
+    # The handler has the kubelet's manager of cgroups.
+    expect 0 on_node containerd config dump
+    grep -A 10 -F "runtimes.pysbx.options]" <<<"$output" >options
+    grep -F "BinaryName = '/opt/pysbx/bin/pysbx-runtime'" options
+    grep -F "SystemdCgroup = true" options
+    pod installed "$PROGRAM" | kubectl create --filename -
+    wait_until logs_are installed "'1 True'"
+    remove_pod installed
+}
+
+@test "the node remover: the handler and the runtime are gone" {
+    commands_for "Pods that are Python programs" 3
+    kubectl label node vm pysbx.dev/runtime-
+    expect 0 on_node containerd config dump
+    diff "$BATS_FILE_TMPDIR/dump" - <<<"$output"
+    expect 0 on_node find /opt/pysbx /etc/containerd/conf.d -mindepth 1
+    output_is ""
+    # containerd itself no longer has the handler.
+    pod refused "$PROGRAM" | kubectl create --filename -
+    wait_until '[[ $(kubectl get events --field-selector involvedObject.name=refused) == *"no runtime for \"pysbx\" is configured"* ]]'
+    kubectl delete pod refused --grace-period 0 --force
 }
