@@ -111,7 +111,7 @@ def test_a_mount_that_the_sandbox_may_write_to_decides_the_type(
 
 def test_without_selinux_a_configuration_has_no_label() -> None:
     if os.path.exists("/sys/fs/selinux/enforce"):
-        pytest.skip("this kernel has SELinux")
+        pytest.skip("this kernel has SELinux, for which tests/vm/pysbx.bats tests the labels")
     made = prepare(make_options())
     assert not made.labelled
     assert "selinuxLabel" not in (made.path / "config.json").read_text()

@@ -109,7 +109,7 @@ def _take_categories() -> tuple[int, str]:
     """Choose a pair of categories that no running sandbox of this user has.
 
     Returns:
-        a descriptor with a lock that nobody else gets as long as a process has it open; and the pair as in a label.
+        a descriptor with a lock, which no other process gets while one has it open; and the pair as in a label.
     """
     path = run_directory() / "categories"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -123,6 +123,9 @@ def _take_categories() -> tuple[int, str]:
             fcntl.fcntl(descriptor, F_OFD_SETLK, lock)
         except (BlockingIOError, PermissionError):  # another sandbox has it
             continue
+        except OSError:
+            os.close(descriptor)
+            raise
         return descriptor, f"c{low},c{high}"
     os.close(descriptor)
     raise SandboxStartupError(f"no pair of SELinux categories is free in {TRIES} tries: too many sandboxes run")
