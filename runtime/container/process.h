@@ -103,6 +103,10 @@ bool process_loads_early(const struct process_plan *plan);
  * capabilities. */
 int process_confine(struct process_plan *plan, struct seccomp_handover *handover, struct error *err);
 
+/* Do the same in a process that was forked from the plan's process, and that becomes another program of the
+ * container. It keeps no descriptor but the standard streams. */
+int process_confine_hook(struct process_plan *plan, struct error *err);
+
 /* Return whether labels are not set yet, so that the process which confines itself writes them. */
 bool process_labels_open(const struct process_plan *plan);
 
@@ -110,10 +114,6 @@ bool process_labels_open(const struct process_plan *plan);
  * are set for execve(2) are inherited, but only its owner may write to such a file. This needs the /proc of
  * proc_root. It changes nothing in memory. Return 0 or a negative errno. */
 int process_reopen_labels(const struct process_plan *plan, struct error *err);
-
-/* Do the same in a process that was forked from the plan's process, and that becomes another program of the
- * container. It keeps no descriptor but the standard streams. */
-int process_confine_hook(struct process_plan *plan, struct error *err);
 
 /* Close every descriptor that is not the program's, except those in `keep` and those of the launch. `keep`
  * has at most six; -1 counts as none. Close-on-exec comes too late, because execve looks the program up
