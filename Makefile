@@ -430,7 +430,7 @@ check-k8s-quick: image ## the parts of check-k8s that take a minute of CPU time
 	@tests/setup/kubernetes kubeconform >/dev/null
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
-# As an ordinary user, in minimal systems of Debian 12 and 13 with only Python.
+# As an ordinary user, in a minimal system with only Python: tests/wheel/run.
 check-wheel: ## build a wheel, and use it in a fresh system
 	@BUILD='$(abspath $(BUILD))' contrib/python/build-wheel $(if $(ALL),,"$$(uname -m)") || [ $$? = 77 ]
 	@BUILD='$(abspath $(BUILD))' tests/run tests/wheel/run
