@@ -367,6 +367,7 @@ def test_a_session_whose_copy_has_too_little_memory_is_not_forked(service: Serve
     assert answer.status_code == 422, answer.text
     assert "(allow more, up to the limit of the service: memory_mb)" in answer.json()["detail"]
     assert service.post(f"{place}/run", code="x").json()["value"] == "1"
+    assert service.client.delete(place).status_code == 204
 
 
 def test_a_session_is_forked(service: Server) -> None:
