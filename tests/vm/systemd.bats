@@ -56,7 +56,7 @@ load vm.bash
     output_lacks libpod
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman rm: after the first process was killed from outside" {
     start_sleeper --name sleeper
     kill -KILL "$(pid_of "$(id_of sleeper)")"
@@ -74,7 +74,7 @@ load vm.bash
     stderr_is_empty
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman rm: after conmon was killed" {
     start_sleeper --name sleeper
     kill -KILL "$(podman inspect --format '{{.State.ConmonPid}}' sleeper)"
@@ -108,7 +108,7 @@ load vm.bash
 
 # The policy lets no container write to its cgroup without a boolean. These tests are about cgroups.
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman exec: into a container that has made its cgroup an inner one" {
     start_sleeper --name sleeper --systemd always --security-opt label=disable
     expect 0 podman exec sleeper sh -c 'set -e
@@ -130,7 +130,7 @@ load vm.bash
     output_is $'1\n40'
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroup-manager cgroupfs: no scope" {
     # Podman keeps the manager that a container was created with.
     podman --cgroup-manager cgroupfs run --detach --network none --name sleeper --pids-limit 40 \
@@ -169,7 +169,7 @@ load vm.bash
     property_is sleeper Slice user-given.slice
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroups=no-conmon: the scope exists" {
     start_sleeper --name sleeper --cgroups no-conmon
     [[ $(cgroup_of sleeper) == */$(scope_of sleeper)/container ]]
@@ -179,7 +179,7 @@ load vm.bash
     [[ $(cgroup_of_process "$pid") == "$(cgroup_of_process "$$")" ]]
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroups=disabled: the container stays in the caller's cgroup" {
     # Podman grants it to runtimes that are named in a configuration.
     export CONTAINERS_CONF_OVERRIDE=$TESTS/../config/containers.conf.d/50-pysbx.conf
@@ -198,14 +198,14 @@ load vm.bash
     [[ $(cgroup_of sleeper) == */split-test.scope/libpod-payload-* ]]
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroup-conf: sets a file of cgroup v2 by name" {
     start_sleeper --name sleeper --cgroup-conf memory.high=1073741824
     file_is sleeper memory.high 1073741824
     property_is sleeper MemoryHigh 1073741824
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --stop-timeout: systemd waits as long before it kills the scope" {
     start_sleeper --name sleeper --stop-timeout 7
     property_is sleeper TimeoutStopUSec 7s
@@ -234,7 +234,7 @@ load vm.bash
     output_is ""
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "run --systemd-cgroup: the name of a failed scope is used again" {
     make_bundle sleep 1000
     allow_annotations 'org.systemd.property.*'
