@@ -8,7 +8,8 @@ load ../lib/podman.bash
 run_many() {
     local i
     for ((i = 1; i <= $1; i++)); do
-        [[ $(podman run --rm --network none "$BUSYBOX" echo "$i") == "$i" ]]
+        expect 0 podman run --rm --network none "$BUSYBOX" echo "$i"
+        output_is "$i"
     done
 }
 
