@@ -357,6 +357,27 @@ PYTHON
     output_is "(42, 'pysbx_sandbox_t')"
 }
 
+@test "SELinux: a function with dependencies" {
+    need_selinux
+    expect 0 python "$TESTS/../contrib/python/tests" "$BATS_TEST_TMPDIR/wheels" <<'PYTHON'
+import pathlib, sys
+sys.path.append(sys.argv[1])
+from packages import make_wheel
+wheels = pathlib.Path(sys.argv[2])
+wheels.mkdir()
+make_wheel(wheels, "thing", "1.0", "version = 1\n")
+@sandbox(dependencies=["thing"], wheels=wheels, timeout_sec=300)
+def dependent():
+    import thing
+    return thing.version, open("/proc/self/attr/current").read().split(":")[2]
+try:
+    print(dependent(), dependent())
+except DependencyInstallError as error:
+    sys.exit(error.output)
+PYTHON
+    output_is "(1, 'pysbx_sandbox_t') (1, 'pysbx_sandbox_t')"
+}
+
 # bats test_tags=root
 @test "SELinux: passwords are not read, even if a mount shows them" {
     needs_root "gives a file the type of passwords"

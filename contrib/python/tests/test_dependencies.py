@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,7 +21,7 @@ import pytest
 
 from pysbx import DependencyInstallError, SandboxOptionError, dependencies, places, run_code, sandbox
 from pysbx.dependencies import normalise, normalise_all
-from pysbx.interpreter import host_interpreter
+from pysbx.interpreter import AUTHORITIES, host_interpreter
 from pysbx.options import make_options
 from pysbx.profiles import load
 from tests.packages import make_wheel
@@ -92,6 +94,52 @@ def test_another_python_installs_with_its_own_pip(wheels: Path, tmp_path: Path) 
     (site / "pip" / "__init__.py").touch()
     with pytest.raises(DependencyInstallError, match="this is another pip"):
         version_of(wheels, "thing<2", virtualenv=home)
+
+
+# What the pip of Debian 13 does with the host's authorities when it starts.
+OPENS_AUTHORITIES = """
+import ssl
+from pip._vendor import certifi
+ssl.create_default_context().load_verify_locations(certifi.where())
+"""
+
+
+@pytest.fixture
+def pip_of_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put this pip, changed as distributions change it, in the place of the own one."""
+    if not (authorities := next((path for path in AUTHORITIES if os.path.exists(path)), "")):
+        pytest.skip("this machine has no certificate authorities")
+    spec = importlib.util.find_spec("pip")
+    assert spec is not None
+    assert spec.origin is not None
+    place = tmp_path / "distribution" / "pip"
+    shutil.copytree(Path(spec.origin).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+    with (place / "_vendor/certifi/__init__.py").open("a") as file:
+        file.write(f"\ndef where() -> str:\n    return {authorities!r}\n")
+    with (place / "_internal/commands/install.py").open("a") as file:
+        file.write(OPENS_AUTHORITIES)
+    monkeypatch.syspath_prepend(place.parent)
+    return place
+
+
+@pytest.mark.usefixtures("pip_of_a_distribution")
+def test_a_pip_that_opens_the_authorities_of_the_host_when_it_starts(wheels: Path, tmp_path: Path) -> None:
+    assert version_of(wheels, "thing") == "2\n"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    assert version_of(wheels, "thing", virtualenv=tmp_path / "env") == "2\n"
+
+
+@pytest.mark.usefixtures("pip_of_a_distribution")
+def test_such_a_pip_for_a_root_that_has_none_of_these_files(wheels: Path, tmp_path: Path) -> None:
+    archive = os.environ.get("TEST_PYTHON_IMAGE")
+    if not archive:
+        pytest.skip("no image: contrib/python/check makes one")
+    root = tmp_path / "root"
+    root.mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", root, "--no-same-owner", "--exclude=./dev/*"], check=True)
+    for name in ("usr/share/ca-certificates", "etc/ssl", "etc/pki", "usr/lib/ssl", "usr/lib/python3/dist-packages/pip"):
+        shutil.rmtree(root / name, ignore_errors=True)
+    assert version_of(wheels, "thing", rootfs=root) == "2\n"
 
 
 def test_with_the_decorator(wheels: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pysbx import PodmanNotInstalledError, SandboxStartupError, run_code
-from pysbx.interpreter import AUTHORITIES, Mount, host_interpreter, virtualenv_interpreter
+from pysbx.interpreter import AUTHORITIES, Mount, certificates, host_interpreter, virtualenv_interpreter
 
 ABOUT = "import sys, os; print(sys.prefix, sys.version_info[:2], sorted(os.listdir('/')))"
 VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -307,6 +307,50 @@ def test_a_root_without_directories_of_certificates_has_a_network(tmp_path: Path
     source = "import os; open(os.environ['SSL_CERT_FILE']).read().count('BEGIN CERTIFICATE') > 9"
     done = run_code(source, rootfs=root, allow_network=network)
     assert (done.error, done.value) == (None, "True")
+
+
+# Libraries of distributions load this file when they are imported: requests of Debian 13, for example.
+LOADS = "import ssl; context = ssl.create_default_context(cafile={path!r}); len(context.get_ca_certs()) > 9"
+
+
+@pytest.mark.parametrize("options", [{}, {"allow_network": "localhost"}, {"isolation": "process"}])
+def test_the_authorities_of_the_host_are_where_its_libraries_open_them(options: dict[str, Any]) -> None:
+    paths = [path for path in AUTHORITIES if os.path.exists(path)]
+    if not paths:
+        pytest.skip("this machine has no certificate authorities")
+    for path in paths:
+        done = run_code(LOADS.format(path=path), **options)
+        assert (done.error, done.value) == (None, "True"), path
+        assert (error := run_code(f"open({path!r}, 'a')", **options).error) is not None, path
+        assert error.type in ("PermissionError", "OSError")
+
+
+def test_without_a_network_no_other_file_of_them_is_shown() -> None:
+    source = "import os\nfor top in '/etc/ssl', '/etc/pki':\n for place, _, names in os.walk(top):\n"
+    shown = run_code(f"{source}  for name in names: print(f'{{place}}/{{name}}')").stdout.split()
+    wanted = [mount.target for mount in certificates(network=False)]
+    assert sorted(shown) == sorted(path for path in wanted if path.startswith(("/etc/ssl/", "/etc/pki/")))
+
+
+@pytest.mark.parametrize("network", ["none", "localhost"])
+def test_authorities_that_are_a_link_to_another_directory(network: Any) -> None:
+    """As on Arch Linux, openSUSE and Fedora."""
+    bundle, moved = Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/ca-certificates/extracted/tls-ca-bundle.pem")
+    if os.geteuid() != 0 or not bundle.is_file() or bundle.is_symlink():
+        pytest.skip("changes Debian's /etc, of which only root's tests have one of their own")
+    moved.parent.mkdir(parents=True)
+    bundle.rename(moved)
+    try:
+        bundle.symlink_to("../../ca-certificates/extracted/tls-ca-bundle.pem")
+        certificates.cache_clear()
+        # With a variable of its own, because a program keeps the mounts of a policy that it has used.
+        done = run_code(LOADS.format(path=str(bundle)), allow_network=network, env={"LINKED": "1"})
+        assert (done.error, done.value) == (None, "True")
+    finally:
+        bundle.unlink()
+        moved.rename(bundle)
+        shutil.rmtree("/etc/ca-certificates/extracted")
+        certificates.cache_clear()
 
 
 def test_an_image_without_podman(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, sources
 from pysbx.installers import reason_of
+from pysbx.sources import VARIABLES_OF_REQUESTS
 from tests.packages import make_project, make_wheel
 from tests.test_mcp import begin, run_of, send
 
@@ -46,7 +47,9 @@ ADDRESS = "10.87.65.43"
 @pytest.fixture(autouse=True)
 def anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache and a configuration of pip of its own."""
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
+    for name in [
+        name for name in os.environ if name.startswith(("PIP_", "SSL_CERT_")) or name in VARIABLES_OF_REQUESTS
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
@@ -106,6 +109,51 @@ def test_a_configuration_that_names_a_file_which_is_missing(anew: Path, line: st
     configure(anew, f"[global]\nindex-url = https://one.test/\n{line}\n")
     with pytest.raises(DependencyInstallError, match=f"pip's configuration: {line.split(maxsplit=1)[0]}: .*none"):
         sources.of_indexes("", ())
+
+
+def test_variables_that_name_certificate_authorities(anew: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order in which pip and OpenSSL look at them, of which the last ones add up."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    marks = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
+    texts = {name: marks.format(name).encode() for name in ("one", "two", "three", "four")}
+    folder = anew / "certificates"
+    folder.mkdir()
+    (folder / "four.pem").write_bytes(texts["four"])
+    (folder / "0a1b2c3d.0").symlink_to("four.pem")
+    (folder / "README").write_text("no certificate")
+    for name in ("one", "two", "three"):
+        (anew / f"{name}.pem").write_bytes(texts[name])
+
+    def authorities() -> bytes:
+        sources.configuration.cache_clear()
+        found = [source.files()["authority.pem"] for source in (sources.of_indexes("", ()), sources.of_wheels("/"))]
+        assert found[0] == found[1]
+        assert sources.of_wheels("/").environment()["SSL_CERT_FILE"] == "/work/authority.pem"
+        return found[0]
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(anew / "one.pem"))
+    assert authorities() == texts["one"]
+    monkeypatch.setenv("SSL_CERT_DIR", f"{anew}/missing:{folder}")
+    assert authorities() == texts["one"] + texts["four"]
+    monkeypatch.setenv("CURL_CA_BUNDLE", str(anew / "two.pem"))
+    assert authorities() == texts["two"]
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(anew / "three.pem"))
+    assert authorities() == texts["three"]
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder))
+    assert authorities() == texts["four"]
+    monkeypatch.setenv("PIP_CERT", str(anew / "one.pem"))
+    sources.configuration.cache_clear()
+    assert sources.of_indexes("", ()).files()["authority.pem"] == texts["one"]
+
+
+def test_a_variable_that_names_no_certificate_authorities(anew: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(anew / "none"))
+    with pytest.raises(DependencyInstallError, match=r"^REQUESTS_CA_BUNDLE: '.*/none': No such file or directory$"):
+        sources.of_indexes("", ())
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    monkeypatch.setenv("SSL_CERT_FILE", str(anew / "none"))  # as OpenSSL, which ignores it
+    assert sources.of_wheels("/").authorities == b""
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:9/simple", "https://[::1]/simple", "https://10.1.2.3/"])

@@ -238,8 +238,7 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     shown = [*interpreter.mounts, *extra]
     # A directory of an untrusted root may have become a link since the host listed it.
     held = interpreter.mounts if interpreter.root else ()
-    if policy.network != "none":
-        shown += certificates(root=interpreter.root)
+    shown += certificates(root=interpreter.root, network=policy.network != "none")
     if policy.network == "host" and os.path.exists("/etc/resolv.conf"):
         shown.append(Mount(os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"))
     linux: Json = {

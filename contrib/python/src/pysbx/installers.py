@@ -47,7 +47,19 @@ COPY_LINES = (
 )
 COPY = "".join(f"{line}\n" for line in COPY_LINES)
 # A foreign Python has a pip that fits it. If it has none, it gets the pip of this program, which may be too old for it.
-PIP = f'import runpy, sys; sys.path.append("{INSTALLER}"); runpy.run_module("pip", run_name="__main__", alter_sys=True)'
+# The pip of a distribution opens a file of certificates of that distribution when it starts. Another root may lack it.
+PIP_LINES = (
+    "import os, runpy, sys",
+    f'sys.path.append("{INSTALLER}")',
+    "try:",
+    "    from pip._vendor import certifi",
+    '    if "SSL_CERT_FILE" in os.environ and not os.path.exists(certifi.where()):',
+    '        certifi.where = lambda: os.environ["SSL_CERT_FILE"]',
+    "except ImportError:",
+    "    pass",
+    'runpy.run_module("pip", run_name="__main__", alter_sys=True)',
+)
+PIP = "".join(f"{line}\n" for line in PIP_LINES)
 UV = f'import subprocess, sys; sys.exit(subprocess.call(["{INSTALLER}/uv", *sys.argv[1:]]))'
 # The limits of an installation, in which packages are unpacked, and some are compiled.
 LIMITS: dict[str, Any] = {

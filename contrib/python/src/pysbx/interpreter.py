@@ -39,10 +39,18 @@ MERGED = ("/bin", "/lib", "/lib64", "/lib32")
 # conda-meta/state and etc/conda. And the first environment has all others, and the packages, below itself.
 # https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html
 CONDA = ("bin", "lib", "libexec", "share", "ssl", "include", "targets")
-# Certificates: only for a sandbox that has a network.
+# Directories of certificates: only for a sandbox that has a network.
 CERTIFICATES = ("/etc/ssl/certs", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")
-# The host's authorities in one file, and its place in a sandbox with another root file system.
-AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem")
+# The host's authorities in one file, by the names of several distributions. A distribution's pip and requests open it
+# when they are imported, so every sandbox has it.
+AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+# Its place in a sandbox with another root file system.
 AUTHORITY = "/.authorities.pem"
 # Where a root file system has its Python.
 PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3", "/bin/python3")
@@ -321,15 +329,22 @@ def rootfs_interpreter(directory: str, called: str = "", variables: Mapping[str,
     )
 
 
-def certificates(*, root: bool = False) -> tuple[Mount, ...]:
+@cache
+def certificates(*, root: bool = False, network: bool = True) -> tuple[Mount, ...]:
     """Return the mounts by which programs in the sandbox find the host's certificate authorities.
 
     Args:
         root: the files are those of a root file system, which need not have the host's directories. The sandbox gets
             one file, AUTHORITY, and a variable that names it.
+        network: whether the sandbox has a network. Without one it gets only what libraries open when they are imported.
     """
     if root:
         found = next((path for path in AUTHORITIES if os.path.exists(path)), None)
-        return (Mount(os.path.realpath(found), AUTHORITY),) if found else ()
+        return (Mount(os.path.realpath(found), AUTHORITY),) if found and network else ()
     system = _system()[0]
-    return tuple(mount for mount in _existing(CERTIFICATES) if not _below(mount.target, system))
+    directories = _existing(CERTIFICATES) if network else []
+    shown = [*system, *directories]
+    # A link in a directory that is shown may lead to one that is not.
+    names = {name for path in AUTHORITIES if os.path.exists(path) for name in (path, os.path.realpath(path))}
+    files = [Mount(name) for name in sorted(names) if not _below(name, shown)]
+    return tuple([mount for mount in directories if not _below(mount.target, system)] + files)

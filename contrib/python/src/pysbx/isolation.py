@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pysbx import bundle, limits, payload, surroundings
 from pysbx.declaration import wrong
 from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
+from pysbx.interpreter import certificates
 from pysbx.places import private_directory, run_directory
 from pysbx.quotas import F_SETPIPE_SZ, PIPE_SIZE, Json, allow, argument
 
@@ -133,7 +134,8 @@ def _rlimits(policy: Policy) -> list[Json]:
 def _configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, ...], paths: tuple[str, ...]) -> Json:
     """Return config.json of `pysbx-runtime confine`, with HOME in the place of the directory of a run."""
     package = str(payload.directory())
-    readable = {os.path.realpath(mount.source) for mount in (*interpreter.mounts, *extra)}
+    authorities = certificates(network=False)
+    readable = {os.path.realpath(mount.source) for mount in (*interpreter.mounts, *extra, *authorities)}
     given = {os.path.realpath(mount.source): mount.readonly for mount in policy.mounts}
     rules = {
         "filesystem": {

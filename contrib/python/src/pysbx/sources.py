@@ -24,6 +24,9 @@ WHEELS = "/.wheels"
 LINKS = "/.links"
 # In /work, where files are put that an installer gets.
 AUTHORITY = "/work/authority.pem"
+# Variables that name a file or a directory of certificate authorities, in the order in which pip looks at them.
+VARIABLES_OF_REQUESTS = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # The sections of pip's configuration that count for `pip install`; a later one overrides an earlier one.
 SECTIONS = ("global", "install", ":env:")
 # Settings of pip that are handed on as they are: those with a value, which may be a list, and switches.
@@ -144,16 +147,37 @@ def _is_on(values: tuple[str, ...]) -> bool:
     return bool(values) and values[0].lower() not in ("0", "no", "false", "off")
 
 
+def _read_authorities(*places: str) -> bytes:
+    """Return the content of a file, or each certificate once of several files and of those in directories."""
+    paths = [Path(place).expanduser() for place in places]
+    files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    if len(files) == 1 and files == paths:
+        return files[0].read_bytes()
+    found = [match for file in files if file.is_file() for match in CERTIFICATE.findall(file.read_bytes())]
+    return b"".join(match + b"\n" for match in dict.fromkeys(found))
+
+
 def _authority(configured: Mapping[str, tuple[str, ...]]) -> tuple[str, bytes]:
-    """Return the file with certificate authorities in the sandbox, and its content; "" if there is none."""
-    given = next(iter(configured.get("cert", ())), "")
-    given = given or next((path for path in AUTHORITIES if os.path.exists(path)), "")
-    if not given:
-        return "", b""
+    """Return the file with certificate authorities in the sandbox, and its content; "" if there is none.
+
+    As for pip, its configuration comes first, then the variables of requests. Otherwise those of OpenSSL count, each in
+    the place of one of its defaults. OpenSSL ignores a variable that names nothing.
+    """
+    named = {"pip's configuration: cert": next(iter(configured.get("cert", ())), "")}
+    named |= {name: os.environ.get(name, "") for name in VARIABLES_OF_REQUESTS}
+    for name, given in named.items():
+        if given:
+            try:
+                return AUTHORITY, _read_authorities(given)
+            except OSError as error:
+                raise DependencyInstallError(f"{name}: '{given}': {error.strerror}") from error
+    file = os.environ.get("SSL_CERT_FILE") or next((path for path in AUTHORITIES if os.path.exists(path)), "")
+    places = [place for place in (file, *os.environ.get("SSL_CERT_DIR", "").split(":")) if os.path.exists(place)]
     try:
-        return AUTHORITY, Path(given).expanduser().read_bytes()
+        found = _read_authorities(*places)
     except OSError as error:
-        raise DependencyInstallError(f"pip's configuration: cert: '{given}': {error.strerror}") from error
+        raise DependencyInstallError(f"certificates: '{error.filename}': {error.strerror}") from error
+    return (AUTHORITY, found) if found else ("", b"")
 
 
 def _links(places: Iterable[str]) -> tuple[list[str], list[str], list[Mount]]:
@@ -173,8 +197,16 @@ def _links(places: Iterable[str]) -> tuple[list[str], list[str], list[Mount]]:
 
 
 def of_wheels(directory: str) -> Source:
-    """Return the source for a directory of wheels, which takes the place of every index."""
-    return Source(links=(WHEELS,), mounts=(Mount(directory, WHEELS),))
+    """Return the source for a directory of wheels, which takes the place of every index.
+
+    pip gets the host's certificate authorities here too, because it may open them when it starts.
+
+    Raises:
+        DependencyInstallError: a variable names certificates that cannot be read.
+    """
+    authority, authorities = _authority({})
+    mounts = (Mount(directory, WHEELS),)
+    return Source(links=(WHEELS,), mounts=mounts, authority=authority, authorities=authorities)
 
 
 def of_indexes(index_url: str, extra_index_urls: tuple[str, ...]) -> Source:
