@@ -271,26 +271,9 @@ for warm in "auto", "off":
 
 @test "SELinux: usual operations of programs, files that are brought and collected, a fork of a session, a terminal" {
     need_selinux
-    expect 0 python <<'PYTHON'
-USUAL = """
-import ctypes, json, mmap, multiprocessing, os, resource, shutil, socket, subprocess, sys, tempfile, threading
-with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
-    file.write(os.urandom(10))
-    listener.bind(file.name + ".socket")
-threads = [threading.Thread(target=sys.getrecursionlimit) for _ in range(4)]
-[thread.start() for thread in threads]
-memory = os.memfd_create("memory")
-os.truncate(memory, 4096)
-mmap.mmap(memory, 4096)[0] = 1
-assert subprocess.run(["sh", "-c", "read line; echo $line"], input=b"piped", stdout=subprocess.PIPE).stdout == b"piped\\n"
-with multiprocessing.Pool(2) as pool:
-    assert pool.map(abs, [-1, -2]) == [1, 2]
-ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)()
-shutil.disk_usage("/")
-os.cpu_count()
-os.listdir("/proc")
-open("/proc/sys/kernel/osrelease").read(), open("/proc/meminfo").read(), open("/proc/self/status").read()
-open("/dev/null", "w").write("gone")
+    expect 0 python "$TESTS/vm/usual.py" <<'PYTHON'
+import sys
+USUAL = open(sys.argv[1]).read() + """
 with open("/work/program", "w") as file:
     file.write("#!/bin/sh\\necho executed")
 os.chmod("/work/program", 0o755)
