@@ -12,7 +12,7 @@ import posixpath
 import re
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -137,7 +137,9 @@ def _existing(paths: tuple[str, ...]) -> list[Mount]:
     return [Mount(path) for path in paths if os.path.exists(path)]
 
 
-def _system() -> tuple[list[Mount], list[tuple[str, str]]]:
+@cache
+def _system() -> tuple[tuple[Mount, ...], tuple[tuple[str, str], ...]]:
+    """Return the mounts of the system, and the links of the root directory."""
     mounts = _existing(tuple(path for path in SYSTEM if not os.path.islink(path)))
     links = []
     for path in MERGED:
@@ -145,7 +147,7 @@ def _system() -> tuple[list[Mount], list[tuple[str, str]]]:
             links.append((path, os.readlink(path)))
         elif os.path.isdir(path):
             mounts.append(Mount(path))
-    return mounts, links
+    return tuple(mounts), tuple(links)
 
 
 def _prefix(prefix: str) -> list[Mount]:
@@ -172,13 +174,14 @@ def _by_name(prefix: str, name: str) -> list[Mount]:
     return [Mount(mount.source, name + mount.source.removeprefix(prefix)) for mount in _prefix(prefix)]
 
 
-def _below(path: str, mounts: list[Mount]) -> bool:
+def _below(path: str, mounts: Sequence[Mount]) -> bool:
     return any(Path(path).is_relative_to(mount.target) for mount in mounts)
 
 
 def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interpreter:
     program = os.path.realpath(executable)
-    mounts, links = _system()
+    system, links = _system()
+    mounts = list(system)
     real = os.path.realpath(prefix)
     mounts += _prefix(real)
     if prefix != real:
@@ -186,7 +189,7 @@ def _installed(prefix: str, executable: str, version: tuple[int, int]) -> Interp
         mounts += _by_name(real, prefix)
     if not _below(program, mounts):
         mounts.append(Mount(program))
-    return Interpreter(program, tuple(mounts), tuple(links), version)
+    return Interpreter(program, tuple(mounts), links, version)
 
 
 @cache
