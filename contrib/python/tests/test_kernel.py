@@ -97,6 +97,11 @@ def test_a_cell_runs_in_a_sandbox(sand: Kernel) -> None:
     assert sand.run("import socket; socket.create_connection(('192.0.2.1', 80), 1)")["error"] == "OSError"
 
 
+def test_it_prints_nothing_at_the_terminal_of_jupyter(sand: Kernel, capfd: pytest.CaptureFixture[str]) -> None:
+    assert sand.run("6 * 7")["data"] == [{"text/plain": "42"}]
+    assert capfd.readouterr().out == ""
+
+
 def test_figures_and_tables_are_in_the_notebook(sand: Kernel) -> None:
     assert "image/png" in sand.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")["data"][-1]
     assert "image/png" in sand.run("%matplotlib inline\nplt.plot([2, 1]);")["data"][-1]

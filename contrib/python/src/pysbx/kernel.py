@@ -55,6 +55,9 @@ PRELOAD = (
     "tornado.ioloop",
     "zmq.eventloop.zmqstream",
 )
+# As Jupyter sets it. Without it ipykernel prints how to connect to a file of the sandbox, which does not exist outside.
+# ipykernel does not watch process 1, which is the sandbox's init.
+PARENT = {"JPY_PARENT_PID": "1"}
 INLINE = "module://matplotlib_inline.backend_inline"
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 # Ports in the sandbox, which has a loopback of its own.
@@ -76,7 +79,7 @@ def kernel_options(**given: Any) -> Options:
     """
     given.setdefault("allow_network", "localhost")
     given.setdefault("timeout_sec", LIFE_SEC)
-    given["env"] = {"MPLBACKEND": INLINE, **dict(given.get("env") or {})}
+    given["env"] = {"MPLBACKEND": INLINE, **PARENT, **dict(given.get("env") or {})}
     options = make_options(**given)
     refuse_inspected(options, "kernel")
     if options.policy.network in ("none", "host"):
