@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +84,27 @@ def test_pythonpath_is_added() -> None:
     source = "import sys; print('/data' in sys.path, '/other' in sys.path, sys.path[0] == '')"
     assert run_code(source, env={"PYTHONPATH": "/data:/other"}).stdout == "True True True\n"
     assert run_code("1", env={"PYTHONPATH": ""}).value == "1"
+
+
+def test_archives_with_files_of_other_users_can_be_unpacked() -> None:
+    """The code is user 0, for whom tar would keep the owners, which only a capability allows."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        member = tarfile.TarInfo("unpacked")
+        member.uid = member.gid = 1000
+        file.addfile(member)
+    source = """
+import os, shutil, subprocess
+print(subprocess.run(["tar", "xf", "given.tar"], capture_output=True), os.stat("unpacked").st_uid)
+shutil.unpack_archive("given.tar", "by-python")
+print(os.stat("by-python/unpacked").st_uid)
+"""
+    done = run_code(source, files={"given.tar": archive.getvalue()})
+    assert done.error is None
+    assert done.stdout.splitlines() == [
+        "CompletedProcess(args=['tar', 'xf', 'given.tar'], returncode=0, stdout=b'', stderr=b'') 0",
+        "0",
+    ]
 
 
 def test_settings_of_the_hosts_python_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

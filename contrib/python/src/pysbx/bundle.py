@@ -167,6 +167,9 @@ def environment(policy: Policy, interpreter: Interpreter, paths: Iterable[str]) 
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONPATH": ":".join(module_path(policy, paths)),
+        # The code is user 0 and cannot change owners. As for other users, tar makes its files the user's own.
+        "TAR_OPTIONS": "--no-same-owner",
+        "PIP_ROOT_USER_ACTION": "ignore",
         # Its backend is not in MPLBACKEND, which would take precedence over that of a Jupyter kernel.
         "MATPLOTLIBRC": "/etc/matplotlibrc",
         # Files that an import creates there are no condition of a snapshot: the next sandbox does not need them.
