@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -264,7 +265,9 @@ static int check_limits(const struct snapshot *snapshot, const struct restore_pl
     for (size_t i = 0; i < snapshot->vma_count; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         all += a->end - ((a->flags & SNAPSHOT_VMA_STACK) != 0 ? restore_place_stack(snapshot, a) : a->start);
-        if ((a->prot & PROT_WRITE) != 0 || snapshot_vma_is_copied(a)) /* which is writable first */
+        /* A VMA that is copied is writable first. The kernel does not count a stack as data. */
+        if (((a->prot & PROT_WRITE) != 0 || snapshot_vma_is_copied(a)) &&
+            (a->flags & SNAPSHOT_VMA_STACK) == 0)
             data += a->end - a->start;
     }
     const struct {
@@ -275,7 +278,10 @@ static int check_limits(const struct snapshot *snapshot, const struct restore_pl
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         struct rlimit limit;
         if (getrlimit(limits[i].resource, &limit) == 0 && limit.rlim_cur < limits[i].needed)
-            return error_text(err, -ENOMEM, "%s is smaller than the snapshot", limits[i].name);
+            return error_text(err, -ENOMEM,
+                              "%s is smaller than the snapshot, which needs %" PRIu64
+                              " bytes of address space and %" PRIu64 " of data",
+                              limits[i].name, all, data);
     }
     return 0;
 }
