@@ -15,8 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from pysbx.limits import enforcement
 from pysbx.version import VERSION
 from tests.servers import Server, containers_of, server, wait_until
+from tests.test_fork import CODE
 
 SLEEP = "import time; time.sleep(25)"
 
@@ -360,16 +362,6 @@ def test_a_run_has_a_limit_of_its_own_and_the_session_goes_on(service: Server) -
     service.client.delete(place)
 
 
-def test_a_session_whose_copy_has_too_little_memory_is_not_forked(service: Server) -> None:
-    place = start(service, memory_mb=16)
-    service.post(f"{place}/run", code="x = 1")
-    answer = service.client.post(f"{place}/fork")
-    assert answer.status_code == 422, answer.text
-    assert "(allow more, up to the limit of the service: memory_mb)" in answer.json()["detail"]
-    assert service.post(f"{place}/run", code="x").json()["value"] == "1"
-    assert service.client.delete(place).status_code == 204
-
-
 def test_a_session_is_forked(service: Server) -> None:
     place = start(service)
     service.post(f"{place}/run", code="a = [1]; open('x', 'w').write('old')")
@@ -394,6 +386,28 @@ def test_a_session_is_forked(service: Server) -> None:
     assert len(service.client.get("/v1/sessions").json()["sessions"]) == before
     for one in (place, other):
         assert service.client.delete(one).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ({"memory_mb": 24}, CODE, "memory_mb: 24 is less than the snapshot needs, 4"),
+        ({"max_processes": 1}, "1", "up to the limit of the service: max_processes"),
+    ],
+)
+def test_a_fork_that_the_limits_of_its_session_forbid_is_the_callers_refusal(
+    service: Server, limit: dict[str, int], code: str, said: str
+) -> None:
+    if "memory_mb" in limit and enforcement().by["memory"] == "cgroup":
+        pytest.skip("a cgroup bounds memory, and no rlimit")
+    place = start(service, **limit)
+    assert service.post(f"{place}/run", code=code).json()["error"] is None
+    refused = service.client.post(f"{place}/fork")
+    assert refused.status_code == 422, refused.text
+    assert problem(refused)["type"] == "urn:pysbx:problem:refused"
+    assert said in problem(refused)["detail"]
+    assert service.post(f"{place}/run", code="6 * 7").json()["value"] == "42"
+    service.client.delete(place)
 
 
 def test_files_of_a_session_are_deleted(service: Server) -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from pysbx import Mount, Sandbox, run_code, sandbox
+from pysbx.errors import SandboxOptionError
 from pysbx.keywords import SandboxOptions
+from pysbx.limits import enforcement
 from pysbx.options import make_options, prepare
 from pysbx.runtime import build_snapshot, command
+from tests.servers import PROGRAM, server
 
 ABOUT = """
 import os, random, sys, uuid
@@ -50,6 +53,40 @@ def test_the_least_memory_is_enough_for_a_warm_run() -> None:
     run_code("1", memory_mb=16)
     done = run_code("1", memory_mb=16)
     assert (done.value, done.warm) == ("1", True)
+
+
+# Modules that take more memory than the least that a sandbox may have.
+MANY = ["asyncio", "decimal", "http.server", "sqlite3", "ssl", "unittest.mock", "xml.dom.minidom", "xmlrpc.client"]
+
+
+@pytest.mark.skipif(enforcement().by["memory"] == "cgroup", reason="a cgroup bounds memory, and no rlimit")
+def test_memory_that_is_too_small_for_a_warm_start_is_refused_with_the_least_value(tmp_path: Path) -> None:
+    assert run_code("1", preload=MANY, warm="require").warm
+    assert not run_code("1", preload=MANY, memory_mb=16).warm
+    with pytest.raises(SandboxOptionError, match=r"^memory_mb: 16 is less than the snapshot needs, \d+ ") as refusal:
+        run_code("1", preload=MANY, memory_mb=16, warm="require")
+    assert refusal.value.option == "memory_mb"
+    least = int(str(refusal.value).partition("needs, ")[2].partition(" ")[0])
+    assert run_code("1", preload=MANY, memory_mb=least, warm="require").warm
+    with pytest.raises(SandboxOptionError, match="less than the snapshot needs"):
+        Sandbox(preload=MANY, memory_mb=least - 1, warm="require").run("1")
+
+    preload = [part for name in MANY for part in ("--preload", name)]
+    command = [*PROGRAM, "run", "--warm", "require", "--memory", "16", *preload, "-c", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = f"pysbx: --memory: 16 is less than the snapshot needs, {least} (allow more: --memory)\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+    with server("--warm", "require", *preload, listen=f"unix:{tmp_path}/s") as service:
+        for place in ("/v1/run", "/v1/sessions"):
+            answer = service.post(place, memory_mb=16, **({"code": "1"} if place == "/v1/run" else {}))
+            assert (answer.status_code, f"needs, {least} " in answer.json()["detail"]) == (422, True), answer.text
+        assert service.run("1", memory_mb=least)["warm"]
+
+
+def test_a_module_that_is_not_there_is_named_by_its_option() -> None:
+    with pytest.raises(SandboxOptionError, match=r"^preload: 'nosuch' cannot be imported: ModuleNotFoundError"):
+        run_code("1", preload=["nosuch"], warm="require")
 
 
 def test_limits_hold_in_a_warm_run() -> None:

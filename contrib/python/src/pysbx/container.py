@@ -210,6 +210,7 @@ class Container:
         self._report = self._status = -1
         self._peak = 0.0
         self._began = time.monotonic()
+        self._policy = bundle.policy
         self.name = f"{reaper.prefix()}{next(_numbers)}"
         self._proxy = _proxy_for(bundle.policy)
         self.sender = 0
@@ -341,6 +342,7 @@ class Container:
 
         Raises:
             SandboxStartupError: the container did not come to life; the runtime's words.
+            SandboxOptionError: it did not because of an option.
             Deadline, Cancelled, Ended, NoAnswer, TooLarge: see there.
         """
         if self._proxy:
@@ -584,9 +586,14 @@ class Container:
             said = self.outputs[2].take()[0].strip() or f"the container ended with code {self._code} and said nothing"
             limits.forget()
             from pysbx.remedies import remedy_for  # noqa: PLC0415 (for an error only)
+            from pysbx.unfit import refusal_of  # noqa: PLC0415 (for an error only)
 
+            said = said.removeprefix("pysbx-runtime: ")
+            refusal = refusal_of(said, self._policy, oom_kills=self._oom_kills)
+            if refusal is not None:
+                raise refusal
             remedy = remedy_for(said)
-            raise SandboxStartupError(said.removeprefix("pysbx-runtime: ") + (remedy and f": {remedy}"))
+            raise SandboxStartupError(said + (remedy and f": {remedy}"))
         raise Ended(self._code, self._signal, self._oom_kills)
 
     def _finish(self, deadline: float) -> None:

@@ -272,6 +272,11 @@ def address_space(policy: Policy) -> int:
     return 2 * policy.memory_mb * MIB + ADDRESS_SPACE_SPARE
 
 
+def least_memory_mb(*, address_space: int, data: int) -> int:
+    """Return the least memory_mb whose rlimits allow a process so many bytes of address space and of data."""
+    return max(math.ceil(data / MIB), math.ceil((address_space - ADDRESS_SPACE_SPARE) / (2 * MIB)))
+
+
 def memory_bound(policy: Policy) -> int:
     """Return the most memory that a sandbox can hold, in bytes, if no controller counts it."""
     return uncounted.bound(policy, address_space(policy))

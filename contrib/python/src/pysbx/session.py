@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -17,7 +18,7 @@ from pysbx import runtime
 from pysbx.bundle import Bundle
 from pysbx.call import Result, find_class_for, open_answer, request_for
 from pysbx.container import Container, Message, Usage, forward, output_callback
-from pysbx.errors import ForgedAnswerError, SandboxError, SandboxStartupError
+from pysbx.errors import ForgedAnswerError, SandboxError, SandboxOptionError, SandboxStartupError
 from pysbx.exchange import MALFORMED, exchange, hint_for, text, timeout_error
 from pysbx.execution import (
     MAX_FILES,
@@ -47,11 +48,13 @@ if TYPE_CHECKING:
 
 # How the runtime begins when it says why it does not save a process.
 OF_PROCESS = re.compile(r"^pysbx-runtime: (?:snapshot of process \d+: )?")
+# The part of the runtime's error when it could begin a container, but could not restore the process in it.
+OF_SNAPSHOT = re.compile(r"\bsnapshot\b|=require: ")
+# How fork(2) fails at the limit of processes.
+NO_PROCESS = re.compile(rf"^\[Errno {errno.EAGAIN}\]")
 # Seconds from the interrupt at the end of the time of a run until the session is killed.
 PATIENCE_SEC = 3.0
 INTERRUPTED = "KeyboardInterrupt"
-# How the runtime says that a limit of memory does not allow a copy of the process, which has all its pages at once.
-TOO_SMALL = re.compile(r"\bRLIMIT_\w+ is smaller than the snapshot")
 # The requests that carry out code, which can be interrupted; and those whose outcome is an Execution.
 REPORTED = ("run", "shell")
 CODE = (*REPORTED, "call", "complete")
@@ -80,6 +83,11 @@ def read_site(site: Path) -> dict[str, bytes]:
 
 def _refusal(reason: str) -> SandboxError:
     return SandboxError(f"the session cannot be forked: {reason}")
+
+
+def _with_remedy(reason: str) -> str:
+    """Return why a process was not copied; if that is a limit of processes, with the option."""
+    return f"{reason} ({current().options['processes']})" if NO_PROCESS.search(reason) else reason
 
 
 def _is_file(item: tuple[object, object]) -> bool:
@@ -177,11 +185,12 @@ class Sandbox:
                 fork._container = Container(bundle, fork._on_output, fork._cancel, snapshot=file.fileno())
                 try:
                     answer = fork._exchange({"op": "continue", **state})
+                except SandboxOptionError as error:  # of the state, and no option of this call
+                    raise _refusal(str(error)) from error
                 except SandboxStartupError as error:
-                    if not TOO_SMALL.search(str(error)):
+                    if OF_SNAPSHOT.search(str(error)) is None:
                         raise
-                    memory_mb = self.options.policy.memory_mb
-                    raise _refusal(f"{memory_mb} MB are too little ({current().options['memory']})") from error
+                    raise _refusal(str(error)) from error
             if answer.get("refused"):
                 raise _refusal(text(answer, "refused"))
             fork._container.note(self.options.collect)
@@ -201,7 +210,7 @@ class Sandbox:
         if not container.warm:
             raise _refusal(f"it was started cold: {current().options['cold']}")
         if answer.get("refused"):
-            raise _refusal(text(answer, "refused"))
+            raise _refusal(_with_remedy(text(answer, "refused")))
         try:
             said = runtime.save_process(container.name, sender, descriptor)
         finally:

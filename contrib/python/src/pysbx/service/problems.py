@@ -16,9 +16,11 @@ from pysbx.errors import (
     DependencyInstallError,
     PlatformNotSupportedError,
     SandboxError,
+    SandboxOptionError,
     SandboxStartupError,
     SerializationError,
 )
+from pysbx.keywords import OPTIONS
 
 # Characters from the end of pip's output, where its reason is.
 MAX_OUTPUT = 2000
@@ -83,6 +85,8 @@ PLAIN: Mapping[int, Kind] = {
 # Errors of calls when the process or the machine has no descriptors, memory or disk space left: see errno(3).
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
 SHORT_RETRY_SEC = 2
+# The options that callers choose. A wrong value of another one is the administrator's.
+CHOSEN = ("", "profile", "dependencies", *(name for name, declared in OPTIONS.items() if declared.option.offered))
 # The first that fits; derived classes stand before their bases.
 OF_EXCEPTIONS: tuple[tuple[type[Exception], Kind], ...] = (
     (PlatformNotSupportedError, NO_SANDBOX),
@@ -164,6 +168,8 @@ def problem_of(error: Exception) -> Problem:
     found = error if isinstance(error, OSError) else error.__cause__
     if isinstance(found, OSError) and found.errno in SHORT_OF:
         return Problem(EXHAUSTED, found.strerror or type(found).__name__, retry_sec=SHORT_RETRY_SEC)
+    if isinstance(error, SandboxOptionError) and error.option not in CHOSEN:
+        return Problem(NO_SANDBOX, str(error))
     for kind_of_error, kind in OF_EXCEPTIONS:
         if isinstance(error, kind_of_error):
             more = {"output": clean(error.output[-MAX_OUTPUT:])} if isinstance(error, DependencyInstallError) else {}
