@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from pysbx import Execution, Mount, SandboxExecutionError, SandboxStartupError, container, run_code, sandbox
+from pysbx.errors import SandboxOptionError
 from pysbx.execution import unanswered
 from tests.conftest import descriptors
 
@@ -415,6 +416,28 @@ def test_a_working_directory_of_ones_own(tmp_path: Path) -> None:
     assert done.stdout == "/data\n"
     with pytest.raises(ValueError, match="workdir"):
         run_code("1", workdir="../x")
+
+
+def test_a_working_directory_that_the_sandbox_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("/data/mounted/deep")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "lost").symlink_to("/nosuch")
+
+    def run(place: str) -> Execution:
+        mount = Mount(tmp_path, "/data/mounted", readonly=False)
+        return run_code("import os; os.getcwd()", workdir=place, mounts=[mount])
+
+    for place in ("/data", "/data/mounted/deep/er", "/tmp", "/usr/lib", "/etc", "/", "/dev/shm", "/proc/self"):
+        assert run(place).error is None, place
+    assert run("/data/mounted/link/er").value == "'/data/mounted/deep/er'"
+    missing = ("/nosuch", "/etc/passwd", "/data/other", "/tmp/nosuch")
+    mounted = ("nosuch", "nosuch/deep", "file", "file/deep", "lost", "lost/deep", "circle")
+    for place in (*missing, *(f"/data/mounted/{name}" for name in mounted)):
+        with pytest.raises(SandboxOptionError, match=f"^workdir: '{place}' is not a directory in the sandbox$"):
+            run(place)
+    assert sorted(os.listdir(tmp_path)) == ["circle", "deep", "file", "link", "lost"]
 
 
 @pytest.mark.parametrize(

@@ -371,6 +371,7 @@ def prepare(
     Raises:
         LimitsNotEnforceableError: limits="strict" or io_mb_per_sec, and a controller is missing.
         SandboxStartupError: the directories of the package are not safe to use, or there is nothing to mount.
+        SandboxOptionError: the directory where code starts does not exist.
     """
     if policy.isolation == "process":
         from pysbx import isolation  # noqa: PLC0415 (few sandboxes are such, and it needs this module)
@@ -402,4 +403,8 @@ def prepare(
         os.utime(path)
     else:
         _make(path, config, interpreter.links)
+    if policy.workdir not in TEMPORARY:
+        from pysbx import whereabouts  # noqa: PLC0415 (few programs choose a directory)
+
+        whereabouts.check(policy.workdir, str(path / "rootfs"), config["mounts"])
     return Bundle(path, policy, found, labelled)
