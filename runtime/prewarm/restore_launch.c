@@ -53,6 +53,7 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
         .file = prewarm->entry.file,
         .root = root,
         .agent = prewarm->agent,
+        .required = prewarm->decision.mode == WARM_REQUIRE,
         .prefetch = prewarm->decision.config.prefetch,
         .overlapped = overlapped,
         .cloned = plan->first.wanted,

@@ -36,6 +36,7 @@ struct warm_params {
     uint64_t envc, envp;      /* the environment, in the same form */
     uint64_t program;         /* enum warm_program */
     uint64_t program_index;   /* index in argv of TEXT, NAME, the file, or "-" (argc when there is none) */
+    uint64_t required;        /* 1: there must be no cold start; the agent ends the process instead */
     uint8_t entropy[64];      /* fresh random bytes, different for every restore */
 };
 

@@ -302,6 +302,10 @@ print(oct(os.stat(temporary.place + "/deeper/text").st_mode), len(open(temporary
     same -c "$show"
     output_has "/tmp/by_c [] [] 0o40700"
     output_has "0o100640 20000"
+    # Without room for them the start is cold, which is an error if a warm one is required.
+    configure 'unmount("/dev/shm"); mount("/dev/shm", "tmpfs", "size=4k", "mode=1777", kind="tmpfs")'
+    is_cold_because "run.pysbx.warm=require: the imports cannot be continued: [Errno 28] No space left on device"
+    configure 'unmount("/dev/shm"); mount("/dev/shm", "tmpfs", "mode=1777", kind="tmpfs")'
     # A file that is there already is not replaced.
     mkdir -p shared/by_c
     chmod 777 shared/by_c

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from pysbx import Mount, Sandbox, run_code, sandbox
+from pysbx import Execution, Mount, Sandbox, run_code, sandbox
 from pysbx.errors import SandboxOptionError
 from pysbx.keywords import SandboxOptions
 from pysbx.limits import enforcement
@@ -119,6 +120,21 @@ def test_figures_are_drawn_by_a_prewarmed_matplotlib(virtualenv: str) -> None:
     assert (done.error, done.stderr) == (None, "")
     assert sorted(done.artifacts) == ["figure-1.png", "figure-7.png"]
     assert all(content.startswith(b"\x89PNG\r\n") for content in done.artifacts.values())
+
+
+def test_a_limit_of_processes_that_the_threads_of_a_snapshot_exceed_is_named(virtualenv: str) -> None:
+    def run(*, max_processes: int, warm: Literal["auto", "require"]) -> Execution:
+        options = make_options(
+            virtualenv=virtualenv, preload=["polars"], memory_mb=4096, max_processes=max_processes, warm=warm
+        )
+        return run_code("6 * 7", options=options)
+
+    assert run(max_processes=200, warm="require").warm
+    done = run(max_processes=1, warm="auto")
+    assert (done.value, done.warm, done.stderr) == ("42", False, "")
+    with pytest.raises(SandboxOptionError, match=r"^max_processes: 1 is too few for the threads .* \(allow more: max"):
+        run(max_processes=1, warm="require")
+    assert run(max_processes=200, warm="require").warm
 
 
 def test_polars_is_prewarmed_with_its_threads(virtualenv: str) -> None:

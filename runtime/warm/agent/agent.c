@@ -313,18 +313,40 @@ static int resume(const struct warm_params *params, char **argv, char **envp, Py
     return 0;
 }
 
-/* Execute the interpreter anew. This is always correct, because no code of the user has run yet. */
-static _Noreturn void start_cold(char **argv, char **envp)
+static void say(const char *text)
 {
-    static const char text[] = "pysbx: cannot execute the interpreter\n";
+    system_call(__NR_write, 2, (long)text, text_length(text), 0);
+}
+
+/* Return the text of the exception that is set. It lives as long as the process. */
+static const char *text_of_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *string = value != NULL ? PyObject_Str(value) : NULL;
+    const char *text = string != NULL ? PyUnicode_AsUTF8AndSize(string, NULL) : NULL;
+    return text != NULL ? text : "out of memory";
+}
+
+/* Execute the interpreter anew. This is always correct, because no code of the user has run yet. If a warm
+ * start is required, end the process with the reason, which stands where the runtime's own error would. */
+static _Noreturn void start_cold(const struct warm_params *params, const char *reason, char **argv,
+                                 char **envp)
+{
     if (agent.rehearses)
         system_call(__NR_exit_group, 1, 0, 0, 0);
+    if (params->required != 0) {
+        say("pysbx-runtime: run.pysbx.warm=require: the imports cannot be continued: ");
+        say(reason);
+        say("\n");
+        system_call(__NR_exit_group, 1, 0, 0, 0);
+    }
     /* CPython ignores these signals, and an ignored signal stays ignored after execve. */
     static const uint64_t handler_default[4];
     system_call(__NR_rt_sigaction, SIGPIPE, (long)handler_default, 0, 8);
     system_call(__NR_rt_sigaction, SIGXFSZ, (long)handler_default, 0, 8);
     system_call(__NR_execve, (long)agent.executable, (long)argv, (long)envp, 0);
-    system_call(__NR_write, 2, (long)text, sizeof(text) - 1, 0);
+    say("pysbx: cannot execute the interpreter\n");
     for (;;)
         system_call(__NR_exit_group, 126, 0, 0, 0);
 }
@@ -335,11 +357,17 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
     char **argv = copy_texts(params->argc, params->argv);
     char **envp = copy_texts(params->envc, params->envp);
     if (argv == NULL || envp == NULL)
-        start_cold((char **)params->argv, (char **)params->envp);
+        start_cold(params, "out of memory", (char **)params->argv, (char **)params->envp);
     environ = envp;
     PyOS_AfterFork_Child();
-    if (resume(params, argv, envp, PyTuple_GetItem(settled, 0)) < 0 || threads_start() < 0)
-        start_cold(argv, envp);
+    if (resume(params, argv, envp, PyTuple_GetItem(settled, 0)) < 0)
+        start_cold(params, text_of_exception(), argv, envp);
+    int ret = threads_start();
+    if (ret < 0)
+        start_cold(params,
+                   ret == -EAGAIN ? "Resource temporarily unavailable: their threads cannot be started"
+                                  : "their threads cannot be started",
+                   argv, envp);
     agent.kept = PyTuple_GetItem(settled, 1);
     Py_IncRef(agent.kept);
     Py_DecRef(settled);

@@ -106,7 +106,7 @@ def make_file(path: str, mode: int, content: "bytes | str | None", made: "list[s
         while content:
             content = content[posix.write(file, content) :]
         posix.close(file)
-    if content is None:
+    if content is None or isinstance(content, str):
         made.append(path)
     if not isinstance(content, str):
         posix.chmod(path, mode)

@@ -244,6 +244,7 @@ static int put_params(struct restore_plan *plan, struct error *err)
     plan->environment_end = next;
     params->program = plan->request->program;
     params->program_index = plan->request->program_index;
+    params->required = plan->request->required;
     plan->params = (uint64_t)params;
     if (getrandom(params->entropy, sizeof(params->entropy), 0) != (ssize_t)sizeof(params->entropy))
         return error_set(err, -errno, "get random bytes");

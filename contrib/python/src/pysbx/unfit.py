@@ -30,8 +30,16 @@ def _memory(policy: Policy, _: object = None) -> str:
     return f"{policy.memory_mb} is too little for the start of the interpreter" + _allow_more("memory")
 
 
+def _directory(policy: Policy, found: re.Match[str]) -> str:
+    return f"'{policy.workdir}': {found[1]}"
+
+
 def _module(_: Policy, found: re.Match[str]) -> str:
     return f"'{found[1]}' cannot be imported: {found[2]}"
+
+
+def _processes(policy: Policy, _: object) -> str:
+    return f"{policy.max_processes} is too few for the threads that the imports start" + _allow_more("processes")
 
 
 # What is said, the option, and the function that returns what is wrong with its value.
@@ -42,7 +50,13 @@ CAUSES: tuple[tuple[str, str, Reason], ...] = (
         _memory_of_snapshot,
     ),
     (r"\bMemoryError\b|=require: import \S+: OSError: \[Errno 12\]", "memory_mb", _memory),
+    (
+        r"=require: (?:import \S+|the imports [^:]*): .*(?:can't start new thread|temporarily unavailable)",
+        "max_processes",
+        _processes,
+    ),
     (r"=require: import (\S+): (ModuleNotFoundError: .*)", "preload", _module),
+    (r"^chdir to `.*`: (.*)", "workdir", _directory),
 )
 
 
