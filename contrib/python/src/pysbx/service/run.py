@@ -216,7 +216,9 @@ def serve_mcp(settings: Settings) -> int:
     from pysbx.service.tools import make_tools, over_http  # noqa: PLC0415 (the HTTP service does not need the package mcp)
 
     def tools(parts: Works) -> MCPServer[Any]:
-        return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions)
+        # Each has a request that lasts. The others are for calls.
+        subscriptions = max(1, parts.places // 2)
+        return make_tools(parts.offer, parts.preparation, parts.jobs, parts.sessions, subscriptions)
 
     if settings.listen:
         size = settings.request_mb * MIB

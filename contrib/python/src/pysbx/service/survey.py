@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -83,6 +83,7 @@ class Preparation:
         found: the modules of the server's own sandbox; until its packages are installed, those without them; None
             until a first sandbox has run.
         states: state by name of the profile.
+        stopping: whether the server stops, which is told as a change.
     """
 
     def __init__(self, offer: Offer, profiles: Iterable[str], *, until: Until) -> None:
@@ -97,10 +98,11 @@ class Preparation:
             SandboxError: no sandbox can be made.
         """
         self._offer = offer
-        self._stopping = False
+        self.stopping = False
         self.states = dict.fromkeys(("", *profiles), PREPARING)
         self.found: Survey | None = None
         self._known = threading.Event()
+        self._watchers: dict[object, Callable[[], None]] = {}
         base = offer.base
         if until == "ready" or (until == "run" and not base.dependencies):
             self.found = survey(base)
@@ -122,7 +124,7 @@ class Preparation:
 
     def _prepare_rest(self) -> None:
         for name, state in self.states.items():
-            if state == PREPARING and not self._stopping:
+            if state == PREPARING and not self.stopping:
                 self._prepare(name)
 
     def _prepare(self, name: str) -> None:
@@ -131,20 +133,34 @@ class Preparation:
             if not name and self.found is None:
                 self.found = survey(self._bare)
                 self._known.set()
+                self._tell()
             reason = reason_for_cold(self._offer.options(name or None))
             if not name and self._offer.base.dependencies:
                 self.found = survey(self._offer.base)
         except (SandboxError, ValueError, OSError) as error:
             self.states[name] = f"{FAILED}{error}"
+            self._tell()
             logger.error("%s cannot be prepared: %s", what, error)
             return
         self.states[name] = f"{COLD}{reason}" if reason else READY
+        self._tell()
         if reason:
             chosen = self._offer.base.policy.isolation == "process"
             logger.log(logging.INFO if chosen else logging.WARNING, "%s starts cold each time: %s", what, reason)
 
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call a function, in a thread of this object, after each change; return what ends that."""
+        mark = object()
+        self._watchers[mark] = changed
+        return lambda: self._watchers.pop(mark, None) and None
+
+    def _tell(self) -> None:
+        for changed in list(self._watchers.values()):
+            changed()
+
     def stop(self) -> bool:
         """Begin nothing further; return whether the thread has ended."""
-        self._stopping = True
+        self.stopping = True
+        self._tell()
         self._thread.join(GRACE_SEC)
         return not self._thread.is_alive()

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import anyio
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
@@ -31,6 +32,7 @@ from pysbx import hints
 from pysbx.execution import checked_files, run_code
 from pysbx.options import Options
 from pysbx.service.answers import RunResult, file_of, result_of
+from pysbx.service.changes import Changes
 from pysbx.service.fields import bounds
 from pysbx.service.gate import Application, caller
 from pysbx.service.jobs import Jobs
@@ -326,6 +328,7 @@ class Server(MCPServer[Any]):
 
     jobs: Jobs
     about: Callable[[], str]
+    changes: Changes
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools; two of them with the facts that hold now."""
@@ -355,8 +358,16 @@ class Server(MCPServer[Any]):
 
     async def run_stdio_async(self) -> None:
         """Serve by standard input and output."""
+        low = self._lowlevel_server
+        self.changes.tell_without_subscription(low)
+        options = low.create_initialization_options(NotificationOptions(tools_changed=True))
         async with stdio_server(cast("anyio.AsyncFile[str]", whole_lines())) as (read, write):
-            await self._lowlevel_server.run(read, write, self._lowlevel_server.create_initialization_options())
+            await low.run(read, write, options)
+
+    def tell_of(self, changes: Changes) -> None:
+        """Let clients hear of changes of the tools."""
+        self.changes = changes
+        changes.serve(self._lowlevel_server)
 
 
 async def whole_lines() -> AsyncIterator[str]:
@@ -368,8 +379,10 @@ async def whole_lines() -> AsyncIterator[str]:
         yield HALF.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], line)
 
 
-def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions) -> MCPServer[Any]:
-    """Return the server of the tools, for any transport."""
+def make_tools(
+    offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Sessions, subscriptions: int = 1
+) -> MCPServer[Any]:
+    """Return the server of the tools, for any transport, with at most so many subscriptions."""
     from pysbx.service.command_tools import CommandTools  # noqa: PLC0415 (it uses this module)
 
     @contextlib.asynccontextmanager
@@ -387,7 +400,9 @@ def make_tools(offer: Offer, preparation: Preparation, jobs: Jobs, sessions: Ses
         version=VERSION,
         lifespan=life,
         log_level="WARNING",
+        subscriptions=False,  # see tell_of
     )
+    server.tell_of(Changes(preparation, subscriptions))
     server.jobs = jobs
     server.about = lambda: describe(offer, preparation)
     tools, commands = Tools(offer, jobs, sessions), CommandTools(jobs, sessions)
