@@ -188,7 +188,7 @@ $(BUILD)/linked: FORCE
 $(BUILD)/version.h: FORCE
 	$(call write_if_changed,'#define PYSBX_VERSION "$(VERSION)"' '#define PYSBX_COMMIT "$(COMMIT)"')
 
--include $(OBJECTS:.o=.d) $(FUZZED:.o=.d) $(FUZZ_PARTS:%.c=$(BUILD)/%.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d)
+-include $(OBJECTS:.o=.d) $(FUZZED:.o=.d) $(FUZZ_PARTS:%.c=$(BUILD)/%.d) $(STATIC_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(PARKED:.o=.d) $(BUILD)/tests/warm/wake.d
 
 PAGES := pysbx.1 profiles.5 warm.json.5 pysbx-runtime.8
 # source:mode:target, below DESTDIR
