@@ -25,7 +25,7 @@ os.truncate(memory, 4096)
 mmap.mmap(memory, 4096)[0] = 1
 assert subprocess.check_output(["sh", "-c", "read line; echo $line"], input=b"piped") == b"piped\n"
 with multiprocessing.Pool(2) as pool:
-    assert pool.map(abs, [-1, -2]) == [1, 2]
+    assert pool.map(str, [1, 2]) == ["1", "2"]
 ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)()
 shutil.disk_usage("/")
 os.cpu_count()

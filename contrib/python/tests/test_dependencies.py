@@ -96,7 +96,7 @@ def test_another_python_installs_with_its_own_pip(wheels: Path, tmp_path: Path) 
         version_of(wheels, "thing<2", virtualenv=home)
 
 
-# What the pip of Debian 13 does with the host's authorities when it starts.
+# The pip of Debian 13 does the same with the host's authorities when it starts.
 OPENS_AUTHORITIES = """
 import ssl
 from pip._vendor import certifi

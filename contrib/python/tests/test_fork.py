@@ -317,7 +317,7 @@ def test_a_session_with_the_least_memory_can_be_forked() -> None:
             assert value(fork, "x + 1") == "42"
 
 
-# Memory that only becomes executable is no data of the session. What continues the process writes it first.
+# Memory that only becomes executable is no data of the session. The program that continues the process writes it first.
 CODE = """
 import mmap
 code = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_EXEC)

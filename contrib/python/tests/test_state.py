@@ -87,7 +87,7 @@ def test_pythonpath_is_added() -> None:
 
 
 def test_archives_with_files_of_other_users_can_be_unpacked() -> None:
-    """The code is user 0, for whom tar would keep the owners, which only a capability allows."""
+    """The code is user 0. tar would keep the owners for this user, which only a capability allows."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as file:
         member = tarfile.TarInfo("unpacked")

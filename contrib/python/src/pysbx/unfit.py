@@ -42,7 +42,7 @@ def _processes(policy: Policy, _: object) -> str:
     return f"{policy.max_processes} is too few for the threads that the imports start" + _allow_more("processes")
 
 
-# What is said, the option, and the function that returns what is wrong with its value.
+# A pattern of the text, the option, and the function that returns what is wrong with its value.
 CAUSES: tuple[tuple[str, str, Reason], ...] = (
     (
         r"RLIMIT_\w+ is smaller than the snapshot, which needs (\d+) bytes of address space and (\d+) of data",
