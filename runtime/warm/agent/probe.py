@@ -278,5 +278,5 @@ def variable_records(watch: Watch, trace: Trace, looked_at: set[bytes], at_all: 
     if at_all or reads_environment or trace.starts_process:
         out.add(put("E"))
     if reads_environment or trace.starts_process:
-        out.add(put("e", "HOSTNAME"))  # manifest/build.c omits it otherwise, because it differs in each container
+        out.add(put("e", "HOSTNAME"))  # manifest/report.c omits it otherwise, because it differs in each container
     return out

@@ -273,7 +273,7 @@ static const char *find_variable(char *const *envp, const char *name, size_t len
     return NULL;
 }
 
-/* Refuse variables that the builder did not have; build.c treats HOME and HOSTNAME separately. */
+/* Refuse variables that the builder did not have; report.c treats HOME and HOSTNAME separately. */
 static int check_additions(const struct manifest *m, char *const *envp, struct error *err)
 {
     for (size_t i = 0; envp[i] != NULL; i++) {
