@@ -55,11 +55,19 @@ int proc_write(const char *path, const char *value, struct error *err)
     return 0;
 }
 
-int proc_open_regular(const char *path)
+int proc_reopen(int fd, int flags)
 {
+    char path[32];
     int root = proc_root(NULL);
     if (root < 0)
         return root;
+    snprintf(path, sizeof(path), "self/fd/%d", fd);
+    int again = openat(root, path, flags | O_CLOEXEC);
+    return again < 0 ? -errno : again;
+}
+
+int proc_open_regular(const char *path)
+{
     cleanup_fd int file = path_open_no_magic(path, O_PATH, 0);
     struct stat st;
     if (file < 0)
@@ -68,10 +76,7 @@ int proc_open_regular(const char *path)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
-    char again[32];
-    snprintf(again, sizeof(again), "self/fd/%d", file);
-    int fd = openat(root, again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return fd < 0 ? -errno : fd;
+    return proc_reopen(file, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 int proc_open_process(pid_t pid, struct error *err)

@@ -24,6 +24,10 @@ int proc_open(const char *path, int flags, struct error *err);
  * value. */
 int proc_write(const char *path, const char *value, struct error *err);
 
+/* Open the file of a descriptor again, also of one of O_PATH, with flags of open(2): another file may have
+ * its path by now. O_CLOEXEC is added. Return a descriptor or negative errno. */
+int proc_reopen(int fd, int flags);
+
 /* Open a path in this process's root, which may be the container's, for reading. Only a regular file is
  * opened, because opening a device or a pipe has effects, and no magic link is followed. Return a descriptor
  * or negative errno, -EINVAL if the file is not regular. */

@@ -47,6 +47,21 @@ int str_to_id(const char *s, uint32_t *out)
     return 0;
 }
 
+void str_unescape_octal(char *s)
+{
+    char *to = s;
+    for (; *s != '\0'; s++) {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' &&
+            s[3] <= '7') {
+            *to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+            s += 3;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+}
+
 size_t str_hidden(const char *s, unsigned *code)
 {
     const unsigned char *u = (const unsigned char *)s;

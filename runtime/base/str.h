@@ -31,6 +31,9 @@ static inline const char *str_after(const char *s, const char *prefix)
     return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
+/* Undo the octal escapes (\040 for a blank) of /proc/PID/mountinfo, in place. */
+void str_unescape_octal(char *s);
+
 /* Return the length of the UTF-8 character at `s`, and set *code, if a terminal shows the character in
  * another order or position than it has in the string. These are the bidirectional controls U+061C, U+200E,
  * U+200F, U+202A to U+202E, U+2066 to U+2069 (Unicode Standard Annex 9), and the C1 controls. Return 0 for

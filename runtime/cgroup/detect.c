@@ -25,22 +25,6 @@ static bool is_cgroup2(const char *path)
     return statfs(path, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* Undo the octal escapes (\040 for a blank) of mountinfo, in place. */
-static void unescape(char *s)
-{
-    char *to = s;
-    for (; *s != '\0'; s++) {
-        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' &&
-            s[3] <= '7') {
-            *to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-            s += 3;
-        } else {
-            *to++ = *s;
-        }
-    }
-    *to = '\0';
-}
-
 static const char *find_in_mountinfo(struct arena *a)
 {
     cleanup_fd int fd = proc_open("self/mountinfo", O_RDONLY, NULL);
@@ -60,7 +44,7 @@ static const char *find_in_mountinfo(struct arena *a)
         char *target = strtok_r(NULL, " ", &save);
         if (field == NULL || target == NULL || strcmp(field, "/") != 0)
             continue;
-        unescape(target);
+        str_unescape_octal(target);
         if (is_cgroup2(target))
             return target;
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -66,18 +67,49 @@ bool content_settle(int fd)
     return false;
 }
 
+bool content_is_overlay(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+static union {
+    unsigned char bytes[64 * 1024];
+    uint64_t align;
+} buffer;
+
+/* A file system may list the same names in another order. So the hash is the sum of the names' hashes, each
+ * of which has a key (manifest/check.c asserts the layout of struct dirent). */
+static int hash_names(int fd, const struct siphash_key *key, struct siphash *out)
+{
+    long n;
+    *out = (struct siphash){0};
+    while ((n = syscall(SYS_getdents64, fd, buffer.bytes, sizeof(buffer.bytes))) > 0)
+        for (long at = 0; at < n;) {
+            const struct dirent *entry = (const struct dirent *)(const void *)(buffer.bytes + at);
+            struct siphash_state state;
+            siphash_begin(&state, key);
+            siphash_add(&state, &entry->d_type, sizeof(entry->d_type));
+            siphash_add(&state, entry->d_name, strlen(entry->d_name));
+            struct siphash name = siphash_end(&state);
+            out->words[0] += name.words[0];
+            out->words[1] += name.words[1];
+            at += entry->d_reclen;
+        }
+    return n < 0 ? -errno : 0;
+}
+
 int content_hash(int fd, const struct siphash_key *key, struct siphash *out)
 {
-    static unsigned char buffer[64 * 1024];
     struct siphash_state state;
     siphash_begin(&state, key);
     for (off_t at = 0;;) {
-        ssize_t n = RETRY(pread(fd, buffer, sizeof(buffer), at));
+        ssize_t n = RETRY(pread(fd, buffer.bytes, sizeof(buffer.bytes), at));
         if (n < 0)
-            return -errno;
+            return errno == EISDIR ? hash_names(fd, key, out) : -errno;
         if (n == 0)
             break;
-        siphash_add(&state, buffer, (size_t)n);
+        siphash_add(&state, buffer.bytes, (size_t)n);
         at += n;
     }
     *out = siphash_end(&state);

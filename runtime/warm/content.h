@@ -19,7 +19,11 @@
  * done. */
 bool content_settle(int fd);
 
-/* Hash the whole content of a regular file. Makes system calls only. Return 0 or negative errno. */
+/* Return whether the file is on an overlay (overlayfs); `fd` may be one of O_PATH. */
+bool content_is_overlay(int fd);
+
+/* Hash the whole content of a regular file, or the names and types in a directory. `fd` is newly opened for
+ * reading. Makes system calls only. Return 0 or negative errno. */
 int content_hash(int fd, const struct siphash_key *key, struct siphash *out);
 
 /* Read the value that a file of /proc or /sys has for this process. The value begins with a letter: a absent,

@@ -194,6 +194,7 @@ static void look_closer(struct arena *a, const struct warm_context *context, str
     facts.called = context->argv[0];
     facts.program = interpreter.program;
     facts.interpreter = &interpreter.identity;
+    facts.device = interpreter.device;
     facts.minor = interpreter.minor;
     facts.command_line = &out->command_line;
     facts.preload = &out->preload;

@@ -15,7 +15,7 @@ static int64_t nanoseconds(struct timespec t)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int identity_by(int dir, const char *name, int flags, struct file_identity *out)
+static int identity_by(int dir, const char *name, int flags, struct file_identity *out, dev_t *device)
 {
     struct stat st;
     if (fstatat(dir, name, &st, flags) < 0)
@@ -29,6 +29,8 @@ static int identity_by(int dir, const char *name, int flags, struct file_identit
         .uid = st.st_uid,
         .gid = st.st_gid,
     };
+    if (device != NULL)
+        *device = st.st_dev;
     return 0;
 }
 
@@ -46,18 +48,24 @@ static int identity_of_link(int dir, const char *name, struct file_identity *out
 
 int identity_of(int fd, struct file_identity *out)
 {
-    return identity_by(fd, "", AT_EMPTY_PATH, out);
+    return identity_by(fd, "", AT_EMPTY_PATH, out, NULL);
+}
+
+int identity_and_device(int fd, struct file_identity *out, dev_t *device)
+{
+    return identity_by(fd, "", AT_EMPTY_PATH, out, device);
 }
 
 int identity_at(int dir, const char *name, bool follow, struct file_identity *out)
 {
-    int ret = identity_by(dir, name, follow ? 0 : AT_SYMLINK_NOFOLLOW, out);
+    int ret = identity_by(dir, name, follow ? 0 : AT_SYMLINK_NOFOLLOW, out, NULL);
     return ret == 0 && S_ISLNK(out->mode) ? identity_of_link(dir, name, out) : ret;
 }
 
 bool identity_equal(const struct file_identity *a, const struct file_identity *b)
 {
-    return a->inode == b->inode && a->size == b->size && a->modified == b->modified &&
+    bool numbered = a->unnumbered == 0 && b->unnumbered == 0;
+    return (!numbered || a->inode == b->inode) && a->size == b->size && a->modified == b->modified &&
            a->changed == b->changed && a->mode == b->mode;
 }
 

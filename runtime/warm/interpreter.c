@@ -85,32 +85,17 @@ static int search(struct arena *a, const struct root_view *view, const char *arg
     return -1;
 }
 
-/* Write the path of the descriptor's link in /proc/self/fd (proc(5)). Return proc_root(), to which it is
- * relative, or negative errno. */
-static int own_link(int fd, char buffer[static 64])
-{
-    snprintf(buffer, 64, "self/fd/%d", fd);
-    return proc_root(NULL);
-}
-
 /* Return the name of the file itself, at the end of all links. */
 static bool resolved_name(int fd, char buffer[static PATH_MAX])
 {
     char self[64];
-    int proc = own_link(fd, self);
+    snprintf(self, sizeof(self), "self/fd/%d", fd);
+    int proc = proc_root(NULL);
     ssize_t n = proc < 0 ? -1 : readlinkat(proc, self, buffer, PATH_MAX - 1);
     if (n < 0)
         return false;
     buffer[n] = '\0';
     return true;
-}
-
-/* Open the file of an O_PATH descriptor for reading: another file may have its path by now. */
-static int open_again(int fd)
-{
-    char self[64];
-    int proc = own_link(fd, self);
-    return proc < 0 ? proc : openat(proc, self, O_RDONLY | O_NOCTTY | O_CLOEXEC);
 }
 
 /* Return the loader that the program requests (PT_INTERP), or NULL for anything but a dynamic program of this
@@ -153,10 +138,10 @@ const char *interpreter_find(struct arena *a, const struct root_view *view, cons
     if (out->minor < MINOR_MIN || out->minor > MINOR_MAX)
         return arena_printf(a, "Python 3.%u is not supported: 3.%d to 3.%d are", out->minor, MINOR_MIN,
                             MINOR_MAX);
-    if (identity_of(path_only, &out->identity) < 0)
+    if (identity_and_device(path_only, &out->identity, &out->device) < 0)
         return arena_printf(a, "'%s' cannot be examined", out->program);
     char buffer[256];
-    cleanup_fd int fd = open_again(path_only);
+    cleanup_fd int fd = proc_reopen(path_only, O_RDONLY | O_NOCTTY);
     const char *loader = fd >= 0 ? loader_of(fd, buffer, sizeof(buffer)) : NULL;
     if (loader == NULL)
         return arena_printf(a, "'%s' is not a dynamic program for this machine", out->program);

@@ -14,7 +14,8 @@ struct interpreter {
     const char *program; /* the path of argv[0] in the container: absolute, links not followed */
     unsigned minor;      /* Python 3.minor */
     struct file_identity identity;
-    bool unseen; /* the program does not exist, is not visible from outside, or may not be executed */
+    dev_t device; /* of that file */
+    bool unseen;  /* the program does not exist, is not visible from outside, or may not be executed */
 };
 
 /* True for a path whose last component is python, python3 or python3.N. */

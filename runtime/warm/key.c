@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "base/arena.h"
@@ -22,6 +23,7 @@
 #include "base/str.h"
 #include "warm/agent/agent.h"
 #include "warm/command_line.h"
+#include "warm/content.h"
 #include "warm/file_identity.h"
 #include "warm/manifest/format.h"
 #include "warm/root_view.h"
@@ -117,9 +119,16 @@ static void put_environment(struct arena *a, FILE *out, char *const *envp)
 static void put_place(struct arena *a, FILE *out, const struct key_facts *facts, const char *path)
 {
     struct file_identity id;
+    dev_t device;
     cleanup_fd int fd = root_view_open(facts->view, path_clean(a, path_join(a, facts->cwd, path)), O_PATH);
-    if (fd >= 0 && identity_of(fd, &id) == 0)
-        put_identity(out, "modules", &id);
+    if (fd < 0 || identity_and_device(fd, &id, &device) < 0)
+        return;
+    /* The numbers of an overlay's directories may differ in each mount (warm/numbering.h), but not if files
+     * have the device of directories. That is so in the usual container, whose modules are on the
+     * interpreter's file system. The times tell volumes apart without the number. */
+    if (device != facts->device && S_ISDIR(id.mode) && content_is_overlay(fd))
+        id.inode = 0;
+    put_identity(out, "modules", &id);
 }
 
 /* Write the directories of modules: those of PYTHONPATH, those of the list to preload, and those into which

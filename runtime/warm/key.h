@@ -29,6 +29,7 @@ struct key_facts {
     const char *called;  /* argv[0] */
     const char *program; /* its path in the container */
     const struct file_identity *interpreter;
+    dev_t device;   /* of that file */
     unsigned minor; /* Python 3.minor */
     const struct command_line *command_line;
     const struct str_list *preload; /* directories, then modules: sorted */

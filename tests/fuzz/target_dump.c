@@ -29,7 +29,7 @@ static void check_vmas(const struct dump_vmas *vmas)
         fuzz_require(last <= a->start && a->start < a->end && (a->start | a->end) % page_size() == 0);
         fuzz_require((a->flags & ~(uint32_t)SNAPSHOT_VMA_FLAGS) == 0);
         fuzz_require((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file == SNAPSHOT_FILE_AGENT ||
-                     a->file < vmas->path_count);
+                     a->file < vmas->file_count);
         last = a->end;
     }
 }
@@ -91,8 +91,8 @@ static void take_vmas(struct fuzz_input *input, struct arena *a, struct dump_vma
     size_t count = fuzz_take(input, 1) % MAX_VMAS;
     bool stack = false;
     *out = (struct dump_vmas){.vmas = ARENA_ARRAY(a, MAX_VMAS + 2, struct snapshot_vma),
-                              .paths = ARENA_ARRAY(a, 2, const char *),
-                              .path_count = 2};
+                              .files = ARENA_ARRAY(a, 2, struct dump_file),
+                              .file_count = 2};
     for (size_t i = 0; i < count; i++) {
         uint64_t start = at + fuzz_take(input, 1) % 32, pages = fuzz_take(input, 1) % 64 + 1;
         uint32_t what = (uint32_t)fuzz_take(input, 1), kind = kinds[what & 7];

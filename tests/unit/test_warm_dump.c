@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "parked.h"
 #include "unit.h"
+#include "warm/dump/vmas.h"
 
 /* The thread that renews the sequence needs a CPU between the stop of the other thread and the end of the
  * dump. It does not get one every time. */
@@ -70,11 +72,51 @@ static void test_demands(void)
     munmap(agent, size);
 }
 
+#define VMA(start, device, inode, name)                                                                      \
+    start " r-xp 00000000 " device " " inode " " name "\n"                                                   \
+          "VmFlags: rd ex mr mw me\n"
+
+/* The kernel may show files of two volumes with one name (warm/dump/place.h). */
+static void test_names(void)
+{
+    static const struct {
+        const char *text, *what, *reason;
+        size_t files;
+    } cases[] = {
+        {VMA("10000-11000", "00:21", "5", "/lib/a.so") VMA("20000-21000", "00:21", "5", "/lib/a.so"),
+         "a file that is mapped twice", NULL, 1},
+        {VMA("10000-11000", "00:21", "5", "/lib/a.so") VMA("20000-21000", "00:22", "5", "/lib/a.so"),
+         "files of two devices with one name", NULL, 2},
+        {VMA("10000-11000", "00:21", "5", "/lib/a.so") VMA("20000-21000", "00:21", "6", "/lib/a.so"),
+         "two inodes with one name", NULL, 2},
+        {VMA("10000-11000", "00:21", "5", "/agent") VMA("20000-21000", "00:21", "5", "/agent"), "the agent",
+         NULL, 0},
+        {VMA("10000-11000", "00:22", "7", "/agent") VMA("20000-21000", "00:21", "5", "/agent"),
+         "another file with the name of the agent",
+         "memory at 0x20000-0x21000 (/agent) belongs to a second file with the name of the runtime's agent",
+         0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct arena arena = {0};
+        struct error err = {0};
+        struct dump_vmas vmas;
+        char *text = arena_strdup(&arena, cases[i].text);
+        int ret = dump_vmas_parse(text, 1, &arena, "/agent", &vmas, &err);
+        is_int(ret, cases[i].reason != NULL ? -ENOTSUP : 0, "%s", cases[i].what);
+        if (cases[i].reason != NULL)
+            is_str(err.text, cases[i].reason, "the reason is given");
+        else
+            is_int((long)vmas.file_count, (long)cases[i].files, "%s: the number of files", cases[i].what);
+        arena_free(&arena);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int exit_code;
     if (parked_is_wanted(argc, argv, &exit_code))
         return exit_code;
+    test_names();
 #ifdef __SANITIZE_ADDRESS__
     skip("a process of AddressSanitizer has more memory than can be saved");
     return done_testing();

@@ -1,10 +1,11 @@
 /* Identify mapped and open files by path and identity, as a restore will look them up: beneath the
- * container's root, without symbolic links. The kernel names files by their real paths (proc(5)). No file is
- * read. */
+ * container's root, without symbolic links. The kernel names files by their real paths (proc(5)), with the
+ * exceptions of warm/dump/place.h. No file is read. */
 #include "warm/dump/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "warm/dump/place.h"
 #include "warm/dump/vmas.h"
 #include "warm/file_identity.h"
 #include "warm/snapshot/snapshot.h"
@@ -27,77 +29,92 @@ static uint32_t put_file(struct snapshot_parts *parts, char *strings, const char
     return (uint32_t)parts->file_count++;
 }
 
-/* Set *missing if there is no such file beneath the root. */
-static int look_up(int root, const char *path, struct file_identity *identity, bool *missing,
-                   struct error *err)
+/* Store the path in *path, and identify the file; NULL if it is not beneath the root. */
+static int look_up(struct dump_places *places, const struct dump_file *file, const char **path,
+                   struct file_identity *identity, struct error *err)
 {
-    cleanup_fd int fd = path_open_in_root_nosymlink(root, path, O_PATH, 0);
-    *missing = fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
-    if (*missing)
-        return 0;
-    int ret = fd < 0 ? fd : identity_of(fd, identity);
+    cleanup_fd int fd = -1;
+    int ret = dump_place_find(places, file, path, &fd, err);
+    if (ret < 0 || *path == NULL)
+        return ret;
+    ret = identity_of(fd, identity);
     if (ret < 0)
-        return error_set(err, ret, "mapped file '%s'", path);
+        return error_set(err, ret, "mapped file '%s'", *path);
     return S_ISREG(identity->mode)
                ? 0
-               : error_text(err, -ENOTSUP, "'%s' is mapped and is not a regular file", path);
+               : error_text(err, -ENOTSUP, "'%s' is mapped and is not a regular file", *path);
 }
 
-static int take_content(struct dump_vmas *vmas, size_t path, struct error *err)
+static int take_content(struct dump_vmas *vmas, size_t file, struct error *err)
 {
     for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma *a = &vmas->vmas[i];
-        if ((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file != path)
+        if ((a->flags & SNAPSHOT_VMA_FILE) == 0 || a->file != file)
             continue;
-        int ret = dump_vmas_take_content(a, vmas->paths[path], err);
+        int ret = dump_vmas_take_content(a, vmas->files[file].name, err);
         if (ret < 0)
             return ret;
     }
     return 0;
 }
 
-/* Return the indices of the paths, sorted by path, which keeps the files of a directory together. */
-static const size_t *sort(struct arena *a, const struct dump_vmas *vmas)
+/* A file and the path where a restore finds it; NULL if it was not found. */
+struct found {
+    const char *path;
+    struct file_identity identity;
+    size_t file; /* index in dump_vmas.files */
+};
+
+static int by_path(const void *a, const void *b)
 {
-    size_t *order = ARENA_ARRAY(a, vmas->path_count + 1, size_t);
-    for (size_t i = 0; i < vmas->path_count; i++) {
-        size_t at = i;
-        for (; at > 0 && strcmp(vmas->paths[order[at - 1]], vmas->paths[i]) > 0; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-    return order;
+    return strcmp(((const struct found *)a)->path, ((const struct found *)b)->path);
 }
 
-int dump_files(int root, struct dump_vmas *vmas, struct arena *a, struct snapshot_parts *parts,
-               struct error *err)
+/* Find all files. A file that is not found is saved by its content. */
+static int find_all(struct dump_places *places, struct dump_vmas *vmas, struct found *found, size_t *count,
+                    struct error *err)
 {
+    *count = 0;
+    for (size_t i = 0; i < vmas->file_count; i++) {
+        struct found *f = &found[*count];
+        int ret = look_up(places, &vmas->files[i], &f->path, &f->identity, err);
+        bool missing = ret == 0 && f->path == NULL;
+        if (missing)
+            ret = take_content(vmas, i, err);
+        if (ret < 0)
+            return ret;
+        f->file = i;
+        *count += !missing;
+    }
+    return 0;
+}
+
+int dump_files(const struct tracee *t, int root, struct dump_vmas *vmas, struct arena *a,
+               struct snapshot_parts *parts, struct error *err)
+{
+    struct dump_places places = {.tracee = t, .root = root, .arena = a};
+    struct found *found = ARENA_ARRAY(a, vmas->file_count + 1, struct found);
+    size_t count;
+    int ret = find_all(&places, vmas, found, &count, err);
+    if (ret < 0)
+        return ret;
+    if (count > 0) /* the files of a directory together */
+        qsort(found, count, sizeof(*found), by_path);
     size_t room = 1;
-    for (size_t i = 0; i < vmas->path_count; i++)
-        room += strlen(vmas->paths[i]) + 1;
+    for (size_t i = 0; i < count; i++)
+        room += strlen(found[i].path) + 1;
     char *strings = arena_alloc(a, room);
-    uint32_t *places = ARENA_ARRAY(a, vmas->path_count + 1, uint32_t);
-    parts->files = ARENA_ARRAY(a, vmas->path_count + 1, struct snapshot_file);
+    uint32_t *numbers = ARENA_ARRAY(a, vmas->file_count + 1, uint32_t);
+    parts->files = ARENA_ARRAY(a, vmas->file_count + 1, struct snapshot_file);
     strings[0] = '\0';
     parts->strings = strings;
     parts->strings_size = 1; /* never empty */
-    const size_t *order = sort(a, vmas);
-    for (size_t k = 0; k < vmas->path_count; k++) {
-        struct file_identity identity;
-        bool missing;
-        size_t i = order[k];
-        int ret = look_up(root, vmas->paths[i], &identity, &missing, err);
-        if (ret < 0)
-            return ret;
-        if (!missing)
-            places[i] = put_file(parts, strings, vmas->paths[i], &identity);
-        else if ((ret = take_content(vmas, i, err)) < 0)
-            return ret;
-    }
+    for (size_t i = 0; i < count; i++)
+        numbers[found[i].file] = put_file(parts, strings, found[i].path, &found[i].identity);
     for (size_t i = 0; i < vmas->vma_count; i++) {
         struct snapshot_vma *vma = &vmas->vmas[i];
         if ((vma->flags & SNAPSHOT_VMA_FILE) != 0 && vma->file != SNAPSHOT_FILE_AGENT)
-            vma->file = places[vma->file];
+            vma->file = numbers[vma->file];
     }
     return 0;
 }

@@ -17,6 +17,23 @@
 #define STAT_END_DATA   46
 #define STAT_START_BRK  47
 
+/* Parse "start-end perms offset major:minor inode   name". */
+bool dump_text_vma(const char *line, struct dump_vma_line *out)
+{
+    unsigned long start, end, offset, inode;
+    int name = 0;
+    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, out->perms, &offset, &out->major,
+               &out->minor, &inode, &name) != 7 ||
+        name == 0)
+        return false;
+    out->start = start;
+    out->end = end;
+    out->offset = offset;
+    out->inode = inode;
+    out->name = line + name;
+    return true;
+}
+
 /* Parse "pos:\t0\nflags:\t02100000\n…", the flags in octal, and a line for each lock. */
 bool dump_text_descriptor(const char *text, struct dump_descriptor *out)
 {

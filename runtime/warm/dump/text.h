@@ -17,6 +17,18 @@ struct dump_descriptor {
     bool has_lock;
 };
 
+/* The first line of a VMA in /proc/PID/maps and smaps. */
+struct dump_vma_line {
+    uint64_t start, end, offset;
+    char perms[5];
+    unsigned major, minor; /* the file: device of its file system, and inode; 0 for memory */
+    uint64_t inode;
+    const char *name; /* in the text */
+};
+
+/* Parse such a line. False if a field is missing. */
+bool dump_text_vma(const char *line, struct dump_vma_line *out);
+
 /* Parse /proc/PID/fdinfo/N. False if position or flags are missing. */
 bool dump_text_descriptor(const char *text, struct dump_descriptor *out);
 

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "warm/dump/text.h"
 #include "warm/dump/tracee.h"
 
 /* Two-letter codes of the line VmFlags: the flags that they require, or why the VMA cannot be saved. Other
@@ -51,8 +52,9 @@ struct reader {
     /* The VMA whose lines are being read. */
     struct snapshot_vma vma;
     const char *name;
-    char perms[5];
-    bool is_vdso;
+    struct dump_vma_line head;
+    struct dump_file agent; /* its name is NULL until it is found */
+    bool is_agent, is_vdso;
     uint64_t total; /* bytes of all VMAs so far */
     uint64_t page;
     uint64_t last; /* the end of the VMA before it */
@@ -64,21 +66,36 @@ static int refuse(const struct reader *r, const char *why)
                       (unsigned long)r->vma.end, r->name[0] != '\0' ? r->name : "anonymous", why);
 }
 
-/* Parse the first line: "start-end perms offset device inode   name". */
-static int read_head(struct reader *r, char *line)
+bool dump_vmas_is_of(const struct dump_vma_line *line, const struct dump_file *file)
 {
-    unsigned long start, end, offset;
-    int name = 0;
-    if (sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &start, &end, r->perms, &offset, &name) != 4 ||
-        name == 0 || start < r->last || start >= end || (start | end) % r->page != 0)
+    return file->major == line->major && file->minor == line->minor && file->inode == line->inode &&
+           str_eq(file->name, line->name);
+}
+
+static struct dump_file file_of(const struct dump_vma_line *head, const char *name)
+{
+    return (struct dump_file){name, head->major, head->minor, head->inode};
+}
+
+static int read_head(struct reader *r, const char *line)
+{
+    struct dump_vma_line *head = &r->head;
+    if (!dump_text_vma(line, head) || head->start < r->last || head->start >= head->end ||
+        (head->start | head->end) % r->page != 0)
         return error_text(r->err, -EINVAL, "read '/proc/%d/smaps': '%s'", (int)r->pid, line);
-    r->name = line + name;
-    r->last = end;
-    r->vma = (struct snapshot_vma){.start = start, .end = end, .offset = offset};
-    r->vma.prot = (r->perms[0] == 'r' ? PROT_READ : 0) | (r->perms[1] == 'w' ? PROT_WRITE : 0) |
-                  (r->perms[2] == 'x' ? PROT_EXEC : 0);
+    r->name = head->name;
+    r->last = head->end;
+    r->vma = (struct snapshot_vma){.start = head->start, .end = head->end, .offset = head->offset};
+    r->vma.prot = (head->perms[0] == 'r' ? PROT_READ : 0) | (head->perms[1] == 'w' ? PROT_WRITE : 0) |
+                  (head->perms[2] == 'x' ? PROT_EXEC : 0);
+    r->is_agent = str_eq(r->name, r->agent_path);
     r->is_vdso = strcmp(r->name, "[vdso]") == 0 || str_after(r->name, "[vvar") != NULL;
-    return 0;
+    if (r->is_agent && r->agent.name == NULL)
+        r->agent = file_of(head, r->agent_path);
+    /* A file of a volume may have this name in its layer. Then it is unknown which one is the agent. */
+    return !r->is_agent || dump_vmas_is_of(head, &r->agent)
+               ? 0
+               : refuse(r, "belongs to a second file with the name of the runtime's agent");
 }
 
 static int read_flags(struct reader *r, const char *list)
@@ -112,17 +129,17 @@ static int add_vdso(struct reader *r)
     return 0;
 }
 
-static uint32_t find_path(struct reader *r)
+static uint32_t find_file(struct reader *r)
 {
     struct dump_vmas *out = r->out;
-    if (strcmp(r->name, r->agent_path) == 0)
+    if (r->is_agent)
         return SNAPSHOT_FILE_AGENT;
     /* VMAs of one file follow each other. */
-    for (size_t i = out->path_count; i-- > 0;)
-        if (strcmp(out->paths[i], r->name) == 0)
+    for (size_t i = out->file_count; i-- > 0;)
+        if (dump_vmas_is_of(&r->head, &out->files[i]))
             return (uint32_t)i;
-    out->paths[out->path_count] = arena_strdup(r->arena, r->name);
-    return (uint32_t)out->path_count++;
+    out->files[out->file_count] = file_of(&r->head, arena_strdup(r->arena, r->name));
+    return (uint32_t)out->file_count++;
 }
 
 /* Return whether the name marks a removed file. Such a mapping cannot be told from a mapping of a file with
@@ -153,13 +170,13 @@ int dump_vmas_take_content(struct snapshot_vma *a, const char *name, struct erro
 static int classify(struct reader *r)
 {
     struct snapshot_vma *a = &r->vma;
-    bool shared = r->perms[3] == 's', agent = strcmp(r->name, r->agent_path) == 0;
+    bool shared = r->head.perms[3] == 's';
     r->total += a->end - a->start;
     if (r->total > MOST_MEMORY)
         return refuse(r, "is too large, with all memory below it");
     if (shared && (a->prot & PROT_WRITE) != 0)
         return refuse(r, "is shared and writable");
-    if (!agent && is_deleted(r->name)) {
+    if (!r->is_agent && is_deleted(r->name)) {
         a->flags |= shared ? SNAPSHOT_VMA_SHARED : 0;
         return dump_vmas_take_content(a, r->name, r->err);
     }
@@ -171,7 +188,7 @@ static int classify(struct reader *r)
             return refuse(r, "belongs to a file and is writable and executable");
         if ((a->flags & (SNAPSHOT_VMA_EMPTY | SNAPSHOT_VMA_STACK)) != 0)
             return refuse(r, "belongs to a file and is wiped on fork or a stack");
-        a->file = find_path(r);
+        a->file = find_file(r);
         return 0;
     }
     a->offset = 0;
@@ -214,7 +231,7 @@ int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_pa
     int ret = 0;
     size_t count = count_vmas(text);
     *out = (struct dump_vmas){.vmas = ARENA_ARRAY(a, count, struct snapshot_vma),
-                              .paths = ARENA_ARRAY(a, count, const char *)};
+                              .files = ARENA_ARRAY(a, count, struct dump_file)};
     struct reader r = {.pid = pid, .arena = a, .agent_path = agent_path, .out = out, .err = err};
     r.page = (uint64_t)sysconf(_SC_PAGESIZE);
     bool head = true;

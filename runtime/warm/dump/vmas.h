@@ -2,12 +2,14 @@
 #ifndef PYSBX_WARM_DUMP_VMAS_H
 #define PYSBX_WARM_DUMP_VMAS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "warm/snapshot/snapshot.h"
 
 struct arena;
+struct dump_vma_line;
 struct error;
 struct tracee;
 
@@ -16,22 +18,32 @@ struct tracee;
  * VMAs. */
 #define DUMP_BY_CONTENT 0xfffffffeU
 
+/* A mapped file as /proc/PID/maps describes it. Two files may have one name (warm/dump/place.h). */
+struct dump_file {
+    const char *name;
+    unsigned major, minor;
+    uint64_t inode;
+};
+
 struct dump_vmas {
     struct snapshot_vma *vmas;
     struct snapshot_vdso vdso[SNAPSHOT_MAX_VDSO];
-    const char **paths; /* of the mapped files, each once; snapshot_vma.file is the index */
+    struct dump_file *files; /* each once; snapshot_vma.file is the index */
     struct snapshot_extent *extents;
-    size_t vma_count, vdso_count, path_count, extent_count;
+    size_t vma_count, vdso_count, file_count, extent_count;
 };
 
 /* Read /proc/PID/smaps. -ENOTSUP names a VMA that cannot be mapped again. VMAs of `agent_path` get
- * SNAPSHOT_FILE_AGENT. */
+ * SNAPSHOT_FILE_AGENT; a second file with this name is refused. */
 int dump_vmas_read(const struct tracee *t, struct arena *a, const char *agent_path, struct dump_vmas *out,
                    struct error *err);
 
 /* Parse the text of that file, which is changed; `pid` is for messages. */
 int dump_vmas_parse(char *text, pid_t pid, struct arena *a, const char *agent_path, struct dump_vmas *out,
                     struct error *err);
+
+/* Return whether the line is one of the file. */
+bool dump_vmas_is_of(const struct dump_vma_line *line, const struct dump_file *file);
 
 /* Save a VMA of the file `name` by its content. -ENOTSUP: it is code, or shared. */
 int dump_vmas_take_content(struct snapshot_vma *vma, const char *name, struct error *err);

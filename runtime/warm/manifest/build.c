@@ -16,6 +16,7 @@
 #include "warm/manifest/format.h"
 #include "warm/manifest/manifest.h"
 #include "warm/manifest/report.h"
+#include "warm/numbering.h"
 #include "warm/owners.h"
 #include "warm/question.h"
 #include "warm/root_view.h"
@@ -110,6 +111,28 @@ static int put_content(struct builder *b, int fd, const char *path, uint64_t siz
     return 0;
 }
 
+/* Note how a directory is compared: `fd` may be one of O_PATH. Without its number, a directory that was made
+ * at the same time cannot be told apart by its identity. So the names in it count as well. They matter,
+ * because a listed directory stands for all names that are absent from it. */
+static int put_listing(struct builder *b, int fd, const char *path, struct file_identity *id,
+                       uint32_t *number, struct error *err)
+{
+    if (numbering_lasts(fd))
+        return 0;
+    id->unnumbered = 1;
+    cleanup_fd int list = openat(fd, ".", CONTENT_OPEN | O_DIRECTORY);
+    struct manifest_content *content = &b->contents[b->content_count];
+    content->rule = CONTENT_AS_WELL;
+    int ret = list < 0 ? -errno : content_hash(list, &b->salt, &content->hash);
+    if (ret < 0)
+        return error_set(err, ret,
+                         "list the directory '%s' of an overlay over several file systems, which only its "
+                         "names tell apart",
+                         path);
+    *number = (uint32_t)++b->content_count;
+    return 0;
+}
+
 /* Put a path that is not a directory: the file itself. For a name within an archive, put the archive; for a
  * path that does not exist, its first missing part. */
 static int put_path(struct builder *b, struct output *out, const char *path, bool status, struct error *err)
@@ -128,11 +151,13 @@ static int put_path(struct builder *b, struct output *out, const char *path, boo
             note_acl(b, fd);
             bool found = missing == 0 || !S_ISDIR(id.mode);
             put_group(b, out, found ? part : arena_strndup(b->arena, path, missing), found ? &id : NULL);
+            struct manifest_group *group = &out->groups[out->group_count - 1];
+            if (found && S_ISDIR(id.mode))
+                return put_listing(b, fd, part, &group->identity, &group->content, err);
             if (!found || !S_ISREG(id.mode))
                 return 0;
             cleanup_fd int file = root_view_open(b->source->view, part, CONTENT_OPEN);
-            return put_content(b, file, part, id.size, status, &out->groups[out->group_count - 1].content,
-                               err);
+            return put_content(b, file, part, id.size, status, &group->content, err);
         }
         missing = strlen(part);
         char *slash = strrchr(part, '/');
@@ -157,6 +182,11 @@ static int put_entry(struct builder *b, struct output *out, int dir, const struc
     *entry = (struct manifest_entry){
         .identity = id, .name = put_text(b, item->name), .kind_only = item->kind_only};
     owners_translate(b->source->owners, &entry->identity);
+    if (S_ISDIR(id.mode) && !item->kind_only) {
+        cleanup_fd int fd = openat(dir, item->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? error_set(err, -errno, "open '%s/%s'", item->directory, item->name)
+                      : put_listing(b, fd, item->name, &entry->identity, &entry->content, err);
+    }
     if (!S_ISREG(id.mode) || item->kind_only)
         return 0;
     cleanup_fd int file = openat(dir, item->name, CONTENT_OPEN | O_NOFOLLOW);
@@ -176,6 +206,7 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
         end++;
     const struct report_item *first = &b->report.items[*next], *behind = &b->report.items[end];
     *next = end;
+    int ret = 0;
     struct file_identity id;
     cleanup_fd int dir = root_view_open(b->source->view, path, O_PATH);
     if (dir < 0 || identity_of(dir, &id) < 0 || !S_ISDIR(id.mode))
@@ -187,10 +218,11 @@ static int put_directory(struct builder *b, struct output *out, size_t *next, st
     struct manifest_group *group = &out->groups[out->group_count - 1];
     if (first->name != NULL)
         group->flags = 0; /* nothing asks for the directory itself */
+    else if ((ret = put_listing(b, dir, path, &group->identity, &group->content, err)) < 0)
+        return ret;
     for (const struct report_item *item = first; item < behind; item++) {
         bool again = item > first && str_eq(item->name, item[-1].name);
-        int ret =
-            item->name == NULL || item->name[0] == '\0' || again ? 0 : put_entry(b, out, dir, item, err);
+        ret = item->name == NULL || item->name[0] == '\0' || again ? 0 : put_entry(b, out, dir, item, err);
         if (ret < 0)
             return ret;
     }

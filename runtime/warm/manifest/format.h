@@ -10,17 +10,17 @@
 #include "base/siphash.h"
 #include "warm/file_identity.h"
 
-#define MANIFEST_MAGIC UINT64_C(0x36304e414d585953) /* raise with every change of the layout */
+#define MANIFEST_MAGIC UINT64_C(0x37304e414d585953) /* raise with every change of the layout */
 
 enum group_flags {
     GROUP_IDENTITY = 1, /* the target of the path has this identity */
     GROUP_ABSENT = 2,   /* the path does not exist */
 };
 
-/* The comparison of a file, in addition to its identity. */
+/* The comparison of a file, in addition to its identity. A directory's content are the names in it. */
 enum content_rule {
     CONTENT_NONE,    /* only the identity counts */
-    CONTENT_AS_WELL, /* its times cannot be trusted: identity and content must be the same */
+    CONTENT_AS_WELL, /* its identity alone cannot be trusted: identity and content must be the same */
     CONTENT_ALONE,   /* only the content was read: another file may have it, with another identity */
     CONTENT_TRUSTED, /* the same, and with the same identity the content is the same */
 };
