@@ -3,7 +3,7 @@
 
 usage: access.py BUNDLE GROUP [WORD]
 
-A row is a module that reads a state. Container A builds a snapshot of it and uses it twice. In container B the state
+A row is a module that reads a state. Container A builds a snapshot of it, and uses it again. In container B the state
 differs. In mode auto B must print the same as cold, and never A's value. The program prints a line for each row, and
 fails with all rows that do not hold. With WORD it runs only rows with this word in their names. RUNTIME is the runtime.
 """
@@ -439,7 +439,7 @@ class Runs:
         first = [self.run(one, place, "auto") for _ in range(2)]
         if swap:
             swap.change()
-        second = [self.run(two, place, "auto") for _ in range(2)]
+        second = [self.run(two, place, "auto")]
         second_cold, _ = self.run(two, place, "off")
         starts = " ".join(start for _, start in first + second)
         note = f"{row.name}: {starts}"

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from pysbx import Sandbox, SandboxOptions, run_code
+from pysbx.keywords import Unpack
 
 START = "import matplotlib.pyplot as plt\n"
 PLOT, BAR = "plt.plot([1, 2]);", "plt.bar([1, 2], [1, 2]);"
@@ -40,10 +41,10 @@ PROGRAMS: tuple[tuple[str, list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("program", "names"), PROGRAMS, ids=[program[:70] for program, _ in PROGRAMS])
-def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: str) -> None:
-    seconds = 8 if "while" in program else 30
-    done = run_code(START + program, virtualenv=virtualenv, memory_mb=1024, timeout_sec=seconds)
+def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> None:
+    """Run a program, and look at its figures."""
+    options |= {"timeout_sec": 8 if "while" in program else 30, "memory_mb": 1024}
+    done = run_code(START + program, **options)
     assert sorted(done.artifacts) == sorted(names), done.stderr
     for name, content in done.artifacts.items():
         if name.endswith(".png"):
@@ -52,6 +53,16 @@ def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: 
             assert colours is not None
             assert len(colours) > 2
     assert "Warning" not in done.stderr
+
+
+@pytest.mark.parametrize(("program", "names"), PROGRAMS, ids=[program[:70] for program, _ in PROGRAMS])
+def test_every_way_to_show_a_figure(program: str, names: list[str], virtualenv: str) -> None:
+    check(program, names, virtualenv=virtualenv, warm="require", preload=["matplotlib.pyplot"])
+
+
+@pytest.mark.parametrize(("program", "names"), [PROGRAMS[0], PROGRAMS[2], PROGRAMS[15], PROGRAMS[18], PROGRAMS[21]])
+def test_a_figure_of_a_matplotlib_that_the_program_imports(program: str, names: list[str], virtualenv: str) -> None:
+    check(program, names, virtualenv=virtualenv)
 
 
 @pytest.mark.parametrize("preload", ["matplotlib", "matplotlib.figure", "matplotlib.pylab", "pandas.plotting"])
