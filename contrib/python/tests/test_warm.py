@@ -216,3 +216,19 @@ def test_calls_share_a_snapshot_if_no_import_sees_their_difference(tmp_path: Pat
         done = run_code("import mailbox\n1", options=options)
         assert (done.error, done.warm) == (None, True), difference
     assert snapshots() == before
+
+
+def test_calls_share_a_snapshot_whose_import_looks_at_files_of_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "looks.py").write_text(
+        "import os, pwd\nwith open('/etc/hosts') as file: hosts = file.read()\n"
+        "found = pwd.getpwuid(0), os.stat('/etc/passwd'), os.listdir('/etc'), os.stat('/')\n"
+    )
+    common = SandboxOptions(preload=["looks"], mounts=[Mount(str(tmp_path), "/mods")], env={"PYTHONPATH": "/mods"})
+    assert build_snapshot(str(prepare(make_options(**common)).path)) == ""
+    before = snapshots()
+    for difference in SandboxOptions(timeout_sec=31), SandboxOptions(memory_mb=701), SandboxOptions(max_processes=31):
+        done = run_code(
+            "import looks\nlooks.hosts != ''", options=make_options(**(common | difference), warm="require")
+        )
+        assert (done.value, done.warm) == ("True", True), difference
+    assert snapshots() == before

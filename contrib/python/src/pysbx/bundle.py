@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -289,12 +289,10 @@ def configuration(policy: Policy, interpreter: Interpreter, extra: tuple[Mount, 
     return content
 
 
-def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
-    """Write a bundle into an empty directory."""
+def _write_root(root: int, config: Json, links: Iterable[tuple[str, str]]) -> None:
+    """Write FILES, and a place for each mount, into an empty directory."""
     from pysbx import beneath  # noqa: PLC0415 (most programs find their bundle made)
 
-    (bundle / "rootfs").mkdir()
-    root = os.open(bundle / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # The links of a root that the caller names may lead anywhere. The following files are created where they lead
         # within the root.
@@ -303,7 +301,7 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
         for name, text in FILES.items():
             beneath.write_in_root(root, name, text.encode())
         for mount in config["mounts"]:
-            if mount["type"] == "bind" and not os.path.isdir(mount["source"]):
+            if _is_file(mount):
                 beneath.write_in_root(root, mount["destination"])
             else:
                 beneath.make_directory(root, mount["destination"])
@@ -312,38 +310,85 @@ def _write(bundle: Path, config: Json, links: Iterable[tuple[str, str]]) -> None
     except OSError as error:
         where = f"'{error.filename}' cannot be made in the sandbox's root"
         raise SandboxStartupError(f"{where}: {error.strerror}") from error
-    finally:
-        os.close(root)
-    # It has the caller's variables, and root's directories may be open to others: see places.py.
-    (bundle / "config.json").touch(mode=0o600)
-    (bundle / "config.json").write_text(json.dumps(config))
 
 
-def _forget_unused(top: Path) -> None:
-    """Remove the bundles that no program has begun to use for long. A program that still uses one creates it again."""
+def _is_file(mount: Json) -> bool:
+    return mount["type"] == "bind" and not os.path.isdir(mount["source"])
+
+
+def _root_for(config: Json, links: Iterable[tuple[str, str]]) -> Path:
+    """Return the directory that is the root of all bundles with these mount points; create it if it does not exist yet.
+
+    Imports read files of it. If each bundle had its own ones, an option such as timeout_sec, which no import can see,
+    would make another snapshot.
+    """
+    links = list(links)
+    about = [sorted((mount["destination"], _is_file(mount)) for mount in config["mounts"]), links, FILES]
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+    path = private_directory(run_directory() / "roots") / key
+
+    def write(made: Path) -> None:
+        (made / "rootfs").mkdir()
+        root = os.open(made / "rootfs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _write_root(root, config, links)
+        finally:
+            os.close(root)
+
+    if (path / "rootfs").is_dir():
+        os.utime(path)  # not the root itself, whose times imports can see
+    else:
+        _make(path, write)
+    return path / "rootfs"
+
+
+def _forget_unused(top: Path, used: Iterable[Path] = ()) -> None:
+    """Remove what no program has begun to use for long. A program that still uses one creates it again."""
     for path in top.iterdir():
-        if path.stat().st_mtime < time.time() - UNUSED_SEC:
+        if path.stat().st_mtime < time.time() - UNUSED_SEC and path not in used:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _make(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
-    """Create a bundle that does not exist yet."""
+def _make(path: Path, write: Callable[[Path], None]) -> None:
+    """Create a directory whose name is a hash of its content, and which does not exist yet.
+
+    Args:
+        path: the directory.
+        write: writes the content into the directory that it is given.
+    """
     import tempfile  # noqa: PLC0415 (most programs find their bundle made)
 
-    _forget_unused(path.parent)
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
     made.chmod(0o755)
     try:
-        _write(made, config, links)
+        write(made)
         made.rename(path)
     except SandboxStartupError:
         shutil.rmtree(made, ignore_errors=True)
         raise
     except OSError:
-        # Another program was first. Its bundle is the same, because the name is a hash of the content.
+        # Another program was first, and its directory is the same.
         shutil.rmtree(made, ignore_errors=True)
-        if not (path / "config.json").is_file():
+        if not path.is_dir():
             raise
+
+
+def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
+    """Create a bundle, and remove the unused ones. Its rootfs is a link to a directory that other bundles have too."""
+    shutil.rmtree(path, ignore_errors=True)  # without its root, which was removed
+    _forget_unused(path.parent)
+    roots = private_directory(run_directory() / "roots")
+    _forget_unused(roots, [link.readlink().parent for link in path.parent.glob("*/rootfs") if link.is_symlink()])
+    root = _root_for(config, links)
+    config["root"]["path"] = str(root)
+
+    def write(made: Path) -> None:
+        (made / "rootfs").symlink_to(root)
+        # It has the caller's variables, and root's directories may be open to others: see places.py.
+        (made / "config.json").touch(mode=0o600)
+        (made / "config.json").write_text(json.dumps(config))
+
+    _make(path, write)
 
 
 def _check_sources(mounts: Iterable[Mount]) -> None:
@@ -399,10 +444,10 @@ def prepare(
     about = json.dumps([config, kinds, interpreter.links, FILES], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:24]
     path = private_directory(run_directory() / "bundles") / key
-    if (path / "config.json").is_file():
+    if (path / "rootfs").is_dir():
         os.utime(path)
     else:
-        _make(path, config, interpreter.links)
+        _make_bundle(path, config, interpreter.links)
     if policy.workdir not in TEMPORARY:
         from pysbx import whereabouts  # noqa: PLC0415 (few programs choose a directory)
 
