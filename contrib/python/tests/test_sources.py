@@ -292,6 +292,9 @@ def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, m
         assert json.loads(process.stdout.readline())["id"] == 3
         SlowIndex.answers.set()
         answer = json.loads(process.stdout.readline())
+        while "id" not in answer:  # the server tells that a description has changed
+            assert answer["method"] == "notifications/tools/list_changed"
+            answer = json.loads(process.stdout.readline())
         assert (answer["id"], answer["result"]["isError"]) == (2, True)
         index.shutdown()
     process.stdin.close()
