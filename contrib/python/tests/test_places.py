@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from pysbx import SandboxStartupError, payload
+from pysbx import SandboxStartupError, payload, run_code
 from pysbx.options import make_options, prepare
 from pysbx.places import private_directory, run_directory
 from tests.packages import make_wheel
@@ -140,3 +142,16 @@ def test_the_first_example_of_the_readme() -> None:
     assert example is not None
     done = subprocess.run([sys.executable, "-c", example[1]], capture_output=True, text=True, check=True)
     assert done.stdout == example[2]
+
+
+def test_a_bundle_that_several_threads_need_at_once_also_without_its_root() -> None:
+    def needed(number: int) -> bool:
+        path = prepare(make_options(timeout_sec=200 + number)).path
+        return (path / "config.json").is_file() and (path / "rootfs/etc/hosts").is_file()
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(10):
+            assert all(pool.map(needed, [number] * 8))
+        shutil.rmtree(run_directory() / "roots")
+        assert all(pool.map(needed, [0] * 8))
+    assert run_code("1", options=make_options(timeout_sec=200)).value == "1"

@@ -7,13 +7,14 @@ https://github.com/opencontainers/runtime-spec/blob/main/config.md and config-li
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -342,11 +343,19 @@ def _root_for(config: Json, links: Iterable[tuple[str, str]]) -> Path:
     return path / "rootfs"
 
 
-def _forget_unused(top: Path, used: Iterable[Path] = ()) -> None:
+def _forget_unused(top: Path, used: Collection[Path] = ()) -> None:
     """Remove what no program has begun to use for long. A program that still uses one creates it again."""
     for path in top.iterdir():
-        if path.stat().st_mtime < time.time() - UNUSED_SEC and path not in used:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another program has renamed or removed it just now
+            if path.stat().st_mtime < time.time() - UNUSED_SEC and path not in used:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _used_roots(bundles: Path) -> Iterator[Path]:
+    """Yield the directories of the roots that bundles have."""
+    for bundle in bundles.iterdir():
+        with contextlib.suppress(OSError):  # it has a root of its own, or has just been renamed or removed
+            yield (bundle / "rootfs").readlink().parent
 
 
 def _make(path: Path, write: Callable[[Path], None]) -> None:
@@ -375,10 +384,11 @@ def _make(path: Path, write: Callable[[Path], None]) -> None:
 
 def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
     """Create a bundle, and remove the unused ones. Its rootfs is a link to a directory that other bundles have too."""
-    shutil.rmtree(path, ignore_errors=True)  # without its root, which was removed
+    if (path / "rootfs").is_symlink() and not (path / "rootfs").exists():  # its root was removed
+        shutil.rmtree(path, ignore_errors=True)
     _forget_unused(path.parent)
     roots = private_directory(run_directory() / "roots")
-    _forget_unused(roots, [link.readlink().parent for link in path.parent.glob("*/rootfs") if link.is_symlink()])
+    _forget_unused(roots, set(_used_roots(path.parent)))
     root = _root_for(config, links)
     config["root"]["path"] = str(root)
 
