@@ -129,7 +129,7 @@ def test_what_is_shared_with_sandboxes_is_readable_and_not_writable_for_others()
 def test_what_somebody_has_deleted_is_made_again() -> None:
     program = (
         "import shutil\nfrom pysbx import run_code, payload\nfrom pysbx.places import run_directory\n"
-        "for name in ('bundles', 'payload'):\n    assert run_code('1').exit_code == 0\n"
+        "for name in ('bundles', 'roots', 'payload'):\n    assert run_code('1').exit_code == 0\n"
         "    shutil.rmtree(run_directory() / name)\nprint(run_code('6 * 7').value)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -384,12 +384,12 @@ def _make(path: Path, write: Callable[[Path], None]) -> None:
 
 def _make_bundle(path: Path, config: Json, links: Iterable[tuple[str, str]]) -> None:
     """Create a bundle, and remove the unused ones. Its rootfs is a link to a directory that other bundles have too."""
-    if (path / "rootfs").is_symlink() and not (path / "rootfs").exists():  # its root was removed
-        shutil.rmtree(path, ignore_errors=True)
     _forget_unused(path.parent)
     roots = private_directory(run_directory() / "roots")
     _forget_unused(roots, set(_used_roots(path.parent)))
     root = _root_for(config, links)
+    if (path / "rootfs").is_dir():  # only its root was missing
+        return
     config["root"]["path"] = str(root)
 
     def write(made: Path) -> None:

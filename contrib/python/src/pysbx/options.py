@@ -219,7 +219,8 @@ def prepare(options: Options) -> bundle.Bundle:
     """Return the bundle for these options. It is created once, and again if another program has removed it."""
     made, extra = _prepared(options)
     sources = (Path(mount.source) for mount in (*extra, *options.policy.mounts))
-    needed = (made.path / "config.json", payload.directory(), *sources)
+    root = () if options.policy.isolation == "process" else (made.path / "rootfs",)
+    needed = (made.path / "config.json", *root, payload.directory(), *sources)
     if not all(path.exists() for path in needed):
         _prepared.cache_clear()
         payload.directory.cache_clear()
