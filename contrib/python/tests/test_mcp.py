@@ -330,11 +330,11 @@ def test_a_server_answers_before_its_packages_are_installed(tmp_path: Path) -> N
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        listed = json.loads(process.stdout.readline())
+        listed = answer_of(process)
         assert listed["id"] == 2
         tools = {tool["name"]: tool["description"] for tool in listed["result"]["tools"]}
         assert "Being installed, the first run waits: thing." in tools["run_python"]
-    done = json.loads(process.stdout.readline())
+    done = answer_of(process)
     assert (done["id"], done["result"]["structuredContent"]["value"]) == (1, "1")
     process.stdin.close()
     assert process.wait(20) == 0
@@ -351,13 +351,13 @@ def test_a_server_answers_before_a_first_sandbox_has_run(tmp_path: Path) -> None
     process = begin(tools, run_of(2, "42"), PYSBX_RUNTIME=str(slow))
     assert process.stdin is not None
     assert process.stdout is not None
-    listed = json.loads(process.stdout.readline())
+    listed = answer_of(process)
     assert "modules are not known yet" in listed["result"]["tools"][0]["description"]
     go.touch()
-    assert json.loads(process.stdout.readline())["result"]["structuredContent"]["value"] == "42"
+    assert answer_of(process)["result"]["structuredContent"]["value"] == "42"
     while "Python 3" not in listed["result"]["tools"][0]["description"]:
         send(process, tools)
-        listed = json.loads(process.stdout.readline())
+        listed = answer_of(process)
     process.stdin.close()
     assert process.wait(20) == 0
     process.stdout.close()
@@ -383,7 +383,7 @@ def test_packages_that_cannot_be_installed_are_told(tmp_path: Path) -> None:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    answer = json.loads(process.stdout.readline())["result"]
+    answer = answer_of(process)["result"]
     assert answer["isError"]
     assert "packages cannot be installed" in answer["content"][0]["text"]
     process.stdin.close()
@@ -462,7 +462,7 @@ def begin(*messages: dict[str, Any], arguments: tuple[str, ...] = (), **variable
     first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
     assert process.stdout is not None
     send(process, first)
-    assert json.loads(process.stdout.readline())["id"] == 0  # from now on, what runs is ours
+    assert answer_of(process)["id"] == 0  # from now on, what runs is ours
     send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *messages)
     return process
 
@@ -473,6 +473,15 @@ def send(process: subprocess.Popen[str], *messages: Any) -> None:
     for message in messages:
         process.stdin.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
     process.stdin.flush()
+
+
+def answer_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Return the next answer; between two of them, the server may tell that the tools have changed."""
+    assert process.stdout is not None
+    found: dict[str, Any] = {}
+    while "id" not in found:
+        found = json.loads(process.stdout.readline())
+    return found
 
 
 def run_of(number: int, code: str) -> dict[str, Any]:
@@ -519,7 +528,7 @@ def test_half_a_character_is_replaced_and_the_call_answered() -> None:
     send(process, message, run_of(2, "2"))
     impatient = threading.Timer(60, process.kill)
     impatient.start()
-    answers = {answer["id"]: answer["result"] for answer in (json.loads(process.stdout.readline()) for _ in range(2))}
+    answers = {answer["id"]: answer["result"] for answer in (answer_of(process) for _ in range(2))}
     impatient.cancel()
     assert answers[1]["structuredContent"]["stdout"] == r"'\ufffd|\ufffd|\U0001f600|\ud83d'" + "\n"
     process.stdin.close()
@@ -537,7 +546,7 @@ def test_cancelled_calls_malformed_messages_and_the_end_of_input() -> None:
     wait_until(lambda: containers_of(process.pid) == [], 5)
     found: dict[str, Any] = {}
     while found.get("id") != 2:
-        found = json.loads(process.stdout.readline())
+        found = answer_of(process)
     assert found["result"]["content"][0]["text"] == "7"
     send(process, run_of(3, SLEEP))
     wait_until(lambda: len(containers_of(process.pid)) == 1)

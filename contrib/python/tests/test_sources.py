@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
-import json
 import os
 import shutil
 import ssl
@@ -22,7 +21,7 @@ from pysbx import DependencyInstallError, SandboxOptionError, places, run_code, 
 from pysbx.installers import reason_of
 from pysbx.sources import VARIABLES_OF_REQUESTS
 from tests.packages import make_project, make_wheel
-from tests.test_mcp import begin, run_of, send
+from tests.test_mcp import answer_of, begin, run_of, send
 
 CONFIGURATION = """
 [global]
@@ -285,16 +284,13 @@ def test_an_mcp_server_answers_while_an_index_does_not(anew: Path, named: str, m
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        listed = json.loads(process.stdout.readline())
+        listed = answer_of(process)
         assert "Being installed, the first run waits: thing." in listed["result"]["tools"][0]["description"]
         assert SlowIndex.asked.wait(60)
         send(process, run_of(2, "1"), {"jsonrpc": "2.0", "id": 3, "method": "ping"})
-        assert json.loads(process.stdout.readline())["id"] == 3
+        assert answer_of(process)["id"] == 3
         SlowIndex.answers.set()
-        answer = json.loads(process.stdout.readline())
-        while "id" not in answer:  # the server tells that a description has changed
-            assert answer["method"] == "notifications/tools/list_changed"
-            answer = json.loads(process.stdout.readline())
+        answer = answer_of(process)
         assert (answer["id"], answer["result"]["isError"]) == (2, True)
         index.shutdown()
     process.stdin.close()
