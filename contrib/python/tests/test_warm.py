@@ -90,6 +90,12 @@ def test_a_module_that_is_not_there_is_named_by_its_option() -> None:
         run_code("1", preload=["nosuch"], warm="require")
 
 
+def test_imports_may_take_longer_than_a_short_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(prepare(make_options(preload=["unittest.mock"])).path)
+    monkeypatch.setattr("pysbx.runtime.COMMAND_TIMEOUT_SEC", 0.01)
+    assert build_snapshot(path) == ""
+
+
 def test_limits_hold_in_a_warm_run() -> None:
     assert run_code("x = bytearray(1 << 30)", memory_mb=128).error is not None
     assert run_code("while True: pass", timeout_sec=1).timed_out

@@ -23,6 +23,9 @@ BUNDLED = Path(__file__).parent / "bundled" / "bin" / "pysbx-runtime"
 USUAL_PLACES = ("/usr/local/bin/pysbx-runtime", "/usr/bin/pysbx-runtime")
 # A command that only reads or kills takes milliseconds; this limit is for a machine under heavy load.
 COMMAND_TIMEOUT_SEC = 30.0
+# The runtime itself ends imports that take too long: template.timeout in warm.json. This limit is for a runtime that
+# does not answer at all.
+BUILD_TIMEOUT_SEC = 1800.0
 # The variables that name its state and snapshots, and that systemd needs. It gets no other variables.
 VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
@@ -97,9 +100,19 @@ def command(*arguments: str, manager: tuple[str, ...] = ()) -> list[str]:
 
 
 def call(
-    *arguments: str, manager: tuple[str, ...] = (), descriptors: tuple[int, ...] = ()
+    *arguments: str,
+    manager: tuple[str, ...] = (),
+    descriptors: tuple[int, ...] = (),
+    timeout_sec: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of the runtime to its end and return its output; the caller judges a failure."""
+    """Run a command of the runtime to its end and return its output; the caller judges a failure.
+
+    Args:
+        arguments: the command and what belongs to it.
+        manager: see command.
+        descriptors: the command gets them.
+        timeout_sec: seconds until it is killed, by default COMMAND_TIMEOUT_SEC.
+    """
     import subprocess  # noqa: PLC0415 (most programs need no command but `run`, which is container.py's)
 
     try:
@@ -110,7 +123,7 @@ def call(
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=COMMAND_TIMEOUT_SEC,
+            timeout=timeout_sec or COMMAND_TIMEOUT_SEC,
             pass_fds=descriptors,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -124,7 +137,7 @@ def kill(container: str) -> None:
 
 def build_snapshot(bundle: str, manager: tuple[str, ...] = ()) -> str:
     """Create the snapshot of a prewarmed interpreter for a bundle; return "", or the reason why there is none."""
-    done = call("warm", "build", "--bundle", bundle, manager=manager)
+    done = call("warm", "build", "--bundle", bundle, manager=manager, timeout_sec=BUILD_TIMEOUT_SEC)
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
