@@ -40,13 +40,20 @@ preloaded() {
     podman run --rm --network none --annotation "run.pysbx.preload=$module" "$@"
 }
 
+# Run a program that needs a warm start, with a module of the image volume.
+warm_from_volume() {
+    local module=$1 program=$2
+    shift 2
+    preloaded "$module" "${MOUNT[@]}" "$@" -e PYTHONPATH=/packages/lib --annotation run.pysbx.warm=require "$PYTHON" \
+        python3 -c "$program"
+}
+
 SAY='import _bz2; print(_bz2.__file__, _bz2.BZ2Compressor().__class__.__name__)
 print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps")))'
 
 @test "image volume: a shared library of it is in the snapshot, run after run" {
     for _ in 1 2 3; do
-        expect 0 preloaded _bz2 "${MOUNT[@]}" -e PYTHONPATH=/packages/lib --annotation run.pysbx.warm=require "$PYTHON" \
-            python3 -c "$SAY"
+        expect 0 warm_from_volume _bz2 "$SAY"
         output_is $'/packages/lib/_bz2.so BZ2Compressor\n1'
     done
 }
@@ -74,8 +81,7 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
     tar -C second -c . | podman import --quiet - localhost/volume:zeros >/dev/null
     for other in /another /zeros; do
         for _ in 1 2; do
-            expect 0 preloaded _bz2 "${MOUNT[@]}" --mount "type=image,source=localhost/volume:zeros,destination=$other" \
-                -e PYTHONPATH=/packages/lib --annotation run.pysbx.warm=require "$PYTHON" python3 -c "$SAY"
+            expect 0 warm_from_volume _bz2 "$SAY" --mount "type=image,source=localhost/volume:zeros,destination=$other"
             output_is $'/packages/lib/_bz2.so BZ2Compressor\n1'
         done
     done
@@ -84,8 +90,7 @@ print(sum("_bz2" in line and "r-xp" in line for line in open("/proc/self/maps"))
 
 @test "image volume: directories that each mount numbers anew" {
     for _ in 1 2 3; do
-        expect 0 preloaded many "${MOUNT[@]}" -e PYTHONPATH=/packages/lib --annotation run.pysbx.warm=require "$PYTHON" \
-            python3 -c "$(read_files many); print(many.p8.value)"
+        expect 0 warm_from_volume many "$(read_files many); print(many.p8.value)"
         output_is $'False\n8'
     done
 }
