@@ -28,6 +28,7 @@ allow_annotations() {
 remove_policy() {
     local file
     file=$(policy_file)
-    [[ ! -d ${file%/*} ]] || chmod 0755 "${file%/*}"
+    [[ -d ${file%/*} ]] || return 0
+    chmod 0755 "${file%/*}"
     rm -rf "$file"
 }

@@ -22,10 +22,12 @@ _list_units() {
     manager list-units --all --plain --no-legend --type=scope | awk '/libpod|pysbx/ { print "unit " $1 " " $4 }'
 }
 
-_list_everything() {
-    local all
-    all=$(_list_processes)$'\n'$(_list_mounts)$'\n'$(_list_cgroups)$'\n'$(_list_state)$'\n'$(_list_units)
-    sort <<<"$all"
+_list_parts() {
+    _list_processes
+    _list_mounts
+    _list_cgroups
+    _list_state
+    _list_units
 }
 
 # Record that this test has called Podman. Every call takes a second here.
