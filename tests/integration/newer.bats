@@ -16,6 +16,11 @@ setup() {
     begin_test
 }
 
+teardown() {
+    podman pod rm --all --force --time 0
+    clean_up
+}
+
 @test "podman run --annotation: commas are part of the value" {
     expect 0 podman run --rm --network none --annotation run.pysbx.preload=json,decimal "$PYTHON" \
         python3 -c "$(read_files json decimal)"

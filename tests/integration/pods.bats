@@ -14,6 +14,11 @@ setup_file() {
     podman pod rm --all --force --time 0 >/dev/null
 }
 
+teardown() {
+    podman pod rm --all --force --time 0
+    clean_up
+}
+
 needs_pods() {
     ((PODS_WORK)) || skip "this Podman denies pods their devices: tested in tests/vm"
 }

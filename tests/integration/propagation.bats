@@ -33,6 +33,7 @@ setup_dir() {
 
 teardown() {
     is_rootless || ! mountpoint -q dir/sub || umount dir/sub
+    podman pod rm --all --force --time 0
     clean_up
 }
 

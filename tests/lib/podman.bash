@@ -43,9 +43,8 @@ teardown() {
     clean_up
 }
 
-# Remove all containers, and fail if anything of them remains.
+# Remove all containers, and fail if anything of them remains. Files with pods remove those before.
 clean_up() {
-    podman pod rm --all --force --time 0
     podman rm --all --force --time 0
     remove_policy
     check_leftovers
