@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # No mount of a container is a peer of a mount of the host unless the configuration requests it; see
 # mount_namespaces(7), "Peer groups". The engines-*.bats check the same for their engines.
-# slow: starts a container for each option of Podman that mounts something
 # once: the tests as root have user namespaces, too
 
 load ../lib/podman.bash
@@ -54,9 +53,8 @@ teardown() {
 
 @test "podman run: no peers of the host without options, with a terminal, a user namespace, --read-only, --init, --systemd" {
     check_both
-    check_both --tty
+    check_both --tty --init
     check_both --read-only
-    check_both --init
     check_both --systemd always
     check_peers --userns host --cap-add SYS_ADMIN
     check_peers --security-opt unmask=ALL
@@ -65,9 +63,11 @@ teardown() {
 @test "podman run --volume: no peers of the host with any option except shared" {
     setup_dir
     local options
+    local -a volumes=()
     for options in rw ro z Z U rprivate private rslave slave runbindable unbindable noexec,nosuid nodev exec copy rbind bind; do
-        check_both -v "$PWD/dir:/data:$options"
+        volumes+=(-v "$PWD/dir:/data-$options:$options")
     done
+    check_both "${volumes[@]}"
     check_peers -v "$PWD/dir:/data:O"
     is_rootless || check_peers "${MAPPED[@]}" -v "$PWD/dir:/data:idmap"
     check_both -v named:/data
@@ -76,10 +76,10 @@ teardown() {
 
 @test "podman run --mount, --tmpfs, --secret, --device: no peers of the host" {
     setup_dir
-    check_both --mount "type=bind,src=$PWD/dir,dst=/data"
-    check_both --mount "type=bind,src=$PWD/dir,dst=/data,bind-nonrecursive,bind-propagation=private"
-    check_both --mount type=tmpfs,destination=/small --tmpfs /other
-    check_both --mount type=devpts,destination=/pts
+    check_both --mount "type=bind,src=$PWD/dir,dst=/data" \
+        --mount "type=bind,src=$PWD/dir,dst=/below,bind-nonrecursive,bind-propagation=private" \
+        --mount type=tmpfs,destination=/small --tmpfs /other \
+        --mount type=devpts,destination=/pts
     # Podman gives mapped users no access to the layers of such an image.
     check_peers --mount "type=image,source=$BUSYBOX,destination=/image"
     check_both --device /dev/null:/dev/other
