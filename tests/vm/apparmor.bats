@@ -122,6 +122,7 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
     [[ ${lines[0]} == "pysbx-test (enforce)" && ${lines[1]} == *"Permission denied" && ${lines[2]} == x ]]
 }
 
+# bats test_tags=all
 @test "podman run --security-opt apparmor=unconfined: no profile" {
     expect 0 podman run --rm --network none --security-opt apparmor=unconfined "$BUSYBOX" cat /proc/self/attr/current
     output_is unconfined
@@ -135,6 +136,7 @@ readonly HOOK='exec >/scratch/hooked 2>&1; cat /proc/self/attr/current; echo x >
     stderr_has "the profile is not loaded"
 }
 
+# bats test_tags=all
 @test "exec: a profile for this process" {
     make_bundle sleep 1000
     start_bundle pysbx-one
@@ -157,6 +159,7 @@ config["hooks"] = {"startContainer": [{"path": "/bin/cp", "args": ["cp", "/proc/
     output_is unconfined
 }
 
+# bats test_tags=all
 @test "run --init: a profile that is not loaded is an error of create" {
     make_bundle true
     edit_config 'process["apparmorProfile"] = "no-such-profile"'
@@ -196,6 +199,7 @@ run_warm() {
     [[ ${lines[1]} == unconfined && ${lines[2]} == unconfined && ${lines[3]} == allowed ]]
 }
 
+# bats test_tags=all
 @test "run --init, warm: the profile confines a program that was not executed, the child of the init" {
     mkdir -p bundle/rootfs
     tar --extract --file "$("$TESTS/lib/image" python)" -C bundle/rootfs --no-same-owner --exclude './dev/*'
@@ -211,6 +215,7 @@ config["annotations"] = {"run.pysbx.warm": "require"}'
     output_is "$first"
 }
 
+# bats test_tags=all
 @test "podman run, warm, with a startContainer hook: the profile confines the hook before the program" {
     import_python
     expect 0 run_warm --security-opt apparmor=pysbx-test "$PYTHON" python3 -c 'print(hash("the seed of this snapshot"))'
@@ -223,6 +228,7 @@ print(open("/scratch/hooked").read(), open("/proc/self/attr/current").read())'
     [[ ${lines[3]} == *"pysbx-test (enforce)" ]]
 }
 
+# bats test_tags=all
 @test "podman exec, warm: the profile of the container" {
     import_python
     podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require \

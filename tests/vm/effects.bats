@@ -30,6 +30,7 @@ refusals() {
     awk '/^max / { print $2 }' "$dir/pids.events"
 }
 
+# bats test_tags=all
 @test "linux.resources.pids: during a fork bomb, the rest of the machine can start programs" {
     local dir began before n
     start_bomb
@@ -54,6 +55,7 @@ was_quick() {
     [[ ! -e $dir ]]
 }
 
+# bats test_tags=all
 @test "kill --all: ends a fork bomb immediately" {
     local dir began
     start_bomb
@@ -77,6 +79,7 @@ was_quick() {
     grep -qE '^nr_throttled [1-9]' "$dir/cpu.stat"
 }
 
+# bats test_tags=all
 @test "podman run --cpu-shares: busy loops on one CPU share it by their weights" {
     local shares
     local -a dir=() first=() last=()
@@ -104,6 +107,7 @@ was_quick() {
     is_about "$(awk '{ print 6 / ($2 - $1) }' <<<"$output")" 1 15
 }
 
+# bats test_tags=all
 @test "podman pause: no process runs until podman unpause" {
     podman run --detach --network none --name busy "$BUSYBOX" sh -c 'while :; do :; done' >/dev/null
     local dir before

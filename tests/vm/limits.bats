@@ -22,7 +22,7 @@ resources_make() {
     output_is $'cpu.weight 100\ncpu.max 20000 50000\ncpu.max.burst 5000'
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.cpu: the lowest and the highest shares" {
     resources_make 'resources["cpu"] = {"shares": 2}' cpu.weight
     output_is "cpu.weight 1"
@@ -31,7 +31,7 @@ resources_make() {
     output_is "cpu.weight 10000"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.cpu: idle" {
     resources_make 'resources["cpu"] = {"idle": 1}' cpu.idle
     output_is "cpu.idle 1"
@@ -48,13 +48,13 @@ resources_make() {
     output_is $'memory.max 67108864\nmemory.swap.max 33554432\nmemory.low 33554432'
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.memory: -1 is no limit" {
     resources_make 'resources["memory"] = {"limit": -1, "swap": -1}' memory.max memory.swap.max
     output_is $'memory.max max\nmemory.swap.max max'
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.pids: -1 is no limit" {
     resources_make 'resources["pids"] = {"limit": -1}' pids.max
     output_is "pids.max max"
@@ -83,7 +83,7 @@ resources['blockIO'] = {'throttleReadBpsDevice': [device | {'rate': 1048576}], '
 
 # Weights of single disks need io.cost, which root must enable for a disk, or the scheduler BFQ.
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.blockIO: weight of a device" {
     needs_root "only root can switch on io.cost"
     local device
@@ -100,7 +100,7 @@ kernel_module() {
     modprobe "$@" >/dev/null 2>&1 3>&- 4>&-
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.blockIO: weights with the scheduler BFQ are the specification's own" {
     needs_root "only root can give a disk a scheduler"
     local device
@@ -115,7 +115,7 @@ kernel_module() {
     output_is "io.bfq.weight default 300"$'\n'"$device 505"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "linux.resources.hugepageLimits" {
     needs_root "systemd does not hand hugetlb to users"
     resources_make 'resources["hugepageLimits"] = [{"pageSize": "2MB", "limit": 4194304}]' hugetlb.2MB.max hugetlb.2MB.rsvd.max

@@ -28,7 +28,7 @@ fetch() {
     python3 -c "$FETCH" "$1" 2>/dev/null
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman network create: containers of one network reach each other by name" {
     needs_root "users get pasta's network, unless they ask for another one"
     podman network create own >/dev/null

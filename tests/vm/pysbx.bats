@@ -47,6 +47,7 @@ PYTHON
 }
 
 # The page cache is emptied first, so that the data come from a disk.
+# bats test_tags=all
 @test "io_mb_per_sec: in the kernel's file for each disk, and a program waits for its data" {
     expect 0 python <<'PYTHON'
 import json, os, pathlib, subprocess, time
@@ -68,6 +69,7 @@ PYTHON
     output_is $'0 set()\nNone \n2 {(\'rbps=2097152\', \'riops=max\', \'wbps=2097152\', \'wiops=max\')}\nNone True'
 }
 
+# bats test_tags=all
 @test "@sandbox: memory above memory_mb is a SandboxMemoryError" {
     expect 0 python <<'PYTHON'
 @sandbox(memory_mb=64, limits="strict")
@@ -103,6 +105,7 @@ PYTHON
     [[ $output == True* || $output == *"96 MiB allowed"* ]]
 }
 
+# bats test_tags=all
 @test "run_code: cpus applies to all processes of a sandbox together" {
     expect 0 python <<'PYTHON'
 done = run_code("""
@@ -121,6 +124,7 @@ PYTHON
     is_about "$output" 0.5 15
 }
 
+# bats test_tags=all
 @test "run_code: max_processes" {
     expect 0 python <<'PYTHON'
 done = run_code("""
@@ -139,6 +143,7 @@ PYTHON
     [[ $output == "EAGAIN 1"[0-5]* ]]
 }
 
+# bats test_tags=all
 @test "run_code: a warm start has the same limits" {
     expect 0 python <<'PYTHON'
 import json
@@ -154,6 +159,7 @@ PYTHON
     output_is $'\nTrue 0 None\nTrue 137 OOM-killed: 64 MiB allowed'
 }
 
+# bats test_tags=all
 @test "pysbx doctor: nothing replaces cgroups" {
     expect 0 python <<'PYTHON'
 from pysbx import doctor
@@ -245,6 +251,7 @@ unix_stream_socket connectto True False\nfile True False'
     output_is "$common"$'\nhome True False False\ncaller False False False\n'"$common"$'\nhome True True False\ncaller False False False'
 }
 
+# bats test_tags=all
 @test "SELinux: a sandbox with a mount that it may write to has another type" {
     need_selinux
     make_unlabelled given
@@ -258,6 +265,7 @@ print(open(sys.argv[1] + "/made").read())'
 }
 
 # The usual level of a login. Its pipes and sockets have every category.
+# bats test_tags=all
 @test "SELinux: a caller at the level s0-s0:c0.c1023" {
     need_selinux
     make_unlabelled given
@@ -269,6 +277,7 @@ for warm in "auto", "off":
     output_is $'True to the end\nTrue to the end'
 }
 
+# bats test_tags=all
 @test "SELinux: usual operations of programs, files that are brought and collected, a fork of a session, a terminal" {
     need_selinux
     expect 0 python "$TESTS/vm/usual.py" <<'PYTHON'
@@ -329,6 +338,7 @@ PYTHON
     output_is $'content, Permission denied\nPermission denied, content\nTrue'
 }
 
+# bats test_tags=all
 @test "SELinux: a function" {
     need_selinux
     expect 0 python <<'PYTHON'
@@ -377,6 +387,7 @@ PYTHON
     output_is "PermissionError [Errno 13] Permission denied: '/given'"
 }
 
+# bats test_tags=all
 @test "SELinux: the proxy for allowed hosts, a loopback interface, the network of the host" {
     need_selinux
     expect 0 python <<'PYTHON'

@@ -56,6 +56,7 @@ setup_file() {
     stderr_has "permission denied"
 }
 
+# bats test_tags=all
 @test "podman run --volume :z: shared among containers" {
     make_unlabelled given
     expect 0 podman run --rm --network none --volume "$HOME/given:/given:z" "$BUSYBOX" cat /given/file
@@ -82,13 +83,13 @@ setup_file() {
     [[ ${lines[0]} == content && ${lines[1]} != *container_t* ]]
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run --security-opt label=level: the given categories" {
     expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$BUSYBOX" cat /proc/self/attr/current
     [[ $output == *:container_t:s0:c100,c200 ]]
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run --security-opt label=nested: mounts get the label of their root" {
     # Podman passes it on as an annotation, which an image could contain too.
     allow_annotations run.oci.mount_context_type
@@ -98,7 +99,7 @@ setup_file() {
     remove_policy
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run: the session keyring has the label of the process" {
     import_python
     expect 0 podman run --rm --network none --security-opt label=level:s0:c100,c200 "$PYTHON" python3 -c '
@@ -148,7 +149,7 @@ linux["mountLabel"] = "system_u:object_r:container_file_t:s0:c1,c2"'
     [[ $stderr == *'`/proc/self/attr/'* ]]
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "exec: a process with a label for this process" {
     make_bundle sleep 1000
     chcon --recursive --type container_file_t bundle/rootfs

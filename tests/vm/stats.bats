@@ -9,6 +9,7 @@ load vm.bash
     output_is "67108864 1"
 }
 
+# bats test_tags=all
 @test "podman top: the processes of the container" {
     start_sleeper --name sleeper
     podman exec --detach sleeper sleep 500
@@ -57,6 +58,7 @@ load vm.bash
     rm -rf "$disk"
 }
 
+# bats test_tags=all
 @test "ps: the processes in the cgroup" {
     make_bundle sh -c 'sleep 500 & sleep 1000'
     start_bundle pysbx-one

@@ -81,7 +81,7 @@ print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
     [[ ${lines[2]} == "${lines[1]}" && ${#lines[@]} == 3 ]]
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run, with a startContainer hook: the hook has the label too if the snapshot does not fit any more" {
     mkdir "$HOME/given"
     echo "$HOME/given" >>"$BATS_TEST_TMPDIR/unlabelled"
@@ -111,7 +111,7 @@ print(open("/proc/self/attr/current").read().rstrip("\0\n"))'
     output_is "$cold"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run, warm: memory of the snapshot can be protected and used as usual" {
     expect 0 run_warm --annotation run.pysbx.preload=ctypes,threading,decimal "$PYTHON" python3 -c '
 import ctypes, gc, threading
@@ -131,7 +131,7 @@ print("to the end" if count else "no memory of a snapshot")'
     output_is "to the end"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman exec, warm: the label of the container" {
     podman run --detach --name sleeper --network none --annotation run.pysbx.warm=require "$PYTHON" \
         python3 -c 'import signal; signal.pause()' >/dev/null
@@ -161,7 +161,7 @@ print("to the end" if count else "no memory of a snapshot")'
     rm -r "$HOME/given"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run: modules in a volume with categories make no snapshot, because every container would see them" {
     mkdir "$HOME/given"
     echo 'secret = 1' >"$HOME/given/secret.py"
@@ -174,7 +174,7 @@ print("to the end" if count else "no memory of a snapshot")'
     rm -r "$HOME/given"
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "podman run --security-opt label=type:pysbx_python_t, warm: that domain, and a separate snapshot" {
     expect 0 run_warm --security-opt label=type:pysbx_python_t "$PYTHON" python3 -c '
 import socket
