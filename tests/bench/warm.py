@@ -60,8 +60,10 @@ WITHOUT, WITH = ">without_", ">with_"
 IN_A_ROW = 5
 """How many starts are measured of which each follows one of its own kind."""
 AT_ONCE = 100
-# The reference takes a quarter of a second for each. A short measurement has fewer of them.
-AT_ONCE_IN_SHORT, SHORT_ROUNDS = 20, 10
+SHORT_ROUNDS = 10
+"""A measurement with fewer rounds is short: it has fewer of the cold starts, which take half a second each."""
+AT_ONCE_IN_SHORT = 5
+PREFETCHES, PREFETCHES_IN_SHORT = 100, 20
 # The cost of forks from an interpreter with all imports, one by one and all at the same time: no container, no execve.
 FORKED = f"""
 import gc, os, time
@@ -161,6 +163,11 @@ class Bench:
         """Start without samples."""
         self.samples = Samples(self.tools)
 
+    @property
+    def short(self) -> bool:
+        """Whether this shows that the measures work rather than what they are."""
+        return self.rounds < SHORT_ROUNDS
+
     def few(self, part: int) -> int:
         """Return the rounds of a slow measure: a part of all, but all of them to compare two builds."""
         return self.rounds if BEFORE in self.runtimes else max(self.rounds // part, 3)
@@ -191,7 +198,7 @@ class Bench:
         for owner in self.runtimes:
             for name, program, preload in (("pandas", GROUP_BY, PRELOAD), ("bare", LINE, "")):
                 command = self.run(owner, name, program, preload)
-                row = [(f">first_{name}", command)] * IN_A_ROW
+                row = [(f">first_{name}", command)] * (1 if self.short and owner not in WARM else IN_A_ROW)
                 plan.append((owner, [(f">after_others_{name}", command), *row, (name, command)]))
         self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
 
@@ -207,7 +214,8 @@ class Bench:
                 configure = ["sh", "-c", f"echo '{configuration(prefetch=wanted)}' >{CONFIG}"]
                 # The first start of the two finds the caches full of another program's data, and is not counted.
                 plan.append((OURS, [("@", configure), ("@", command), (prefix + name, command)]))
-        self.samples.measure(plan, max(4 * self.rounds, 100), max(self.rounds // 10, 2))
+        least = PREFETCHES_IN_SHORT if self.short else PREFETCHES
+        self.samples.measure(plan, max(4 * self.rounds, least), max(self.rounds // 10, 2))
         CONFIG.write_text(configuration(prefetch=True))
 
     def measure_forks(self) -> None:
@@ -271,7 +279,7 @@ class Bench:
 
     def measure_crowd(self) -> None:
         """Start a hundred containers at the same time, ours and the reference's, and the kernel's part as often."""
-        theirs = AT_ONCE_IN_SHORT if self.rounds < SHORT_ROUNDS else AT_ONCE
+        theirs = AT_ONCE_IN_SHORT if self.short else AT_ONCE
         for owner, count in ((OURS, AT_ONCE), (REFERENCE, theirs)):
             folder = self.bundle(owner, "pandas", GROUP_BY, PRELOAD)
             names = [f"crowd-{number}" for number in range(count)]
