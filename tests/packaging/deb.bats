@@ -60,7 +60,7 @@ later_package() {
     dpkg-deb -R "$PACKAGES"/pysbx-runtime_*.deb tree
     sed -i 's/^Version: .*/Version: 99-1/' tree/DEBIAN/control
     "$@"
-    dpkg-deb --root-owner-group -b tree later.deb
+    dpkg-deb --root-owner-group -Znone -b tree later.deb
 }
 
 @test "apt install: Podman runs a container by the runtime's name immediately, and its default does not change" {
@@ -122,7 +122,7 @@ later_package() {
     expect 0 apt install ./later.deb
     later_package sed -i '1i # a later release' "tree$DROP_IN"
     sed -i 's/^Version: .*/Version: 99-2/' tree/DEBIAN/control
-    dpkg-deb --root-owner-group -b tree later.deb
+    dpkg-deb --root-owner-group -Znone -b tree later.deb
     expect 0 apt -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install ./later.deb
     expect 0 podman info --format '{{.Host.OCIRuntime.Name}}'
     output_is pysbx-runtime
@@ -147,7 +147,7 @@ install_profile() {
     # shellcheck disable=SC2016 # text of the script
     [[ ${2:-} != old ]] || sed -i '/^    mkdir/d; /^    cp "$shipped" "$before"/d' tree/DEBIAN/postinst
     sed -i "s/^Version: .*/Version: $1/" tree/DEBIAN/control
-    dpkg-deb --root-owner-group -b tree later.deb
+    dpkg-deb --root-owner-group -Znone -b tree later.deb
     expect 0 apt install ./later.deb
 }
 
