@@ -5,15 +5,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
-from pysbx import AsyncSandbox, SandboxError, run_code_async
+from pysbx import AsyncSandbox, Sandbox, SandboxError, SandboxTimeoutError, run_code_async
+from pysbx.asynchronous import AsyncProcess
+from pysbx.processes import Process
 from tests.conftest import containers
+from tests.packages import make_wheel
 
 BUSY = "while True: pass"
+API = Path(__file__).parents[2] / "docs/pages/reference/python-api.md"
 
 
 def test_programs_run_at_the_same_time() -> None:
@@ -59,6 +66,73 @@ def test_a_session() -> None:
         assert session.ended == ""
 
     asyncio.run(in_session(test))
+
+
+def test_a_session_for_asyncio_has_every_documented_method() -> None:
+    (table,) = (part for part in API.read_text(encoding="utf-8").split("\n\n") if "`interrupt()`" in part)
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)", row.split("|")[1])}
+    assert {"run", "start", "processes", "install", "save", "forward", "ended"} <= named
+    assert named <= set(dir(AsyncSandbox))
+    for name in sorted(named - {"ended"}):
+        assert inspect.iscoroutinefunction(getattr(AsyncSandbox, name)), name
+        # The same arguments as that of Sandbox, in the same order.
+        ours, theirs = (inspect.signature(getattr(kind, name)).parameters for kind in (AsyncSandbox, Sandbox))
+        assert {one: (it.kind, it.default) for one, it in ours.items()} == {
+            one: (it.kind, it.default) for one, it in theirs.items()
+        }, name
+    assert {name for name in dir(Process) if not name.startswith("_")} - {"last_code"} <= set(dir(AsyncProcess))
+
+
+def test_processes_in_the_background() -> None:
+    async def test(session: AsyncSandbox) -> None:
+        counter = await session.start("while read line; do echo ${#line}; done; exit 3")
+        assert await counter.exit_code() is None
+        await counter.write("three\n", close=True)
+        assert await counter.wait() == 3
+        assert (await counter.read(wait_sec=5)).stdout == "5\n"
+        sleeper = await session.start(["sleep", "1000"], cwd="/tmp", env={"A": "b"})
+        assert {one.pid for one in await session.processes()} == {counter.pid, sleeper.pid}
+        with pytest.raises(SandboxTimeoutError):
+            await sleeper.wait(timeout_sec=0.1)
+        # A wait that is cancelled does not keep the session.
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(sleeper.wait(timeout_sec=1000), 0.5)
+        assert (await session.run("6 * 7")).value == "42"
+        await sleeper.signal("TERM")
+        assert await sleeper.wait() == 128 + 15
+
+    asyncio.run(in_session(test))
+
+
+def test_a_server_of_the_session_and_a_file_for_the_host(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncSandbox(allow_network="localhost") as session:
+            await session.put({"page.txt": "text"})
+            await session.save("page.txt", tmp_path / "saved")
+            assert (tmp_path / "saved").read_text() == "text"
+            await session.start("python3 -m http.server 8000")
+            await session.run(
+                "import socket, time\nwhile socket.socket().connect_ex(('127.0.0.1', 8000)): time.sleep(0.05)"
+            )
+            with await session.forward(8000) as forward:
+                reader, writer = await asyncio.open_unix_connection(forward.path)
+                writer.write(b"GET /page.txt HTTP/1.0\r\n\r\n")
+                assert (await reader.read()).endswith(b"text")
+                writer.close()
+
+    asyncio.run(main())
+
+
+def test_packages_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_wheel(tmp_path, "thing", "1.0", "VALUE = 42")
+
+    async def main() -> None:
+        async with AsyncSandbox(wheels=tmp_path) as session:
+            await session.install("thing")
+            assert (await session.run("import thing; thing.VALUE")).value == "42"
+
+    asyncio.run(main())
 
 
 def test_cancelling_a_run_interrupts_it_and_the_session_goes_on() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pysbx.call import Result
 from pysbx.errors import SandboxError
@@ -15,12 +15,16 @@ from pysbx.execution import Execution, Files, run_code
 from pysbx.inside.wire import TERMINAL_PACKET
 from pysbx.keywords import SandboxOptions, Unpack
 from pysbx.options import Options
-from pysbx.processes import Command
+from pysbx.processes import Command, Process, ProcessOutput
 from pysbx.session import Sandbox
 from pysbx.terminal import ENDED, Terminal, data_packets, size_packet
 from pysbx.threads import run_in_thread, run_interrupted
 
+if TYPE_CHECKING:
+    from pysbx.forward import Forward
+
 T = TypeVar("T")
+Use = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 async def run_code_async(
@@ -117,6 +121,45 @@ class AsyncTerminal:
         await self.close()
 
 
+class AsyncProcess:
+    """A process in the background of a session, for asyncio: see Process.
+
+    Uses of the session take turns, so a read or a wait keeps others waiting. Cancelling it ends it.
+    """
+
+    def __init__(self, use: Use, process: Process) -> None:
+        """Take a process: see AsyncSandbox.start."""
+        self._use, self._process = use, process
+        self.pid, self.command = process.pid, process.command
+
+    def __repr__(self) -> str:
+        """Return it as the prompt shows it."""
+        return f"<AsyncProcess {self.pid}: {self.command}>"
+
+    async def read(self, wait_sec: float = 0.0) -> ProcessOutput:
+        """Return what it has written since the last call: see Process.read."""
+        done: ProcessOutput = await self._use(lambda: self._process.read(wait_sec))
+        return done
+
+    async def write(self, data: bytes | str, *, close: bool = False) -> None:
+        """Write to its standard input: see Process.write."""
+        await self._use(lambda: self._process.write(data, close=close))
+
+    async def signal(self, number: int | str) -> None:
+        """Send a signal to it and the processes that it has started: see Process.signal."""
+        await self._use(lambda: self._process.signal(number))
+
+    async def wait(self, timeout_sec: float = 30.0) -> int:
+        """Wait for its end, and return its exit code: see Process.wait."""
+        code: int = await self._use(lambda: self._process.wait(timeout_sec))
+        return code
+
+    async def exit_code(self) -> int | None:
+        """Return its exit code, or None as long as it runs."""
+        code: int | None = await self._use(lambda: self._process.exit_code)
+        return code
+
+
 class AsyncSandbox:
     """A session for asyncio: see Sandbox. Use it in an `async with` statement.
 
@@ -200,6 +243,35 @@ class AsyncSandbox:
     async def files(self) -> dict[str, int]:
         """Return the files of the session with their sizes: see Sandbox.files."""
         return await self._use(self.sandbox.files)
+
+    async def save(self, path: str | os.PathLike[str], target: os.PathLike[str] | str) -> None:
+        """Write a file of the sandbox to a path of the host: see Sandbox.save."""
+        await self._use(lambda: self.sandbox.save(path, target))
+
+    async def install(self, *requirements: str) -> None:
+        """Add packages to the session: see Sandbox.install. It cannot be cancelled before pip is done."""
+        await self._use(lambda: self.sandbox.install(*requirements))
+
+    async def start(
+        self,
+        command: Command,
+        *,
+        cwd: str | os.PathLike[str] = "",
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncProcess:
+        """Start a command in the background: see Sandbox.start."""
+        return AsyncProcess(self._use, await self._use(lambda: self.sandbox.start(command, cwd=cwd, env=env)))
+
+    async def processes(self) -> list[AsyncProcess]:
+        """Return the processes in the background: see Sandbox.processes."""
+        return [AsyncProcess(self._use, one) for one in await self._use(self.sandbox.processes)]
+
+    async def forward(self, port: int) -> Forward:
+        """Return a local socket that leads to a port of the session: see Sandbox.forward.
+
+        asyncio connects to it by `asyncio.open_unix_connection(forward.path)`.
+        """
+        return await self._use(lambda: self.sandbox.forward(port))
 
     async def fork(self) -> AsyncSandbox:
         """Return a second session that continues from the state of this one: see Sandbox.fork."""
