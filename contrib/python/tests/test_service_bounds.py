@@ -64,20 +64,33 @@ def test_more_than_there_are_places_for(tmp_path: Path) -> None:
         start(service)
 
 
-def test_the_example_of_the_documentation(tmp_path: Path) -> None:
-    readme = Path(__file__).parents[1] / "README.md"
+def example() -> str:
+    """Return the requests of the page about the service; skip the test without a curl that can send them."""
     page = Path(__file__).parents[2] / "docs" / "pages" / "how-to" / "service.md"
-    (example,) = re.findall(r"```sh\n(call\(\).*?)```", page.read_text(), re.DOTALL)
+    (found,) = re.findall(r"```sh\n(socket=.*?)```", page.read_text(), re.DOTALL)
     if "--json" not in subprocess.run(["curl", "--help", "all"], capture_output=True, text=True, check=False).stdout:
         pytest.skip("this curl is older than 7.82, and has no option --json")
+    return str(found)
+
+
+@pytest.mark.parametrize("without", [(), ("XDG_RUNTIME_DIR", "TMPDIR")], ids=["login", "su or cron"])
+def test_the_example_of_the_documentation(without: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    readme, command = Path(__file__).parents[1] / "README.md", ["bash", "-euc", example()]
+    for name in without:
+        monkeypatch.delenv(name, raising=False)
     with server(listen="") as service:
-        command = ["bash", "-euc", example]
         done = subprocess.run(command, cwd=readme.parent, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         for part in ('"stdout":"42\\n"', '"value":"\'text\'"', 'event: stdout\ndata: {"text": "2\\n"}', '"value":"'):
             assert part in done.stdout
         assert f'"value":"{len(readme.read_text())}"' in done.stdout
         assert containers_of(service.process.pid) == []
+
+
+def test_the_example_says_that_there_is_no_service() -> None:
+    done = subprocess.run(["bash", "-euc", example()], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert "connect" in done.stderr
 
 
 def test_tokens(tmp_path: Path) -> None:

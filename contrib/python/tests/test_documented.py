@@ -1,0 +1,61 @@
+"""The pages name what a user can set and call: variables, methods of a session, arguments of run_code."""
+
+# once: the caller's rights make no difference
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pysbx
+from pysbx import Sandbox, run_code
+from pysbx.keywords import OPTIONS
+
+PAGES = Path(__file__).parents[2] / "docs/pages/reference"
+API = (PAGES / "python-api.md").read_text(encoding="utf-8")
+COMMAND = (PAGES / "pysbx-command.md").read_text(encoding="utf-8")
+# Attributes for other parts of the package: the service, the prompt and the kernel.
+INTERNAL = {
+    "carry_out",
+    "complete",
+    "cpu_sec",
+    "fork_into",
+    "open_control",
+    "options",
+    "process",
+    "python",
+    "run_typed",
+}
+
+
+def first_cells(page: str, *, having: str) -> str:
+    """Return the first cells of the one table that has a text in it."""
+    (found,) = (part for part in page.split("\n\n") if part.startswith("|") and having in part)
+    return "\n".join(row.split("|")[1] for row in found.splitlines())
+
+
+def test_each_variable_that_is_read_is_documented() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in Path(pysbx.__file__).parent.rglob("*.py"))
+    read = {name for source in sources for name in re.findall(r"\"(PYSBX_[A-Z_]*[A-Z])\"", source)}
+    assert {"PYSBX_RUNTIME", "PYSBX_TOKEN", "PYSBX_CONFIG"} <= read
+    documented = set(re.findall(r"`(\w+)`", first_cells(COMMAND, having="PYSBX_RUNTIME")))
+    # The package itself sets this one, for code that runs without a container (how-to/container.md).
+    assert read - {"PYSBX_DIRECTORY"} <= documented
+    assert {"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} <= documented
+
+
+def test_each_method_of_a_session_is_documented() -> None:
+    there = {name for name in dir(Sandbox) if not name.startswith("_")}
+    documented = set(re.findall(r"`(\w+)", first_cells(API, having="`interrupt()`")))
+    assert {"call", "save"} <= documented
+    assert there - INTERNAL == documented & there
+    assert documented - there == set(), "a method that does not exist"
+
+
+def test_each_argument_of_run_code_is_documented() -> None:
+    arguments = set(inspect.signature(run_code).parameters) - {"options", "cancel", "begun", "changes"}
+    documented = set(re.findall(r"`(\w+)`", first_cells(API, having="`module`")))
+    assert {"module", "name", "argv"} <= documented
+    assert arguments == documented
+    assert not arguments & OPTIONS.keys()
