@@ -87,6 +87,8 @@ def test_a_local_name_that_was_misspelt() -> None:
         ("MemoryError", "", "memory_mb"),
         ("NameError", "name '__file__' is not defined", "/work"),
         ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "asyncio.run"),
+        ("SyntaxError", "'await' outside function (<sandbox>, line 1)", "notebook=True"),
+        ("SyntaxError", "'await' outside async function (<sandbox>, line 1)", "asyncio.run"),
         ("EOFError", "EOF when reading a line", "stdin="),
         ("ModuleNotFoundError", "No module named 'cv2'", "opencv-python"),
         ("ModuleNotFoundError", "No module named 'sklearn.svm'", "scikit-learn"),

@@ -156,6 +156,20 @@ def test_long_output_is_whole_in_the_text_only(small: Server) -> None:
     small.run(test)
 
 
+def test_code_as_in_a_notebook() -> None:
+    async def test(client: Client) -> None:
+        (tool,) = (tool for tool in (await client.list_tools()).tools if tool.name == "run_python")
+        assert "As in a notebook: await at the top level" in str(tool.description)
+        code = "import asyncio\nwords = !echo one\nawait asyncio.sleep(0, words)"
+        assert (await client.call_tool("run_python", {"code": code})).structured_content["value"] == "['one']"
+
+    server = Server("--notebook")
+    try:
+        server.run(test)
+    finally:
+        server.close()
+
+
 def texts_in(part: Any) -> list[str]:
     """Return all texts in structured data."""
     if isinstance(part, str):

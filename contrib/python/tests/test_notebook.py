@@ -13,6 +13,7 @@ from pysbx import Sandbox, run_code
 from pysbx.command import main
 from pysbx.inside.notebook import plain
 from tests.packages import make_wheel
+from tests.servers import server
 
 
 @pytest.fixture
@@ -150,3 +151,21 @@ def test_the_command_has_the_mode(capfd: pytest.CaptureFixture[str]) -> None:
     source = "!echo from a command\nimport asyncio\nprint(await asyncio.sleep(0, 5))"
     assert main(["run", "--notebook", "-c", source]) == 0
     assert capfd.readouterr().out == "from a command\n5\n"
+
+
+def test_over_http_the_operator_chooses_it_for_all_callers(tmp_path: Path) -> None:
+    with server("--notebook", listen=f"unix:{tmp_path}/s") as service:
+        done = service.run("%matplotlib inline\nimport asyncio\nwords = !echo one\nawait asyncio.sleep(0, words)")
+        assert (done["value"], done["error"]) == ("['one']", None)
+        place = service.post("/v1/sessions").headers["location"]
+        service.post(f"{place}/run", code="import asyncio\nx = await asyncio.sleep(0, 41)")
+        assert service.post(f"{place}/run", code="x + 1").json()["value"] == "42"
+        # The profile of the short interface checks the code, and inspects no commands.
+        refused = service.post("/execute", code="!id")
+        assert (refused.status_code, refused.json()["error"]) == (400, "Code validation failed")
+    with server(listen=f"unix:{tmp_path}/s") as service:
+        error = service.run("import asyncio\nawait asyncio.sleep(0)")["error"]
+        assert error["type"] == "SyntaxError"
+        assert "operator of this server for --notebook" in error["hint"]
+        answer = service.post("/v1/run", code="1", notebook=True)
+        assert (answer.status_code, "there is no such member" in answer.json()["detail"]) == (422, True)

@@ -40,6 +40,7 @@ PACKAGES = {
     "google.protobuf": "protobuf",
     "pkg_resources": "setuptools",
 }
+AWAIT = "await needs an `async def`: asyncio.run() calls that"
 NO_NETWORK = "the sandbox has no network: {network}"
 NOT_ALLOWED = "the host is not among {hosts}"
 # The proxy's words, see proxy.py.
@@ -172,7 +173,8 @@ RULES: tuple[tuple[str, str, Advice], ...] = (
     ("RecursionError", r"", _say("a function calls itself without an end, or too deeply")),
     ("ZeroDivisionError", r"", _say("the divisor is zero: test it first")),
     ("IndentationError", r"", _say("indent with four spaces throughout")),
-    ("SyntaxError", r"'await' outside", _say("await needs an `async def`: asyncio.run() calls that")),
+    ("SyntaxError", r"'await' outside function", _say(f"{AWAIT}; at the top level {{notebook}}")),
+    ("SyntaxError", r"'await' outside", _say(AWAIT)),
     ("SyntaxError", r".*never closed", _say("a bracket is opened and not closed")),
     ("TypeError", r".*unsupported operand type", _say("convert one of the two first: int(), float() or str()")),
     ("TypeError", r".*'NoneType' object is not", _say("the value is None: a call before has returned nothing")),

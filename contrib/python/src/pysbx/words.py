@@ -17,6 +17,7 @@ OF_A_SERVER: Final = {
     "io": "io_mb_per_sec",
     "another": "a server with another one",
     "process": "a server with --isolation process",
+    "notebook": f"{OPERATOR} for --notebook, which allows it",
     "loopback": f"{OPERATOR} for --network localhost",
     "cold": "start another one, or ask the operator of this server, whose log says why",
 }
@@ -41,6 +42,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "io": "io_mb_per_sec",
         "another": "virtualenv=, rootfs= or image=",
         "process": "isolation='process'",
+        "notebook": "notebook=True allows it",
         "cold": "ask for warm='require', which says why",
     },
     "command": {
@@ -62,6 +64,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "io": "--io-rate",
         "another": "--virtualenv, --rootfs or --image",
         "process": "--isolation process",
+        "notebook": "--notebook allows it",
         "cold": "ask for --warm require, which says why",
     },
     "http": {

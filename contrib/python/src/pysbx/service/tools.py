@@ -319,6 +319,7 @@ def describe(offer: Offer, preparation: Preparation) -> str:
         f"At most {policy.memory_mb} MiB of memory, {policy.timeout_sec:g} seconds a run.",
         "The working directory is /work. Files written to /output, and matplotlib figures, are returned.",
         f"Files of /work are returned too: {', '.join(offer.base.collect)}." if offer.base.collect else "",
+        "As in a notebook: await at the top level, !command, %cd and %%bash." if offer.base.notebook else "",
     ]
     return " ".join(filter(None, parts))
 
