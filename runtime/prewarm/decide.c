@@ -97,8 +97,11 @@ static int ask(struct arena *a, struct prewarm *prewarm, bool look, bool force, 
     if (ret < 0)
         return ret;
     const struct warm_plan *decision = &prewarm->decision;
+    struct store_bounds bounds;
+    facts_bounds(prewarm->start, &bounds);
     struct store_question question = {.key = &decision->key,
                                       .config = &decision->config,
+                                      .bounds = &bounds,
                                       .bare = is_bare(decision),
                                       .force = force,
                                       .look = look};

@@ -17,6 +17,7 @@
 #include "prewarm/start.h"
 #include "warm/decide.h"
 #include "warm/root_view.h"
+#include "warm/store/store.h"
 
 /* Return a reason of the container for a cold start, in words for a user, or NULL. */
 static const char *obstacle(struct arena *a, const struct start *start, const char *credentials)
@@ -77,6 +78,29 @@ static const char *cpus_for_key(struct arena *a, const struct spec_resources *re
         return cpu != NULL ? cpu->cpus : NULL;
     return arena_printf(a, "%s, %" PRId64 " of %" PRIu64, cpu->cpus != NULL ? cpu->cpus : "all",
                         cpu->quota.value, cpu->period.set ? cpu->period.value : 0);
+}
+
+static uint64_t bound_of(struct opt_i64 given)
+{
+    return given.set && given.value > 0 ? (uint64_t)given.value : UINT64_MAX;
+}
+
+void facts_bounds(const struct start *start, struct store_bounds *out)
+{
+    static const struct {
+        const char *type;
+        int resource;
+    } limits[] = {{"RLIMIT_AS", RLIMIT_AS},           {"RLIMIT_CPU", RLIMIT_CPU},
+                  {"RLIMIT_DATA", RLIMIT_DATA},       {"RLIMIT_FSIZE", RLIMIT_FSIZE},
+                  {"RLIMIT_MEMLOCK", RLIMIT_MEMLOCK}, {"RLIMIT_NPROC", RLIMIT_NPROC}};
+    _Static_assert(sizeof(limits) / sizeof(limits[0]) + 2 == STORE_BOUNDS, "two limits are the cgroup's");
+    const struct spec_resources *resources = start->spec->linux_->resources;
+    const struct spec_memory *memory = resources != NULL ? resources->memory : NULL;
+    size_t n = 0;
+    out->items[n++] = memory != NULL ? bound_of(memory->limit) : UINT64_MAX;
+    out->items[n++] = resources != NULL ? bound_of(resources->pids_limit) : UINT64_MAX;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        out->items[n++] = limit_of(start->spec->process, limits[i].type, limits[i].resource).rlim_cur;
 }
 
 int facts_decide(struct arena *a, const struct start *start, bool root_of_host, struct warm_plan *out,

@@ -217,6 +217,34 @@ if names != ["lo"]: os._exit(8)'
     [[ $(stat -c '%n %i %y' "$(warm_store)"/*) == "$made" ]]
 }
 
+@test "a container with larger limits does not wait for retryAfter if the limits of another were too small" {
+    configure_warm '{"retryAfter": 1000}'
+    module slow.py <<'PY'
+import os
+room = os.memfd_create("room")
+os.ftruncate(room, 1 << 20)
+os.close(room)
+PY
+    file_size() {
+        configure "config['process']['rlimits'] = [{'type': 'RLIMIT_FSIZE', 'soft': $1, 'hard': $1}]"
+    }
+    program auto 'print("ran")'
+    file_size 4096
+    expect 0 run_box
+    expect 0 runtime --debug run --bundle bundle box
+    output_is ran
+    stderr_has "the snapshot could not be made, and is not tried again for 1000 s"
+    stderr_has "File too large"
+    program require 'print("warm")'
+    file_size 10000000
+    expect 0 run_box
+    output_is warm
+    # The first container has the snapshot too now.
+    file_size 4096
+    expect 0 run_box
+    output_is warm
+}
+
 @test "rotation: the snapshot is rebuilt after a number of uses, and at an age" {
     local first
     program require 'print(hash("the seed of this snapshot"))'

@@ -304,6 +304,55 @@ static void test_failure(void)
     empty_store();
 }
 
+static int ask_within(const struct warm_key *key, uint64_t memory, uint64_t processes,
+                      struct store_entry *entry)
+{
+    struct store_bounds bounds = {{memory, processes, UINT64_MAX, 5, 5, 5, 5, 5}};
+    struct store_question question = {.key = key, .config = &config, .bounds = &bounds};
+    return ask_as(&question, entry) < 0 ? -1 : (int)entry->answer;
+}
+
+static void test_failure_within_limits(void)
+{
+    struct warm_key key = key_of("limits");
+    struct store_entry entry;
+    is_int(ask_within(&key, 100, 1, &entry), STORE_BUILD, "build it, with one process");
+    store_fail(&store, &entry, "can't start new thread");
+    is_int(ask_within(&key, 100, 1, &entry), STORE_COLD, "it failed: the same limits are cold");
+    is_int(ask_within(&key, 99, 1, &entry), STORE_COLD, "smaller limits are cold too");
+    is_int(ask(&key, &entry), STORE_COLD, "and a caller without limits");
+    is_int(ask_within(&key, 99, 64, &entry), STORE_BUILD, "more processes: tried at once");
+    store_fail(&store, &entry, "out of memory");
+    is_int(ask_within(&key, 99, 64, &entry), STORE_COLD, "it failed again");
+    is_int(ask_within(&key, 100, 1, &entry), STORE_COLD, "the limits of both failures are remembered");
+    is_int(ask_within(&key, 100, 64, &entry), STORE_COLD, "as the largest of each");
+    age_file(file_of(&key, ".failed"), 61);
+    is_int(ask_within(&key, 1, 1, &entry), STORE_BUILD, "after retryAfter: tried again");
+    store_fail(&store, &entry, "out of memory");
+    is_int(ask_within(&key, 2, 1, &entry), STORE_BUILD, "with the new limits alone");
+    is_int(commit(&key, &entry, 1), 0, "made");
+    ok(!there(&key, ".failed") && !there(&key, ".limits"), "the failure is forgotten");
+    is_int(ask_within(&key, 1, 1, &entry), STORE_READY, "small limits have the snapshot");
+    store_release(&store, &entry);
+    empty_store();
+}
+
+static void test_failure_with_damaged_limits(void)
+{
+    static const char *const texts[] = {"", "1\n", "1\n2\n3\n4\nx\n6\n7\n8\n"};
+    struct warm_key key = key_of("damaged");
+    struct store_entry entry;
+    is_int(ask_within(&key, 1, 1, &entry), STORE_BUILD, "build it");
+    store_fail(&store, &entry, "out of memory");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        store_file_note(&store, key.name, STORE_FAILED_LIMITS, texts[i]);
+        is_int(ask_within(&key, 9, 9, &entry), STORE_COLD, "limits that cannot be read: cold for all");
+    }
+    store_file_remove(&store, key.name, STORE_FAILED_LIMITS);
+    is_int(ask_within(&key, 9, 9, &entry), STORE_COLD, "as without them");
+    empty_store();
+}
+
 /* A file's time may be ahead of time(2) by a tick. That shows at the end of a second, so the test runs until
  * one ends. */
 static void test_failure_at_the_end_of_a_second(void)
@@ -573,6 +622,8 @@ int main(void)
     test_life();
     test_bare();
     test_failure();
+    test_failure_within_limits();
+    test_failure_with_damaged_limits();
     test_failure_at_the_end_of_a_second();
     test_stale();
     test_collision();

@@ -143,6 +143,18 @@ def test_a_limit_of_processes_that_the_threads_of_a_snapshot_exceed_is_named(vir
     assert run(max_processes=200, warm="require").warm
 
 
+def test_a_first_call_with_too_few_processes_keeps_no_other_call_cold(tmp_path: Path) -> None:
+    (tmp_path / "threads.py").write_text("import threading\n" + THREADS)
+    common = SandboxOptions(preload=["threads"], mounts=[Mount(str(tmp_path), "/mods")], env={"PYTHONPATH": "/mods"})
+    few = make_options(**(common | SandboxOptions(max_processes=4)))
+    for _ in range(2):
+        assert not run_code("1", options=few).warm
+    with pytest.raises(SandboxOptionError, match=r"^max_processes: 4 is too few"):
+        run_code("1", options=make_options(**(common | SandboxOptions(max_processes=4, warm="require"))))
+    assert run_code("1", options=make_options(**(common | SandboxOptions(max_processes=64, warm="require")))).warm
+    assert run_code("1", options=few).warm, "the snapshot has no threads"
+
+
 def test_polars_is_prewarmed_with_its_threads(virtualenv: str) -> None:
     source = """import os, polars
 threads = [open(f"/proc/self/task/{number}/comm").read() for number in os.listdir("/proc/self/task")]
@@ -167,6 +179,14 @@ print("xmlrpc.client" in before, len(opened) == 0)"""
     assert run_code(source).stdout == "False False\n"
 
 
+# Eight threads at the same time, which have ended when the import ends.
+THREADS = """gate = threading.Barrier(9)
+several = [threading.Thread(target=gate.wait, daemon=True) for _ in range(8)]
+for thread in several: thread.start()
+gate.wait(20)
+for thread in several: thread.join()
+del several, thread, gate
+"""
 FIND_MARK = r"""
 import re
 letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

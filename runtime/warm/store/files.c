@@ -18,8 +18,9 @@
 #define NOTE_MAX ((size_t)4096)
 
 static const char *const suffixes[STORE_FILES] = {
-    [STORE_SNAPSHOT] = "",  [STORE_SUM] = ".sum",   [STORE_NEW] = ".new",       [STORE_LOCK] = ".lock",
-    [STORE_USES] = ".uses", [STORE_SEEN] = ".seen", [STORE_FAILED] = ".failed", [STORE_STALE] = ".stale",
+    [STORE_SNAPSHOT] = "",      [STORE_SUM] = ".sum",     [STORE_NEW] = ".new",
+    [STORE_LOCK] = ".lock",     [STORE_USES] = ".uses",   [STORE_SEEN] = ".seen",
+    [STORE_FAILED] = ".failed", [STORE_STALE] = ".stale", [STORE_FAILED_LIMITS] = ".limits",
 };
 
 const char *store_file_name(const char *key, enum store_file file, char buffer[static STORE_FILE_NAME_SIZE])

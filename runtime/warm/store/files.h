@@ -18,14 +18,15 @@ struct store {
 };
 
 enum store_file {
-    STORE_SNAPSHOT, /* the snapshot, 0400 */
-    STORE_SUM,      /* checksum of the whole snapshot, written before it gets its name */
-    STORE_NEW,      /* a snapshot that is being written, under the lock */
-    STORE_LOCK,     /* locked by the process that makes the snapshot, fcntl(2) */
-    STORE_USES,     /* one byte for each use; the time of the last change is that of the last use */
-    STORE_SEEN,     /* a bare interpreter ran once */
-    STORE_FAILED,   /* why the snapshot could not be made */
-    STORE_STALE,    /* why it did not fit */
+    STORE_SNAPSHOT,      /* the snapshot, 0400 */
+    STORE_SUM,           /* checksum of the whole snapshot, written before it gets its name */
+    STORE_NEW,           /* a snapshot that is being written, under the lock */
+    STORE_LOCK,          /* locked by the process that makes the snapshot, fcntl(2) */
+    STORE_USES,          /* one byte for each use; the time of the last change is that of the last use */
+    STORE_SEEN,          /* a bare interpreter ran once */
+    STORE_FAILED,        /* why the snapshot could not be made */
+    STORE_STALE,         /* why it did not fit */
+    STORE_FAILED_LIMITS, /* the limits with which it could not be made: struct store_bounds */
     STORE_FILES,
 };
 

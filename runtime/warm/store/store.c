@@ -199,6 +199,58 @@ static enum state find(struct arena *a, const struct store *store, const struct 
     return STATE_EXPIRED;
 }
 
+static bool has_failed(const struct store *store, const struct store_question *q)
+{
+    struct stat st;
+    return store_file_stat(store, q->key->name, STORE_FAILED, &st) && age(&st) < q->config->retry_after;
+}
+
+static bool read_bounds(struct arena *a, const struct store *store, const char *name,
+                        struct store_bounds *out)
+{
+    const char *text = store_file_text(a, store, name, STORE_FAILED_LIMITS);
+    for (size_t i = 0; i < STORE_BOUNDS; i++) {
+        char *end;
+        if (text == NULL)
+            return false;
+        out->items[i] = strtoull(text, &end, 10);
+        if (end == text)
+            return false;
+        text = end;
+    }
+    return true;
+}
+
+/* Return whether the container has a larger limit than all those for which the snapshot could not be made.
+ * The imports may need it. Otherwise one container with small limits would make all others start cold. */
+static bool allows_more(struct arena *a, const struct store *store, const struct store_question *q)
+{
+    struct store_bounds failed;
+    if (q->bounds == NULL || !read_bounds(a, store, q->key->name, &failed))
+        return false;
+    for (size_t i = 0; i < STORE_BOUNDS; i++)
+        if (q->bounds->items[i] > failed.items[i])
+            return true;
+    return false;
+}
+
+/* Remember the limits for the case of a failure. They are joined with those of earlier failures, so that two
+ * containers, each with another limit that is larger, do not try in turns. */
+static void take_bounds(struct arena *a, const struct store *store, const struct store_question *q,
+                        struct store_entry *entry)
+{
+    struct store_bounds earlier;
+    if (q->bounds == NULL)
+        return;
+    entry->bounds = *q->bounds;
+    entry->bounded = true;
+    if (!has_failed(store, q) || !read_bounds(a, store, q->key->name, &earlier))
+        return;
+    for (size_t i = 0; i < STORE_BOUNDS; i++)
+        if (earlier.items[i] > entry->bounds.items[i])
+            entry->bounds.items[i] = earlier.items[i];
+}
+
 /* Return a reason not to make the snapshot now, or NULL. */
 static const char *forbidden(struct arena *a, const struct store *store, const struct store_question *q,
                              enum state state, const char *why)
@@ -208,7 +260,7 @@ static const char *forbidden(struct arena *a, const struct store *store, const s
         return NULL;
     if (state == STATE_EXPIRED && !q->config->rebuild_expired)
         return why;
-    if (store_file_stat(store, q->key->name, STORE_FAILED, &st) && age(&st) < q->config->retry_after) {
+    if (has_failed(store, q) && !allows_more(a, store, q)) {
         const char *reason = store_file_text(a, store, q->key->name, STORE_FAILED);
         return arena_printf(a,
                             "the snapshot could not be made, and is not tried again for %" PRIu32
@@ -272,6 +324,7 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
         no = forbidden(a, store, q, state, why);
     if (entry->answer == STORE_BUILD && no == NULL) {
         entry->reason = why;
+        take_bounds(a, store, q, entry);
         return begin(store, entry, err);
     }
     store_unlock(store, entry->name, &entry->lock);
@@ -294,7 +347,8 @@ static int write_sum(const struct store *store, const struct store_entry *entry)
 int store_commit(const struct store *store, const struct warm_config *config, struct store_entry *entry,
                  struct error *err)
 {
-    static const enum store_file outdated[] = {STORE_USES, STORE_STALE, STORE_FAILED, STORE_SEEN};
+    static const enum store_file outdated[] = {STORE_USES, STORE_STALE, STORE_FAILED, STORE_SEEN,
+                                               STORE_FAILED_LIMITS};
     char name[STORE_FILE_NAME_SIZE];
     int ret = fchmod(entry->out, 0400) < 0 ? -errno : write_sum(store, entry);
     if (ret == 0 &&
@@ -333,9 +387,25 @@ static void note_reason(const struct store *store, const char *name, enum store_
     arena_free(&a);
 }
 
+/* Write the limits before the note that they belong to. Without them the note holds for all containers. */
+static void note_bounds(const struct store *store, const struct store_entry *entry)
+{
+    struct arena a = {0};
+    const char *text = "";
+    if (!entry->bounded) {
+        store_file_remove(store, entry->name, STORE_FAILED_LIMITS);
+        return;
+    }
+    for (size_t i = 0; i < STORE_BOUNDS; i++)
+        text = arena_printf(&a, "%s%" PRIu64 "\n", text, entry->bounds.items[i]);
+    store_file_note(store, entry->name, STORE_FAILED_LIMITS, text);
+    arena_free(&a);
+}
+
 void store_fail(const struct store *store, struct store_entry *entry, const char *reason)
 {
     drop_output(store, entry); /* first: the disk may be full */
+    note_bounds(store, entry);
     note_reason(store, entry->name, STORE_FAILED, reason);
     store_release(store, entry);
 }

@@ -35,21 +35,32 @@ enum store_answer {
     STORE_BUILD, /* make it: the lock is held until store_commit, store_fail or store_release */
 };
 
+/* The limits of a container that are not part of the key, because a snapshot fits all of them: memory,
+ * processes and resource limits. The maker of a snapshot has them too, so imports fail if one is too small.
+ */
+#define STORE_BOUNDS 8
+struct store_bounds {
+    uint64_t items[STORE_BOUNDS]; /* UINT64_MAX: no limit */
+};
+
 struct store_entry {
     enum store_answer answer;
     const char *reason; /* cold, or build: why the snapshot is made */
     char name[KEY_NAME_SIZE];
-    int file;                  /* ready: open for reading; else -1 */
-    struct snapshot mapped;    /* ready: its tables, which the manifest points into */
-    struct manifest *manifest; /* in the arena */
-    int lock;                  /* build; else -1 */
-    int out;                   /* build: an empty file, open for reading and writing; else -1 */
+    int file;                   /* ready: open for reading; else -1 */
+    struct snapshot mapped;     /* ready: its tables, which the manifest points into */
+    struct manifest *manifest;  /* in the arena */
+    int lock;                   /* build; else -1 */
+    int out;                    /* build: an empty file, open for reading and writing; else -1 */
+    struct store_bounds bounds; /* build: what store_fail remembers, if `bounded` */
+    bool bounded;
 };
 
 struct store_question {
     const struct warm_key *key;
     const struct warm_config *config;
-    bool bare;  /* nothing is preloaded: config.second_run counts */
+    const struct store_bounds *bounds; /* of the container; NULL: a failure holds for all containers */
+    bool bare;                         /* nothing is preloaded: config.second_run counts */
     bool force; /* `warm build`: build unless there is a fresh one, regardless of earlier failures */
     bool look;  /* `plan`, `warm show`: change nothing; STORE_BUILD comes without lock and file */
 };
@@ -67,7 +78,8 @@ int store_ask(struct arena *a, const struct store *store, const struct store_que
 int store_commit(const struct store *store, const struct warm_config *config, struct store_entry *entry,
                  struct error *err);
 
-/* Record for config.retry_after that the snapshot could not be made, with the reason. Release the entry. */
+/* Record for config.retry_after that the snapshot could not be made, with the reason. Containers that have a
+ * larger limit than all containers for which it failed try again before. Release the entry. */
 void store_fail(const struct store *store, struct store_entry *entry, const char *reason);
 
 /* Record that the snapshot did not fit a container. The next process that asks makes it again, but not before

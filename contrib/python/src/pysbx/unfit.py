@@ -42,6 +42,8 @@ def _processes(policy: Policy, _: object) -> str:
     return f"{policy.max_processes} is too few for the threads that the imports start" + _allow_more("processes")
 
 
+# The text says so again, without another attempt, until retryAfter of warm.json is over.
+REQUIRED = r"=require: (?:the snapshot could not be made, [^:]*: )?"
 # A pattern of the text, the option, and the function that returns what is wrong with its value.
 CAUSES: tuple[tuple[str, str, Reason], ...] = (
     (
@@ -49,13 +51,13 @@ CAUSES: tuple[tuple[str, str, Reason], ...] = (
         "memory_mb",
         _memory_of_snapshot,
     ),
-    (r"\bMemoryError\b|=require: import \S+: OSError: \[Errno 12\]", "memory_mb", _memory),
+    (rf"\bMemoryError\b|{REQUIRED}import \S+: OSError: \[Errno 12\]", "memory_mb", _memory),
     (
-        r"=require: (?:import \S+|the imports [^:]*): .*(?:can't start new thread|temporarily unavailable)",
+        rf"{REQUIRED}(?:import \S+|the imports [^:]*): .*(?:can't start new thread|temporarily unavailable)",
         "max_processes",
         _processes,
     ),
-    (r"=require: import (\S+): (ModuleNotFoundError: .*)", "preload", _module),
+    (rf"{REQUIRED}import (\S+): (ModuleNotFoundError: .*)", "preload", _module),
     (r"^chdir to `.*`: (.*)", "workdir", _directory),
 )
 
