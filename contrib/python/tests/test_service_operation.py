@@ -102,9 +102,12 @@ def test_labels_have_few_values(service: Server) -> None:
         service.client.get(f"/none/{number}")
         service.client.request(f"X{number}", "/health")
         service.client.get(f"/v1/sessions/{number}")
+        service.client.head(f"/v1/sessions/{number}/files")
     labels = {name[1:3] for name in numbers(service) if name[0] == "pysbx_requests_total"}
     assert ("GET", "other") in labels
     assert ("GET", "/v1/sessions/{identifier}") in labels
+    assert ("HEAD", "/v1/sessions/{identifier}/files") in labels
+    assert ("HEAD", "other") not in labels
     assert not any("1" in part.replace("/v1/", "") for label in labels for part in label), labels
 
 

@@ -73,7 +73,11 @@ class Described(FastAPI):
 
         if scope["type"] == "http" and scope["method"] == "HEAD":
             # The server in front keeps its own scope, in which the method is still HEAD.
-            await super().__call__({**scope, "method": "GET"}, receive, send_head)
+            inner = {**scope, "method": "GET"}
+            try:
+                await super().__call__(inner, receive, send_head)
+            finally:
+                scope["route"] = inner.get("route")  # for metrics, spans and the audit log
         else:
             await super().__call__(scope, receive, send)
 
