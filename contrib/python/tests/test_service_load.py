@@ -223,6 +223,10 @@ def test_a_runtime_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     there.mkdir()
     program = there / "pysbx-runtime"
     shutil.copy(find_runtime(), program)
+    # As root it may need the dynamic one, which is beside it in a build.
+    dynamic = Path(find_runtime()).with_name("pysbx-runtime-dynamic")
+    if dynamic.exists():
+        shutil.copy(dynamic, there)
     monkeypatch.setenv("PYSBX_RUNTIME", str(program))
     with server(listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
         assert service.run("1")["value"] == "1"
