@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pysbx import run_code
 from pysbx.runtime import find_runtime
+from pysbx.service.meters import GAUGES, TABLE
 from pysbx.service.ready import HOLDS_SEC
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server, wait_until
@@ -54,7 +55,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_runs_and_starts_are_counted(service: Server) -> None:
     who = hashlib.sha256(TOKEN.encode()).hexdigest()[:8]
     service.run("print(1)")
-    wait_until(lambda: ("pysbx_starts_total", "first", "cold") in numbers(service) or service.run("1")["warm"])
+    wait_until(lambda: ("pysbx_starts_total", who, "first", "cold") in numbers(service) or service.run("1")["warm"])
     before = numbers(service)
     service.run("1")
     service.run("1 / 0")
@@ -76,11 +77,11 @@ def test_runs_and_starts_are_counted(service: Server) -> None:
     assert more("pysbx_problems_total", "request") == 1
     assert more("pysbx_requests_total", "POST", "/v1/run", "200") == 5
     assert more("pysbx_requests_total", "POST", "/v1/run", "422") == 1
-    assert more("pysbx_run_seconds_count") == 5
-    assert more("pysbx_queue_seconds_count") == 5
+    assert more("pysbx_run_seconds_count", who) == 5
+    assert more("pysbx_queue_seconds_count", who) == 5
     # Of the half second that one of them takes, a busy machine gives it a part.
     assert more("pysbx_cpu_seconds_total", who) > 0.05
-    assert more("pysbx_starts_total", "", "warm") >= 3
+    assert more("pysbx_starts_total", who, "", "warm") >= 3
     assert (after[("pysbx_running",)], after[("pysbx_waiting",)]) == (0, 0)
 
 
@@ -154,6 +155,18 @@ def test_the_names_are_documented(service: Server) -> None:
     service.run("1")
     bare = {re.sub(r"_(bucket|count|sum|created)$", "", name[0]) for name in numbers(service)}
     assert bare == told
+
+
+def test_the_labels_are_documented() -> None:
+    page = Path(__file__).parents[2] / "docs/pages/reference/metrics.md"
+    rows = [row.split("|") for row in page.read_text().splitlines() if row.startswith("| `pysbx_")]
+    told = {row[1].strip(" `").removesuffix("_total"): re.findall(r"`(\w+)`", row[3]) for row in rows}
+    assert told == {f"pysbx_{name}": list(labels) for name, _, _, labels in TABLE} | {
+        f"pysbx_{name}": [] for name, _ in GAUGES
+    }
+    # A metric for each token: what an operator has to tell apart.
+    for name in ("pysbx_starts", "pysbx_run_seconds", "pysbx_queue_seconds", "pysbx_limits", "pysbx_runs"):
+        assert "caller" in told[name]
 
 
 def test_the_log_says_what_happens(tmp_path: Path) -> None:

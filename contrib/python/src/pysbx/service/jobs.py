@@ -100,16 +100,16 @@ class Jobs:
         self._audit.ran(who, code, done)
         self._meters.ran(name_of(who), done)
         if start:
-            self._starts.started(done, options)
+            self._starts.started(name_of(who), done, options)
 
     async def _run(self, work: Callable[[int], T], waited: list[float] | None = None) -> T:
-        cancel, asked = Cancel(), time.monotonic()
+        cancel, asked, who = Cancel(), time.monotonic(), name_of(caller.get())
 
         def begin() -> T:
             with self._lock:
                 self._begun += 1
             seconds = time.monotonic() - asked
-            self._meters.waited(seconds)
+            self._meters.waited(who, seconds)
             if waited is not None:
                 waited.append(seconds)
             try:

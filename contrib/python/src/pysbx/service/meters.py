@@ -23,11 +23,11 @@ TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("requests", "Counter", "Requests that were answered", ("method", "route", "status")),
     ("request_seconds", "Histogram", "Time from the head of a request to the end of its answer", ("route",)),
     ("runs", "Counter", "Runs of code", ("caller", "outcome")),
-    ("run_seconds", "Histogram", "Time of a run by the clock", ()),
+    ("run_seconds", "Histogram", "Time of a run by the clock", ("caller",)),
     ("cpu_seconds", "Counter", "CPU time of runs", ("caller",)),
-    ("starts", "Counter", "Starts of sandboxes", ("start", "reason")),
+    ("starts", "Counter", "Starts of sandboxes", ("caller", "start", "reason")),
     ("limits", "Counter", "Limits that runs have hit", ("caller", "limit")),
-    ("queue_seconds", "Histogram", "Time that calls waited for a free place", ()),
+    ("queue_seconds", "Histogram", "Time that calls waited for a free place", ("caller",)),
     ("problems", "Counter", "Requests that were refused or failed", ("problem",)),
     ("leftovers", "Counter", "Sandboxes of an earlier service that were removed at the start", ()),
     ("audit_lost", "Counter", "Events that the audit log could not take", ()),
@@ -87,24 +87,24 @@ class Meters:
         self._add("requests", 1, method=known, route=route, status=str(status))
         self._add("request_seconds", seconds, route=route)
 
-    def waited(self, seconds: float) -> None:
+    def waited(self, caller: str, seconds: float) -> None:
         """Count the time that a call has waited for a place."""
-        self._add("queue_seconds", seconds)
+        self._add("queue_seconds", seconds, caller=caller)
 
     def ran(self, caller: str, done: Execution) -> None:
         """Count a run."""
         outcome = outcome_of(done)
         self._add("runs", 1, caller=caller, outcome=outcome)
-        self._add("run_seconds", done.usage.wall_sec)
+        self._add("run_seconds", done.usage.wall_sec, caller=caller)
         self._add("cpu_seconds", done.usage.cpu_sec, caller=caller)
         if outcome in ("timeout", "memory"):
             self._add("limits", 1, caller=caller, limit=outcome)
         if done.truncated:
             self._add("limits", 1, caller=caller, limit="output")
 
-    def started(self, start: str, reason: str) -> None:
+    def started(self, caller: str, start: str, reason: str) -> None:
         """Count a start of a sandbox."""
-        self._add("starts", 1, start=start, reason=reason)
+        self._add("starts", 1, caller=caller, start=start, reason=reason)
 
     def refused(self, problem: str) -> None:
         """Count a request that was refused or failed, by the name of its problem."""

@@ -29,16 +29,16 @@ class Starts:
         self._closed = False
         self._reasons: dict[Options, str] = {}
 
-    def started(self, done: Execution, options: Options) -> None:
-        """Note a start, by the first run after it."""
+    def started(self, caller: str, done: Execution, options: Options) -> None:
+        """Note a start, by the first run after it; the caller has the name that metrics have."""
         if done.warm:
-            self._meters.started("warm", "")
+            self._meters.started(caller, "warm", "")
         elif options.policy.warm == "off" or options.policy.isolation == "process":
-            self._meters.started("cold", OFF)
+            self._meters.started(caller, "cold", OFF)
         elif not self._closed:
-            self._pool.submit(self._cold, options)
+            self._pool.submit(self._cold, caller, options)
 
-    def _cold(self, options: Options) -> None:
+    def _cold(self, caller: str, options: Options) -> None:
         known = options in self._reasons
         try:
             reason = self._reasons[options] if known else reason_for_cold(options)
@@ -46,7 +46,7 @@ class Starts:
             reason = str(error)
         if len(self._reasons) < MOST:
             self._reasons[options] = reason
-        self._meters.started("cold", REFUSED if reason else FIRST)
+        self._meters.started(caller, "cold", REFUSED if reason else FIRST)
         profile = f"profile '{options.profile}': " if options.profile else ""
         if reason:
             logger.warning("cold start: %s%s", profile, reason)
