@@ -127,3 +127,20 @@ def test_a_bound_of_disks_is_refused_without_its_controller() -> None:
         with pytest.raises(LimitsNotEnforceableError, match=r"^io_mb_per_sec, but no cgroup controller for io: ."):
             run_code("1", io_mb_per_sec=5)
     assert run_code("6 * 7").value == "42"
+
+
+def test_the_copied_files_have_no_labels_of_their_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner/module.py").write_text("value = 1\n")
+    try:
+        for path in source, source / "inner", source / "inner/module.py":
+            os.setxattr(path, "user.label", b"of the source")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    monkeypatch.setattr(payload, "_sources", lambda: {"copied": source})
+    made = tmp_path / "made"
+    payload._make(made)
+    assert (made / "copied/inner/module.py").read_text() == "value = 1\n"
+    assert list((made / "copied/inner/__pycache__").glob("module.*.pyc"))
+    assert not any(os.listxattr(path) for path in made.rglob("*"))

@@ -113,8 +113,11 @@ def _make(path: Path) -> None:
 
     made = Path(tempfile.mkdtemp(dir=path.parent, prefix=".new-"))
     try:
-        for name, source in _sources().items():
-            shutil.copytree(source, made / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name, source in _files():
+            target = made / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Only the content. The label that SELinux gave to the source may be forbidden here.
+            shutil.copyfile(source, target)
         # Hashes, not times, say whether compiled files are valid: they are never written again in there.
         compileall.compile_dir(
             made, quiet=2, stripdir=str(made), prependdir=TARGET,
