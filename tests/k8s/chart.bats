@@ -57,7 +57,7 @@ OTHERS='pool.replicas=1000000,imagePullSecrets[0].name=a,nodeSelector.a=b,tolera
 9 isolation=process
 10 seccomp.type=Operator
 9 seccomp.type=Operator,isolation=process
-9 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=a_t
+9 seccomp.type=Localhost,appArmor.type=Localhost,seLinux.type=pysbx_serve_t
 9 appArmor.type=
 10 $ODD
 9 $OTHERS
@@ -90,6 +90,8 @@ VALUES
 /seccomp/localhostProfile seccomp.localhostProfile=../../etc/passwd
 /appArmor/type appArmor.type=RuntimeDefault
 /appArmor/localhostProfile appArmor.localhostProfile=a/b
+/seLinux seLinux.profile=a
+/seLinux/type seLinux.type=1
 VALUES
 }
 
@@ -167,7 +169,7 @@ baseline 1.37.0 $confined,seLinux.type=container_engine_t
 privileged 1.36.0 $confined
 privileged 1.37.0 seccomp.type=Localhost
 privileged 1.37.0 appArmor.type=Localhost
-privileged 1.37.0 $confined,seLinux.type=a_t
+privileged 1.37.0 $confined,seLinux.type=pysbx_serve_t
 privileged 1.37.0 $confined,seLinux.user=system_u
 VALUES
 }
@@ -176,6 +178,8 @@ VALUES
     render --set seccomp.type=Localhost,appArmor.type=Localhost >result
     grep -A 4 'seccompProfile:' result | grep -q "localhostProfile: \"$(cd "$K8S/seccomp" && echo *.json)\""
     grep -A 3 'appArmorProfile:' result | grep -q "localhostProfile: \"$(sed -n 's/^profile \([^ ]*\) .*/\1/p' "$K8S"/apparmor/*)\""
+    render --set "seLinux.type=$(sed -n 's/^(type \(.*\))$/\1/p' "$K8S"/selinux/*.cil)" >result
+    grep -A 1 'seLinuxOptions:' result | grep -qx ' *type: pysbx_serve_t'
     render --set appArmor.type= >result
     run grep appArmorProfile result
     ((status == 1))

@@ -23,6 +23,14 @@ manifests() {
     [[ $output == *"10 resources found in 8 files - Valid: 10, Invalid: 0, Errors: 0, Skipped: 0"* ]]
 }
 
+@test "the template with the type of contrib/k8s/selinux, as the page says, is valid" {
+    sed 's/^        runAsNonRoot: true/&\n        seLinuxOptions: {type: pysbx_serve_t}/' "$BASE/base/template.yaml" >"$BATS_TEST_TMPDIR/template.yaml"
+    grep -q seLinuxOptions "$BATS_TEST_TMPDIR/template.yaml"
+    run conform "$BATS_TEST_TMPDIR/template.yaml"
+    ((status == 0))
+    grep -q '^(type pysbx_serve_t)' "$BASE/selinux/pysbx_serve.cil"
+}
+
 @test "a wrong manifest is found: a member that does not exist, a wrong type, a missing member" {
     change() { sed "$1" "$BASE/base/$2" >"$BATS_TEST_TMPDIR/wrong.yaml"; cmp -s "$BASE/base/$2" "$BATS_TEST_TMPDIR/wrong.yaml" && return 1; true; }
     for wrong in 's/procMount/procMounts/ template.yaml' 's/hostUsers: false/hostUsers: none/ template.yaml' \
@@ -48,7 +56,7 @@ manifests() {
     done
 }
 
-@test "the page: tests follow each block, or it says that it needs a kubelet or OpenShift, or was not tried" {
+@test "the page: tests follow each block, or it says that it needs a kubelet, OpenShift or SELinux, or was not tried" {
     python3 - "$BASE/../docs/pages/how-to/kubernetes.md" "$BATS_TEST_DIRNAME" <<'PROGRAM'
 import re, sys
 from pathlib import Path
@@ -68,6 +76,9 @@ assert len(blocks) > 5
 for (heading, language), reasons in blocks.items():
     for number, reason in enumerate(reasons, 1):
         if re.search(r"needs (a kubelet|OpenShift); tests/k8s/[a-z-]+\.bats |no test has tried it", reason):
+            continue
+        if re.search(r"needs a machine that enforces SELinux; tests/vm/pod\.bats does this", reason):
+            assert "semodule --install" in (here / "../vm/pod.bats").read_text()
             continue
         found = re.search(r"tests/k8s/([a-z-]+\.bats) follows it", reason)
         assert found or language == "yaml", (heading, number, reason)

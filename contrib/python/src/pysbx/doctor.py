@@ -18,7 +18,16 @@ from pysbx import children, interpreter, labels, limits, pod, runtime
 from pysbx.errors import SandboxError
 from pysbx.execution import run_code
 from pysbx.options import make_options, prepare
-from pysbx.remedies import APPARMOR, PROFILE, forbidding, load_profile, needs_profile, remedy_for, text_of
+from pysbx.remedies import (
+    APPARMOR,
+    PROFILE,
+    confinement,
+    forbidding,
+    load_profile,
+    needs_profile,
+    remedy_for,
+    text_of,
+)
 
 Status = Literal["ok", "warning", "failure"]
 
@@ -198,6 +207,10 @@ def _landlock() -> Check:
 def _selinux() -> Check:
     enforce = text_of("/sys/fs/selinux/enforce")
     if not enforce:
+        # Containers may not see the policy.
+        held_by = confinement()
+        if held_by and held_by.module == "SELinux":
+            return Check("SELinux", "ok", f"sandboxes have the type of the container around them, {held_by.label}")
         return Check("SELinux", "ok", "not on this machine")
     mode = "enforcing" if enforce == "1" else "permissive"
     reason = labels.obstacle()

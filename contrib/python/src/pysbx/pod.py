@@ -2,11 +2,12 @@
 
 A pod that may create namespaces needs more than the defaults, and each missing field shows in another place. See
 https://kubernetes.io/docs/tasks/configure-pod-container/security-context/, user_namespaces(7), proc(5),
-capabilities(7).
+capabilities(7), apparmor(7), selinux(8).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -17,13 +18,20 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pysbx import children
-from pysbx.remedies import forbidding, is_filtered, text_of
+from pysbx.remedies import confinement, forbidding, is_filtered, text_of
 
 # The kubelet gives it to each container.
 VARIABLE = "KUBERNETES_SERVICE_HOST"
 ALL_IDS = 2**32 - 1
-# In a process of its own, because the namespace cannot be left again.
-PROBE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"  # CLONE_NEWUSER
+# The first steps of a sandbox: a user namespace with a mount namespace, and a change of its mounts. In a process of its
+# own, because the namespaces cannot be left again. It ends with the error number of the step that fails. The flags are
+# CLONE_NEWUSER and CLONE_NEWNS, MS_REC and MS_PRIVATE.
+PROBE = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+failed = libc.unshare(0x10020000) or libc.mount(b"none", b"/", None, 0x44000, None)
+sys.exit(ctypes.get_errno() if failed else 0)
+"""
 
 
 class Field(NamedTuple):
@@ -62,15 +70,26 @@ def _is_proc_masked() -> bool:
     return any(line.split()[4].startswith("/proc/") for line in text_of("/proc/self/mountinfo").splitlines())
 
 
-def _are_namespaces_filtered() -> bool:
-    """Tell whether a filter, and not the kernel's settings, refuses a user namespace."""
-    if not is_filtered() or forbidding() is not None:
-        return False
+def _refusal() -> int:
+    """Return the error number of the first refused step of a sandbox, or 0 if none is refused or known."""
+    if forbidding() is not None:
+        return 0
     try:
         done = children.run([sys.executable, "-I", "-S", "-c", PROBE], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode != 0
+        return 0
+    return max(done.returncode, 0)
+
+
+def _are_namespaces_filtered() -> bool:
+    """Tell whether a filter, and neither the kernel's settings nor a security module, refuses namespaces or mounts."""
+    return is_filtered() and _refusal() not in (0, errno.EACCES)
+
+
+def _is_refused_by_selinux() -> bool:
+    """Tell whether SELinux refuses namespaces or mounts. The kernel has this error for security modules alone."""
+    found = confinement()
+    return found is not None and found.module == "SELinux" and _refusal() == errno.EACCES
 
 
 def _is_root_writable() -> bool:
@@ -107,6 +126,12 @@ FIELDS = (
         "a filter of system calls refuses user namespaces",
         "failure",
         _are_namespaces_filtered,
+    ),
+    Field(
+        "securityContext.seLinuxOptions: {type: pysbx_serve_t}, with contrib/k8s/selinux on the node",
+        "the pod's type of SELinux refuses namespaces or mounts",
+        "failure",
+        _is_refused_by_selinux,
     ),
     Field(
         "securityContext.runAsNonRoot: true, runAsUser: 1000", "it runs as root", "warning", lambda: os.geteuid() == 0

@@ -86,14 +86,56 @@ def is_filtered() -> bool:
     return re.search(r"^Seccomp:\s*2$", text_of("/proc/self/status"), re.MULTILINE) is not None
 
 
+class Confinement(NamedTuple):
+    """What a security module permits to this program.
+
+    Attributes:
+        module: its name.
+        label: the profile of AppArmor, or the type of SELinux.
+    """
+
+    module: str
+    label: str
+
+
+# The file of a security module for a program that it confines, and its content: /proc/PID/attr in proc(5).
+# SELinux has the second file for itself, or AppArmor has, on kernels before 5.8.
+LABELS = (
+    ("AppArmor", "/proc/self/attr/apparmor/current", r"(.+) \(enforce\)"),
+    ("AppArmor", "/proc/self/attr/current", r"(.+) \(enforce\)"),
+    ("SELinux", "/proc/self/attr/current", r"[^:\s]+:[^:\s]+:([^:\s]+):\S+"),
+)
+# The option of an engine, and the field of Kubernetes, that let a container have sandboxes.
+ALLOWED_BY = {
+    "AppArmor": (
+        "AppArmor's profile",
+        "--security-opt apparmor=unconfined, or with appArmorProfile: {type: Unconfined} (Kubernetes)",
+    ),
+    "SELinux": (
+        "SELinux's type",
+        "--security-opt label=disable, or with --security-opt label=type:pysbx_serve_t or seLinuxOptions: "
+        "{type: pysbx_serve_t} (Kubernetes) where contrib/k8s/selinux is installed",
+    ),
+}
+
+
+def confinement() -> Confinement | None:
+    """Return the security module that confines this program, as engines let it confine containers, if one does."""
+    for module, path, pattern in LABELS:
+        if found := re.fullmatch(pattern, text_of(path).rstrip("\0")):
+            return Confinement(module, found[1])
+    return None
+
+
 def _confined() -> str:
-    """Return the remedy if a profile of AppArmor holds this program, as engines give one to containers."""
-    profile = re.fullmatch(r"(.+) \(enforce\)", text_of("/proc/self/attr/current"))
-    if profile is None:
+    """Return the remedy if a security module holds this program."""
+    found = confinement()
+    # Programs outside of containers have a type of SELinux too, which allows them what they need.
+    if found is None or (found.module == "SELinux" and "container" not in found.label):
         return ""
+    name, options = ALLOWED_BY[found.module]
     return (
-        f"AppArmor's profile '{profile[1]}' of the container around this program refuses that: start it with "
-        "--security-opt apparmor=unconfined, or with appArmorProfile: {type: Unconfined} (Kubernetes)"
+        f"{name} '{found.label}' of the container around this program refuses that: start it with {options}"
     ) + _otherwise()
 
 
