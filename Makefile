@@ -409,26 +409,14 @@ image: ## the container image of pysbx serve
 
 # The image under Podman with the runtimes of the distribution, with agent-sandbox's router and client. contrib/k8s alone
 # and on a control plane, the installer for nodes, and Ray. The runtime below containerd's interface for Kubernetes. The
-# programs are built once: half an hour.
-CONTROL_PLANE := kine kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kwok agent-sandbox-controller \
-                 agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
-check-k8s: image ## the image of pysbx serve, and the parts for Kubernetes
-	@tests/setup/kubernetes helm kubeconform decode-openshift $(CONTROL_PLANE) >/dev/null
-	@tests/setup/engines
-	@tests/setup/critest
-	@tests/setup/containerd
-	@tests/setup/runc
-	@tests/vm/build >/dev/null
-	@tests/setup/agent-sandbox >/dev/null
-	@tests/setup/ray >/dev/null
-	@tests/setup/containerfile >/dev/null
+# files name the programs that they need, which are built once: half an hour.
+check-k8s: all ## the image of pysbx serve, and the parts for Kubernetes
 	@BUILD='$(abspath $(BUILD))' tests/run --mode $(if $(ALL),both,once) tests/k8s
 
 # These files prove most for their CPU time: about 70 seconds, and 35 more to build kubeconform once. The image is extra.
 # The chart is left out, because helm takes more than two minutes of CPU time to build.
 K8S_QUICK := manifests nested two-instances
-check-k8s-quick: image ## the parts of check-k8s that take a minute of CPU time
-	@tests/setup/kubernetes kubeconform >/dev/null
+check-k8s-quick: all ## the parts of check-k8s that take a minute of CPU time
 	@BUILD='$(abspath $(BUILD))' tests/run $(K8S_QUICK:%=tests/k8s/%.bats)
 
 # As an ordinary user, in a minimal system with only Python: tests/wheel/run.

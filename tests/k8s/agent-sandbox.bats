@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # The image, the Python client of agent-sandbox, and its router between them: contrib/docs/pages/reference/http-api.md.
-# tests/setup/agent-sandbox has made router and client.
 # once: the caller makes no difference to what the service answers
+# prepare: contrib/image/build
+# prepare: tests/setup/agent-sandbox
 
 load ../lib/podman.bash
 load serve.bash

@@ -2,6 +2,7 @@
 # The Helm chart contrib/k8s/chart, without a cluster: contrib/docs/pages/how-to/kubernetes.md. controlplane.bats
 # installs it.
 # once: the caller makes no difference
+# prepare: tests/setup/kubernetes helm kubeconform
 
 K8S=$BATS_TEST_DIRNAME/../../contrib/k8s
 CHART=$K8S/chart

@@ -2,6 +2,8 @@
 # contrib/image/Containerfile on a base of Debian's packages with the layout of UBI's image for Python: its own virtualenv
 # in /opt/app-root, and user 1001. UBI itself is not here, because it comes from a registry.
 # once: a user has no numbers for OpenShift's users
+# prepare: contrib/image/build
+# prepare: tests/setup/containerfile
 
 load ../lib/podman.bash
 load serve.bash

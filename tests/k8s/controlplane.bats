@@ -3,6 +3,8 @@
 # program runs here; pod.bats and image.bats run it.
 # once: the caller makes no difference
 # slow: a control plane
+# prepare: tests/setup/kubernetes kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
+# prepare: tests/setup/kubernetes agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
 # shellcheck disable=SC2016 # until_true evaluates its conditions each time
 
 load ../lib/podman.bash

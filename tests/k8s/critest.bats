@@ -3,6 +3,8 @@
 # once with runc and once with this runtime. Every test that passes with runc passes with this runtime.
 # once: the daemon is root's
 # slow: two runs of critest
+# prepare: tests/setup/engines --complete
+# prepare: tests/setup/critest
 
 load ../lib/podman.bash
 load ../lib/engines.bash

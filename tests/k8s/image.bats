@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The image of contrib/image, with the runtimes of the distribution under Podman: contrib/docs/pages/how-to/container.md.
+# prepare: contrib/image/build
 
 load ../lib/podman.bash
 load serve.bash

@@ -3,6 +3,13 @@
 # virtual machine with cgroup v2 and systemd. The last test removes what the one before it installs.
 # once: the caller makes no difference
 # slow: an emulated machine
+# prepare: contrib/image/build
+# prepare: tests/setup/kubernetes kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
+# prepare: tests/setup/kubernetes agent-sandbox-manifests kubelet
+# prepare: tests/setup/containerd
+# prepare: tests/setup/runc
+# prepare: tests/setup/critest
+# prepare: tests/vm/build
 # shellcheck disable=SC2016 # wait_until evaluates its conditions each time
 
 load ../lib/podman.bash

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The manifests of contrib/k8s, against the schemas beside them.
 # once: the caller makes no difference
+# prepare: tests/setup/kubernetes kubeconform
 
 BASE=$BATS_TEST_DIRNAME/../../contrib/k8s
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The image in a container of Docker, as a pod: contrib/docs/pages/how-to/kubernetes.md, "What the pod needs".
 # once: the daemon is root's
+# prepare: contrib/image/build
+# prepare: tests/setup/engines --complete
 
 load ../lib/podman.bash
 load ../lib/engines.bash

@@ -2,6 +2,7 @@
 # The image as a pod runs it: contrib/docs/pages/how-to/kubernetes.md, "What the pod needs". Each option of Podman stands
 # for the field of the manifest that makes the kubelet ask its runtime for the same.
 # once: only root's containers can share the users of the node
+# prepare: contrib/image/build
 
 load ../lib/podman.bash
 load serve.bash

@@ -2,6 +2,9 @@
 # The installer for nodes, contrib/k8s/node-installer: in the image of contrib/image, with the rights of its pod, on this
 # system as the node. containerd runs as it does on a node, with its configuration in /etc.
 # once: the daemon is root's
+# prepare: contrib/image/build
+# prepare: tests/setup/engines --complete
+# prepare: tests/setup/containerd
 
 load ../lib/podman.bash
 load ../lib/engines.bash

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The manifests of contrib/k8s/openshift, which OpenShift's own types decode. There is no OpenShift here.
 # once: the caller makes no difference
+# prepare: tests/setup/kubernetes decode-openshift
 
 BASE=$BATS_TEST_DIRNAME/../../contrib/k8s
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # Pods of contrib/k8s under Podman, with the seccomp profile and the options that the chart gives them.
+# prepare: contrib/image/build
+# prepare: tests/setup/kubernetes helm
 
 load ../lib/podman.bash
 load serve.bash

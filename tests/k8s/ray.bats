@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The example for Ray: contrib/k8s/ray/snippets.py. tests/setup/ray has made the virtual environment.
+# The example for Ray: contrib/k8s/ray/snippets.py.
 # once: the caller makes no difference to the example
+# prepare: tests/setup/ray
 
 load ../lib/podman.bash
 load page.bash

@@ -3,6 +3,8 @@
 # kubelet does it: with its annotations, command and security context, and the handler of config/containerd/config.toml.
 # once: the daemon is root's
 # images: pandas
+# prepare: tests/setup/engines --complete
+# prepare: tests/setup/critest
 
 load ../lib/podman.bash
 load ../lib/engines.bash

@@ -2,6 +2,7 @@
 # Two instances of the image behind a balancer, which chooses one for each connection, as a Service of Kubernetes does. See
 # contrib/docs/pages/how-to/kubernetes.md, "Pods of the service".
 # once: the caller makes no difference to what the instances answer
+# prepare: contrib/image/build
 
 load ../lib/podman.bash
 load serve.bash

@@ -2,6 +2,7 @@
 # Packages for sandboxes in an image of their own, which a pod mounts as a read-only volume:
 # contrib/docs/pages/how-to/kubernetes.md, "Packages in an image volume".
 # once: the caller makes no difference to what sandboxes see
+# prepare: contrib/image/build
 
 load ../lib/podman.bash
 load serve.bash
