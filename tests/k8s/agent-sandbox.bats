@@ -10,7 +10,7 @@ load serve.bash
 setup_file() {
     load_image
     tools=$(realpath -m "${BUILD:-$TESTS/../build}/k8s/agent-sandbox")
-    [[ -e $tools/venv/made ]] || {
+    [[ -e $tools/venv.recipe && -x $tools/sandbox-router ]] || {
         echo "there is no router and no client: tests/setup/agent-sandbox"
         return 1
     }

@@ -8,7 +8,7 @@ load page.bash
 
 setup() {
     begin_test
-    python=$(realpath -m "${BUILD:-$TESTS/../build}/k8s/ray")/bin/python
+    python=$(realpath -m "${BUILD:-$TESTS/../build}/ray")/bin/python
     [[ -x $python ]] || {
         echo "there is no Ray: tests/setup/ray"
         return 1
