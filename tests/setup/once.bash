@@ -1,8 +1,8 @@
 # For scripts that make things which do not depend on the commit, and which take long: each is made once for its recipe.
 
-# once PRODUCT WORDS FUNCTION [FUNCTION...]: call the first function with the product's name, unless PRODUCT was made by
-# functions with the same text and with the same words, such as versions. A product of another recipe is removed first, so
-# that no test uses it if the new one cannot be made.
+# once PRODUCT WORDS FUNCTION [FUNCTION...]: call the first function with the product's name, unless PRODUCT has the same
+# recipe: the text of the functions, and words such as versions. A product of another recipe is removed first. So no test
+# uses it if the new one cannot be made.
 once() {
     local product=$1 words=$2 recipe
     shift 2
