@@ -116,6 +116,27 @@ start_plane() {
     touch started
 }
 
+# The chart's pod as a Pod, for the API's own validation: that of a SandboxTemplate does not look at it.
+pod_of() {
+    helm template pysbx "$BATS_TEST_DIRNAME/../../contrib/k8s/chart" --set "$1" | python3 -c '
+import json, sys, yaml
+[template] = [one for one in yaml.safe_load_all(sys.stdin) if one["kind"] == "SandboxTemplate"]
+pod = template["spec"]["podTemplate"]
+print(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {"name": "pysbx", **pod["metadata"]}}))'
+}
+
+# with_members FILE [OPTION-OF-SERVE...]: give the pod on standard input the members in a file of the page.
+with_members() {
+    python3 -c '
+import json, sys, yaml
+pod, added = json.load(sys.stdin), yaml.safe_load(open(sys.argv[1]))
+[container] = pod["spec"]["containers"]
+container["args"] = added["args"] + sys.argv[2:]
+container["volumeMounts"] += added["volumeMounts"]
+pod["spec"]["volumes"] += added["volumes"]
+json.dump(pod, sys.stdout)' "$@"
+}
+
 stop_plane() {
     local pid
     [[ -e $(plane)/started ]] || tail -n 5 "$(plane)"/*.log | cut -c 1-300

@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
 # contrib/k8s with a real control plane, on nodes that do not exist: contrib/docs/pages/how-to/kubernetes.md. No pod's
-# program runs here; pod.bats and image.bats run it.
+# program runs here; pod.bats, image.bats and kubelet.bats run it.
 # once: the caller makes no difference
 # slow: a control plane
 # prepare: tests/setup/kubernetes kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
 # prepare: tests/setup/kubernetes agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
+# prepare: tests/setup/agent-sandbox
 # shellcheck disable=SC2016 # until_true evaluates its conditions each time
 
 load ../lib/podman.bash
@@ -91,15 +92,6 @@ CLAIM
 addresses() {
     get endpointslices --selector="kubernetes.io/service-name=$1" \
         --output='jsonpath={range .items[*].endpoints[*]}{.targetRef.name}{"\n"}{end}' | sort
-}
-
-# The chart's pod as a Pod, for the API's own validation: that of a SandboxTemplate does not look at it.
-pod_of() {
-    helm template pysbx "$K8S/chart" --set "$1" | python3 -c '
-import json, sys, yaml
-[template] = [one for one in yaml.safe_load_all(sys.stdin) if one["kind"] == "SandboxTemplate"]
-pod = template["spec"]["podTemplate"]
-print(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {"name": "pysbx", **pod["metadata"]}}))'
 }
 
 # rules USER NAMESPACE: what an account may do, except what Kubernetes allows every account.
@@ -222,6 +214,16 @@ PYTHON
     until_true '! get pod "$pod"'
 }
 
+@test "agent-sandbox's Python client claims a pod of the pool with the rights of a client, and gives it back" {
+    install "$AGENT_CLIENTS,pool.replicas=1"
+    pool_pods >pods
+    kubeconfig agent "$(kubectl --namespace agents create token agent)"
+    KUBECONFIG=$(plane)/agent expect 0 "$K8S_BUILD/agent-sandbox/venv/bin/python" "$BATS_TEST_DIRNAME/claim.py"
+    grep -q "^$output " pods
+    until_true '! get pod "$output"'
+    until_true '[[ -z $(get sandboxclaims --output=name) ]]'
+}
+
 @test "a claim cannot set variables of the pod, nor volumes" {
     install "$AGENT_CLIENTS,pool.replicas=1"
     claim variables '"env": [{"name": "PYSBX_TOKEN", "value": "mine"}]'
@@ -341,19 +343,11 @@ EVICTION
 
 @test "Packages in an image volume: the API accepts the pod with the members that the page adds" {
     kubectl create namespace pysbx
-    pod_of pool.replicas=2 >pod.json
-    block "Packages in an image volume" yaml | python3 -c '
-import json, sys, yaml
-pod, added = json.load(open("pod.json")), yaml.safe_load(sys.stdin)
-[container] = pod["spec"]["containers"]
-container["args"] = added["args"]
-container["volumeMounts"] += added["volumeMounts"]
-pod["spec"]["volumes"] += added["volumes"]
-pod["metadata"]["namespace"] = "pysbx"
-json.dump(pod, open("pod.json", "w"))'
+    block "Packages in an image volume" yaml >added.yaml
+    pod_of pool.replicas=2 | with_members added.yaml >pod.json
     until_true kubectl --namespace pysbx get serviceaccount default
     kubectl --namespace pysbx create serviceaccount pysbx
-    kubectl create --dry-run=server --validate=strict --filename pod.json
+    kubectl --namespace pysbx create --dry-run=server --validate=strict --filename pod.json
 }
 
 @test "Pods that are Python programs: the commands of the page install and remove the DaemonSet" {

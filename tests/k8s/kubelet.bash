@@ -1,6 +1,7 @@
 # A node of Kubernetes that runs programs: the kubelet and containerd in the virtual machine of tests/vm, with cgroup v2 and
 # systemd. The control plane is that of controlplane.bash, on this machine, because an emulated one would need minutes for
-# each step. Load this after podman.bash, engines.bash and controlplane.bash.
+# each step. Load this after podman.bash, engines.bash, page.bash and
+# controlplane.bash.
 
 # shellcheck disable=SC2034 # controlplane.bash uses it
 START_NODES=start_machine
@@ -38,7 +39,9 @@ CONFIG
     import_image busybox --change 'CMD ["sleep", "infinity"]' --change 'ENV PATH=/bin:/usr/bin'
     command podman tag localhost/busybox:latest localhost/pause:1
     command podman save --quiet --format docker-archive --output "$ENGINE/pause.tar" localhost/pause:1
-    for name in "$ENGINE/pause.tar" "$(realpath "${BUILD:-$TESTS/../build}/image/pysbx.tar")"; do
+    (cd "$ENGINE" && block "Packages in an image volume" sh | make_packages)
+    command podman save --quiet --format docker-archive --output "$ENGINE/packages.tar" registry.example/packages:1
+    for name in "$ENGINE/pause.tar" "$ENGINE/packages.tar" "$(realpath "${BUILD:-$TESTS/../build}/image/pysbx.tar")"; do
         "$K8S_BUILD/containerd/ctr" --namespace k8s.io images import --platform linux/amd64 "$name"
     done
     stop_daemon containerd

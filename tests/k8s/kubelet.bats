@@ -6,6 +6,7 @@
 # prepare: contrib/image/build
 # prepare: tests/setup/kubernetes kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
 # prepare: tests/setup/kubernetes agent-sandbox-manifests kubelet
+# prepare: tests/setup/agent-sandbox
 # prepare: tests/setup/containerd
 # prepare: tests/setup/runc
 # prepare: tests/setup/critest
@@ -14,12 +15,12 @@
 
 load ../lib/podman.bash
 load ../lib/engines.bash
-load controlplane.bash
+load serve.bash
 load page.bash
+load controlplane.bash
 load kubelet.bash
 
 CONTRIB=$BATS_TEST_DIRNAME/../../contrib/k8s
-TOKEN=a-token-for-tests-only
 
 setup_file() {
     export BATS_TEST_TIMEOUT=$((PATIENCE * 3))
@@ -177,6 +178,14 @@ is_as_before() {
     remains | diff before - && (($(on_node cat "$slice/memory.current") - $(<memory) < 16 << 20))
 }
 
+# forward_to POD: make its service answer at port 8888, by the process $forward.
+forward_to() {
+    wait_until kubectl "${IN[@]}" wait --for=condition=Ready "$1" --timeout=1s
+    kubectl "${IN[@]}" port-forward "$1" 8888:8888 >forward.log 2>&1 3>&- &
+    forward=$!
+    wait_until curl --silent --fail http://127.0.0.1:8888/healthz
+}
+
 @test "a pod of the chart, with a user namespace of its own: a thousand sandboxes, each with the right answer" {
     start_pool
     [[ $(member_of "$pod" .spec.hostUsers "${IN[@]}") == false ]]
@@ -186,11 +195,14 @@ is_as_before() {
     output_has $'\nUid:\t1000\t1000\t1000\t1000\n'
     output_has $'\nCapEff:\t0000000000000000\n'
     output_has $'\nSeccomp:\t2\n'
+    # Its volumes are mounts that map owners: those of the node's disk, and the Secret, which the kubelet has in memory.
+    kubectl "${IN[@]}" exec "$pod" -- cat /proc/1/mountinfo >mounts
+    for volume in '/tmp ext4' '/var/cache/pysbx ext4' '/run/secrets/pysbx tmpfs'; do
+        grep -E "^([^ ]+ ){4}${volume% *} [^ ]*idmapped.* - ${volume#* } " mounts || { cat mounts; return 1; }
+    done
     expect 0 commands_for "What the pod needs" 1 POD "$pod"
     output_has 'pod: its manifest has every field that sandboxes need'
-    kubectl "${IN[@]}" port-forward "pod/$pod" 8888:8888 >forward.log 2>&1 3>&- &
-    forward=$!
-    wait_until curl --silent --fail http://127.0.0.1:8888/healthz
+    forward_to "pod/$pod"
     # The first ones load what the service keeps.
     "$BATS_TEST_DIRNAME/thousand" http://127.0.0.1:8888 "$TOKEN" 20
     wait_until note_remains
@@ -198,13 +210,38 @@ is_as_before() {
     expect 0 "$BATS_TEST_DIRNAME/thousand" http://127.0.0.1:8888 "$TOKEN" "${TEST_SANDBOXES:-1000}"
     output_is "${TEST_SANDBOXES:-1000} answers of warm containers"
     echo "# note: ${TEST_SANDBOXES:-1000} sandboxes in $SECONDS s, emulated" >&3
-    kill "$forward"
     wait_until is_as_before
     [[ $(member_of "$pod" '.status.containerStatuses[0].restartCount' "${IN[@]}") == 0 ]]
     uid=$(member_of "$pod" .metadata.uid "${IN[@]}")
     id=$(container_of "$pod" "${IN[@]}")
-    helm uninstall pysbx --wait --timeout "${PATIENCE}s" >/dev/null
+    # agent-sandbox's own client claims this pod, uses it and gives it back.
+    PYSBX_TOKEN=$TOKEN expect 0 "$K8S_BUILD/agent-sandbox/venv/bin/python" "$BATS_TEST_DIRNAME/claim.py" http://127.0.0.1:8888
+    output_is "$pod"
+    kill "$forward"
     wait_until is_gone "$uid" "$id"
+    helm uninstall pysbx --wait --timeout "${PATIENCE}s" >/dev/null
+}
+
+@test "a pod of the chart with packages in an image volume: sandboxes import them, warm" {
+    kubectl create namespace packages
+    IN=(--namespace packages)
+    kubectl "${IN[@]}" create serviceaccount pysbx
+    kubectl "${IN[@]}" create secret generic pysbx-token --from-literal=token="$TOKEN"
+    block "Packages in an image volume" yaml >added.yaml
+    pod_of seccomp.type=Localhost,appArmor.type=,resources.requests.memory=512Mi,resources.requests.cpu=100m |
+        with_members added.yaml --timeout 600 >pod.json
+    kubectl "${IN[@]}" create --filename pod.json
+    forward_to pod/pysbx
+    wait_until is_prepared
+    # A module of the snapshot is imported without opening a file.
+    run_code 'import sys; opened = []; sys.addaudithook(lambda event, _: event == "open" and opened.append(event))
+import pandas; (bool(opened), int(pandas.Series([20, 22]).sum()), pandas.__file__)'
+    [[ $(member value <outcome) == "(False, 42, '/packages/lib/python3."* && $(member warm <outcome) == True ]] ||
+        { cat outcome; kubectl "${IN[@]}" logs pysbx; return 1; }
+    run_code 'open("/packages/lib/x", "w")'
+    [[ $(member stderr <outcome) == *"Read-only file system"* ]] || { cat outcome; return 1; }
+    kill "$forward"
+    kubectl delete namespace packages --timeout "${PATIENCE}s"
 }
 
 @test "the node installer: a pod of the RuntimeClass runs by what it has installed" {

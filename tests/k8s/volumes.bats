@@ -15,10 +15,8 @@ SERVE=(--listen 0.0.0.0:8888 --best-effort --virtualenv /packages --memory 2048)
 setup_file() {
     load_image
     cd "$BATS_FILE_TMPDIR" || return
-    # The recipe of the page, with the wheels of the image instead of an index, because there is no network here.
-    export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-    PIP_FIND_LINKS=$(realpath "${BUILD:-$TESTS/../build}"/image/wheels-*)
-    export PIP_FIND_LINKS
+    # A package of our own, whose modules other tests do not know.
+    # shellcheck disable=SC2317 # make_packages calls it
     add_thing() {
         local site
         site=$(echo packages/lib/python3.*/site-packages)
@@ -26,12 +24,7 @@ setup_file() {
         echo 'from thing.more import answer' >"$site/thing/__init__.py"
         echo 'answer = 42' >"$site/thing/more.py"
     }
-    block "Packages in an image volume" sh >recipe
-    # A package of our own comes with those of the page, whose modules other tests do not know.
-    sed -i '/pip install/a add_thing' recipe
-    # shellcheck disable=SC1091 # of the page
-    source ./recipe >said
-    buildah rm --all >/dev/null
+    block "Packages in an image volume" sh | make_packages add_thing
 }
 
 @test "sandboxes import packages from an image volume, warm, and nothing is installed" {
