@@ -3,12 +3,14 @@
 # program runs here; pod.bats, image.bats and kubelet.bats run it.
 # once: the caller makes no difference
 # slow: a control plane
-# prepare: tests/setup/kubernetes kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
+# prepare: contrib/image/build
+# prepare: tests/setup/kubernetes adapter kine kube-apiserver kube-controller-manager kube-scheduler kubectl kwok agent-sandbox-controller helm
 # prepare: tests/setup/kubernetes agent-sandbox-manifests kwok-stages servicemonitor.yaml seccompprofile.yaml
 # prepare: tests/setup/agent-sandbox
 # shellcheck disable=SC2016 # until_true evaluates its conditions each time
 
 load ../lib/podman.bash
+load serve.bash
 load controlplane.bash
 load page.bash
 
@@ -35,6 +37,7 @@ setup() {
 
 teardown() {
     [[ ${BATS_TEST_COMPLETED:-} ]] || { kubectl get pods,sandboxes,sandboxclaims,sandboxwarmpools -A; tail -n 5 "$(plane)"/*.log; }
+    stop_metrics
     helm uninstall pysbx red blue --ignore-not-found --wait --timeout 120s >/dev/null
     kubectl delete namespace pysbx pysbx-node red blue other --ignore-not-found --timeout 120s >/dev/null
     check_leftovers
@@ -294,6 +297,92 @@ RULES
     until_true '[[ $(pool_pods | wc -l) == 3 ]]'
     until_true '[[ $(get hpa pysbx -o "jsonpath={.status.conditions}") == *pysbx_running* ]]'
     get hpa pysbx --output='jsonpath={.status.conditions}'
+}
+
+# Start Prometheus and its adapter. No program runs in the simulated pods. So Prometheus reads the metrics of one service,
+# which runs beside the cluster, for each pod of the pool.
+start_metrics() {
+    block "Metrics and autoscaling" yaml >rules.yaml
+    {
+        printf 'global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: pods\n'
+        # shellcheck disable=SC2153 # of serve.bash
+        printf '    authorization: {credentials: %s}\n    static_configs:\n' "$TOKEN"
+        pool_pods | while read -r pod _; do
+            echo "      - {targets: ['127.0.0.1:8888'], labels: {namespace: pysbx, pod: $pod}}"
+        done
+    } >prometheus.yml
+    daemon prometheus --config.file prometheus.yml --storage.tsdb.path prometheus --web.listen-address 127.0.0.1:9090
+    daemon adapter --prometheus-url http://127.0.0.1:9090 --config rules.yaml --metrics-relist-interval 2s --cert-dir "$PWD" \
+        --secure-port 6444 --lister-kubeconfig "$KUBECONFIG" --authentication-kubeconfig "$KUBECONFIG" \
+        --authorization-kubeconfig "$KUBECONFIG" --authentication-tolerate-lookup-failure
+    tail -n 2 "$(plane)/pids" >metrics
+    # This API server has no certificate for other API servers, so the adapter does not know its callers.
+    kubectl create --filename - <<'OBJECTS'
+apiVersion: v1
+kind: Service
+metadata: {name: adapter, namespace: default}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.custom.metrics.k8s.io}
+spec:
+  group: custom.metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: default, name: adapter, port: 6444}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: adapter}
+rules:
+  - {apiGroups: [custom.metrics.k8s.io], resources: ["*"], verbs: ["*"]}
+  - {nonResourceURLs: ["/apis/*"], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: adapter}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: adapter}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:unauthenticated"}]
+OBJECTS
+}
+
+# End all of that. No namespace can be removed while an API does not answer.
+stop_metrics() {
+    [[ -e metrics ]] || return 0
+    kubectl delete --ignore-not-found apiservice v1beta1.custom.metrics.k8s.io
+    kubectl delete --ignore-not-found clusterrolebinding,clusterrole,service adapter
+    podman rm --all --force --time 0 --volumes
+    for pid in $(<metrics); do
+        kill "$pid"
+        wait_for_end "$pid"
+    done
+}
+
+# Print the mean of the metric, as the autoscaler has read it.
+mean_running() {
+    get hpa pysbx --output='jsonpath={.status.currentMetrics[0].pods.current.averageValue}'
+}
+
+@test "autoscaling: the pool grows while more places are taken than autoscaling.busy, by Prometheus' adapter with the rule of the page" {
+    load_image
+    # shellcheck disable=SC2034 # start() uses it
+    IMAGE=localhost/pysbx
+    start "${NESTED[@]}" -- --listen 0.0.0.0:8888 --best-effort --at-once 4 --timeout 300
+    install autoscaling.create=true,autoscaling.minReplicas=2
+    until_true '[[ $(pool_pods | wc -l) == 2 ]]'
+    start_metrics
+    until_true '[[ $(mean_running) == 0 ]]'
+    # Between zero and autoscaling.busy places, the pool stays at its minimum.
+    (($(pool_pods | wc -l) == 2))
+    for call in {1..4}; do
+        ask /v1/run '{"code": "import time; time.sleep(200)"}' >"outcome.$call" 2>&1 3>&- &
+    done
+    until_true '[[ $(mean_running) == 4 ]]'
+    # Four places are taken in each of two pods, and three are allowed: there must be three pods. The new pod has no metrics.
+    until_true '[[ $(pool_pods | wc -l) == 3 ]]'
 }
 
 @test "PodDisruptionBudget: the last pod is not evicted" {

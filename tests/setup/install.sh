@@ -28,7 +28,7 @@ fuzz        | clang libclang-rt-dev python3-venv                                
 conformance | golang-go git crun                                                                                 | golang git crun
 packaging   | build-essential createrepo-c debhelper dnf dpkg-dev git lintian rpm rpmlint                      | createrepo_c git rpm-build rpmlint
 wheel       | binutils gcc-aarch64-linux-gnu python3 python3-venv                                          | binutils gcc-aarch64-linux-gnu python3
-k8s         | curl golang-go gcc libc6-dev openssl python3 python3-yaml                                | curl golang gcc glibc-devel openssl python3 python3-pyyaml
+k8s         | curl golang-go gcc libc6-dev openssl prometheus python3 python3-yaml                     | curl golang gcc glibc-devel openssl python3 python3-pyyaml
 image       | buildah mmdebstrap python3 python3-venv crun runc curl golang-go nginx-light libnginx-mod-stream | buildah python3 crun runc curl golang nginx nginx-mod-stream
 '
 
