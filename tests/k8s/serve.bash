@@ -62,11 +62,11 @@ start_container() {
     wait_for curl --silent --fail --output healthz http://127.0.0.1:8888/healthz || { podman logs serve; return 1; }
 }
 
-# ask PATH [JSON]: print the answer.
+# ask PATH [JSON]: print the answer. An emulated machine has PATIENCE.
 ask() {
     local path=$1
     shift
-    curl --silent --show-error --max-time 120 --header "Authorization: Bearer $TOKEN" --header 'Content-Type: application/json' \
+    curl --silent --show-error --max-time "${PATIENCE:-120}" --header "Authorization: Bearer $TOKEN" --header 'Content-Type: application/json' \
         "http://127.0.0.1:8888$path" ${1:+--data "$1"}
 }
 
@@ -81,6 +81,6 @@ member() {
 }
 
 is_prepared() {
-    ask /readyz >ready
+    ask /readyz >ready && [[ -s ready ]] || return
     ! grep -q '"preparing"' ready
 }
