@@ -73,7 +73,7 @@ def test_nginx_with_tls(tmp_path: Path) -> None:
     )
     places = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
     places += f"client_body_temp_path {tmp_path}/body; access_log off;"
-    # As root, workers would be another user, who cannot reach the test's directory.
+    # As root, workers would be another user, which cannot reach the test's directory.
     user = "user root; " if os.geteuid() == 0 else ""
     main = f"{user}daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error; events {{}} http {{ {places}\n{site}\n}}"
     (tmp_path / "nginx.conf").write_text(main)

@@ -87,7 +87,7 @@ def is_filtered() -> bool:
 
 
 class Confinement(NamedTuple):
-    """What a security module permits to this program.
+    """The security module that confines this program, and its name for that.
 
     Attributes:
         module: its name.
