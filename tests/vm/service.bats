@@ -41,7 +41,7 @@ teardown_file() {
 # program. This machine has no network to make an image, no sudo, and is root's.
 follow() {
     local heading=$1
-    awk -v heading="## $heading" '/^## / { here = $0 == heading } /^```$/ { code = 0 } here && code
+    awk -v heading="## $heading" '/^##/ { here = $0 == heading } /^```$/ { code = 0 } here && code
         /^```sh$/ { code = 1 }' "$PAGE" >recipe
     grep -q 'systemctl enable' recipe || { echo "the page has no section '$heading' with commands"; return 1; }
     (
@@ -116,6 +116,29 @@ answer_is() {
     expect "5?" curl --silent --unix-socket /run/pysbx.sock http://pysbx/health
     wait_for is_failed pysbx.socket
     [[ $(systemctl show --property NRestarts --value pysbx.service) == 5 ]]
+}
+
+# bats test_tags=root
+@test "systemd: the service of a user, which that user's own manager starts" {
+    local folder socket
+    folder=/home/tester/.config/systemd/user
+    socket=/run/user/$(id -u tester)/pysbx.sock
+    as-user mkdir -p "$folder/pysbx.service.d"
+    as-user cp /run/systemd/system/pysbx.service.d/slow.conf "$folder/pysbx.service.d/"
+    expect 0 as-user pysbx service install -- --memory 200
+    expect 0 as-user systemctl --user daemon-reload
+    expect 0 as-user systemctl --user enable --now pysbx.socket
+    as-user curl --silent --show-error --unix-socket "$socket" http://pysbx/v1/run --json '{"code": "print(6 * 7)"}' >answer
+    output=$(<answer)
+    answer_is '[.stdout, .limits]' '["42\n",{"cpu":"cgroup","memory":"cgroup","pids":"cgroup"}]'
+    as-user curl --silent --unix-socket "$socket" http://pysbx/v1/run --json '{"code": "bytearray(300 << 20)"}' >answer
+    [[ $(jq --raw-output .error.message answer) == "OOM-killed: 200 MiB allowed" ]] || { cat answer; return 1; }
+    expect 0 as-user systemctl --user disable --now pysbx.socket
+    expect 0 as-user systemctl --user stop pysbx.service
+    expect 0 as-user pysbx service uninstall
+    as-user rm -r "$folder/pysbx.service.d"
+    expect 0 as-user systemctl --user daemon-reload
+    [[ ! -e $folder/pysbx.service && ! -e $folder/pysbx.socket && ! -e $socket ]]
 }
 
 # bats test_tags=root

@@ -78,6 +78,12 @@ class Server:
         return httpx.Client(base_url=f"http://{self.address}", timeout=60, headers=headers)
 
 
+def metric(service: Server, name: str) -> float:
+    """Return the value of a series, such as pysbx_runs_total{…}, or 0."""
+    lines = service.client.get("/metrics").text.splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
+
+
 @contextmanager
 def server(
     *arguments: str,

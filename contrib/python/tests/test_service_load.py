@@ -15,9 +15,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +23,7 @@ import httpx
 import pytest
 
 from pysbx.runtime import find_runtime
-from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, server, wait_until
+from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, children_of, containers_of, metric, server, wait_until
 
 LOAD_SEC = int(os.environ.get("TEST_LOAD_SEC", "8"))
 AT_ONCE, WAITING = 2, 2
@@ -46,12 +44,6 @@ def memory_of(pid: int) -> int:
     """Return the resident memory of a process in KiB."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in text.splitlines() if line.startswith("VmRSS:")).split()[1])
-
-
-def metric(service: Server, name: str) -> float:
-    """Return the value of a series, such as pysbx_runs_total{…}, or 0."""
-    lines = service.client.get("/metrics").text.splitlines()
-    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
 
 @dataclass
@@ -185,37 +177,6 @@ def test_a_second_service_leaves_the_sandboxes_of_the_first_alone(tmp_path: Path
         with server(listen=f"unix:{tmp_path}/two") as second:
             assert second.run("1")["value"] == "1"
         assert first.client.post(f"{place}/run", json={"code": "x + 1"}).json()["value"] == "42"
-
-
-@contextmanager
-def small_disk(where: Path, size: str) -> Iterator[Path]:
-    """Mount a file system of a size."""
-    where.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(where)], check=True)
-    try:
-        yield where
-    finally:
-        subprocess.run(["umount", "--lazy", str(where)], check=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
-def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with small_disk(tmp_path / "disk", "4m") as disk:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(disk))
-        with server(listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
-            assert service.run("1")["value"] == "1"
-            with (disk / "fill").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-                while True:
-                    file.write(b"x" * 4096)
-            # Another limit needs another bundle.
-            answer = service.post("/v1/run", code="1", memory_mb=333)
-            found = answer.json()
-            assert answer.status_code in (500, 503), answer.text
-            name = found["type"].rpartition(":")[2]
-            assert "No space left on device" in found["detail"]
-            assert metric(service, f'pysbx_problems_total{{problem="{name}"}}') == 1
-            (disk / "fill").unlink()
-            assert service.run("6 * 7", memory_mb=333)["value"] == "42"
 
 
 def test_a_runtime_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

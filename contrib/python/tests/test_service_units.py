@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from pysbx.command import main
-from pysbx.command.service import content
+from pysbx.command.service import check_interpreter, content
 from pysbx.marked import is_ours
 from tests.servers import BEST_EFFORT, PROGRAM, wait_until
 
@@ -70,6 +70,37 @@ def test_a_changed_unit_is_neither_replaced_nor_removed(
 def test_an_option_cannot_add_a_line() -> None:
     with pytest.raises(ValueError, match="characters that a unit cannot contain"):
         content("pysbx.service", "", ["--memory", "1\nUser=root"], system=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--memroy", "1024"], "unrecognized arguments: --memroy"),
+        (["--memory", "much"], "--memory"),
+        (["--token-file", "tokens"], "--token-file: 'tokens' must be an absolute path"),
+        (["--tls-cert=../cert.pem"], "--tls-cert: '../cert.pem' must be an absolute path"),
+    ],
+)
+def test_options_with_which_the_service_would_not_start(
+    options: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["service", "install", "--prefix", str(tmp_path), "--", *options])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 2
+    assert reason in capsys.readouterr().err
+    assert installed(tmp_path) == []
+
+
+def test_an_interpreter_that_the_service_cannot_see(tmp_path: Path) -> None:
+    check_interpreter("/usr/bin/python3")
+    for path in ("/root/venv/bin/python", "/home/ann/.local/bin/python3", "/run/user/1000/python"):
+        with pytest.raises(ValueError, match=rf"^service: '{path}' is in a home directory"):
+            check_interpreter(path)
+    (tmp_path / "python").symlink_to("/root/.pyenv/python3")
+    with pytest.raises(ValueError, match="such as /opt/pysbx"):
+        check_interpreter(str(tmp_path / "python"))
 
 
 def units(folder: Path) -> Path:

@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from pysbx.command.serve import add_serve
 from pysbx.marked import is_ours, marked
 from pysbx.places import write_whole
 
@@ -26,6 +27,11 @@ NOT_FOR_USERS = frozenset(
     "RuntimeDirectory RuntimeDirectoryMode CacheDirectory CacheDirectoryMode "
     "Environment TasksMax".split()
 )
+
+# What ProtectHome= of root's unit hides.
+HIDDEN = ("/home/", "/root/", "/run/user/")
+# Options of `pysbx serve` that name files.
+FILE_OPTIONS = ("token_file", "tls_cert", "tls_key", "audit_log")
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +92,43 @@ def content(name: str, listen: str, options: list[str], *, system: bool) -> str:
     return marked(text, "pysbx service install", ADVICE)
 
 
+def check_options(options: list[str]) -> None:
+    """Refuse options that `pysbx serve` does not have, and files that it would look for elsewhere.
+
+    Args:
+        options: of `pysbx serve`, as in a unit, which starts programs in the root directory.
+
+    Raises:
+        SystemExit: `pysbx serve` does not take the options. The reason has been printed.
+        ValueError: the name of a file is relative.
+    """
+    parser = argparse.ArgumentParser(prog="pysbx service install --", add_help=False)
+    add_serve(parser)
+    given = parser.parse_args(options)
+    for name in FILE_OPTIONS:
+        path = getattr(given, name)
+        if path and not Path(path).is_absolute():
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"service: {option}: '{path}' must be an absolute path, because the service starts in '/'")
+
+
+def check_interpreter(executable: str) -> None:
+    """Refuse an interpreter that root's service cannot see.
+
+    Args:
+        executable: its path. Links count: that of a virtual environment leads to another interpreter.
+
+    Raises:
+        ValueError: it is in a home directory.
+    """
+    for path in (executable, os.path.realpath(executable)):
+        if path.startswith(HIDDEN):
+            raise ValueError(
+                f"service: '{path}' is in a home directory, which the service cannot see: install pysbx in a virtual "
+                "environment elsewhere, such as /opt/pysbx, with an interpreter such as /usr/bin/python3"
+            )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out `pysbx service install` or `pysbx service uninstall`."""
     system = os.geteuid() == 0
@@ -96,6 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _install(arguments: argparse.Namespace, places: dict[str, Path], *, system: bool) -> int:
+    check_options(arguments.options)
+    # Below another prefix the units are for another machine.
+    if system and arguments.prefix == "/":
+        check_interpreter(sys.executable)
     listen = arguments.listen.removeprefix("unix:")
     texts = {path: content(name, listen, arguments.options, system=system) for name, path in places.items()}
     # All are looked at before one is written.

@@ -1,0 +1,44 @@
+"""`pysbx serve` on a full disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers import metric, server
+
+
+@contextmanager
+def small_disk(where: Path, size: str) -> Iterator[Path]:
+    """Mount a file system of a size."""
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(where)], check=True)
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_full_disk_is_told_and_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(disk))
+        with server(listen=f"unix:{tmp_path}/s", warnings=True, errors=True) as service:
+            assert service.run("1")["value"] == "1"
+            with (disk / "fill").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+                while True:
+                    file.write(b"x" * 4096)
+            # Another limit needs another bundle.
+            answer = service.post("/v1/run", code="1", memory_mb=333)
+            found = answer.json()
+            assert answer.status_code in (500, 503), answer.text
+            name = found["type"].rpartition(":")[2]
+            assert "No space left on device" in found["detail"]
+            assert metric(service, f'pysbx_problems_total{{problem="{name}"}}') == 1
+            (disk / "fill").unlink()
+            assert service.run("6 * 7", memory_mb=333)["value"] == "42"
