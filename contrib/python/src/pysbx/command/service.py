@@ -28,7 +28,7 @@ NOT_FOR_USERS = frozenset(
     "Environment TasksMax".split()
 )
 
-# What ProtectHome= of root's unit hides.
+# Directories that ProtectHome= of root's unit hides from the service.
 HIDDEN = ("/home/", "/root/", "/run/user/")
 # Options of `pysbx serve` that name files.
 FILE_OPTIONS = ("token_file", "tls_cert", "tls_key", "audit_log")
