@@ -208,8 +208,8 @@ def test_a_jump_of_the_clock_ends_no_session_and_no_run(tmp_path: Path, monkeypa
     subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(library), str(CLOCK)], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("CLOCK_OFFSET_FILE", str(clock))
-    options = ("--idle", "60", "--calls-per-hour", "5", "--log-format", "json", "--audit-log", str(tmp_path / "audit"))
-    process = start(tmp_path / "s", *options)
+    options = ("--idle", "60", "--calls-per-hour", "5", "--log-level", "warning", "--log-format", "json")
+    process = start(tmp_path / "s", *options, "--audit-log", str(tmp_path / "audit"))
     try:
         way = httpx.HTTPTransport(uds=str(tmp_path / "s"))
         with httpx.Client(transport=way, base_url="http://x", timeout=60) as client:
@@ -227,11 +227,13 @@ def test_a_jump_of_the_clock_ends_no_session_and_no_run(tmp_path: Path, monkeypa
                 sums = re.findall(rf"^{name}_sum\S* (\S+)$", numbers, re.MULTILINE)
                 assert sums
                 assert all(0 <= float(total) < 60 for total in sums)
+            assert "\npysbx_clock_jumps_total 2.0\n" in numbers
             refused = client.post("/v1/run", json={"code": "1"})
             assert (refused.status_code, int(refused.headers["retry-after"]) > 3000) == (429, True)
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
         assert process.returncode == 0, said
+        assert re.findall(r"the clock of this machine was set by ([+-])\d+ s", said) == ["+", "-"], said
     finally:
         process.kill()
         process.wait()
