@@ -103,6 +103,17 @@ def test_an_interpreter_that_the_service_cannot_see(tmp_path: Path) -> None:
         check_interpreter(str(tmp_path / "python"))
 
 
+def test_the_unit_of_a_user_needs_no_namespaces() -> None:
+    # A user's manager cannot make the place for the second /proc, and in a user namespace root is unknown, so the
+    # service would trust no directory. tests/vm/service.bats starts both units.
+    names = ("BindPaths", "PrivateUsers", "PrivateMounts", "PrivateTmp", "ProtectKernelTunables", "ProtectKernelLogs")
+    for system in (True, False):
+        lines = content("pysbx.service", "", [], system=system).split("\n")
+        found = {line.partition("=")[0] for line in lines}
+        assert found & set(names) == (set(names) if system else set())
+        assert {"NoNewPrivileges", "SystemCallFilter", "RestrictNamespaces", "Delegate"} <= found
+
+
 def units(folder: Path) -> Path:
     """Write the units for the manager of the system, and return the one of the service."""
     for name in ("pysbx.socket", "pysbx.service"):

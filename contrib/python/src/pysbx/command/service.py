@@ -20,9 +20,12 @@ FILES = (
     ("pysbx.service", "etc/systemd/system", True),
     ("pysbx.conf", "etc/sysusers.d", False),
 )
-# Directives that a user's manager cannot carry out, or that have no meaning there.
+# Directives that a user's manager cannot carry out, or that have no meaning there. A second /proc needs a directory in
+# /run, and without it nothing may cover a part of the first. The kernel guards those files by their permissions. With
+# PrivateUsers, root is an unknown user, so nothing tells that directories are those of root.
 NOT_FOR_USERS = frozenset(
     "User Group CapabilityBoundingSet AmbientCapabilities PrivateDevices ProtectClock ProtectKernelModules ProtectHome "
+    "BindPaths ProtectKernelTunables ProtectKernelLogs PrivateUsers "
     "ProtectSystem PrivateTmp PrivateMounts PrivateNetwork IPAddressDeny RestrictAddressFamilies ProtectProc "
     "RuntimeDirectory RuntimeDirectoryMode CacheDirectory CacheDirectoryMode "
     "Environment TasksMax".split()
