@@ -15,7 +15,7 @@ _list_mounts() {
 }
 
 _list_cgroups() {
-    # Podman's parent cgroups remain; those of containers do not. One that vanishes meanwhile is an error of find only.
+    # Podman's parent cgroups remain; those of containers do not. A cgroup may vanish while find runs.
     find /sys/fs/cgroup -mindepth 1 -type d -regextype posix-extended \
         -not -regex '/sys/fs/cgroup/(libpod_parent(/conmon)?|buildah)' -printf 'cgroup %P\n' 2>/dev/null || true
 }

@@ -50,7 +50,7 @@ pysbx() {
     podman run --rm --network none "${POD[@]}" "${options[@]}" --entrypoint pysbx localhost/pysbx "$@"
 }
 
-# denials TYPE: print what the policy refused to this type since the machine was started.
+# denials TYPE: print what the policy refused to this type since the machine was started. grep fails if that is nothing.
 denials() {
     ausearch --message avc,selinux_err --input-logs --raw 2>/dev/null | grep -aE '^type=(AVC|SELINUX_ERR)' | grep -a ":$1:" || true
 }
