@@ -114,6 +114,8 @@ def test_a_notebook_shows_figures_and_can_be_interrupted_and_restarted(lab: str)
         assert page.value(f"{PANEL}.sessionContext.session.kernel.status") == "busy"
         page.value(f"{APP}.commands.execute('notebook:interrupt-kernel').then(() => 1)")
         page.wait(f"{output(1)}.includes('KeyboardInterrupt')")
+        # Until a kernel has ended a failed cell, it refuses the cells that follow: the text of the error comes before.
+        page.wait(f"{PANEL}.sessionContext.session.kernel.status === 'idle'")
         run_cell(page, 2)
         page.wait(f"{output(2)}.includes('value 42')")
         picture(page, "jupyterlab-interrupted")
