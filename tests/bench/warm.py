@@ -64,32 +64,7 @@ SHORT_ROUNDS = 10
 """A measurement with fewer rounds is short: it has fewer of the cold starts, which take half a second each."""
 AT_ONCE_IN_SHORT = 5
 PREFETCHES, PREFETCHES_IN_SHORT = 100, 20
-# The cost of forks from an interpreter with all imports, one by one and all at the same time: no container, no execve.
-FORKED = f"""
-import gc, os, time
-import pandas
-job = compile({GROUP_BY!r}.replace("print(sums, flush=True)", ""), "job", "exec")
-gc.collect(); gc.freeze()
-
-def start():
-    began = time.perf_counter_ns()
-    pid = os.fork()
-    if pid == 0:
-        exec(job, {{}})
-        os._exit(0)
-    return pid, began
-
-def finish(kind, began):
-    pid, status = os.wait()
-    assert status == 0
-    print(kind, time.perf_counter_ns() - began[pid])
-
-for _ in range(200):
-    finish("{FORK}", dict([start()]))
-began = dict(start() for _ in range({AT_ONCE}))
-for _ in range({AT_ONCE}):
-    finish("{FORK_CROWD}", began)
-"""
+FORKS, FORKS_IN_SHORT = 200, 20
 IDLE_CONTAINERS = 10
 DROP_CACHES = ("@", ["sh", "-c", "sync; echo 3 >/proc/sys/vm/drop_caches"])
 
@@ -200,7 +175,7 @@ class Bench:
                 command = self.run(owner, name, program, preload)
                 row = [(f">first_{name}", command)] * (1 if self.short and owner not in WARM else IN_A_ROW)
                 plan.append((owner, [(f">after_others_{name}", command), *row, (name, command)]))
-        self.samples.measure(plan, self.rounds, max(self.rounds // 10, 2))
+        self.samples.measure(plan, self.rounds, 1 if self.short else max(self.rounds // 10, 2))
 
     def measure_prefetch(self) -> None:
         """Measure the same starts with and without the eager copies of pages, in turns.
@@ -220,7 +195,8 @@ class Bench:
 
     def measure_forks(self) -> None:
         """Measure forks of a process that has imported pandas, one by one and all at the same time."""
-        done = subprocess.run(self.run(COLD, "forked", FORKED, ""), capture_output=True, text=True, check=True)
+        program = forked(FORKS_IN_SHORT if self.short else FORKS)
+        done = subprocess.run(self.run(COLD, "forked", program, ""), capture_output=True, text=True, check=True)
         for line in done.stdout.splitlines():
             kind, nanoseconds = line.split()
             self.samples.kept[kind].setdefault(HOST, []).append((int(nanoseconds), 0))
@@ -384,6 +360,38 @@ class Bench:
         }
         path.write_text(json.dumps(result, indent=1) + "\n")
         print(f"written to {path}")
+
+
+def forked(count: int) -> str:
+    """Return a program that measures forks of an interpreter with all imports: no container, no execve.
+
+    It forks that often one by one, and then a hundred at the same time.
+    """
+    return f"""
+import gc, os, time
+import pandas
+job = compile({GROUP_BY!r}.replace("print(sums, flush=True)", ""), "job", "exec")
+gc.collect(); gc.freeze()
+
+def start():
+    began = time.perf_counter_ns()
+    pid = os.fork()
+    if pid == 0:
+        exec(job, {{}})
+        os._exit(0)
+    return pid, began
+
+def finish(kind, began):
+    pid, status = os.wait()
+    assert status == 0
+    print(kind, time.perf_counter_ns() - began[pid])
+
+for _ in range({count}):
+    finish("{FORK}", dict([start()]))
+began = dict(start() for _ in range({AT_ONCE}))
+for _ in range({AT_ONCE}):
+    finish("{FORK_CROWD}", began)
+"""
 
 
 def configuration(*, prefetch: bool) -> str:

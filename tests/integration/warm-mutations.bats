@@ -14,5 +14,5 @@ setup_file() {
 
 @test "random mutations: no start shows what was before" {
     use_image python
-    MUTATIONS_SEED=${TEST_MUTATIONS_SEED:-1} "$TESTS/warm/mutate.py" bundle "${TEST_MUTATIONS:-60}" >&3
+    MUTATIONS_SEED=${TEST_MUTATIONS_SEED:-1} "$TESTS/warm/mutate.py" bundle "${TEST_MUTATIONS:-30}" >&3
 }

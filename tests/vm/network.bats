@@ -45,6 +45,7 @@ for attempt in range(20):
     output_is served
 }
 
+# bats test_tags=all
 @test "podman run --publish: a port of the machine reaches Podman's default network" {
     serve --publish 127.0.0.1:8088:8080
     wait_for fetch http://127.0.0.1:8088/

@@ -447,7 +447,7 @@ PYTHON
     [[ ${lines[0]} == 42 && ${lines[1]} == True && ${lines[2]} == *"Resource temporarily unavailable"* ]]
 }
 
-# bats test_tags=root
+# bats test_tags=root,all
 @test "limits='strict': without systemd's help it is refused, with the remedy" {
     needs_root "is about a user outside of the user's own cgroup"
     chmod -R a+rX "$BATS_FILE_TMPDIR" "$BATS_RUN_TMPDIR"

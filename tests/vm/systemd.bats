@@ -65,7 +65,7 @@ load vm.bash
     stderr_is_empty
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman rm: after systemd has stopped the scope" {
     start_sleeper --name sleeper
     manager stop "$(scope_of sleeper)"

@@ -44,7 +44,7 @@ def check_program(case: tuple[str, Warm]) -> None:
 
 
 def test_programs_end_as_with_python() -> None:
-    explore(st.tuples(programs, modes), check_program, 0.45, 8, lambda case: f"warm: {case[1]}\n{case[0]}")
+    explore(st.tuples(programs, modes), check_program, 0.45, 4, lambda case: f"warm: {case[1]}\n{case[0]}")
 
 
 def check_parts(case: tuple[list[str], Warm]) -> None:
@@ -57,7 +57,7 @@ def check_parts(case: tuple[list[str], Warm]) -> None:
 
 
 def test_parts_of_a_session_are_those_of_one_program() -> None:
-    explore(st.tuples(parts, modes), check_parts, 0.2, 8)
+    explore(st.tuples(parts, modes), check_parts, 0.2, 4)
 
 
 def identity(value: object) -> object:
@@ -89,4 +89,4 @@ def test_values_come_back_equal_or_are_refused(virtualenv: str) -> None:
 
         chosen = st.sampled_from(["session"] * 12 + ["alone"] * 3 + ["cold"])
         values = st.one_of(st.tuples(must_come_back, st.just(True)), st.tuples(everything, st.just(False)))
-        explore(st.tuples(values, chosen), check_value, 0.35, 40, lambda case: f"way: {case[1]}\n{shown(case[0][0])}")
+        explore(st.tuples(values, chosen), check_value, 0.35, 20, lambda case: f"way: {case[1]}\n{shown(case[0][0])}")
