@@ -288,7 +288,7 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 else
 # BESIDE names another target to run beside the package's tests, which wait half of their time.
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-unit$(if $(WARM),+check-agent)+check-package-sources check-integration check-package+check-conformance+check-docs+check-wheel+check-self$(BESIDE:%=+%)
+	+@MAKE='$(MAKE)' tests/check check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance check-integration check-package+check-docs+check-wheel+check-self$(BESIDE:%=+%)
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
