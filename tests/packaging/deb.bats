@@ -28,6 +28,8 @@ setup_file() {
     # Neither this environment nor the machine tells Podman the path of the runtime.
     sed -i -e '/^runtime/d' -e '/^\[engine.runtimes\]/,$d' /etc/containers/containers.conf
     rm -rf /usr/local/bin/pysbx-runtime /usr/bin/pysbx-runtime /var/lib/pysbx-runtime
+    # Packages need no new index of the manual. Making one takes most of the time of apt.
+    rm -f /var/lib/man-db/auto-update
     # Debian's own parser, and the files that profiles include. Nothing loads a profile here.
     cp "$(find "$APPARMOR" -name apparmor_parser -type f)" /usr/sbin/
     cp -R "$APPARMOR/etc/apparmor.d" /etc/
