@@ -110,11 +110,11 @@ endif
 
 $(BUILD)/static/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(MUSL_CC) $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call quiet,CC)$(CCACHE) $(MUSL_CC) $(ALL_CFLAGS) $(STATIC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c $(BUILD)/compiled
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
+	$(call quiet,CC)$(CCACHE) $(CC) $(ALL_CFLAGS) $(if $(LINK_SECCOMP),-DLINKED_SECCOMP) -MMD -MP -c -o $@ $<
 
 # The probe is one text, because a container sees no files of the agent. Annotations need the order of definitions.
 PROBE := $(addprefix $(AGENT)/probe,$(addprefix _,$(addsuffix .py,look clocks doubles draws watch trace paths))) $(AGENT)/probe.py
