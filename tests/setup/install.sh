@@ -16,6 +16,7 @@ USAGE
 # group | Debian and Ubuntu | Fedora
 readonly PACKAGES='
 build       | gcc make pkg-config libc6-dev musl-tools libseccomp-dev libcap-dev libyajl-dev libselinux1-dev libselinux-dev libsystemd-dev | gcc make pkgconf-pkg-config glibc-devel libseccomp-devel libcap-devel yajl-devel libselinux-devel systemd-devel
+cache       | ccache                                                                                               | ccache
 demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv | podman crun conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux procps-ng dnf python3
 fresh       | mmdebstrap git util-linux                                                               | git util-linux
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel

@@ -113,14 +113,14 @@ def test_a_directory_that_is_no_virtualenv(tmp_path: Path) -> None:
         run_code("1", virtualenv=str(tmp_path))
 
 
-@pytest.fixture
-def rootfs(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root file system with a Python: links to nothing of the host, so a copy of its interpreter."""
     found = host_interpreter()
     if not found.program.startswith("/usr/bin/"):
         pytest.skip("the interpreter is not the system's: copying it would take more than /usr")
-    root = tmp_path / "root"
-    ignored = shutil.ignore_patterns("__pycache__", "test", "config-*", "idlelib", "pydoc_data", "sitecustomize.py")
+    root = tmp_path_factory.mktemp("made") / "root"
+    ignored = shutil.ignore_patterns("test", "config-*", "idlelib", "pydoc_data", "sitecustomize.py")
     shutil.copytree(f"/usr/lib/{VERSION}", root / "usr/lib" / VERSION, symlinks=True, ignore=ignored)
     (root / "usr/bin").mkdir()
     shutil.copy(found.program, root / "usr/bin/python3")
@@ -133,6 +133,12 @@ def rootfs(tmp_path: Path) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
     return root
+
+
+@pytest.fixture
+def rootfs(made_root: Path, tmp_path: Path) -> Path:
+    """That root, with directories of its own, so that a test can change its names."""
+    return Path(shutil.copytree(made_root, tmp_path / "root", symlinks=True, copy_function=os.link))
 
 
 def test_a_root_file_system(rootfs: Path) -> None:
