@@ -1,5 +1,7 @@
 """The decorators: functions, coroutines, methods, closures; every way in which a call can fail."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """Findings of a program hold for the next one, in the same circumstances and not for long."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import json

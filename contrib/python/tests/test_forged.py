@@ -1,5 +1,7 @@
 """Answers that the sandbox's code writes itself: it shares its process with the worker, and so its socket."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import os

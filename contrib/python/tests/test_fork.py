@@ -1,5 +1,7 @@
 """Sandbox.fork(): a second session that continues from the first one's state, and what cannot be forked."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import os

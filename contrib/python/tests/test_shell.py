@@ -1,5 +1,7 @@
 """Shell commands in a session, and processes in the background."""
 
+# once: the caller's rights make no difference
+
 from __future__ import annotations
 
 import os
