@@ -85,10 +85,12 @@ class Bound(metaclass=nb_type): pass')
     spares_the_end python
 }
 
+# bats test_tags=all
 @test "the end skips the snapshot's objects, even if imports left finalizers without effect; another Python" {
     spares_the_end pandas-trixie
 }
 
+# bats test_tags=all
 @test "the end skips the snapshot's objects, even if imports left finalizers without effect; the oldest Python" {
     spares_the_end pandas-bullseye
 }
@@ -172,6 +174,7 @@ END
     ends_shortly pandas-bullseye 80
 }
 
+# bats test_tags=all
 @test "the end is short: Python 3.13, as in Debian 13" {
     ends_shortly pandas-trixie 50
 }

@@ -158,6 +158,7 @@ else: print("continued", sys.argv)'
     share_no_chance pandas
 }
 
+# bats test_tags=all
 @test "two continuations of one snapshot share no entropy except seeded generators; glibc 2.41 (Debian 13)" {
     share_no_chance pandas-trixie
 }
@@ -170,6 +171,7 @@ else: print("continued", sys.argv)'
     keeps_its_tables pandas
 }
 
+# bats test_tags=all
 @test "pandas continues computing in a fork; Debian 13" {
     keeps_its_tables pandas-trixie
 }

@@ -55,6 +55,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     standard_library pandas
 }
 
+# bats test_tags=all
 @test "the standard library, glibc 2.41 (Debian 13)" {
     standard_library pandas-trixie
 }
@@ -92,6 +93,7 @@ print("child", *sequence.spawn(1)[0].generate_state(2))' legacy default_rng Rand
     numpy_sources pandas
 }
 
+# bats test_tags=all
 @test "numpy: its global generator, and generators made by an import; numpy 2 (Debian 13)" {
     numpy_sources pandas-trixie
 }

@@ -66,6 +66,7 @@ for left, semaphore, thread in zip((3, 2, 1), waiting.semaphores, waiting.thread
     keep_waiting
 }
 
+# bats test_tags=all
 @test "threads that a library starts when it is imported: they exist, wait, and end; glibc 2.41 (Debian 13)" {
     use_image pandas-trixie
     keep_waiting
@@ -122,6 +123,7 @@ print(frame.groupby("key").value.agg(["sum", "mean", "count"]))
 a = numpy.arange(250000.0).reshape(500, 500); print((a @ a).sum(), numpy.linalg.det(numpy.eye(50) * 2))'
 }
 
+# bats test_tags=all
 @test "numpy and pandas: a computation, threads of the library, Debian 13" {
     compute pandas-trixie
 }
