@@ -45,6 +45,7 @@ load vm.bash
     file_is sleeper pids.max 40
 }
 
+# bats test_tags=rest
 @test "podman rm: the scope is removed, and systemd has no failed unit" {
     start_sleeper --name sleeper
     local scope
@@ -100,6 +101,7 @@ load vm.bash
     ((ended == 0 && number > 2))
 }
 
+# bats test_tags=rest
 @test "podman exec: into a container with a scope" {
     start_sleeper --name sleeper
     expect 0 podman exec sleeper cat /proc/self/cgroup
@@ -119,6 +121,7 @@ load vm.bash
     expect 0 podman exec sleeper true
 }
 
+# bats test_tags=rest
 @test "podman run --systemd always: the container manages its cgroup, but not the limits on it" {
     expect 0 podman run --rm --network none --systemd always --security-opt label=disable --pids-limit 40 "$BUSYBOX" sh -c '
         set -e
@@ -211,6 +214,7 @@ load vm.bash
     property_is sleeper TimeoutStopUSec 7s
 }
 
+# bats test_tags=rest
 @test "run --systemd-cgroup: a scope with this name, in the slice that linux.cgroupsPath names" {
     make_bundle sleep 1000
     edit_config 'linux["cgroupsPath"] = "user-given.slice:pysbx:name"'
