@@ -145,7 +145,7 @@ class Bench:
 
     def few(self, part: int) -> int:
         """Return the rounds of a slow measure: a part of all, but all of them to compare two builds."""
-        return self.rounds if BEFORE in self.runtimes else max(self.rounds // part, 3)
+        return self.rounds if BEFORE in self.runtimes else max(self.rounds // part, 1 if self.short else 3)
 
     def bundle(self, owner: str, name: str, program: str, preload: str = "") -> Path:
         """Return the bundle of a party. Ours is warm or fails."""
