@@ -383,8 +383,8 @@ check-sanitize: ## tests with AddressSanitizer and UndefinedBehaviorSanitizer
 check-sanitize-all:
 	+@$(MAKE) --no-print-directory ALL=1 check-sanitize
 
-# The unit tests, which reach most of the C code, and files that reach what those cannot: a process of create, run and
-# exec, its mounts, errors of commands, a snapshot. With ALL=1 the whole suite, in both modes.
+# The unit tests, which reach most of the C code. The files reach what those cannot: a process of create, run and exec, its
+# mounts, errors of commands, a snapshot. With ALL=1 the whole suite, in both modes.
 SANITIZED_FILES := config-mounts config-process errors exec warm
 check-sanitized: all
 	+@MAKE='$(MAKE)' tests/check check-unit $(if $(ALL),check-integration,check-sanitized-files)
