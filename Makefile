@@ -319,7 +319,7 @@ check-self: all
 
 # The agent of a prewarmed Python, without the runtime.
 check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, without the runtime
-	@tests/run tests/warm/compare tests/warm/agent.bats
+	@tests/run $(if $(ALL),tests/warm/compare) tests/warm/agent.bats
 
 # The programs that tests/fuzz/run runs.
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## the fuzz targets, with libFuzzer

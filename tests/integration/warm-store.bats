@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The commands about snapshots, and the administrator's settings: pysbx-runtime(8).
 # images: python
+# once: the commands and settings are the same for a user, whose store is another directory
 
 load ../lib/warm.bash
 
@@ -22,6 +23,7 @@ store_files() {
     find "$(warm_store)" -type f -not -name 'agent-*' -not -name format-2 -printf '%f\n' | sort
 }
 
+# bats test_tags=user
 @test "warm build: builds the snapshot once, and the first run uses it" {
     expect 0 runtime warm build --bundle bundle
     output_is ''
@@ -53,6 +55,7 @@ store_files() {
     [[ -z $(key) ]]
 }
 
+# bats test_tags=user
 @test "warm list: a table, keys only, or JSON with modules, uses and times" {
     preload json,decimal
     expect 0 runtime warm build --bundle bundle
@@ -152,6 +155,7 @@ PYTHON
     output_holds 'all(line[1:].startswith("modules=") for line in it["bundle"]["differences"])'
 }
 
+# bats test_tags=user
 @test "warm verify: a flipped bit is found, warm prune removes damaged snapshots" {
     runtime warm build --bundle bundle
     local image
@@ -256,6 +260,7 @@ PYTHON
     [[ -z $(store_files) ]]
 }
 
+# bats test_tags=user
 @test "without a store: list is empty, verify and prune do nothing, show says so" {
     expect 0 runtime warm list --format json
     output_is '[]'
@@ -278,6 +283,7 @@ PYTHON
     stderr_has "is no number of seconds"
 }
 
+# bats test_tags=user
 @test "the store has mode 0700; one that others can read is not used" {
     runtime warm build --bundle bundle
     [[ $(stat -c %a "$(warm_store)") == 700 ]]

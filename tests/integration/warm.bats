@@ -2,6 +2,7 @@
 # Warm starts: how they are requested, how the program starts, and the message without one; pysbx-runtime(8), "WARM
 # START".
 # images: python
+# once: what a start needs of the kernel as a user is in the tests with the tag "user" and in warm-podman.bats
 
 load ../lib/warm.bash
 
@@ -10,6 +11,7 @@ setup() {
     use_image python
 }
 
+# bats test_tags=user
 @test "run.pysbx.preload: the named modules are already imported" {
     preload json,decimal
     expect 0 warm -c "$(read_files json decimal csv)"
@@ -17,6 +19,7 @@ setup() {
     stderr_is_empty
 }
 
+# bats test_tags=user
 @test "every kind of program is a restored interpreter: two runs have the hash seed of one snapshot" {
     mkdir -p work/directory
     echo 'print(hash("text"))' | tee work/script.py >work/directory/__main__.py
@@ -238,6 +241,7 @@ setup() {
     same /work
 }
 
+# bats test_tags=user
 @test "exit codes: sys.exit, exceptions, os._exit, signals" {
     same -c 'raise SystemExit(7)'
     same -c 'raise SystemExit("a text")'
@@ -253,6 +257,7 @@ setup() {
     same -c 'import ctypes; ctypes.string_at(0)'
 }
 
+# bats test_tags=user
 @test "standard streams: input to its end, a closed one, a full device" {
     head -c 300000 /dev/urandom >bytes
     INPUT=bytes same -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
@@ -282,6 +287,7 @@ time.sleep(60)'
     output_has KeyboardInterrupt
 }
 
+# bats test_tags=user
 @test "run --detach, create and start: the program runs on by itself" {
     program require 'import time; print("up", flush=True); time.sleep(1000)'
     start_box
@@ -305,6 +311,7 @@ time.sleep(1000)'
     wait_for grep -q "asked to end" err
 }
 
+# bats test_tags=user
 @test "users: root, a number without a name, groups, HOME" {
     local program='import os; print(os.getuid(), os.geteuid(), os.getgid(), sorted(os.getgroups()), os.environ.get("HOME"), os.path.expanduser("~"))'
     same -c "$program"
@@ -317,6 +324,7 @@ time.sleep(1000)'
     output_has "4242 4242 5"
 }
 
+# bats test_tags=user
 @test "read-only and writable roots" {
     local program='import os
 try:
@@ -334,6 +342,7 @@ except OSError as error:
     output_is writable
 }
 
+# bats test_tags=user
 @test "volumes: modules of mounts are preloaded from there" {
     module greeting.py <<<'text = "from the volume"'
     preload greeting
@@ -387,6 +396,7 @@ linux["namespaces"].append({"type": "user", "path": arguments[0]})' "/proc/$pid/
     stderr_has "'/root' has changed"
 }
 
+# bats test_tags=user
 @test "seccomp: the filter is in force, and may forbid the calls of a restore" {
     configure 'seccomp("ALLOW", rule("ERRNO", "rmdir", errnoRet=95), rule("ERRNO", "rseq", "set_robust_list", "mremap", "ptrace",
     "personality", "kcmp", "process_vm_readv", "madvise"))'
@@ -441,6 +451,7 @@ config["mounts"].append({"destination": "/dev/shm", "type": "tmpfs", "source": "
     output_is "[]"
 }
 
+# bats test_tags=user
 @test "landlock: the rules are in force, and a snapshot gives no access that they deny to an interpreter" {
     configure 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' \
         '{"filesystem": {"read": ["/usr", "/lib", "/lib64", "/bin", "/etc"]}}'
@@ -463,6 +474,7 @@ for path in "/usr", "/home", "/dev":
     output_is ""
 }
 
+# bats test_tags=user
 @test "exec: a warm interpreter in a running container" {
     configure 'process["args"] = ["/bin/sh", "-c", "read line </dev/zero"]; config["annotations"] = {"run.pysbx.preload": "json"}'
     create_box
