@@ -27,6 +27,7 @@ print("to the end", file=sys.stderr)'
     [[ $(<"$HOME/given/written") == *proc* ]]
 }
 
+# bats test_tags=all
 @test "podman run --security-opt label=type:pysbx_python_t: a terminal, podman exec, podman stop" {
     podman run --detach --name sleeper --network none --security-opt label=type:pysbx_python_t "$PYTHON" \
         python3 -c 'import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7)); signal.pause()' >/dev/null

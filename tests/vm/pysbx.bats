@@ -350,6 +350,7 @@ PYTHON
     output_is "(42, 'pysbx_sandbox_t')"
 }
 
+# bats test_tags=all
 @test "SELinux: a function with dependencies" {
     need_selinux
     expect 0 python "$TESTS/../contrib/python/tests" "$BATS_TEST_TMPDIR/wheels" <<'PYTHON'

@@ -165,7 +165,7 @@ load vm.bash
     rmdir "$parent"
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroup-parent: a slice by name" {
     start_sleeper --name sleeper --cgroup-parent user-given.slice
     [[ $(cgroup_of sleeper) == */user.slice/user-given.slice/$(scope_of sleeper)/container ]]
@@ -192,7 +192,7 @@ load vm.bash
     expect 0 podman rm --force --time 0 sleeper
 }
 
-# bats test_tags=rest
+# bats test_tags=rest,all
 @test "podman run --cgroups=split: within the cgroup of the caller's unit" {
     local -a user=()
     ! is_rootless || user=(--user)

@@ -202,6 +202,7 @@ except PermissionError:
     output_has "the SELinux policy gives the label to executed programs only"
 }
 
+# bats test_tags=all
 @test "run --init, warm and cold: the label of the program, which is the child of an init without it" {
     local warm seed program='import os; print(hash("the seed of this snapshot"), os.getpid())
 print(open("/proc/1/comm").read() if os.access("/proc/1/comm", os.R_OK) else "no access")'"$LABELS"
