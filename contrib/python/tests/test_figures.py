@@ -43,7 +43,7 @@ PROGRAMS: tuple[tuple[str, list[str]], ...] = (
 
 def check(program: str, names: list[str], **options: Unpack[SandboxOptions]) -> None:
     """Run a program, and look at its figures."""
-    options |= {"timeout_sec": 3 if "while" in program else 30, "memory_mb": 1024}
+    options |= {"timeout_sec": 5 if "while" in program else 30, "memory_mb": 1024}
     done = run_code(START + program, **options)
     assert sorted(done.artifacts) == sorted(names), done.stderr
     for name, content in done.artifacts.items():
