@@ -144,7 +144,7 @@ class Bench:
         return self.rounds < SHORT_ROUNDS
 
     def few(self, part: int) -> int:
-        """Return the rounds of a slow measure: a part of all, but all of them to compare two builds."""
+        """Return the rounds of a slow measure: a part, at least 3 (short: 1), but all of them to compare two builds."""
         return self.rounds if BEFORE in self.runtimes else max(self.rounds // part, 1 if self.short else 3)
 
     def bundle(self, owner: str, name: str, program: str, preload: str = "") -> Path:
