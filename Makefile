@@ -12,6 +12,8 @@ LIBEXECDIR = $(abspath $(BINDIR)/../libexec)
 DESTDIR ?=
 
 CC     ?= cc
+# `make CCACHE=ccache` compiles through ccache(1).
+CCACHE ?=
 BUILD  ?= build
 CFLAGS ?= -O2 -g
 
