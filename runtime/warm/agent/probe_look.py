@@ -37,6 +37,14 @@ def is_directory(path: str) -> bool:
     return kind_of(path) == "d"
 
 
+def is_link(path: str) -> bool:
+    """Do the same as os.path.islink()."""
+    try:
+        return posix.lstat(path).st_mode & 0o170000 == 0o120000
+    except (OSError, ValueError):
+        return False
+
+
 def closed_by(path: str) -> "str | None":
     """Return the directory that forbids this process to look at the path, or None."""
     closed = None

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     import sys
 
     from bootstrap import MADE_FILES, TEMPORARY, Failed, put
-    from probe_look import NO_FILE, changed_at, closed_by, is_directory, kind_of
+    from probe_look import NO_FILE, changed_at, closed_by, is_directory, is_link, kind_of
     from probe_trace import Trace
     from probe_watch import Watch
 
@@ -62,7 +62,7 @@ def look_around(watch: Watch) -> None:
         names = getattr(module, "__dict__", {})  # other attributes would load lazy modules
         for attribute in "__file__", "__cached__":
             path = names.get(attribute)
-            if isinstance(path, str) and os.path.exists(path):
+            if isinstance(path, str) and kind_of(path) != "a":
                 watch.files.add(path)
         try:
             watch.directories.update(filter(lambda p: isinstance(p, str), names.get("__path__", ())))
@@ -70,7 +70,7 @@ def look_around(watch: Watch) -> None:
             pass
     for entry in sys.path:
         watch.directories.add(entry)
-        if os.path.isdir(entry):
+        if is_directory(entry):
             watch.files.update(os.path.join(entry, name) for name in os.listdir(entry) if name.endswith(".pth"))
     add_openssl(watch)
     watch.files.update(("/etc/ld.so.cache", "/etc/ld.so.preload"))
@@ -94,7 +94,7 @@ def real_path(path: str, folders: dict[str, str], links: set[str]) -> str:
     path = os.path.join(folders[folder], name)
     if path in links:
         return os.path.realpath(path)
-    if not os.path.islink(path):
+    if not is_link(path):
         return path
     links.add(path)
     return real_path(os.path.join(folders[folder], posix.readlink(path)), folders, links)
@@ -110,23 +110,26 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
 
     folders: dict[str, str] = {}
     links: set[str] = set()
+    known: dict[str, str] = {}
     here = posix.getcwd()
-    looked_at = watch.files | watch.files_written() | watch.directories | trace.files
-    paths = {real_path(os.path.join(here, path), folders, links) for path in looked_at}
-    mapped = {
-        real_path(os.path.join(here, library), folders, links)
-        for library in (*libraries, sys.executable)
-        if "/" in library  # the vdso and the program itself have no path
-    }
-    asked = {real_path(os.path.join(here, path), folders, links) for path in watch.status | trace.status | watch.files}
-    scanned = {real_path(os.path.join(here, path), folders, links) for path in watch.scanned}
-    times = {real_path(os.path.join(here, path), folders, links) for path in watch.times}
+
+    def real(path: str) -> str:
+        if path not in known:
+            known[path] = real_path(os.path.join(here, path), folders, links)
+        return known[path]
+
+    paths = set(map(real, watch.files | watch.files_written() | watch.directories | trace.files))
+    # The vdso and the program itself have no path.
+    mapped = {real(library) for library in (*libraries, sys.executable) if "/" in library}
+    asked = set(map(real, watch.status | trace.status | watch.files))
+    scanned = set(map(real, watch.scanned))
+    times = set(map(real, watch.times))
     times |= {path for path in trace.status if os.path.dirname(path) in scanned}
-    opened = {real_path(os.path.join(here, path), folders, links) for path in trace.files}
+    opened = set(map(real, trace.files))
     kinds = {path: kind_of(path) for path in paths - (mapped - asked)}
     kinds.update((path, "c") for path in opened - asked if kinds.get(path) == "f")
     for looked_at, of_file in (watch.status | trace.status, "f"), (watch.presence | trace.presence, "p"):
-        for path in {real_path(os.path.join(here, path), folders, links) for path in looked_at} - kinds.keys():
+        for path in set(map(real, looked_at)) - kinds.keys():
             of_directory = "d" if path in times else "D"
             kinds[path] = {"d": of_directory, "f": of_file, "a": "a"}[kind_of(path)]
     for path in [path for path, kind in kinds.items() if kind == "a"]:
@@ -141,8 +144,7 @@ def path_records(watch: Watch, trace: Trace, libraries: "list[str]") -> set[byte
     check_devices(kinds, watch.began)
     trace.values |= {f"kind {path}" for path, kind in kinds.items() if kind == "a" and is_device(path)}
     # The status of a directory, which code of Python has read, says whether something is mounted there.
-    status = {real_path(os.path.join(here, path), folders, links) for path in watch.status}
-    trace.values |= {f"mount {path}" for path in status if kinds.get(path) in ("d", "D")}
+    trace.values |= {f"mount {path}" for path in map(real, watch.status) if kinds.get(path) in ("d", "D")}
     if kinds.get("/dev") == "d":
         trace.values.add("/dev")
     # Add targets of links, because the trace does not know that these are files of the kernel.
