@@ -19,7 +19,7 @@ setup_file() {
 }
 
 teardown() {
-    podman rm --all --force --time 0 >/dev/null
+    remove_containers >/dev/null
     podman rmi --force localhost/hostile >/dev/null 2>&1 || true
     clean_up
 }

@@ -20,7 +20,7 @@ setup() {
 }
 
 teardown() {
-    podman rm --all --force --time 0
+    remove_containers
     clean_up
 }
 

@@ -29,7 +29,7 @@ runpy.run_path("/mnt/scan/scan-marks", run_name="__main__") # """ + marks["progr
 
 teardown() {
     if [[ $BATS_TEST_DESCRIPTION == podman* ]]; then
-        podman rm --all --force --time 0
+        remove_containers
         # Podman does not remove the cgroup that it was told to use.
         find /sys/fs/cgroup -mindepth 1 -depth -type d -path '/sys/fs/cgroup/Mk9q*' -exec rmdir {} + || true
     fi
