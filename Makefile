@@ -288,9 +288,9 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	@tests/setup/install.sh $(SETUP_$@)
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
-# BESIDE names another target to run beside the package's tests, which wait half of their time.
+# BESIDE names another target to run beside the integration tests, and in the time that these leave.
 check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance check-integration check-package+check-docs+check-wheel+check-self$(BESIDE:%=+%)
+	+@MAKE='$(MAKE)' tests/check check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
