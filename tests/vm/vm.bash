@@ -143,18 +143,12 @@ disk() {
     lsblk --noheadings --nodeps --output MAJ:MIN "$(findmnt --noheadings --output SOURCE /)" | tr -d ' '
 }
 
-# Run Python statements over config (the document), process, linux, resources and arguments.
+# Run Python statements over the bundle's configuration. lib/edit-config defines the names that they may use, and this one
+# adds resources.
 edit_config() {
-    python3 - "$@" <<'PYTHON'
-import json, sys
-with open("bundle/config.json") as file:
-    config = json.load(file)
-process, linux, arguments = config["process"], config["linux"], sys.argv[2:]
-resources = linux.setdefault("resources", {})
-exec(sys.argv[1])
-with open("bundle/config.json", "w") as file:
-    json.dump(config, file)
-PYTHON
+    local statements=$1
+    shift
+    "$TESTS/lib/edit-config" bundle/config.json "resources = linux.setdefault('resources', {})"$'\n'"$statements" "$@"
 }
 
 # Evaluate a Python expression over the JSON document in $output, named `it`.
