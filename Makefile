@@ -49,6 +49,7 @@ OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(EMBEDDED)
 WARM_TESTS := $(patsubst %,tests/unit/test_warm_%.c,dump join observe restore snapshot writes)
 UNIT_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(filter-out $(if $(WARM),,$(WARM_TESTS)),\
               $(wildcard tests/unit/test_*.c tests/fuzz/test_*.c))))
+WAKE       := $(if $(WARM),$(BUILD)/tests/warm/wake)
 # The targets of tests/fuzz, run on their seeds; and their sources.
 FUZZERS    := $(filter-out $(if $(WARM),,image session smaps pagemap proc-dump),$(notdir $(wildcard tests/fuzz/seeds/*)))
 FUZZ_PARTS := tests/fuzz/targets.c $(filter-out $(if $(WARM),,%/target_dump.c %/target_image.c),$(wildcard tests/fuzz/target_*.c))
@@ -288,9 +289,12 @@ $(patsubst SETUP_%,%,$(filter SETUP_%,$(.VARIABLES))):
 	@tests/setup/install.sh $(SETUP_$@)
 	+@$(if $(needs_root),$(by_sudo),$(second_make))
 else
-# BESIDE names another target to run beside the integration tests, and in the time that these leave.
-check: all ## the tests that decide about a change
-	+@MAKE='$(MAKE)' tests/check check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
+# The targets of a group run at the same time. Each is a make of its own, so what they build must be built before. BESIDE
+# names another target to run beside the integration tests, and in the time that these leave.
+CHECK_GROUPS := check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance \
+          check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
+check: all $(UNIT_TESTS) $(WAKE) ## the tests that decide about a change
+	+@MAKE='$(MAKE)' tests/check $(CHECK_GROUPS)
 
 check-unit: $(UNIT_TESTS) ## the unit tests
 	@tests/run $^
@@ -317,10 +321,10 @@ check-docs: all ## every command and Python example of the documentation
 
 # Tests of the test runners, with tests that fail. It runs after check-python, because it uses its virtual environment.
 check-self: all
-	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky tests/self/ci tests/self/once
+	@BUILD='$(abspath $(BUILD))' tests/run tests/self/docs tests/self/flaky tests/self/ci tests/self/groups tests/self/once
 
 # The agent of a prewarmed Python, without the runtime.
-check-agent: all $(BUILD)/tests/warm/wake ## the agent of a prewarmed Python, without the runtime
+check-agent: all $(WAKE) ## the agent of a prewarmed Python, without the runtime
 	@tests/run $(if $(ALL),tests/warm/compare) tests/warm/agent.bats
 
 # The programs that tests/fuzz/run runs.
