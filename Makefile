@@ -245,7 +245,7 @@ demo: ## install missing packages, build, and show the runtime at work
 # libraries when it reads this file. So a second make builds the target after the packages are installed.
 SETUP_check := build test conformance python wheel fresh
 SETUP_check-all := $(SETUP_check) fresh vm packaging bench lint docs
-SETUP_check-quick := build test python
+SETUP_check-quick := build test package
 SETUP_check-unit := build
 SETUP_check-agent := build test
 SETUP_check-integration := build test

@@ -20,6 +20,7 @@ cache       | ccache                                                            
 demo        | podman crun conmon catatonit netavark iptables slirp4netns uidmap iproute2 util-linux procps mmdebstrap python3 python3-venv | podman crun conmon catatonit netavark iptables-nft slirp4netns shadow-utils iproute util-linux procps-ng dnf python3
 fresh       | mmdebstrap git util-linux                                                               | git util-linux
 test        | podman buildah conmon catatonit netavark aardvark-dns iptables nftables slirp4netns passt uidmap iproute2 util-linux mmdebstrap bats procps busybox-static python3 attr strace gcc libc6-dev | podman buildah conmon catatonit netavark aardvark-dns iptables-nft nftables slirp4netns passt shadow-utils iproute util-linux dnf bats procps-ng busybox python3 attr strace gcc glibc-devel
+package     | python3 python3-venv                                                                              | python3
 lint        | clang-format clang-tidy clang-tools cppcheck shellcheck mypy mandoc python3 python3-venv           | clang-tools-extra clang-analyzer cppcheck ShellCheck python3-mypy mandoc python3
 docs        | python3 python3-venv                                                                              | python3
 bench       | podman crun runc strace patchelf mmdebstrap python3 gcc libc6-dev                                  | podman crun runc strace patchelf dnf python3 gcc glibc-devel
