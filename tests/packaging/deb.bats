@@ -30,6 +30,8 @@ setup_file() {
     rm -rf /usr/local/bin/pysbx-runtime /usr/bin/pysbx-runtime /var/lib/pysbx-runtime
     # Packages need no new index of the manual. Making one takes most of the time of apt.
     rm -f /var/lib/man-db/auto-update
+    # Here is no network, and apt reads its lists again for each command.
+    rm -rf /var/lib/apt/lists
     # Debian's own parser, and the files that profiles include. Nothing loads a profile here.
     cp "$(find "$APPARMOR" -name apparmor_parser -type f)" /usr/sbin/
     cp -R "$APPARMOR/etc/apparmor.d" /etc/
