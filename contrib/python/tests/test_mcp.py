@@ -22,7 +22,7 @@ from typing import Any, Literal
 import httpx
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
@@ -32,15 +32,12 @@ from pysbx.interpreter import host_interpreter
 from pysbx.runtime import find_runtime
 from pysbx.service.answers import MAX_TEXT, image_of, text_file_of
 from pysbx.version import VERSION
+from tests.clients import by_stdio
 from tests.packages import make_wheel
 from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, containers_of, server, wait_until
 from tests.test_forged import TWICE
 from tests.test_service import SLEEP
 from tests.test_service_bounds import quickest
-
-# The client hands on only some variables of its own accord.
-VARIABLES = {name: os.environ[name] for name in ("PYSBX_RUNTIME", "XDG_RUNTIME_DIR", "HOME") if name in os.environ}
-
 
 Test = Callable[[Client], Awaitable[Any]]
 
@@ -49,15 +46,14 @@ class Server:
     """A server that lasts for some tests, which it is given as coroutine functions."""
 
     def __init__(self, *arguments: str, **variables: str) -> None:
-        rest = [*PROGRAM[1:], "mcp", BEST_EFFORT, *arguments]
-        self._parameters = StdioServerParameters(command=PROGRAM[0], args=rest, env=VARIABLES | variables)
+        self._client = by_stdio(*arguments, variables=variables)
         self._loop = asyncio.new_event_loop()
         self._tests: asyncio.Queue[tuple[Test, asyncio.Future[Any]] | None] = asyncio.Queue()
         self._serving = self._loop.create_task(self._serve())
 
     async def _serve(self) -> None:
         # A client has to be entered and left by one task.
-        async with Client(self._parameters) as client:
+        async with self._client as client:
             while (item := await self._tests.get()) is not None:
                 try:
                     item[1].set_result(await item[0](client))

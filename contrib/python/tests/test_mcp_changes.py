@@ -12,13 +12,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ToolListChangedNotification
 
+from tests.clients import by_stdio
 from tests.packages import make_wheel
-from tests.servers import BEST_EFFORT, PROGRAM, TOKEN, Server, server
-from tests.test_mcp import VARIABLES, locked_sets, text_of
+from tests.servers import TOKEN, Server, server
+from tests.test_mcp import locked_sets, text_of
 
 INSTALLING = "Being installed, the first run waits: thing."
 
@@ -48,11 +49,10 @@ async def by_http(address: str) -> AsyncIterator[Client]:
         yield client
 
 
-def by_stdio(folder: Path, **more: Any) -> Client:
-    """Return a client of a server at standard input, which installs a package."""
-    rest = [*PROGRAM[1:], "mcp", BEST_EFFORT, "--with", "thing", "--wheels", str(folder)]
-    variables = VARIABLES | {"XDG_CACHE_HOME": str(folder / "cache")}
-    return Client(StdioServerParameters(command=PROGRAM[0], args=rest, env=variables), **more)
+def installing(folder: Path, **options: Any) -> Client:
+    """Return a client of a server that installs a package."""
+    variables = {"XDG_CACHE_HOME": str(folder / "cache")}
+    return by_stdio("--with", "thing", "--wheels", str(folder), variables=variables, **options)
 
 
 def serving(folder: Path, *options: str) -> AbstractContextManager[Server]:
@@ -82,7 +82,7 @@ def test_a_client_subscribes_over_standard_input(folder: Path) -> None:
     async def test() -> None:
         lock = locked_sets(folder / "cache", folder)
         lock.__enter__()
-        async with by_stdio(folder) as client:
+        async with installing(folder) as client:
             await subscribe(client, lock)
 
     asyncio.run(test())
@@ -113,7 +113,7 @@ def test_a_client_of_an_older_version_is_told_over_standard_input(folder: Path) 
 
         lock = locked_sets(folder / "cache", folder)
         lock.__enter__()
-        async with by_stdio(folder, mode="legacy", message_handler=hear) as client:
+        async with installing(folder, mode="legacy", message_handler=hear) as client:
             assert client.server_capabilities.tools is not None
             assert client.server_capabilities.tools.list_changed
             assert INSTALLING in await description(client)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
-from tests.servers import BEST_EFFORT, PROGRAM, Server, server
-from tests.test_mcp import VARIABLES, text_of
+from tests.clients import by_stdio
+from tests.servers import Server, server
+from tests.test_mcp import text_of
 from tests.test_service import problem, start
 
 
@@ -81,8 +81,7 @@ def test_a_profile_that_inspects_code_allows_no_command(service: Server) -> None
 
 
 async def use_tools() -> None:
-    rest = [*PROGRAM[1:], "mcp", BEST_EFFORT]
-    async with Client(StdioServerParameters(command=PROGRAM[0], args=rest, env=dict(VARIABLES))) as client:
+    async with by_stdio() as client:
 
         async def call(tool: str, **arguments: Any) -> Any:
             done = await client.call_tool(tool, arguments)
