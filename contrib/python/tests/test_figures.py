@@ -24,7 +24,7 @@ PROGRAMS: tuple[tuple[str, list[str]], ...] = (
     (f"{PLOT} plt.show(); 1/0", ["figure-1.png"]),
     (f"{PLOT} import sys; sys.exit(3)", ["figure-1.png"]),
     (f"{PLOT} plt.show()\nimport os; os._exit(0)", ["figure-1.png"]),
-    (f"{PLOT} plt.show()\nwhile True: pass", ["figure-1.png"]),
+    (f"{PLOT} plt.show()\nimport time; time.sleep(1000)", ["figure-1.png"]),
     (f"{PLOT} plt.savefig('a.png'); plt.show()", ["a.png"]),
     (f"{PLOT} plt.savefig('a.svg'); plt.title('x'); plt.show()", ["a.svg", "figure-1.png"]),
     (f"{PLOT} plt.savefig('/output/mine.png')", ["mine.png"]),
