@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import inspect
+import io
 import json
 import os
 import signal
@@ -23,6 +25,7 @@ import httpx
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
@@ -101,6 +104,17 @@ def text_of(result: CallToolResult) -> str:
     first = result.content[0]
     assert isinstance(first, TextContent)
     return first.text
+
+
+def test_a_client_needs_no_stream_of_the_test_that_first_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(client: Client) -> int:
+        return len((await client.list_tools()).tools)
+
+    # As it is if a test with capsys imports the client.
+    monkeypatch.setattr(inspect.unwrap(stdio_client), "__defaults__", (io.StringIO(),))
+    mcp = Server()
+    assert mcp.run(test) > 0
+    mcp.close()
 
 
 def test_tools_are_described_for_a_model(small: Server) -> None:
