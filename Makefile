@@ -292,7 +292,7 @@ else
 # The targets of a group run at the same time. Each is a make of its own, so what they build must be built before. BESIDE
 # names another target to run beside the integration tests, and in the time that these leave.
 CHECK_GROUPS := check-package-sources+check-unit$(if $(WARM),+check-agent)+check-conformance \
-          check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
+                check-integration+check-wheel$(BESIDE:%=+%) check-package+check-docs+check-self
 check: all $(UNIT_TESTS) $(WAKE) ## the tests that decide about a change
 	+@MAKE='$(MAKE)' tests/check $(CHECK_GROUPS)
 
