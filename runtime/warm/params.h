@@ -18,6 +18,22 @@
  * and "0" in this directory. */
 #define WARM_QUIET "/dev/.pysbx-quiet/"
 
+/* The message from the agent to the runtime that saves it: the parked system call has its address in its
+ * first argument, which the call ignores. The memory in the list may be mapped from the snapshot's file
+ * (agent/memory.h). */
+#define WARM_MEMORY_MAGIC 0x5059534257524d32ULL
+#define WARM_RANGES_MAX   4096
+
+struct warm_range {
+    uint64_t start, end; /* whole pages */
+};
+
+struct warm_memory {
+    uint64_t magic;
+    uint64_t heap;          /* 1: the heap belongs to the list, too */
+    uint64_t count, ranges; /* an array of struct warm_range, in any order */
+};
+
 #define WARM_PARAMS_MAGIC 0x5059534257524d31ULL
 
 /* The kind of program on the command line of the interpreter; see warm/command_line.h. */

@@ -48,6 +48,21 @@ def value(of: Sandbox, source: str) -> str | None:
     return done.value
 
 
+def test_memory_grows_in_a_fork_as_in_the_session(session: Sandbox) -> None:
+    value(session, "import array, mmap\nx = list(range(300000)); b = bytearray(10 << 20); a = array.array('q', x)")
+    value(session, "m = mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.write(b'm' * (1 << 16))")
+    value(session, "d = mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); d.write(b'd' * (1 << 16))")
+    for _ in range(2):
+        with session.fork() as fork, fork.fork() as second:
+            for of in fork, second:
+                assert value(of, "x.extend(range(1000000)); len(x), x[-1]") == "(1300000, 999999)"
+                assert value(of, "b.extend(bytes(20 << 20)); len(b), b.count(0)") == f"({30 << 20}, {30 << 20})"
+                assert value(of, "a.extend(range(1000000)); len(a), a[299999]") == "(1300000, 299999)"
+                assert value(of, "m.resize(1 << 20); set(m[1 << 16:]), m[:2]") == "({0}, b'mm')"
+                assert value(of, "d.madvise(mmap.MADV_DONTNEED, 0, 4096); set(d[:4096]), d[4096:4098]") == "({0}, b'dd')"
+    assert value(session, "len(x), len(b), len(a), m[:2], d[:2]") == f"(300000, {10 << 20}, 300000, b'mm', b'dd')"
+
+
 def test_a_fork_continues_and_each_goes_its_own_way(session: Sandbox) -> None:
     value(session, "import decimal\nx = 1\nclass Counter:\n    n = 0\ncounter = Counter()\nalias = counter")
     with session.fork() as fork:

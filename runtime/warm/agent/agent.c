@@ -20,6 +20,7 @@
 
 #include "warm/agent/ending.h"
 #include "warm/agent/loaded.h"
+#include "warm/agent/memory.h"
 #include "warm/agent/python_abi.h"
 #include "warm/agent/services.h"
 #include "warm/agent/streams.h"
@@ -185,6 +186,7 @@ static _Noreturn void refuse(const char *text)
  */
 static const struct warm_params *sleep_until_restored(int report, const char *word, Py_ssize_t size)
 {
+    const struct warm_memory *memory = memory_list();
     while (size > 0) {
         long written = system_call(__NR_write, report, (long)word, size, 0);
         if (written < 0 && written != -EINTR)
@@ -194,7 +196,7 @@ static const struct warm_params *sleep_until_restored(int report, const char *wo
     }
     system_call(__NR_close, report, 0, 0, 0);
     for (;;) {
-        long result = system_call(__NR_ppoll, 0, 0, 0, 0);
+        long result = system_call(__NR_ppoll, (long)memory, 0, 0, 0);
         if (result > 0)
             return (const struct warm_params *)result;
     }
@@ -469,6 +471,7 @@ static PyMethodDef methods[] = {
     {"libraries", libraries, METH_VARARGS, NULL},
     {"main", main_without_frames, METH_VARARGS, NULL},
     {"memory_file", memory_file, METH_VARARGS, NULL},
+    {"note_memory", note_memory, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},

@@ -417,6 +417,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
         probing, digests = read_order(report)
         if probing:
             probe(agent, modules, report, resume)
+        agent.note_memory()
         found += import_for_good(modules, report, digests, resume, atexit)
         hand_over(agent.fork, modules)
     except BaseException as error:

@@ -84,6 +84,15 @@ long PyLong_AsLong(PyObject *number);
 PyObject *PyErr_Occurred(void);
 void PyErr_Clear(void);
 void PyErr_Fetch(PyObject **type, PyObject **value, PyObject **traceback);
+/* cpython/objimpl.h; builds without pymalloc have no such functions. */
+typedef struct {
+    void *context;
+    void *(*allocate)(void *context, size_t size);
+    void (*free)(void *context, void *arena, size_t size);
+} PyObjectArenaAllocator;
+__attribute__((weak)) void PyObject_GetArenaAllocator(PyObjectArenaAllocator *allocator);
+__attribute__((weak)) void PyObject_SetArenaAllocator(PyObjectArenaAllocator *allocator);
+
 void *PyMem_RawMalloc(size_t size);
 void PyMem_RawFree(void *memory);
 void Py_IncRef(PyObject *object);

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "warm/dump/copied.h"
 #include "warm/dump/descriptors.h"
 #include "warm/dump/files.h"
 #include "warm/dump/guard.h"
@@ -156,10 +157,15 @@ static int dump(struct tracee *t, const struct dump_request *request, struct are
     ret = examine(t, request, a, &vmas, parts, err);
     if (ret < 0)
         return ret;
+    ret = dump_copied_mark(t, &parts->header.memory, a, &vmas, err);
+    if (ret < 0)
+        return ret;
     ret = dump_vmas_scan(t, a, &vmas, err);
     if (ret < 0)
         return ret;
+    dump_copied_unmark(&vmas);
     dump_vmas_join(&vmas, page, (parts->header.memory.brk + page - 1) & ~(page - 1));
+    dump_copied_divide(a, &vmas, page);
     snapshot_host_now(&parts->header.host);
     memcpy(parts->header.vdso, vmas.vdso, sizeof(vmas.vdso));
     parts->header.vdso_count = vmas.vdso_count;

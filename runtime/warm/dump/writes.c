@@ -88,14 +88,38 @@ void dump_writes_scan(int pagemap, struct arena *a, struct snapshot_parts *parts
     parts->write_count = w.count;
 }
 
+/* The kernel leaves a private mapping of a file out of a core dump until a page of it was written to
+ * (core(5)). Anonymous memory is never left out. So add a page of each writable extent that has none. */
+static void add_dumped(struct arena *a, struct snapshot_parts *parts)
+{
+    struct snapshot_write *all =
+        ARENA_ARRAY(a, parts->write_count + parts->extent_count, struct snapshot_write);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    size_t count = 0, vma = 0, next = 0;
+    for (size_t i = 0; i < parts->extent_count; i++) {
+        const struct snapshot_extent *r = &parts->extents[i];
+        while (parts->vmas[vma].end <= r->address)
+            vma++;
+        while (next < parts->write_count && parts->writes[next].address < r->address)
+            all[count++] = parts->writes[next++];
+        if ((next == parts->write_count || parts->writes[next].address >= r->address + r->pages * page) &&
+            (count == 0 || all[count - 1].address + all[count - 1].pages * page <= r->address) &&
+            is_written_to(&parts->vmas[vma]))
+            all[count++] = (struct snapshot_write){.address = r->address, .pages = 1};
+    }
+    while (next < parts->write_count)
+        all[count++] = parts->writes[next++];
+    parts->writes = all;
+    parts->write_count = count;
+}
+
 void dump_writes(pid_t pid, const struct stat *pid_namespace, struct arena *a, struct snapshot_parts *parts)
 {
-    if (pid <= 0)
-        return;
-    cleanup_fd int proc = proc_open_process(pid, NULL);
-    if (proc < 0 || (pid_namespace != NULL && proc_in_pid_namespace(proc, pid_namespace) != 1))
-        return;
-    cleanup_fd int pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
-    if (pagemap >= 0)
-        dump_writes_scan(pagemap, a, parts);
+    cleanup_fd int proc = pid > 0 ? proc_open_process(pid, NULL) : -1;
+    if (proc >= 0 && (pid_namespace == NULL || proc_in_pid_namespace(proc, pid_namespace) == 1)) {
+        cleanup_fd int pagemap = openat(proc, "pagemap", O_RDONLY | O_CLOEXEC);
+        if (pagemap >= 0)
+            dump_writes_scan(pagemap, a, parts);
+    }
+    add_dumped(a, parts);
 }

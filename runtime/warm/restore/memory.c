@@ -163,7 +163,7 @@ static void map_extent(struct restore_plan *plan, const struct snapshot_vma *a,
     uint64_t m[6];
     run_arguments(plan, a, r, over, m);
     if (snapshot_vma_is_copied(a))
-        restore_step(&plan->map, REPORT_COPY, 0, SYS_pread64, m[4], m[0], m[1], m[5]);
+        restore_step(&plan->map, REPORT_COPY, RESTORER_WHOLE, SYS_pread64, m[4], m[0], m[1], m[5]);
     else
         restore_list_add(&plan->map, REPORT_MAP_SNAPSHOT, 0, SYS_mmap, m);
 }
@@ -194,10 +194,12 @@ static const struct snapshot_extent *whole_extent(const struct snapshot *snapsho
 }
 
 /* Return whether the VMA needs only the snapshot file. That is true for anonymous memory, and for VMAs whose
- * pages are all in the file. */
-static bool is_early(const struct snapshot_vma *a, bool whole)
+ * pages are all in the file. If this process may not copy pages early (restore_begin), those that are copied
+ * come later. */
+static bool is_early(const struct snapshot_vma *a, bool whole, bool copy)
 {
-    return whole || ((a->flags & ~(uint32_t)SNAPSHOT_VMA_NORESERVE) == 0 && !snapshot_vma_is_copied(a));
+    const uint32_t others = ~(uint32_t)(SNAPSHOT_VMA_NORESERVE | SNAPSHOT_VMA_COPIED);
+    return whole || ((a->flags & others) == 0 && (copy || !snapshot_vma_is_copied(a)));
 }
 
 /* Make pages private that are written to in any case before the program: one call for many pages costs less
@@ -212,8 +214,8 @@ static void prefetch(struct restore_plan *plan, const struct iovec *list, size_t
 }
 
 /* Add the steps for early VMAs or the others. Put their part of the write set into *room; return the number
- * of pieces. */
-static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room)
+ * of pieces. `copy`: early VMAs may be copied. */
+static size_t map_vmas(struct restore_plan *plan, bool early, bool copy, struct iovec *room)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_extent *extent = snapshot->extents;
@@ -222,9 +224,9 @@ static size_t map_vmas(struct restore_plan *plan, bool early, struct iovec *room
     for (size_t i = 0; i < snapshot->vma_count; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         const struct snapshot_extent *first = extent;
-        bool whole = whole_extent(snapshot, a, &extent) != NULL, wanted = is_early(a, whole) == early;
+        bool whole = whole_extent(snapshot, a, &extent) != NULL, wanted = is_early(a, whole, copy) == early;
         for (; w < last && w->address < a->end; w++)
-            if (wanted)
+            if (wanted && !snapshot_vma_is_copied(a))
                 room[count++] = (struct iovec){(void *)w->address, w->pages * snapshot->header->page_size};
         if (!wanted)
             continue;
@@ -242,11 +244,11 @@ void restore_plan_map(struct restore_plan *plan)
 {
     const bool copied = plan->mapped == RESTORE_MAPPED_COPIED;
     struct iovec *room = restore_plan_alloc(plan, plan->snapshot->write_count * sizeof(*room));
-    size_t early = map_vmas(plan, true, room);
+    size_t early = map_vmas(plan, true, copied, room);
     if (copied)
         prefetch(plan, room, early);
     plan->early = plan->map.count;
-    size_t late = map_vmas(plan, false, room + early);
+    size_t late = map_vmas(plan, false, copied, room + early);
     if (plan->request->prefetch)
         prefetch(plan, copied ? room + early : room, copied ? late : early + late);
 }
@@ -270,8 +272,9 @@ static bool carry_out(const struct restore_plan *plan, size_t from)
     for (size_t i = from; i < plan->map.count; i++) {
         const struct restorer_step *step = &plan->map.steps[i];
         const uint64_t *a = step->arguments;
-        if (syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]) >= 0 ||
-            (step->flags & RESTORER_HINT) != 0)
+        long result = syscall(step->number, a[0], a[1], a[2], a[3], a[4], a[5]);
+        bool done = (step->flags & RESTORER_WHOLE) != 0 ? (uint64_t)result == a[2] : result >= 0;
+        if (done || (step->flags & RESTORER_HINT) != 0)
             continue;
         unmap_steps(plan, i);
         return false;
@@ -285,7 +288,7 @@ bool restore_plan_map_early(struct restore_plan *plan, bool copy)
     struct iovec *room = calloc(snapshot->write_count + 1, sizeof(*room));
     plan->map.steps = calloc(restore_plan_map_steps(snapshot), sizeof(*plan->map.steps));
     if (room != NULL && plan->map.steps != NULL) {
-        size_t count = map_vmas(plan, true, room);
+        size_t count = map_vmas(plan, true, copy, room);
         if (copy)
             prefetch(plan, room, count);
         if (carry_out(plan, 0))
@@ -308,10 +311,11 @@ void restore_plan_unmap(struct restore_plan *plan)
 {
     const struct snapshot *snapshot = plan->snapshot;
     const struct snapshot_extent *extent = snapshot->extents;
+    const bool copied = plan->mapped == RESTORE_MAPPED_COPIED;
     for (size_t i = 0; i < snapshot->vma_count && plan->mapped != RESTORE_MAPPED_NOTHING; i++) {
         const struct snapshot_vma *a = &snapshot->vmas[i];
         bool whole = whole_extent(snapshot, a, &extent) != NULL;
-        if (all_mapped(plan) || is_early(a, whole))
+        if (all_mapped(plan) || is_early(a, whole, copied))
             munmap((void *)vma_start(plan, a), a->end - vma_start(plan, a));
     }
     plan->mapped = RESTORE_MAPPED_NOTHING;

@@ -65,6 +65,7 @@ static int check_vmas(const struct snapshot *snapshot, uint64_t page, struct err
         stacks += stack;
         if ((a->flags & ~(uint32_t)SNAPSHOT_VMA_FLAGS) != 0 || (file && (stack || empty)) ||
             (shared && (!file || (a->prot & PROT_WRITE) != 0)) || (stack && (empty || stacks > 1)) ||
+            ((a->flags & SNAPSHOT_VMA_COPIED) != 0 && (file || empty || guard)) ||
             (guard && (stack || (a->flags & SNAPSHOT_VMA_DROPPABLE) != 0)))
             return damaged(err, "kind of a VMA");
         if (file && (!aligned(a->offset, page) || a->offset > INT64_MAX - (a->end - a->start) ||

@@ -18,7 +18,7 @@
 struct error;
 
 #define SNAPSHOT_MAGIC   0x31534e4158425359ULL
-#define SNAPSHOT_VERSION 7
+#define SNAPSHOT_VERSION 8
 
 /* The lowest and highest addresses that a program can have: the default of vm.mmap_min_addr, and the end of
  * 47 bits less the page that the kernel keeps for itself (Documentation/arch/x86/x86_64/mm.rst). */
@@ -40,8 +40,9 @@ enum snapshot_vma_flag {
     SNAPSHOT_VMA_HUGEPAGE = 1 << 8,
     SNAPSHOT_VMA_NOHUGEPAGE = 1 << 9,
     SNAPSHOT_VMA_MERGEABLE = 1 << 10,
-    SNAPSHOT_VMA_GUARD = 1 << 11, /* MADV_GUARD_INSTALL (Linux 6.13): an access causes SIGSEGV */
-    SNAPSHOT_VMA_FLAGS = (1 << 12) - 1,
+    SNAPSHOT_VMA_GUARD = 1 << 11,  /* MADV_GUARD_INSTALL (Linux 6.13): an access causes SIGSEGV */
+    SNAPSHOT_VMA_COPIED = 1 << 12, /* the content is copied to anonymous memory (dump/copied.h) */
+    SNAPSHOT_VMA_FLAGS = (1 << 13) - 1,
 };
 
 /* The content is not part of the snapshot. */
@@ -62,12 +63,12 @@ struct snapshot_vma {
     uint32_t reserved;
 };
 
-/* Return whether the content is copied to anonymous memory. Stacks are copied, because only such memory
- * grows. Code that was compiled at run time or calls back (ctypes) is copied, because files of the store may
- * not be executable (noexec, SELinux). */
+/* Return whether the content is copied to anonymous memory, and not mapped from the file. Stacks are copied,
+ * because only such memory grows. Code that was compiled at run time or calls back (ctypes) is copied,
+ * because files of the store may not be executable (noexec, SELinux). */
 static inline bool snapshot_vma_is_copied(const struct snapshot_vma *a)
 {
-    return (a->flags & SNAPSHOT_VMA_STACK) != 0 ||
+    return (a->flags & (SNAPSHOT_VMA_STACK | SNAPSHOT_VMA_COPIED)) != 0 ||
            ((a->flags & SNAPSHOT_VMA_FILE) == 0 && (a->prot & PROT_EXEC) != 0);
 }
 

@@ -8,6 +8,7 @@
 enum restorer_flag {
     RESTORER_HINT = 1,  /* a failure does no harm */
     RESTORER_STORE = 2, /* the result is stored as an int at the address in the first argument */
+    RESTORER_WHOLE = 4, /* the result must be the size in the third argument */
 };
 
 /* One system call. Any result except a negative errno is success. Addresses are fixed, so mmap(2) can return

@@ -1,0 +1,213 @@
+/* The memory that a restore may map from the snapshot's file (memory.h). There are three kinds.
+ *
+ * - The arenas of the interpreter, of 256 KiB or 1 MiB. obmalloc.c only maps and unmaps them.
+ * - Zeros of the libraries (.bss). They belong to their code.
+ * - The heap (brk(2)), if the C library's allocator is the process's. It only moves the end of the heap. When
+ *   it gives back pages inside (malloc_trim(3)), it expects nothing of their content.
+ *
+ * Everything else is copied. glibc moves its large blocks by mremap(2). Other allocators rely on zeros after
+ * MADV_DONTNEED. Mappings of programs may be given to any call. */
+#include "warm/agent/memory.h"
+
+#include <asm/unistd.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <stdbool.h>
+
+#include "warm/agent/system.h"
+
+enum { PAGE = 4096 };
+
+/* The list: arenas in any order, then the zeros of libraries, which are listed anew each time. If it is full,
+ * the rest is copied. */
+static struct warm_range ranges[WARM_RANGES_MAX];
+static size_t arena_count;
+static struct warm_memory list;
+static bool is_glibc; /* the allocator of the process */
+
+/* Interpreters with a lock of their own may allocate at the same time. Then the list is no longer true. */
+static bool busy, unknown;
+
+static PyObjectArenaAllocator original;
+
+static void add(size_t *count, uint64_t start, uint64_t end)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (ranges[i].end == start) {
+            ranges[i].end = end;
+            return;
+        }
+        if (ranges[i].start == end) {
+            ranges[i].start = start;
+            return;
+        }
+    }
+    if (start < end && *count < WARM_RANGES_MAX)
+        ranges[(*count)++] = (struct warm_range){start, end};
+}
+
+static void remove_arena(uint64_t start, uint64_t end)
+{
+    for (size_t i = arena_count; i-- > 0;) {
+        const struct warm_range r = ranges[i];
+        if (r.end <= start || end <= r.start)
+            continue;
+        ranges[i] = ranges[--arena_count];
+        if (r.start < start)
+            add(&arena_count, r.start, start);
+        if (end < r.end)
+            add(&arena_count, end, r.end);
+    }
+}
+
+static void note_arena(void *arena, size_t size, bool exists)
+{
+    const uint64_t start = (uint64_t)arena, end = start + size / PAGE * PAGE;
+    if (__atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE)) {
+        unknown = true;
+        return;
+    }
+    if (exists)
+        add(&arena_count, start, end);
+    else
+        remove_arena(start, end);
+    __atomic_store_n(&busy, false, __ATOMIC_RELEASE);
+}
+
+static void *allocate_arena(void *context, size_t size)
+{
+    (void)context;
+    void *arena = original.allocate(original.context, size);
+    if (arena != NULL)
+        note_arena(arena, size, true);
+    return arena;
+}
+
+static void free_arena(void *context, void *arena, size_t size)
+{
+    (void)context;
+    note_arena(arena, size, false);
+    original.free(original.context, arena, size);
+}
+
+/* Return whether a block that glibc has mapped for malloc(3) begins at this page: the size of the block
+ * before, which is 0, and its own, with the bit that says so. A pool of the interpreter begins otherwise. */
+static uint64_t mapped_block(uint64_t address, uint64_t end)
+{
+    const uint64_t *words = (const uint64_t *)address, size = words[1] & ~7ULL;
+    return words[0] == 0 && (words[1] & 7) == 2 && size % PAGE == 0 && size <= end - address ? size : 0;
+}
+
+/* Return whether malloc(3) is glibc's, with blocks as mapped_block() expects them: a test, because a symbol
+ * does not tell. An allocator may be preloaded, or a part of the program. */
+static bool has_glibc_blocks(void)
+{
+    enum { LARGE = 1 << 26 }; /* glibc maps each block of more than 32 MiB */
+    void *block = PyMem_RawMalloc(LARGE);
+    uint64_t address = (uint64_t)block;
+    bool known = address % PAGE == 16 && mapped_block(address - 16, address + 2UL * LARGE) > LARGE;
+    PyMem_RawFree(block);
+    return known;
+}
+
+/* List a VMA of the interpreter, without the large blocks in it. */
+static void add_early(uint64_t start, uint64_t end)
+{
+    for (uint64_t at = start; at < end;) {
+        uint64_t block = mapped_block(at, end);
+        if (block == 0) {
+            at += PAGE;
+            continue;
+        }
+        add(&arena_count, start, at);
+        start = at += block;
+    }
+    add(&arena_count, start, end);
+}
+
+static const char *read_number(const char *p, uint64_t *out)
+{
+    for (*out = 0;; p++) {
+        unsigned digit = (unsigned)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+        if (digit > 15)
+            return p + 1;
+        *out = *out << 4 | digit;
+    }
+}
+
+/* Take a line of /proc/PID/maps: anonymous memory that is not the heap or a stack has no name. */
+static void add_line(const char *line, ptrdiff_t size)
+{
+    uint64_t start, end;
+    const char *permissions = read_number(read_number(line, &start), &end);
+    static const char expected[] = "rw-p 00000000 00:00 0";
+    for (size_t i = 0; i < sizeof(expected) - 1; i++)
+        if (permissions[i] != expected[i])
+            return;
+    for (const char *p = permissions + sizeof(expected) - 1; p < line + size; p++)
+        if (*p != ' ')
+            return;
+    add_early(start, end);
+}
+
+/* Read /proc/self/maps. Without it, this memory is copied. */
+static void add_interpreter(void)
+{
+    static char text[1 << 16];
+    long fd = system_call(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    ptrdiff_t size = 0;
+    for (long n; fd >= 0 &&
+                 (n = system_call(__NR_read, fd, (long)(text + size), (long)sizeof(text) - 1 - size, 0)) > 0;)
+        size += n;
+    system_call(__NR_close, fd, 0, 0, 0);
+    for (ptrdiff_t from = 0, to = 0; to < size; to++) {
+        if (text[to] != '\n')
+            continue;
+        add_line(text + from, to - from);
+        from = to + 1;
+    }
+    for (ptrdiff_t i = 0; i < size; i++)
+        text[i] = 0; /* not a part of the snapshot */
+}
+
+PyObject *note_memory(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    if (PyObject_GetArenaAllocator != NULL && PyObject_SetArenaAllocator != NULL) {
+        is_glibc = has_glibc_blocks();
+        if (is_glibc)
+            add_interpreter();
+        PyObject_GetArenaAllocator(&original);
+        PyObjectArenaAllocator watched = {NULL, allocate_arena, free_arena};
+        PyObject_SetArenaAllocator(&watched);
+    }
+    Py_IncRef(&_Py_NoneStruct);
+    return &_Py_NoneStruct;
+}
+
+static uint64_t page_end(uint64_t address)
+{
+    return (address + PAGE - 1) / PAGE * PAGE;
+}
+
+static int add_zeros(struct loaded *loaded, unsigned long size, void *count)
+{
+    (void)size;
+    const Elf64_Phdr *headers = loaded->headers;
+    for (unsigned i = 0; i < loaded->header_count; i++) {
+        const Elf64_Phdr *h = &headers[i];
+        uint64_t start = loaded->address + h->p_vaddr;
+        if (h->p_type == PT_LOAD && (h->p_flags & PF_W) != 0)
+            add(count, page_end(start + h->p_filesz), page_end(start + h->p_memsz));
+    }
+    return 0;
+}
+
+const struct warm_memory *memory_list(void)
+{
+    size_t count = unknown || busy ? 0 : arena_count;
+    dl_iterate_phdr(add_zeros, &count);
+    list = (struct warm_memory){WARM_MEMORY_MAGIC, is_glibc, count, (uint64_t)ranges};
+    return &list;
+}

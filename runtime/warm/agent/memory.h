@@ -1,0 +1,16 @@
+/* The memory of the process that a restore may map from the snapshot's file, because its owner gives it to no
+ * system call that tells a private mapping of a file from anonymous memory. A restore copies the rest. */
+#ifndef PYSBX_WARM_AGENT_MEMORY_H
+#define PYSBX_WARM_AGENT_MEMORY_H
+
+#include "warm/agent/python_abi.h"
+#include "warm/params.h"
+
+/* note_memory(): list what the interpreter has allocated until now, and watch its arenas from now on. To be
+ * called when nothing else has allocated memory (METH_VARARGS). */
+PyObject *note_memory(PyObject *self, PyObject *args);
+
+/* Complete the list. It is valid until memory is allocated. */
+const struct warm_memory *memory_list(void);
+
+#endif

@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# The memory of a restored process behaves as that of a process which has imported the modules itself: madvise(2),
+# mremap(2), mprotect(2), mlock(2), fork(2), ptrace(2), core(5). The page inside/warm-start.md has the table.
+# images: python pandas
+# once: memory is restored in the same way in both modes
+
+load ../lib/warm.bash
+
+setup() {
+    begin_test
+    use_image python
+}
+
+@test "memory of an import: each call has the result, the signal and the content of a cold start" {
+    module memory_kept.py <"$TESTS/warm/memory_kept.py"
+    module memory_calls.py <"$TESTS/warm/memory_calls.py"
+    preload memory_kept
+    same /modules/memory_calls.py
+    output_has "mapping: MADV_DONTNEED 0 0 5a*1 00*2 5a*1"
+    output_has "malloc: mremap 32 to 16384, 1 moved 0"
+}
+
+@test "memory of an import grows: lists, dictionaries, arrays, bytes, mappings" {
+    module memory_kept.py <"$TESTS/warm/memory_kept.py"
+    preload memory_kept
+    same -c 'from memory_kept import *
+LIST.extend(range(3000000)); print(len(LIST), LIST[300000 - 1], LIST[-1])
+DICT.update(dict.fromkeys(range(300000))); print(len(DICT))
+ARRAY.extend(range(1000000)); print(len(ARRAY), ARRAY[299999], ARRAY[-1])
+BYTES.extend(bytes(30 << 20)); print(len(BYTES), BYTES.count(0))
+PRIVATE.resize(1 << 17); print(set(PRIVATE[1 << 16:]))
+PRIVATE.resize(1 << 26); print(set(PRIVATE[1 << 17:]), PRIVATE[:4])'
+    output_has "1300000 299999 999999"
+}
+
+# An allocator that takes memory back with MADV_DONTNEED or MADV_FREE gives it out as zeros later.
+@test "jemalloc, mimalloc and tcmalloc in place of malloc: memory of zeros is zero" {
+    local allocator
+    command -v apt-get >/dev/null || skip "the allocators come from packages of Debian"
+    use_image pandas
+    configure 'mount("/allocators", arguments[0])' "$("$TESTS/setup/allocators")"
+    for allocator in jemalloc mimalloc tcmalloc; do
+        environment "LD_PRELOAD=/allocators/$allocator.so"
+        preload numpy
+        same -c 'import numpy, os, time
+wrong, kept, end = 0, [], time.process_time() + 0.5
+while time.process_time() < end:
+    for size in 300, 3000, 9000, 30000, 300000:
+        zeros = numpy.zeros(size)
+        wrong += bool(numpy.count_nonzero(zeros)) + bytes(size).count(1)
+        zeros[:] = 1.5
+        kept.append(zeros)
+    if len(kept) > 60: kept.clear()
+print(wrong, os.environ["LD_PRELOAD"] in open("/proc/self/maps").read())'
+        output_has "0 True"
+    done
+}
+
+@test "only the heap, arenas of the interpreter and data of libraries are mapped from the snapshot" {
+    use_image pandas
+    module memory_kept.py <"$TESTS/warm/memory_kept.py"
+    module mapped.py <"$TESTS/warm/memory_mapped.py"
+    preload pandas,memory_kept
+    expect 0 warm /modules/mapped.py
+    output_has "something is mapped: True
+mappings and blocks that programs may give away: none
+the rest is arenas: True"
+}
+
+@test "malloc_trim gives back pages of the heap that imports have freed, and calloc returns zeros" {
+    module freed.py <<<'import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.calloc.restype = ctypes.c_void_p
+blocks = [libc.malloc(100000) for _ in range(50)]
+for block in blocks: ctypes.memset(block, 0x5a, 100000)
+for block in blocks[:-1]: libc.free(ctypes.c_void_p(block))'
+    preload freed
+    same -c 'import ctypes, freed
+print(freed.libc.malloc_trim(0))
+blocks = [freed.libc.calloc(1, 100000) for _ in range(50)]
+print({bytes(ctypes.string_at(block, 100000)).count(0) for block in blocks}, ctypes.string_at(freed.blocks[-1], 4))'
+    output_has "{100000}"
+}
+
+@test "the snapshot is removed while the program runs: its memory stays" {
+    module memory_kept.py <"$TESTS/warm/memory_kept.py"
+    preload memory_kept
+    expect 0 warm -c pass
+    program require 'import time, memory_kept
+print("begun", flush=True); time.sleep(1)
+print(sum(memory_kept.LIST), memory_kept.BYTES.count(0))'
+    start_box
+    wait_for grep -q begun out
+    runtime warm prune --all >/dev/null
+    wait_for grep -q "44999850000 10485760" out
+}
