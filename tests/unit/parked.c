@@ -47,11 +47,12 @@ static void on_signal(int sig)
     signals_seen++;
 }
 
-/* Like the agent: a system call of this program's own code, whose result comes from the restorer. */
-static struct warm_params *park(void)
+/* Like the agent: a system call of this program's own code, whose result comes from the restorer. Its first
+ * argument is the list of the memory that may be mapped. */
+static struct warm_params *park(const struct warm_memory *list)
 {
     long result = SYS_pause;
-    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "+a"(result) : "D"(list) : "rcx", "r11", "memory");
     return (struct warm_params *)result;
 }
 
@@ -77,6 +78,9 @@ struct before {
     char *guarded, *guarded_file; /* three pages; the second is inaccessible if the kernel supports that */
     bool has_guard, file_has_guard;
     char behind[4096]; /* the third of the file */
+    char *divided;     /* five pages; the second and the fourth are in the list */
+    struct warm_range ranges[2];
+    struct warm_memory list;
     void *brk;
 };
 
@@ -211,8 +215,22 @@ static void say(const char *name, bool good)
     printf("%s %s\n", good ? "good" : "bad", name);
 }
 
+/* What is mapped has its old content after MADV_DONTNEED. */
+static bool is_restored_by_mapping(char *page)
+{
+    return madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 'd';
+}
+
 static void check_memory(const struct before *b)
 {
+    say("memory of a divided VMA", all_equal(b->divided, 'd', 5 * 4096));
+    say("listed pages are mapped",
+        is_restored_by_mapping(b->divided + 4096) && is_restored_by_mapping(b->divided + 3 * 4096));
+    say("other pages are copied", !is_restored_by_mapping(b->divided) &&
+                                      !is_restored_by_mapping(b->divided + 2 * 4096) &&
+                                      !is_restored_by_mapping(b->divided + 4 * 4096));
+    say("a copied block grows",
+        all_equal(mremap(b->divided + 4 * 4096, 4096, 4096 << 4, MREMAP_MAYMOVE), 0, 4096 << 4));
     say("heap", strcmp(b->heap, "on the heap") == 0);
     say("large", all_equal(b->large, 'x', 3 << 20));
     say("data", written[0] == 1 && written[2 * 4096] == 2);
@@ -322,6 +340,13 @@ static void set_up(struct before *b)
     memset(b->wiped, 'w', 4096);
     madvise(b->wiped, 4096, MADV_WIPEONFORK);
     make_guards(b);
+    b->divided = mmap(NULL, 5 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(b->divided, 'd', 5 * 4096);
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t start = (uint64_t)b->divided + (2 * i + 1) * 4096;
+        b->ranges[i] = (struct warm_range){start, start + 4096};
+    }
+    b->list = (struct warm_memory){WARM_MEMORY_MAGIC, 1, 2, (uint64_t)b->ranges};
     signal(SIGUSR1, on_signal);
     signal(SIGPIPE, SIG_IGN);
     sigset_t mask;
@@ -355,7 +380,7 @@ static int be_parked(const char *state)
     pid = getpid();
     if (write(1, &pid, sizeof(pid)) != sizeof(pid))
         return 1;
-    const struct warm_params *params = park();
+    const struct warm_params *params = park(&before.list);
     const char *wish = ((const char *const *)params->argv)[1];
     if (strcmp(wish, "filtered") == 0)
         return check_filtered();
