@@ -342,7 +342,7 @@ check-integration: all ## the runtime under Podman and other engines
 check-long: all ## warm starts for hours: 10000 random changes, tests of CPython, numpy, pandas and scipy
 	@version=$$(tar -tf "$$(tests/lib/image pandas)" | sed -n 's|.*usr/bin/python\(3\.[0-9]*\)$$|\1|p') && \
 	    tests/setup/science "$$version" >/dev/null && tests/setup/cpython-tests "$$version" >/dev/null
-	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
+	@TEST_MUTATIONS=$${TEST_MUTATIONS:-10000} TEST_STRESS_SEC=$${TEST_STRESS_SEC:-600} BATS_TEST_TIMEOUT=36000 FILE_TIMEOUT=36000 \
 	    tests/run -v tests/integration/warm*.bats tests/warm/packages.bats
 
 # The tests of `pysbx serve` whose extent is a time: schemathesis for ten minutes, and wrk for five.

@@ -33,6 +33,17 @@ PRIVATE.resize(1 << 26); print(set(PRIVATE[1 << 17:]), PRIVATE[:4])'
     output_has "1300000 299999 999999"
 }
 
+# TEST_STRESS_SEC: seconds of CPU time; `make check-long` takes ten minutes.
+@test "lists, arrays, data frames, blocks and mappings of imports change at random, and keep their content" {
+    use_image pandas
+    module memory_state.py <"$TESTS/warm/memory_stress.py"
+    preload pandas,memory_state
+    expect 0 warm -c pass
+    expect 0 warm -c "import memory_state
+print('changes:', memory_state.stress(${TEST_STRESS_SEC:-1}, ${TEST_STRESS_SEED:-1}) > 10)"
+    output_is "changes: True"
+}
+
 # An allocator that takes memory back with MADV_DONTNEED or MADV_FREE gives it out as zeros later.
 @test "jemalloc, mimalloc and tcmalloc in place of malloc: memory of zeros is zero" {
     local allocator
@@ -65,6 +76,8 @@ print(wrong, os.environ["LD_PRELOAD"] in open("/proc/self/maps").read())'
     output_has "something is mapped: True
 mappings and blocks that programs may give away: none
 the rest is arenas: True"
+    # A private mapping of a file is in a core dump if one of its pages was written to.
+    output_has "core dumps have all of it: True"
 }
 
 @test "malloc_trim gives back pages of the heap that imports have freed, and calloc returns zeros" {

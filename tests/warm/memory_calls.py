@@ -1,10 +1,13 @@
-"""Give memory of an import to every call that a program, a C library or an allocator can make, and print the result,
-the error number, the signal and the content. Each call has a process of its own."""
+"""Give memory of an import to every call that a program, a C library or an allocator can make.
+
+Print the result, the error number, the signal and the content. Each call has a process of its own.
+"""
 
 import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from memory_kept import PAGE, REGIONS, SIZE, libc
 
@@ -21,7 +24,8 @@ ADVICE = {
 MAYMOVE, FIXED, DONTUNMAP = 1, 2, 4
 
 
-def call(number: int, *arguments: int) -> "tuple[int, int]":
+def call(number: int, *arguments: int) -> tuple[int, int]:
+    """Make a system call. Return its result and the error number."""
     ctypes.set_errno(0)
     result = syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
     return result, ctypes.get_errno() if result == -1 else 0
@@ -29,7 +33,7 @@ def call(number: int, *arguments: int) -> "tuple[int, int]":
 
 def content(address: int, size: int) -> str:
     """Return the bytes of the region, with the kernel's help: "5a*4096 00*…", or "-" where it cannot be read."""
-    parts: "list[list[object]]" = []
+    parts: list[list[object]] = []
     for page in range(address, address + size, PAGE):
         data = ctypes.create_string_buffer(PAGE)
         local, remote = (ctypes.c_ulong * 2)(ctypes.addressof(data), PAGE), (ctypes.c_ulong * 2)(page, PAGE)
@@ -44,14 +48,16 @@ def content(address: int, size: int) -> str:
 
 
 def say(*words: object) -> None:
+    """Print a line at once: a child may end by a signal."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def in_child(name: str, work: "object") -> None:
+def in_child(name: str, work: Callable[[], object]) -> None:
+    """Let a child do the work, and print by which signal it ends."""
     pid = os.fork()
     if pid == 0:
         try:
-            work()  # type: ignore[operator]
+            work()
         except BaseException as error:
             say(name, "raises", type(error).__name__, error)
         os._exit(0)
@@ -73,10 +79,12 @@ def write_all(name: str, address: int, size: int) -> None:
 
 
 def forked(name: str, address: int) -> None:
+    """Print the content that a child of the process has."""
     in_child(f"{name} forked", lambda: say(name, "forked", content(address, 4 * PAGE)))
 
 
 def advise(region: str, address: int, advice: str) -> None:
+    """Call madvise(2) for two pages, which have neighbours."""
     name = f"{region}: MADV_{advice}"
 
     def work() -> None:
@@ -90,11 +98,12 @@ def advise(region: str, address: int, advice: str) -> None:
     in_child(name, work)
 
 
-def remap(region: str, address: int, old: int, new: int, flags: int, target: bool) -> None:
+def remap(region: str, address: int, old: int, new: int, *, flags: int) -> None:
+    """Call mremap(2), and look at the old and at the new place."""
     name = f"{region}: mremap {old // PAGE} to {new // PAGE}, {flags}"
 
     def work() -> None:
-        place = libc.mmap(None, new + PAGE, 0, 0x22, -1, 0) if target else 0
+        place = libc.mmap(None, new + PAGE, 0, 0x22, -1, 0) if flags & FIXED else 0
         result, error = call(MREMAP, address, old, new, flags, place)
         moved = "moved" if error == 0 and result != address else "stays"
         say(name, moved if error == 0 else -1, error)
@@ -108,6 +117,7 @@ def remap(region: str, address: int, old: int, new: int, flags: int, target: boo
 
 
 def others(region: str, address: int) -> None:
+    """Make the other calls that take an address."""
     calls = {
         "munmap": (MUNMAP, address + PAGE, PAGE),
         "mprotect none": (MPROTECT, address, 2 * PAGE, 0),
@@ -126,7 +136,7 @@ def others(region: str, address: int) -> None:
     for what, arguments in calls.items():
         name = f"{region}: {what}"
 
-        def work(name: str = name, arguments: "tuple[int, ...]" = arguments) -> None:
+        def work(name: str = name, arguments: tuple[int, ...] = arguments) -> None:
             say(name, *call(*arguments), content(address, 4 * PAGE))
             write_all(name, address, 4 * PAGE)
             forked(name, address)
@@ -137,7 +147,7 @@ def others(region: str, address: int) -> None:
 
 
 def from_outside(region: str, address: int) -> None:
-    """The memory of a child, by ptrace(2), process_vm_writev(2) and /proc/PID/mem."""
+    """Change the memory of a child by ptrace(2), process_vm_writev(2) and /proc/PID/mem."""
     pid = os.fork()
     if pid == 0:
         call(PTRACE, 0, 0, 0, 0)
@@ -165,9 +175,9 @@ for region, address in REGIONS.items():
     for advice in ADVICE:
         advise(region, address, advice)
     for old, new in ((PAGE, 2 * PAGE), (4 * PAGE, 8 * PAGE), (SIZE // 2, SIZE), (SIZE // 2, 1 << 26), (4 * PAGE, PAGE)):
-        remap(region, address, old, new, 0, False)
-        remap(region, address, old, new, MAYMOVE, False)
-        remap(region, address, old, new, MAYMOVE | FIXED, True)
-    remap(region, address, 4 * PAGE, 4 * PAGE, MAYMOVE | DONTUNMAP, False)
+        remap(region, address, old, new, flags=0)
+        remap(region, address, old, new, flags=MAYMOVE)
+        remap(region, address, old, new, flags=MAYMOVE | FIXED)
+    remap(region, address, 4 * PAGE, 4 * PAGE, flags=MAYMOVE | DONTUNMAP)
     others(region, address)
     from_outside(region, address)

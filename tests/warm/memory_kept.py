@@ -16,11 +16,13 @@ libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
 
 def filled(address: int, size: int = SIZE) -> int:
+    """Fill memory with MARK, and return its address."""
     ctypes.memset(address, MARK, size)
     return address
 
 
 def mapped(size: int = SIZE, flags: int = 0) -> int:
+    """Return the address of new anonymous memory."""
     return filled(libc.mmap(None, size, 3, 0x22 | flags, -1, 0), size)
 
 
@@ -47,7 +49,7 @@ filled(ctypes.addressof(buffer), 2 * SIZE)
 
 REGIONS = {
     "mapping": middle,
-    "end of a VMA": low if low > high else high,
+    "end of a VMA": max(low, high),
     "mmap.mmap": ctypes.addressof(ctypes.c_char.from_buffer(shared)),
     "without reserve": mapped(flags=0x4000),
     "read-only": read_only,

@@ -1,5 +1,7 @@
-"""Print the owners of the writable memory that is mapped from the file of the snapshot: data of libraries, the heap,
-and arenas, which the interpreter counts itself."""
+"""Print the owners of the writable memory that is mapped from the file of the snapshot.
+
+They are data of libraries, the heap, and arenas, which the interpreter counts itself.
+"""
 
 import ctypes
 import os
@@ -30,11 +32,12 @@ class Header(ctypes.Structure):
     ]
 
 
-owned: "list[tuple[int, int]]" = []
+owned: list[tuple[int, int]] = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Loaded), ctypes.c_ulong, ctypes.c_void_p)
-def take(loaded, size, nothing):  # type: ignore[no-untyped-def]
+def take(loaded, _size, _data):  # type: ignore[no-untyped-def]
+    """Add the places of the data of a library: dl_iterate_phdr(3)."""
     for header in (Header * loaded.contents.count).from_address(loaded.contents.headers):
         if header.kind == 1 and header.flags & 2:
             start = loaded.contents.address + header.place
@@ -70,6 +73,10 @@ for line in lines:
     mapped += end - start
     given += [name for name, place in memory_kept.REGIONS.items() if start < place + memory_kept.SIZE and place < end]
     rest += sum(not any(first <= page < last for first, last in owned) for page in range(start, end, 4096)) * 4096
+with open("/proc/self/smaps") as file:
+    areas = file.read().split("VmFlags:")[:-1]
+saved = all("Anonymous:             0 kB" not in area for area in areas if re.search(r" [r-]w\S+ .*/warm/", area))
+print("core dumps have all of it:", saved)
 print("something is mapped:", mapped > 1 << 20)
 print("mappings and blocks that programs may give away:", *given or ["none"])
 print("the rest is arenas:", 0 < rest <= arenas(), rest, arenas())

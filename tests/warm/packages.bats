@@ -15,7 +15,7 @@ setup_file() {
 
 compare_package() {
     local version site
-    use_image pandas
+    [[ -d bundle ]] || use_image pandas
     version=$(cold -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     site=$("$TESTS/setup/${2:-science}" "$version") || skip "without a network: run make check-long, or tests/setup/${2:-science} $version"
     "$TESTS/warm/packages.py" --bundle bundle --site "$site" --seconds "${TEST_PACKAGES_SEC:-300}" "$1" >&3
@@ -35,4 +35,32 @@ compare_package() {
 
 @test "CPython's own tests" {
     compare_package test cpython-tests
+}
+
+# Allocators that give pages back, and expect zeros of them.
+with_allocator() {
+    local allocator=$1
+    use_image pandas
+    configure 'mount("/allocators", arguments[0])' "$("$TESTS/setup/allocators")"
+    environment "LD_PRELOAD=/allocators/$allocator.so"
+    shift
+    TEST_PACKAGES_SEC=$((${TEST_PACKAGES_SEC:-300} / 3)) compare_package "$@"
+}
+
+@test "numpy's, pandas's and CPython's own tests with jemalloc" {
+    with_allocator jemalloc numpy
+    with_allocator jemalloc pandas
+    with_allocator jemalloc test cpython-tests
+}
+
+@test "numpy's, pandas's and CPython's own tests with mimalloc" {
+    with_allocator mimalloc numpy
+    with_allocator mimalloc pandas
+    with_allocator mimalloc test cpython-tests
+}
+
+@test "numpy's, pandas's and CPython's own tests with tcmalloc" {
+    with_allocator tcmalloc numpy
+    with_allocator tcmalloc pandas
+    with_allocator tcmalloc test cpython-tests
 }
