@@ -62,21 +62,21 @@ libc.dl_iterate_phdr(take, None)
 libc.sbrk.restype = ctypes.c_void_p
 with open("/proc/self/stat") as file:
     heap = int(file.read().rpartition(")")[2].split()[44])
-owned.append((heap // 4096 * 4096, libc.sbrk(0)))
-rest, given, mapped = 0, [], 0
+owned.insert(0, (heap // 4096 * 4096, libc.sbrk(0)))
+rest, given, in_heap = 0, [], False
 with open("/proc/self/maps") as file:
     lines = [line.split(maxsplit=5) for line in file]
 for line in lines:
     start, end = (int(number, 16) for number in line[0].split("-"))
     if "w" not in line[1] or len(line) < 6 or "/warm/" not in line[5]:
         continue
-    mapped += end - start
+    in_heap |= owned[0][0] < end and start < owned[0][1]
     given += [name for name, place in memory_kept.REGIONS.items() if start < place + memory_kept.SIZE and place < end]
     rest += sum(not any(first <= page < last for first, last in owned) for page in range(start, end, 4096)) * 4096
 with open("/proc/self/smaps") as file:
     areas = file.read().split("VmFlags:")[:-1]
 saved = all("Anonymous:             0 kB" not in area for area in areas if re.search(r" [r-]w\S+ .*/warm/", area))
 print("core dumps have all of it:", saved)
-print("something is mapped:", mapped > 1 << 20)
+print("the heap is mapped:", in_heap)
 print("mappings and blocks that programs may give away:", *given or ["none"])
 print("the rest is arenas:", 0 < rest <= arenas(), rest, arenas())

@@ -90,12 +90,18 @@ static void free_arena(void *context, void *arena, size_t size)
     original.free(original.context, arena, size);
 }
 
-/* Return whether a block that glibc has mapped for malloc(3) begins at this page: the size of the block
- * before, which is 0, and its own, with the bit that says so. A pool of the interpreter begins otherwise. */
+/* Return the bytes of a block that glibc has mapped for malloc(3), if one begins at this page: the size of
+ * the block before, which is 0, and its own, with the bit that says so. Since glibc 2.43 the size is without
+ * the header. A pool of the interpreter begins otherwise. */
 static uint64_t mapped_block(uint64_t address, uint64_t end)
 {
+    enum { HEADER = 16 };
     const uint64_t *words = (const uint64_t *)address, size = words[1] & ~7ULL;
-    return words[0] == 0 && (words[1] & 7) == 2 && size % PAGE == 0 && size <= end - address ? size : 0;
+    const uint64_t whole = (size + HEADER) / PAGE * PAGE;
+    return words[0] == 0 && (words[1] & 7) == 2 && (size == whole || size + HEADER == whole) &&
+                   whole <= end - address
+               ? whole
+               : 0;
 }
 
 /* Return whether malloc(3) is glibc's, with blocks as mapped_block() expects them: a test, because a symbol
