@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ THREADS, THREAD_CALLS = 10, 20
 LEAST_GAIN = 1.6
 # An allocator takes memory from the kernel in parts, and Python keeps free lists: so much is noise, not a leak.
 MOST_GROWTH_KIB = 512
+# Of an open session that has imported pandas: what no other process has.
+MOST_SESSION_MIB = 6
 # Without the interpreter's farewell, as the worker of a call ends.
 LEAVE = "import os; os._exit(0)"
 
@@ -186,6 +189,31 @@ def report(samples: dict[str, list[Sample]], rates: dict[str, float], held: list
     print_table(["", "", "target", ""], [[*row[:3], VERDICTS[row[3]]] for row in facts])
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes that this one has started, and those that they have started."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def private_mib(pid: int) -> float:
+    """Return the memory that only this process has."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty:", "Private_Clean:"))) / 1024
+
+
+def open_sessions(count: int, options: dict[str, Any]) -> float:
+    """Return the memory of an open session of so many that have imported pandas, in MiB."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            session = stack.enter_context(Sandbox(warm="require", **options))
+            done = session.run("import pandas")
+            assert done.error is None, done
+        return sum(map(private_mib, descendants(os.getpid()))) / count
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -213,11 +241,21 @@ def main() -> None:
         raise SystemExit("bench: no warm starts on this machine: see pysbx doctor")
     rates = throughput(call, max(options.rounds // 10, 3))
     held = endure(call, options.calls)
+    sessions = min(options.rounds, 200)
+    session_mib = open_sessions(sessions, pandas)
     limits = ", ".join(f"{name} by {by}" for name, by in run_code("pass").limits.items())
     processors = len(os.sched_getaffinity(0))
     print(f"pysbx: {options.rounds} rounds, Linux {platform.release()}, {processors} processors, {limits}\n")
     report_programs(started)
     report(samples, rates, held, options.calls)
+    verdict = VERDICTS[session_mib <= MOST_SESSION_MIB]
+    row = [
+        f"memory of an open session of {sessions} with pandas, MiB",
+        f"{session_mib:.1f}",
+        f"≤ {MOST_SESSION_MIB}",
+        verdict,
+    ]
+    print_table(["", "", "target", ""], [row])
     path = options.output / time.strftime("python-%Y%m%dT%H%M%SZ.json", time.gmtime())
     result = {
         "kernel": platform.release(),
@@ -226,6 +264,7 @@ def main() -> None:
         "measures": {name: summarise(found) for name, found in (samples | started).items()},
         "calls_a_second": rates,
         "endurance": held,
+        "session_mib": session_mib,
         "samples_ns": {name: [spent for spent, _ in found] for name, found in (samples | started).items()},
     }
     path.write_text(json.dumps(result, indent=1) + "\n")
