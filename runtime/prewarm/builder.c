@@ -240,6 +240,9 @@ static int attend(struct speaker *s, const struct builder_request *r, const char
     /* A process that has already ended has no directory. */
     if (ret == -ENOENT || ret == -ESRCH)
         return explain_end(c, "", err);
+    const struct process_plan *process = &c->plan.process;
+    if (ret == 0 && process->selinux.label == NULL && process->apparmor.profile == NULL)
+        ret = builder_state_label(init, err);
     if (ret < 0)
         return ret;
     /* If the interpreter has ended, the next step reports it. */

@@ -3,6 +3,7 @@
 #include "prewarm/builder_state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,11 +11,16 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/io.h"
+#include "base/proc.h"
 #include "base/str.h"
 
 /* Maximum size in bytes of a file of /proc. status and limits have about two thousand. */
 #define STATE_MAX ((size_t)64 * 1024)
+
+/* No label of SELinux or AppArmor is as long as this. */
+#define LABEL_MAX 4096
 
 int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, struct error *err)
 {
@@ -36,6 +42,27 @@ int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, st
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
             if (str_after(line, names[i]) != NULL)
                 *out = arena_printf(a, "%s\n%s", *out, line);
+    return 0;
+}
+
+/* Read a label of a process. There may be no security module, or another one. */
+static const char *label_of(int dir, const char *file, char *buffer, size_t size)
+{
+    return io_read_small_at(dir, file, buffer, size) >= 0 ? buffer : "";
+}
+
+int builder_state_label(int dir, struct error *err)
+{
+    static const char *const files[] = {"attr/current", "attr/apparmor/current"};
+    char label[LABEL_MAX], own[LABEL_MAX];
+    cleanup_fd int self = proc_open("self", O_PATH | O_DIRECTORY, err);
+    if (self < 0)
+        return self;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (!str_eq(label_of(dir, files[i], label, sizeof(label)),
+                    label_of(self, files[i], own, sizeof(own))))
+            return error_text(err, -ENOTSUP,
+                              "the security policy gives an executed interpreter the label '%s'", label);
     return 0;
 }
 

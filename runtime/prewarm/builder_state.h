@@ -16,6 +16,11 @@ struct error;
  * and is visible here. Return 0 or a negative errno. */
 int builder_state_read(struct arena *a, int dir, pid_t pid, const char **out, struct error *err);
 
+/* Check that execve has left the label of the runtime to the process, as a restore does. This is for a start
+ * without a label of its own: a policy may have a transition for the interpreter's file. Return 0, or
+ * -ENOTSUP with the other label. */
+int builder_state_label(int dir, struct error *err);
+
 /* Compare the state of a process with `before`, the result of builder_state_read. Return 0 if it is the same,
  * or -ENOTSUP with the first line that differs, in its current form and printable. Return another negative
  * errno if it cannot be read. The arena is for what is read meanwhile. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 
 #include "base/arena.h"
@@ -18,6 +19,22 @@
 #include "warm/decide.h"
 #include "warm/root_view.h"
 #include "warm/store/store.h"
+
+/* Personality flags that execve clears for a process that gains capabilities: PER_CLEAR_ON_SETID. */
+#define CLEARED (READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | MMAP_PAGE_ZERO)
+
+/* Return what only execve can do to the process, or NULL. interpreter.c looks at the file, and the child at
+ * its own securebits. */
+static const char *change_of_execve(const struct process_plan *p)
+{
+    struct __user_cap_data_struct caps[2];
+    const bool root = p->credentials.uid == 0;
+    if (caps_after_exec(&p->caps, root, p->credentials.no_new_privs, caps) < 0)
+        return "execve would give the process more capabilities than it has";
+    if (caps_after_exec(&p->caps, root, false, caps) < 0 && (personality(0xffffffff) & CLEARED) != 0)
+        return "execve would clear the personality with which the runtime was started (setarch)";
+    return NULL;
+}
 
 /* Return a reason of the container for a cold start, in words for a user, or NULL. */
 static const char *obstacle(struct arena *a, const struct start *start, const char *credentials)
@@ -45,7 +62,8 @@ static const char *obstacle(struct arena *a, const struct start *start, const ch
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].there)
             return rows[i].reason;
-    return labels_obstacle(a, start);
+    const char *change = change_of_execve(p);
+    return change != NULL ? change : labels_obstacle(a, start);
 }
 
 /* Return a limit that the process will have. */

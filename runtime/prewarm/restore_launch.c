@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/securebits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,6 +25,7 @@
 #include "prewarm/credentials.h"
 #include "prewarm/prewarm.h"
 #include "warm/agent/agent.h"
+#include "warm/interpreter.h"
 #include "warm/manifest/manifest.h"
 #include "warm/restore/restore.h"
 #include "warm/root_view.h"
@@ -46,7 +48,8 @@ static int prepare(const struct process_plan *plan, const char *program, int roo
     const struct sock_fprog filter = {(unsigned short)seccomp->count,
                                       (struct sock_filter *)(uintptr_t)seccomp->filter};
     struct __user_cap_data_struct caps[2];
-    if (caps_after_exec(&plan->caps, plan->credentials.uid == 0, plan->credentials.no_new_privs, caps) < 0)
+    const bool privileged = plan->credentials.uid == 0 && (prctl(PR_GET_SECUREBITS) & SECBIT_NOROOT) == 0;
+    if (caps_after_exec(&plan->caps, privileged, plan->credentials.no_new_privs, caps) < 0)
         return error_text(err, -EPERM, "execve would give the process more capabilities than it has");
     const struct restore_request request = {
         .snapshot = &prewarm->entry.mapped,
@@ -147,6 +150,17 @@ static int verify_inside(const struct process_plan *plan, const struct root_view
                                   err);
 }
 
+/* Check the file that execve would take. Its user must be allowed to read it: otherwise the process would not
+ * be dumpable. */
+static int verify_privileges(const char *program, struct error *err)
+{
+    cleanup_fd int fd = open(program, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, -errno, "open the interpreter '%s'", program);
+    const char *reason = interpreter_privileges(fd);
+    return reason != NULL ? error_text(err, -EPERM, "%s", reason) : 0;
+}
+
 static int verify_all(const struct process_plan *plan, const char *program, int channel, struct error *err)
 {
     const struct prewarm *prewarm = plan->launch->state;
@@ -164,6 +178,9 @@ static int verify_all(const struct process_plan *plan, const char *program, int 
         *err = unmappable;
         return mapped;
     }
+    ret = verify_privileges(program, err);
+    if (ret < 0)
+        return ret;
     return prewarm->session ? 0 : verify_inside(plan, &view, err);
 }
 
@@ -225,6 +242,9 @@ static int confine(struct process_plan *plan, const char *program, struct error 
     int ret = credentials_apply_no_new_privs(&plan->credentials, err);
     if (ret < 0)
         return ret;
+    /* execve clears this flag even if it is locked. */
+    if (prctl(PR_SET_KEEPCAPS, 0) < 0 && prctl(PR_GET_KEEPCAPS) != 0)
+        return error_set(err, -errno, "clear the flag that keeps capabilities");
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return error_set(err, -errno, "open the container's root");
@@ -252,8 +272,6 @@ static int enter(struct process_plan *plan, struct seccomp_handover *handover, c
         give_up(prewarm);
         return plan->launch->fallback ? ret : error_wrap(err, WARM_ANNOTATION_MODE "=require");
     }
-    /* As execve does. */
-    prctl(PR_SET_KEEPCAPS, 0);
     first_wait_until_alone(plan);
     restore_go(prewarm->restore, channel);
 }

@@ -41,6 +41,7 @@ static const struct {
 /* Things that only a process of the container can see. If one of these differs, the start is cold. */
 static const char *const compared_inside[] = {"files of /proc and /sys", "directories that can be written to",
                                               "terminals as standard streams",
+                                              "whether the user may read the interpreter",
                                               "owners of files, if the snapshot was made for other host IDs"};
 
 bool warm_is_candidate(const char *argv0)

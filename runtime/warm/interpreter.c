@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -123,6 +124,20 @@ static const char *loader_of(int fd, char *buffer, size_t size)
     return NULL;
 }
 
+const char *interpreter_privileges(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return "the interpreter cannot be examined";
+    if ((st.st_mode & (S_ISUID | S_ISGID)) != 0)
+        return "the interpreter is set-user-ID or set-group-ID, which only execve applies";
+    /* A file system without attributes has no capabilities. Any other failure leaves the answer open: in a
+     * user namespace, capabilities of another one have no form (EOVERFLOW). */
+    if (fgetxattr(fd, "security.capability", NULL, 0) < 0 && (errno == ENODATA || errno == EOPNOTSUPP))
+        return NULL;
+    return "the interpreter has file capabilities, which only execve applies (getcap shows them)";
+}
+
 const char *interpreter_find(struct arena *a, const struct root_view *view, const char *argv0,
                              const char *search_path, const char *cwd, struct interpreter *out)
 {
@@ -147,5 +162,5 @@ const char *interpreter_find(struct arena *a, const struct root_view *view, cons
         return arena_printf(a, "'%s' is not a dynamic program for this machine", out->program);
     if (!str_eq(loader, GLIBC_LOADER))
         return arena_printf(a, "'%s' asks for the loader '%s', which is not glibc's", out->program, loader);
-    return NULL;
+    return interpreter_privileges(fd);
 }

@@ -27,4 +27,9 @@ bool interpreter_is_named_so(const char *argv0);
 const char *interpreter_find(struct arena *a, const struct root_view *view, const char *argv0,
                              const char *search_path, const char *cwd, struct interpreter *out);
 
+/* Return why execve(2) of the file changes the credentials of a process, or NULL if it does not: set-id bits
+ * and file capabilities. Both also change the ambient set, AT_SECURE, dumpable and the personality. Mount
+ * options and no_new_privs that switch them off are not considered. `fd` is open for reading. */
+const char *interpreter_privileges(int fd);
+
 #endif

@@ -34,3 +34,11 @@ look() {
 @test "access: the host, the container, the process, the network, standard input" {
     look host
 }
+
+@test "privileges: an interpreter whose execve changes credentials starts cold, any other one keeps what execve leaves" {
+    needs_root "gives files capabilities and owners"
+    use_image python
+    mkdir -m 755 copies
+    chmod 711 "$PWD"
+    "$TESTS/warm/privileges.py" bundle copies
+}
