@@ -42,7 +42,7 @@ struct warm_plan {
     bool bare;               /* nothing is preloaded */
     struct command_line command_line;
     const char *program; /* path of the interpreter in the container */
-    unsigned minor;      /* Python 3.minor, from the name of the file */
+    unsigned minor;      /* Python 3.minor, */
     struct warm_key key;
 };
 

@@ -21,9 +21,9 @@ struct interpreter {
 /* True for a path whose last component is python, python3 or python3.N. */
 bool interpreter_is_named_so(const char *argv0);
 
-/* Find and examine the interpreter. The file at the end of the links has the name python3.N, and is a program
- * for this machine and glibc. Return NULL, or the reason why not, worded for a user (static, or in the
- * arena). */
+/* Find and examine the interpreter. The file at the end of the links is a program for this machine and glibc,
+ * and its name python3.N, or else its content, tells the version. Return NULL, or the reason why not, worded
+ * for a user (static, or in the arena). */
 const char *interpreter_find(struct arena *a, const struct root_view *view, const char *argv0,
                              const char *search_path, const char *cwd, struct interpreter *out);
 

@@ -133,6 +133,22 @@ setup() {
     stderr_has "run.pysbx.warm=require"
 }
 
+@test "a copy of an interpreter that is called python or python3 is warm: venv --copies" {
+    local root name
+    mkdir -p work/bin
+    root=$(python3 -c 'import json; print(json.load(open("bundle/config.json"))["root"]["path"])')
+    cp "$(realpath "$root/usr/bin/python3")" work/bin/python
+    cp work/bin/python work/bin/python3
+    printf 'home = /usr/bin\n' >work/pyvenv.cfg
+    configure 'mount("/opt/copies", arguments[0])' "$PWD/work"
+    for name in python python3; do
+        configure 'config["annotations"] = {"run.pysbx.warm": "require"}
+process["args"] = ["/opt/copies/bin/" + arguments[0], "-c", "import sys; print(sys.prefix, sys.executable)"]' "$name"
+        expect 0 run_box
+        output_is "/opt/copies /opt/copies/bin/$name"
+    done
+}
+
 @test "options that no snapshot supports: cold, with the reason" {
     local option
     for option in -i -x -V '-X importtime'; do

@@ -1,4 +1,5 @@
 /* Warm or cold: the decision and its reasons, the key, the check of a container's files, warm.json. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -138,7 +139,7 @@ static void test_programs(void)
         {"/opt/out/python3", "/", "is not visible"},
         {"python3.8", "/", "Python 3.8 is not supported: 3.9 to 3.15 are"},
         {"python3.99", "/", "Python 3.99 is not supported"},
-        {"/opt/python", "/", "whose name is not python3.N"},
+        {"/opt/python", "/", "'/opt/python' is not CPython 3.9 or later"},
         {"/opt/python3.12", "/", "'/opt/python3.12' is not a dynamic program for this machine"},
         {"/opt/python3.13", "/", "asks for the loader 'ld-other-"},
     };
@@ -158,6 +159,103 @@ static void test_programs(void)
 }
 
 static const char *const command[] = {"python3", "-c", "pass", NULL};
+
+#if defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#define LOADER  "/lib/ld-linux-aarch64.so.1"
+#else
+#define MACHINE EM_X86_64
+#define LOADER  "/lib64/ld-linux-x86-64.so.2"
+#endif
+
+/* An interpreter as small as possible: it needs one library, and exports one symbol. */
+struct copy {
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[3];
+    Elf64_Dyn dynamic[6];
+    Elf64_Sym symbols[2];
+    struct {
+        uint32_t buckets, first, filter_words, shift;
+        uint64_t filter;
+        uint32_t bucket, hash;
+    } names;
+    uint64_t version;
+    char loader[32], strings[64];
+};
+
+static struct copy make_copy(const char *library, const char *symbol, uint64_t version)
+{
+    const size_t place = strlen(library) + 2;
+    struct copy c = {
+        .header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+                   .e_machine = MACHINE,
+                   .e_phoff = offsetof(struct copy, segments),
+                   .e_phentsize = sizeof(Elf64_Phdr),
+                   .e_phnum = 3},
+        .segments = {{.p_type = PT_LOAD, .p_filesz = sizeof(c)},
+                     {.p_type = PT_INTERP,
+                      .p_offset = offsetof(struct copy, loader),
+                      .p_filesz = sizeof(c.loader)},
+                     {.p_type = PT_DYNAMIC, .p_offset = offsetof(struct copy, dynamic)}},
+        .dynamic = {{DT_NEEDED, {1}},
+                    {DT_STRTAB, {offsetof(struct copy, strings)}},
+                    {DT_SYMTAB, {offsetof(struct copy, symbols)}},
+                    {DT_GNU_HASH, {offsetof(struct copy, names)}}},
+        .symbols =
+            {{0}, {.st_name = (Elf64_Word)place, .st_shndx = 1, .st_value = offsetof(struct copy, version)}},
+        .names = {.buckets = 1, .first = 1, .filter_words = 1, .bucket = 1},
+        .version = version,
+        .loader = LOADER,
+    };
+    uint32_t hash = 5381;
+    for (const char *p = symbol; *p != '\0'; p++)
+        hash = hash * 33 + (unsigned char)*p;
+    c.names.hash = hash | 1; /* the last of its bucket */
+    memcpy(c.strings + 1, library, strlen(library));
+    memcpy(c.strings + place, symbol, strlen(symbol));
+    return c;
+}
+
+static void test_versions(void)
+{
+    static const struct {
+        const char *library, *symbol;
+        uint64_t version;
+        const char *reason; /* a part of it; NULL: warm, with the version */
+        unsigned minor;
+    } rows[] = {
+        {"libpython3.12.so.1.0", "main", 0, NULL, 12},
+        {"libpython3.9.so", "main", 0, NULL, 9},
+        {"libpython3.13t.so.1.0", "main", 0, "free-threaded Python is not supported", 0},
+        {"libpython3.11d.so.1.0", "main", 0, "is not CPython", 0},
+        {"libpython3.so", "main", 0, "is not CPython", 0},
+        {"libpython3.8.so.1.0", "main", 0, "Python 3.8 is not supported", 0},
+        {"libc.so.6", "Py_Version", 0x030f02f0, NULL, 15},
+        {"libc.so.6", "Py_Version", 0x031002f0, "Python 3.16 is not supported", 0},
+        {"libc.so.6", "Py_Version", 0x040002f0, "is not CPython", 0},
+        {"libc.so.6", "Py_NewRef", 0, NULL, 10},
+        {"libc.so.6", "PyModule_AddType", 0, NULL, 9},
+        {"libc.so.6", "_Py_DecRefShared", 0, "free-threaded Python is not supported", 0},
+        {"libc.so.6", "main", 0, "is not CPython 3.9 or later: it exports no function that tells", 0},
+    };
+    static const char *const argv[] = {"/opt/copies/python", "-c", "pass", NULL};
+    make_directories((const char *const[]){"opt/copies", NULL});
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct copy copy = make_copy(rows[i].library, rows[i].symbol, rows[i].version);
+        struct warm_context context = context_of(argv);
+        struct warm_plan plan;
+        struct error err;
+        unlinkat(root, "opt/copies/python", 0);
+        put_program("opt/copies/python", &copy, sizeof(copy));
+        is_int(decide(&context, &plan, &err), 0, "%s, %s: decided", rows[i].library, rows[i].symbol);
+        if (rows[i].reason != NULL)
+            ok(plan.reason != NULL && strstr(plan.reason, rows[i].reason) != NULL, "… cold: %s", plan.reason);
+        else
+            is_str(plan.reason, restore_unavailable(), "… warm, where anything is");
+        if (rows[i].reason == NULL && restore_unavailable() == NULL)
+            is_int(plan.minor, rows[i].minor, "… the version");
+    }
+}
 
 static void test_modes(void)
 {
@@ -538,6 +636,7 @@ int main(void)
 {
     make_root();
     test_programs();
+    test_versions();
     test_modes();
     test_obstacles();
     test_preload();
