@@ -9,8 +9,8 @@
  * Later a program may ask the agent for a fork that parks in the same way. The fork continues in a container
  * of its own.
  *
- * The agent uses no C library, because it must load beside any. The frames beneath Py_RunMain here are those
- * of the builder's own Py_RunMain, which never continue. */
+ * The agent uses no C library, because it must load beside any. It runs in a copy of itself (apart.h). At the
+ * end it enters Py_RunMain again, in the place of the builder's own call, which never continues. */
 #include <asm/errno.h>
 #include <asm/unistd.h>
 #include <linux/auxvec.h>
@@ -18,6 +18,7 @@
 #include <linux/signal.h>
 #include <stdbool.h>
 
+#include "warm/agent/apart.h"
 #include "warm/agent/ending.h"
 #include "warm/agent/loaded.h"
 #include "warm/agent/memory.h"
@@ -166,6 +167,7 @@ static PyObject *arm(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "iOOyOi", &minor, &argv, &orig_argv, &agent.executable, &agent.settle,
                           &agent.report))
         return NULL;
+    unload_original();
     Py_IncRef(args); /* for ever, because `agent` has pointers into it */
     return locate(minor, argv, orig_argv) < 0 ? NULL : load_resume();
 }
@@ -377,7 +379,7 @@ static _Noreturn void wake_up(const struct warm_params *params, PyObject *settle
     if (_PyInterpreterState_SetNotRunningMain != NULL)
         _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
     Py_LeaveRecursiveCall(); /* the level of this call of excepthook */
-    exit(run_main());
+    run_main();
 }
 
 static void rehearse(PyObject *settled)
@@ -408,6 +410,7 @@ static PyObject *main_without_frames(PyObject *self, PyObject *args)
     PyObject *settled = PyObject_CallObject(agent.settle, NULL); /* arguments of resume() and leave() */
     if (settled == NULL)
         refuse("xthe interpreter cannot be settled");
+    find_bottom();
     wake_up(park(settled), settled);
 }
 
@@ -483,8 +486,16 @@ static PyMethodDef methods[] = {
 
 static PyModuleDef definition = {.refcount = 1, .name = "agent", .methods = methods};
 
+static PyObject *initialize(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+
+/* In a builder, all that follows happens in a copy. A probe has the agent preloaded for its getenv(). */
 PyObject *PyInit_agent(void);
 EXPORTED PyObject *PyInit_agent(void)
 {
-    return PyModuleDef_Init(&definition);
+    const uintptr_t distance = is_preloaded() ? 0 : make_copy();
+    PyObject *(*start)(void) = (PyObject * (*)(void))((uintptr_t)&initialize + distance);
+    return start();
 }

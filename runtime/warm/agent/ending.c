@@ -20,8 +20,9 @@
 /* The frame that Py_RunMain() returns to. */
 __attribute__((used)) static struct frame bottom;
 
-/* note_frame: store the caller's frame, as it is after the call. run_main: store the frame, and call
- * Py_RunMain(). end_early: the destructor, which returns, or jumps to the frame that find_end() returns. */
+/* note_frame: store the caller's frame, as it is after the call. call_main: store the frame, and call
+ * Py_RunMain(). jump_to_main: enter Py_RunMain() as if the frame `bottom` had called it. end_early: the
+ * destructor, which returns, or jumps to the frame that find_end() returns. */
 __asm__(".text\n"
         ".type note_frame, @function\n"
         "note_frame:\n"
@@ -37,10 +38,8 @@ __asm__(".text\n"
         "    mov %rax, 56(%rdi)\n"
         "    ret\n"
         ".size note_frame, . - note_frame\n"
-        ".globl run_main\n"
-        ".hidden run_main\n"
-        ".type run_main, @function\n"
-        "run_main:\n"
+        ".type call_main, @function\n"
+        "call_main:\n"
         "    sub $8, %rsp\n"
         "    lea bottom(%rip), %rdi\n"
         "    call note_frame\n"
@@ -49,7 +48,20 @@ __asm__(".text\n"
         "    call Py_RunMain@PLT\n"
         "1:  add $8, %rsp\n"
         "    ret\n"
-        ".size run_main, . - run_main\n"
+        ".size call_main, . - call_main\n"
+        ".type jump_to_main, @function\n"
+        "jump_to_main:\n"
+        "    lea bottom(%rip), %rdi\n"
+        "    mov 0(%rdi), %rbx\n"
+        "    mov 8(%rdi), %rbp\n"
+        "    mov 16(%rdi), %r12\n"
+        "    mov 24(%rdi), %r13\n"
+        "    mov 32(%rdi), %r14\n"
+        "    mov 40(%rdi), %r15\n"
+        "    mov 48(%rdi), %rsp\n"
+        "    push 56(%rdi)\n"
+        "    jmp Py_RunMain@PLT\n"
+        ".size jump_to_main, . - jump_to_main\n"
         ".type end_early, @function\n"
         "end_early:\n"
         "    sub $72, %rsp\n"
@@ -77,6 +89,8 @@ __asm__(".text\n"
         ".size end_early, . - end_early\n");
 
 void note_frame(struct frame *frame) __attribute__((visibility("hidden")));
+int call_main(void) __attribute__((visibility("hidden")));
+_Noreturn void jump_to_main(void) __attribute__((visibility("hidden")));
 void end_early(PyObject *capsule) __attribute__((visibility("hidden")));
 
 /* Return where the code of Py_FinalizeEx() begins. From 3.13 on Py_FinalizeEx() may be only a jump to it. */
@@ -106,6 +120,25 @@ static bool has_shadow_stack(void)
     uint64_t pointer = 0;
     __asm__ volatile("rdsspq %0" : "+r"(pointer));
     return pointer != 0;
+}
+
+void find_bottom(void)
+{
+    struct frame f;
+    uint64_t function;
+    note_frame(&f);
+    for (int i = 0; i < FRAMES_MAX && unwind(&f, &function); i++)
+        if (function == (uint64_t)(uintptr_t)Py_RunMain || function == (uint64_t)(uintptr_t)Py_BytesMain) {
+            bottom = f;
+            return;
+        }
+}
+
+void run_main(void)
+{
+    if (bottom.rip != 0 && !has_shadow_stack())
+        jump_to_main();
+    exit(call_main());
 }
 
 enum place { ENDING, RUNNING, UNKNOWN };

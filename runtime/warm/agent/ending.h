@@ -4,8 +4,13 @@
 
 #include <stdbool.h>
 
-/* Call Py_RunMain(), and remember its frame for shorten_ending(). */
-int run_main(void);
+/* Find the frame that has called Py_RunMain() in the builder, whose main() has called the interpreter. */
+void find_bottom(void);
+
+/* Call Py_RunMain() from that frame, whose functions then end the process as in a cold start. So the stack
+ * beneath the program is that of a cold start. If the frame was not found, Py_RunMain() is called from here.
+ */
+_Noreturn void run_main(void);
 
 /* Return whether Py_FinalizeEx() is running, as opposed to a program that calls exit handlers itself
  * (atexit._run_exitfuncs()). True if the stack does not tell. */

@@ -5,6 +5,7 @@
 #include <asm/unistd.h>
 #include <stdbool.h>
 
+#include "warm/agent/apart.h"
 #include "warm/agent/system.h"
 #include "warm/params.h"
 
@@ -14,6 +15,11 @@
 extern char **environ;
 
 static bool preloaded;
+
+bool is_preloaded(void)
+{
+    return preloaded;
+}
 
 static bool starts_with(const char *text, const char *prefix)
 {

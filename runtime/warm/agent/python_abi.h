@@ -102,6 +102,7 @@ void PyOS_BeforeFork(void);
 void PyOS_AfterFork_Child(void);
 void PyOS_AfterFork_Parent(void);
 int Py_RunMain(void);
+int Py_BytesMain(int argc, char **argv);
 int Py_FinalizeEx(void);
 int Py_AtExit(void (*function)(void));
 PyStatus PyConfig_SetString(void *config, wchar_t **place, const wchar_t *text);
@@ -131,6 +132,10 @@ struct loaded { /* the beginning of struct dl_phdr_info, dl_iterate_phdr(3) */
 };
 int dl_iterate_phdr(int (*callback)(struct loaded *loaded, unsigned long size, void *data), void *data);
 void *__tls_get_addr(void *index);
+void *mmap(void *address, size_t size, int prot, int flags, int fd, long offset);
+/* Weak: before glibc 2.34 these are in a library of their own. */
+__attribute__((weak)) void *dlopen(const char *name, int flags);
+__attribute__((weak)) int dlclose(void *handle);
 _Noreturn void exit(int status);
 
 #endif

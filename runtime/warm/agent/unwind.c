@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <stddef.h>
 
+#include "warm/agent/apart.h"
 #include "warm/agent/python_abi.h"
 
 /* Numbers of registers in the tables. */
@@ -268,7 +269,9 @@ static int find_table(struct loaded *loaded, unsigned long size, void *data)
 static const uint8_t *find_record(uint64_t place)
 {
     struct search search = {.place = place};
-    dl_iterate_phdr(find_table, &search);
+    struct loaded own = own_object();
+    if (find_table(&own, 0, &search) == 0)
+        dl_iterate_phdr(find_table, &search);
     const struct table *table = search.table;
     /* Expect a pointer as sdata4 relative to itself, the count as udata4, entries as sdata4 from the table.
      */
