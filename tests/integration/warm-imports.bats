@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The effects of an import are the same after a warm start as after a cold one: open files, generated code, knowledge of
 # its surroundings. If that is impossible, there is no snapshot, and the reason is reported.
-# images: python
+# images: python pandas-forky
 # once: imports are judged in the same way in both modes
 
 load ../lib/warm.bash
@@ -147,6 +147,21 @@ for fd in holds.one, holds.two, holds.text.fileno():
           os.path.sameopenfile(fd, holds.one), os.readlink(f"/proc/self/fd/{fd}"))
 print(os.read(holds.one, 4), os.read(holds.two, 4), holds.first, holds.text.read(), os.listdir("/proc/self/fd"))'
     output_has "b'3456' b'0123' 0 123456789"
+}
+
+@test "an import of ctypes keeps a file of libffi open: the program has it when it imports ctypes, with a cold start's number" {
+    use_image pandas-forky # older ones have a libffi without such a file
+    preload ctypes
+    local show='print(os.open("/etc/passwd", 0), sorted(os.listdir("/proc/self/fd")))'
+    same -c "import os; $show"
+    same -c "import ctypes, os; $show"
+    output_is "4 ['0', '1', '2', '3', '4', '5']"
+    # The number that it had in the builder is the program's, and new callbacks need the file.
+    same -c "import os; $show; import ctypes; $show
+functions = [ctypes.CFUNCTYPE(ctypes.c_int)(lambda i=i: i) for i in range(2000)]
+print(sum(function() for function in functions), os.readlink('/proc/self/fd/4'))"
+    output_has 1999000
+    output_has libffi
 }
 
 @test "an import may keep a file open for reading: if it has changed, the program has the new one" {

@@ -476,10 +476,12 @@ static PyMethodDef methods[] = {
     {"memory_file", memory_file, METH_VARARGS, NULL},
     {"note_memory", note_memory, METH_VARARGS, NULL},
     {"note_streams", note_streams, METH_VARARGS, NULL},
+    {"open_for", open_for, METH_VARARGS, NULL},
     {"probe_text", probe_text, METH_VARARGS, NULL},
     {"rest_threads", rest_threads, METH_VARARGS, NULL},
     {"swap", swap, METH_VARARGS, NULL},
     {"thaw", thaw, METH_O, NULL},
+    {"trampolines", trampolines, METH_O, NULL},
     {"words_of", words_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

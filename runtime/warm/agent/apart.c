@@ -73,12 +73,11 @@ static bool map_segment(const struct loaded *from, uintptr_t to, const Elf64_Phd
     return true;
 }
 
-/* Return an entry of the dynamic section. The linker may have made an address of an offset. */
-static uintptr_t dynamic(const struct loaded *from, const Elf64_Dyn *entries, int64_t tag, bool address)
+uintptr_t dynamic_entry(const struct loaded *of, const Elf64_Dyn *entries, int64_t tag, bool address)
 {
     for (; entries->d_tag != DT_NULL; entries++)
         if (entries->d_tag == tag)
-            return entries->d_un.d_val + (address && entries->d_un.d_val < from->address ? from->address : 0);
+            return entries->d_un.d_val + (address && entries->d_un.d_val < of->address ? of->address : 0);
     return 0;
 }
 
@@ -91,8 +90,8 @@ static bool relocate(const struct loaded *from, uintptr_t to, uintptr_t size, co
         bool functions;
     } tables[] = {{DT_RELA, DT_RELASZ, false}, {DT_JMPREL, DT_PLTRELSZ, true}};
     for (int t = 0; t < 2; t++) {
-        const Elf64_Rela *r = (const Elf64_Rela *)dynamic(from, entries, tables[t].table, true);
-        const Elf64_Rela *end = r + dynamic(from, entries, tables[t].size, false) / sizeof(*r);
+        const Elf64_Rela *r = (const Elf64_Rela *)dynamic_entry(from, entries, tables[t].table, true);
+        const Elf64_Rela *end = r + dynamic_entry(from, entries, tables[t].size, false) / sizeof(*r);
         for (; r < end; r++) {
             uintptr_t *slot = (uintptr_t *)(to + r->r_offset);
             if (*slot - from->address >= size)

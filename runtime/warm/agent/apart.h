@@ -2,6 +2,7 @@
 #ifndef PYSBX_WARM_AGENT_APART_H
 #define PYSBX_WARM_AGENT_APART_H
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,6 +10,10 @@
 
 /* Return the agent in which this code runs, in the form of dl_iterate_phdr(3), without a name. */
 struct loaded own_object(void);
+
+/* Return an entry of the dynamic section of a library, or 0. `address`: it is one, of which the linker may
+ * have left an offset. */
+uintptr_t dynamic_entry(const struct loaded *of, const Elf64_Dyn *entries, int64_t tag, bool address);
 
 /* Return whether LD_PRELOAD has loaded the agent: then it stays for the life of the process. */
 bool is_preloaded(void);

@@ -352,6 +352,7 @@ def settle(  # type: ignore[no-untyped-def]
     kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
     finders = dict(sys.path_importer_cache)
     resume["hide"](record)
+    resume["hide_descriptors"]()
     remove_directories(modules)
     freeze()
     # Do not freeze __main__, because the collection at the end must find the program's objects in it.
@@ -407,7 +408,7 @@ def prepare(path: str, report: int, modules: list[str]) -> None:
             lambda atexit=atexit: settle(environ, excepthook, collecting, found, modules, resume),
             report,
         )
-        for name in "fill_words", "keep", "note_streams", "swap", "thaw", "words_of":
+        for name in "fill_words", "keep", "note_streams", "open_for", "swap", "thaw", "trampolines", "words_of":
             resume[name] = getattr(agent, name)
         begin_main()
         undo_start()

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # an import of typing would remain in sys.modules
 if TYPE_CHECKING:
     from typing import Any
 
-    from hidden import find_module
+    from hidden import EFFECTS, MODULES, find_module
 
 MT19937_WORDS = 624  # of 32 bits: the state of numpy's global generator
 DRAWN_BLOCKS = 16  # blocks of 624 numbers, as many as an import may draw from a generator
@@ -35,6 +35,31 @@ KEPT_BYTES = "kept bytes"  # Names of its variables: random bytes, or their hexa
 # Functions of the agent (services.h). bootstrap.py sets them.
 fill_words: "Any" = None
 words_of: "Any" = None
+trampolines: "Any" = None
+open_for: "Any" = None
+
+
+def hide_descriptors() -> None:
+    """In the builder, when the modules are hidden: close the descriptor of libffi until a module needs libffi.
+
+    A cold start opens it when ctypes is imported. libffi's own variable gets the new number then. Descriptors of other
+    libraries stay open, because nothing tells where their numbers are.
+    """
+    for descriptor in range(3, 256):
+        try:
+            status = posix.fstat(descriptor)
+            inheritable = posix.get_inheritable(descriptor)
+        except OSError:
+            continue
+        found = trampolines(descriptor) if status.st_mode & 0o170000 == 0o100000 else None
+        if found is None:
+            continue
+        place, path, users = found
+        bits = sum(1 << at for at, module in enumerate(MODULES) if getattr(module, "__file__", None) in users)
+        if bits and path and posix.stat(path)[1:3] == status[1:3]:  # st_ino, st_dev
+            posix.close(descriptor)
+            open_for(b"", False, place)
+            EFFECTS.append((bits, open_for, (path, (inheritable, place), {})))
 
 
 def nothing() -> None:
@@ -432,8 +457,8 @@ ROWS: "tuple[tuple[str, str, Any], ...]" = (
     # they cannot notice that they are closed: has_handlers() in resume.py.
     # matplotlib writes a cache, which MPLCONFIGDIR may put into /dev/shm. Every process makes it again: keep_files() in
     # bootstrap.py.
-    # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). libffi keeps a file for its code
-    # open (its src/closures.c). Snapshots record both: runtime/warm/dump/descriptors.h.
+    # PROJ keeps its database open (DatabaseContext in its src/iso19111/factory.cpp). The snapshot records it:
+    # runtime/warm/dump/descriptors.h. libffi keeps its own file open (its src/tramp.c): hide_descriptors().
     # libffi looks for a place for this file among the mounts (open_temp_exec_file_mnt() in its src/closures.c). Only
     # libraries may read those: Trace.check() in probe_trace.py.
 )
