@@ -93,7 +93,8 @@ def advise(region: str, address: int, advice: str) -> None:
         if advice == "FREE":  # the kernel takes the pages when it likes, and PAGEOUT makes it
             return
         write_all(name, address, 4 * PAGE)
-        forked(name, address)
+        if "FORK" in advice:
+            forked(name, address)
 
     in_child(name, work)
 
@@ -139,7 +140,6 @@ def others(region: str, address: int) -> None:
         def work(name: str = name, arguments: tuple[int, ...] = arguments) -> None:
             say(name, *call(*arguments), content(address, 4 * PAGE))
             write_all(name, address, 4 * PAGE)
-            forked(name, address)
             if arguments[0] == MLOCK:
                 say(name, "then DONTNEED", *call(MADVISE, address, PAGE, 4), *call(MADVISE, address, PAGE, 24))
 
@@ -174,7 +174,7 @@ for region, address in REGIONS.items():
     say(region, content(address, 4 * PAGE))
     for advice in ADVICE:
         advise(region, address, advice)
-    for old, new in ((PAGE, 2 * PAGE), (4 * PAGE, 8 * PAGE), (SIZE // 2, SIZE), (SIZE // 2, 1 << 26), (4 * PAGE, PAGE)):
+    for old, new in ((PAGE, 2 * PAGE), (SIZE // 2, 1 << 24), (4 * PAGE, PAGE)):
         remap(region, address, old, new, flags=0)
         remap(region, address, old, new, flags=MAYMOVE)
         remap(region, address, old, new, flags=MAYMOVE | FIXED)

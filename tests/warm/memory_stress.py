@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 PAGE = mmap.PAGESIZE
-SIZES = 1, 100, 3000, 40000, 300000
+SIZES = 1, 100, 3000, 20000, 200000
 MAYMOVE, DONTNEED = 1, 4
 
 libc = ctypes.CDLL(None)
