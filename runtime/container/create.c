@@ -26,6 +26,7 @@ void creation_release(struct creation *c)
 {
     if (c->plan.rootfs_plan != NULL)
         rootfs_release(c->plan.rootfs_plan);
+    credentials_end_loan(&c->loan);
     first_release(&c->plan.process.first);
     launch_release(c->plan.process.launch);
     namespaces_close(&c->plan.namespaces);

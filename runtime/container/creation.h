@@ -26,6 +26,7 @@ struct creation {
     int pidfd_socket; /* where the pidfd is sent to, -1 for nowhere */
     int status_file;  /* where the end of the program is written to, -1 for nowhere */
     enum creation_goal goal;
+    struct stdio_loan loan;
     /* The cgroup's path as systemd has made it. record.cgroup.path points here. */
     char scope_path[PATH_MAX];
 };

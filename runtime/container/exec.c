@@ -298,7 +298,12 @@ static int run(struct execution *x, int *exit_code, struct error *err)
     ret = sched_apply_initial(&x->plan.affinity, err);
     if (ret < 0)
         return ret;
-    if ((x->record.namespaces & CLONE_NEWUSER) != 0 && (ret = rlimits_raise(&x->plan.rlimits, err)) < 0)
+    bool mapped = (x->record.namespaces & CLONE_NEWUSER) != 0;
+    if (mapped && (ret = rlimits_raise(&x->plan.rlimits, err)) < 0)
+        return ret;
+    ret = process_give_stdio(&x->plan, mapped ? x->record.pid : 0, x->init,
+                             x->options->detach ? NULL : &x->loan, err);
+    if (ret < 0)
         return ret;
     x->copy = detach_prepare();
     x->pid = spawn(x, err);

@@ -153,6 +153,7 @@ int execution_spec(struct execution *x, struct spec **out, struct error *err)
 
 void execution_release(struct execution *x)
 {
+    credentials_end_loan(&x->loan);
     terminal_release(&x->plan.terminal);
     launch_release(x->plan.launch);
     seccomp_handover_free(x->handover);

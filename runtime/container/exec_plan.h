@@ -38,6 +38,7 @@ struct execution {
     int pidfd_socket; /* where it is sent to; -1: nowhere */
     int sync;
     pid_t pid;
+    struct stdio_loan loan;
     bool late; /* clone late: container/exec.h */
 };
 

@@ -16,6 +16,7 @@
 #include "container/child/program_lookup.h"
 #include "container/launch.h"
 #include "sandbox/detach.h"
+#include "sandbox/idmap.h"
 #include "sandbox/keyring.h"
 #include "sandbox/seccomp/notify.h"
 
@@ -79,7 +80,7 @@ int process_reopen_labels(const struct process_plan *plan, struct error *err)
 
 static int apply_privileged(struct process_plan *plan, struct error *err)
 {
-    int ret = credentials_own_stdio(&plan->credentials, err);
+    int ret = credentials_give_stdio(plan->credentials.uid, NULL, err);
     if (ret == 0)
         ret = join_keyring(plan, err);
     if (ret == 0)
@@ -106,6 +107,20 @@ static int look_up(const struct process_plan *plan, struct process_program *prog
     int ret = program_find(plan->cwd, plan->argv[0], plan->search_path, program->path, err);
     program->look_again = ret == -EACCES;
     return program->look_again ? 0 : ret;
+}
+
+int process_give_stdio(const struct process_plan *plan, pid_t mapped, int pidfd, struct stdio_loan *loan,
+                       struct error *err)
+{
+    if (plan->terminal.wanted || (mapped == 0 && loan == NULL))
+        return 0;
+    int64_t uid = plan->credentials.uid;
+    if (mapped != 0)
+        uid = idmap_of_process(mapped, plan->credentials.uid);
+    /* The map was read by the pid's number. It is that of the process if the process still exists. */
+    if (uid < 0 || sys_pidfd_send_signal(pidfd, 0, NULL, 0) < 0)
+        return 0;
+    return credentials_give_stdio((uid_t)uid, loan, err);
 }
 
 int process_prepare(struct process_plan *plan, struct process_program *program, struct error *err)

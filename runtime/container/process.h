@@ -85,6 +85,14 @@ struct process_program {
     bool look_again;     /* the runtime may not see it: the container's user looks again */
 };
 
+/* Runtime: give the standard streams to the user of the process, unless it gets a terminal instead.
+ * mapped: a process in its user namespace, which may not map the owner of the streams; 0 without one.
+ * pidfd: of that process, or of any other one that exists.
+ * loan: of a process that the runtime waits for, NULL otherwise. The child gives pipes by itself if it can.
+ * Return 0 or a negative errno. */
+int process_give_stdio(const struct process_plan *plan, pid_t mapped, int pidfd, struct stdio_loan *loan,
+                       struct error *err);
+
 /* Take all steps that need privilege, except the change of identity. Enter the working directory and find the
  * program. */
 int process_prepare(struct process_plan *plan, struct process_program *program, struct error *err);

@@ -373,14 +373,25 @@ static pid_t clone_init(struct creation *c, int cgroup_fd, struct error *err)
     return pid;
 }
 
+static int give_stdio(struct creation *c, bool foreground, struct error *err)
+{
+    const struct plan *plan = &c->plan;
+    bool mapped = plan->idmap.active || (plan->namespaces.join & CLONE_NEWUSER) != 0;
+    if (!plan->has_process)
+        return 0;
+    return process_give_stdio(&plan->process, mapped ? c->record.pid : 0, c->pidfd,
+                              foreground ? &c->loan : NULL, err);
+}
+
 int creation_spawn(struct creation *c, const struct create_options *options, int cgroup_fd, int start_socket,
                    struct seccomp_handover *handover, struct error *err)
 {
     int sockets[2];
+    const bool foreground = c->goal == CREATION_RUNS && !options->detach;
     /* The child must have the runtime's /proc open before it sees that of the container. */
     int ret = proc_root(err);
     if (ret >= 0)
-        ret = first_prepare(&c->plan.process.first, c->goal == CREATION_RUNS && !options->detach, err);
+        ret = first_prepare(&c->plan.process.first, foreground, err);
     if (ret >= 0)
         ret = sync_pair(sockets, err);
     if (ret < 0)
@@ -409,6 +420,8 @@ int creation_spawn(struct creation *c, const struct create_options *options, int
     c->record.pid = pid;
     log_step("clone first process", NULL);
     ret = serve_child(c, pid, err);
+    if (ret == 0)
+        ret = give_stdio(c, foreground, err);
     detach_fill(&copy);
     return ret < 0 ? prefer_reason_of_child(c, ret, err) : follow_child(c, options, handover, err);
 }

@@ -50,7 +50,23 @@ int credentials_plan(struct arena *a, const struct spec_process *process,
     return 0;
 }
 
-int credentials_own_stdio(const struct credentials_plan *plan, struct error *err)
+/* conmon creates its pipes with mode 0777. Then there is nothing to do. */
+static bool is_private_pipe(const struct stat *st)
+{
+    const mode_t everybody = S_IROTH | S_IWOTH;
+    return S_ISFIFO(st->st_mode) && (st->st_mode & everybody) != everybody;
+}
+
+/* Return whether a stream is a file for output that the caller owns. A file that is appended to is not
+ * lent: an owner could read and truncate what others have written there. */
+static bool is_own_output(int fd, const struct stat *st)
+{
+    bool own = S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & S_IWOTH) == 0;
+    int flags = own ? fcntl(fd, F_GETFL) : -1;
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && (flags & O_APPEND) == 0;
+}
+
+int credentials_give_stdio(uid_t uid, struct stdio_loan *loan, struct error *err)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         struct stat st;
@@ -59,16 +75,26 @@ int credentials_own_stdio(const struct credentials_plan *plan, struct error *err
                 continue;
             return error_set(err, -errno, "fstat standard stream %d", fd);
         }
-        /* conmon creates its pipes with mode 0777. Then there is nothing to do. */
-        const mode_t everybody = S_IROTH | S_IWOTH;
-        if (!S_ISFIFO(st.st_mode) || st.st_uid == plan->uid || (st.st_mode & everybody) == everybody)
+        if (st.st_uid == uid)
+            continue;
+        if (loan != NULL && is_own_output(fd, &st) && fchown(fd, uid, (gid_t)-1) == 0)
+            loan->files[fd] = (struct stdio_lent){true, st.st_uid, st.st_mode & 07777};
+        if (!is_private_pipe(&st))
             continue;
         /* The group stays, because the creator of the pipe may have chosen it. EINVAL and EPERM: the user
-         * namespace does not map the owner. EROFS: a named pipe on a read-only file system. */
-        if (fchown(fd, plan->uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL && errno != EROFS)
-            return error_set(err, -errno, "give standard stream %d to uid %u", fd, plan->uid);
+         * namespace does not map the owner, or the runtime is an ordinary user. EROFS: a named pipe on a
+         * read-only file system. */
+        if (fchown(fd, uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL && errno != EROFS)
+            return error_set(err, -errno, "give standard stream %d to uid %u", fd, uid);
     }
     return 0;
+}
+
+void credentials_end_loan(const struct stdio_loan *loan)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (loan->files[fd].lent && fchown(fd, loan->files[fd].uid, (gid_t)-1) == 0)
+            (void)fchmod(fd, loan->files[fd].mode);
 }
 
 int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct error *err)

@@ -35,10 +35,27 @@ int credentials_plan(struct arena *a, const struct spec_process *process,
                      const struct credentials_options *options, struct credentials_plan *out,
                      struct error *err);
 
-/* Child, still privileged: make the process the owner of the pipes among its standard streams, so that it can
- * open /dev/stdout again. Only pipes change owner: terminal.c gives terminals to the process, a character
- * device is shared, and a file stays the property of its creator. Return 0 or a negative errno. */
-int credentials_own_stdio(const struct credentials_plan *plan, struct error *err);
+/* The files among the standard streams that belong to the process while it runs: owner and mode before. */
+struct stdio_loan {
+    struct stdio_lent {
+        bool lent;
+        uid_t uid;
+        mode_t mode;
+    } files[3];
+};
+
+/* Make a user the owner of the pipes among the standard streams, so that the process can open /dev/stdout
+ * again. With a loan, it also becomes the owner of the caller's files for output, except those that are
+ * appended to. All other streams stay as they are: terminals, which terminal.c gives to the process, devices,
+ * which are shared, sockets, which cannot be opened, and files for input.
+ *
+ * The child calls it while it is still privileged, with the uid in the container. The runtime calls it before
+ * that if the container has a user namespace, with the uid of the host: the namespace does not map the owner
+ * of the streams. Return 0 or a negative errno. */
+int credentials_give_stdio(uid_t uid, struct stdio_loan *loan, struct error *err);
+
+/* Runtime, after the process has ended: give the files back. */
+void credentials_end_loan(const struct stdio_loan *loan);
 
 /* Child: set no_new_privs (prctl(2)) if asked for. A seccomp filter that is loaded without privilege needs
  * it, so call it before that. Return 0 or a negative errno. */

@@ -198,6 +198,23 @@ int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id)
     return -1;
 }
 
+int64_t idmap_of_process(pid_t pid, uint32_t uid)
+{
+    char name[32], map[MAX_LINES * 34 + 1];
+    snprintf(name, sizeof(name), "%d/uid_map", (int)pid);
+    cleanup_fd int fd = proc_open(name, O_RDONLY, NULL);
+    ssize_t n = fd >= 0 ? io_read_full(fd, map, sizeof(map) - 1) : -1;
+    map[n > 0 ? n : 0] = '\0';
+    unsigned first, host, size;
+    for (const char *line = map; sscanf(line, "%u %u %u", &first, &host, &size) == 3; line++) {
+        if (uid >= first && uid - first < size)
+            return (int64_t)host + (uid - first);
+        if ((line = strchr(line, '\n')) == NULL)
+            break;
+    }
+    return -1;
+}
+
 void idmap_describe_maps(const char *key, const struct spec_idmaps *maps, struct json_out *out)
 {
     json_out_key(out, key);

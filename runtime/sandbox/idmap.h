@@ -38,6 +38,9 @@ int idmap_become_root(const struct idmap_plan *plan, bool joined, bool keep_grou
  * mappings, return the id itself. */
 int64_t idmap_to_host(const struct idmap_plan *plan, bool gid, uint32_t id);
 
+/* Return the runtime's id for a uid in the user namespace of a process, by the kernel's map of it, or -1. */
+int64_t idmap_of_process(pid_t pid, uint32_t uid);
+
 /* Write a key and the list of mappings as in config.json. */
 void idmap_describe_maps(const char *key, const struct spec_idmaps *maps, struct json_out *out);
 /* Write a map of the writer, the state of setgroups(2) and both lists of mappings. */

@@ -97,6 +97,53 @@ print_sets() {
     is_refused "process.user.umask"
 }
 
+# Assert that a command, which runs a process that says "a" to /dev/stdout and "b" to /dev/stderr and copies /dev/stdin,
+# does so with pipes and with files, and that the files belong to the caller afterwards.
+opens_streams() {
+    output=$(echo in | "$@" 2>&1 | cat)
+    output_is $'a\nb\nin'
+    "$@" </dev/null >said 2>complained
+    [[ $(<said)$(<complained) == ab && $(stat -c %u:%a said complained) == $'0:644\n0:644' ]]
+}
+
+@test "process.user: the process can open its standard streams again, in each user namespace and by exec" {
+    needs_root "a user has one id here"
+    local say='echo a >/dev/stdout; echo b >/dev/stderr; cat /dev/stdin' user
+    for user in 0 1000; do
+        make_bundle sh -c "$say"
+        configure 'process["user"]["uid"] = int(arguments[0])' "$user"
+        opens_streams runtime run --bundle bundle plain
+        configure 'user_namespace((0, 100000, 65536)); process["args"] = ["sleep", "1000"]'
+        start_box
+        opens_streams runtime exec --user "$user" box sh -c "$say"
+        configure 'process["args"] = ["sh", "-c", arguments[0]]' "$say"
+        opens_streams runtime run --bundle bundle mapped
+        configure 'linux.pop("uidMappings"); linux.pop("gidMappings"); namespace("user", f"/proc/{arguments[0]}/ns/user")' "$(pid_of_box)"
+        opens_streams runtime run --bundle bundle joined
+        runtime delete --force box
+    done
+}
+
+@test "process.user: of the files among the standard streams, only new output is lent to the process" {
+    needs_root "a user has one id here"
+    make_bundle sh -c 'echo "$(stat -Lc %u /proc/$$/fd/1)" >&2; chmod 4777 /proc/self/fd/1; true >/dev/stdout; echo end' # as the owner
+    configure 'process["user"]["uid"] = 1000'
+    runtime run --bundle bundle lent </dev/null >log 2>said
+    [[ $(head -n 1 said) == 1000 && $(stat -c %u:%a log) == 0:644 ]]
+    echo earlier >log
+    runtime run --bundle bundle appended </dev/null >>log 2>said
+    [[ $(head -n 1 said) == 0 && $(<log) == $'earlier\nend' ]]
+    chown 7 log
+    runtime run --bundle bundle others </dev/null >log 2>said
+    [[ $(head -n 1 said) == 7 && $(stat -c %u:%a log) == 7:644 ]]
+    runtime run --detach --bundle bundle detached </dev/null >kept 2>said
+    wait_for grep -q end kept
+    [[ $(head -n 1 said) == 0 ]]
+    make_bundle stat -Lc %u /proc/self/fd/0
+    configure 'process["user"]["uid"] = 1000'
+    [[ $(runtime run --bundle bundle input <log) == 7 ]]
+}
+
 @test "process.capabilities: each set contains exactly the requested capabilities" {
     make_bundle sh -c "$(print_sets)"
     configure 'process["capabilities"] = {

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -186,7 +187,7 @@ static int unmapped_groups(void)
     return credentials_apply(&credentials, &err) == 0 ? 0 : 5;
 }
 
-static int own_stdio(void)
+static int give_stdio(void)
 {
     struct error err = {0};
     struct stat st, null_before;
@@ -196,11 +197,51 @@ static int own_stdio(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (fstat(null, &null_before) < 0 || dup2(null, STDIN_FILENO) < 0 || close(STDOUT_FILENO) < 0)
         return 2;
-    if (credentials_own_stdio(&(struct credentials_plan){.uid = 4242}, &err) < 0)
+    if (credentials_give_stdio(4242, NULL, &err) < 0)
         return 3;
     if (fstat(STDERR_FILENO, &st) < 0 || st.st_uid != 4242)
         return 4;
     return fstat(STDIN_FILENO, &st) == 0 && st.st_uid == null_before.st_uid ? 0 : 5;
+}
+
+/* Return the owner of a file while it is a standard stream of a process of uid 4242. Owner and mode must be
+ * the same again when that has ended. */
+static uid_t owner_meanwhile(const char *path, int flags, uid_t owner, mode_t mode)
+{
+    struct error err = {0};
+    struct stdio_loan loan = {0};
+    struct stat st, after;
+    int made = open(path, O_WRONLY | O_CLOEXEC);
+    if (fchmod(made, mode) < 0 || fchown(made, owner, 0) < 0)
+        return 1;
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || credentials_give_stdio(4242, &loan, &err) < 0)
+        return 2;
+    if (fstat(fd, &st) < 0 || (st.st_uid == 4242 && fchmod(fd, 04777) < 0))
+        return 3;
+    credentials_end_loan(&loan);
+    return fstat(fd, &after) == 0 && after.st_uid == owner && after.st_mode == (S_IFREG | mode) ? st.st_uid
+                                                                                                : 4;
+}
+
+static int lend_files(void)
+{
+    const struct {
+        int flags;
+        uid_t owner, meanwhile;
+        mode_t mode;
+    } files[] = {
+        {O_WRONLY, 0, 4242, 0644}, {O_RDWR, 0, 4242, 0600}, {O_RDONLY, 0, 0, 0600},
+        {O_WRONLY, 0, 0, 0666},    {O_WRONLY, 7, 7, 0644},  {O_WRONLY | O_APPEND, 0, 0, 0644},
+    };
+    char path[] = "/tmp/stream-XXXXXX";
+    close(mkstemp(path));
+    int wrong = 0;
+    for (size_t i = 0; wrong == 0 && i < sizeof(files) / sizeof(files[0]); i++)
+        if (owner_meanwhile(path, files[i].flags, files[i].owner, files[i].mode) != files[i].meanwhile)
+            wrong = (int)i + 1;
+    unlink(path);
+    return wrong;
 }
 
 /* caps_after_exec predicts the kernel's result. The test program executes itself and compares. */
@@ -295,6 +336,7 @@ int main(int argc, char **argv)
     in_child(drop_twice, "the bounding set is not touched where nothing is to be dropped");
     in_child(unmapped_groups, "a user namespace that denies setgroups");
     test_after_exec();
-    in_child(own_stdio, "pipes are given to the user, /dev/null is not");
+    in_child(give_stdio, "pipes are given to the user, /dev/null is not");
+    in_child(lend_files, "the caller's file for output is lent to the user, unless it is appended to");
     return done_testing();
 }
