@@ -117,6 +117,13 @@ def test_a_limit_of_cpu_time_that_the_program_sets_is_not_called_a_lack_of_memor
     assert "RLIMIT_CPU" in done.error.message
 
 
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_a_program_opens_its_standard_streams_again(isolation: Literal["container", "process"]) -> None:
+    source = "open('/dev/stdout', 'w').write('1')\nopen('/dev/fd/2', 'w').write('2')\nprint(open('/dev/stdin').read())"
+    done = run_code(source, isolation=isolation)
+    assert (done.stdout, done.stderr, done.error) == ("1\n", "2", None)
+
+
 def test_an_error_has_its_line() -> None:
     done = run_code("def inner():\n    return [1][5]\n\ninner()\n")
     assert done.exit_code == 1
@@ -497,7 +504,9 @@ def test_an_exit_code_is_not_read_from_a_text(code: int, expected: int, monkeypa
         raise container.Ended(code)
 
     monkeypatch.setattr(container.Container, "exchange", end)
-    assert run_code("1").exit_code == expected
+    done = run_code("1")
+    assert done.exit_code == expected
+    assert (done.error is None) == (code >= 0)  # otherwise the end of the program is not known
     # The name and text of an exception are the code's own.
     with pytest.raises(SandboxExecutionError):
         unanswered(SandboxExecutionError("ProcessExit", "the process ended with code 5 before it answered"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import trio
 
-from pysbx import Mount, Sandbox, children, run_code
-from pysbx.errors import SandboxOptionError
+from pysbx import Mount, Sandbox, SandboxExecutionError, children, run_code, run_code_async, sandbox
+from pysbx.errors import SandboxError, SandboxOptionError
 from pysbx.profiles import STAGES, load
 
 # Dispositions of SIGCHLD that a program sets before it uses the package.
@@ -69,6 +71,80 @@ def test_a_program_that_ignores_the_end_of_children_from_its_start() -> None:
 
 def _execute(program: str) -> str:
     return f"os.execv(sys.executable, [sys.executable, '-c', {program!r}])"
+
+
+# What a program has done to its sockets, threads or files before it uses the package: the second thing that it imports.
+SETTINGS = {
+    "a default timeout": "import socket; socket.setdefaulttimeout(5)",
+    "a default timeout of zero": "import socket; socket.setdefaulttimeout(0)",
+    "sockets that are forbidden, as pytest-socket does": "import asyncio, socket\n"
+    "socket.socket = socket.socketpair = None",
+    "gevent": "from gevent import monkey; monkey.patch_all()",
+    "gevent with a child of its own": "from gevent import monkey; monkey.patch_all()\n"
+    "import subprocess; subprocess.run(['true'])",
+    "eventlet": "import warnings; warnings.simplefilter('ignore'); import eventlet; eventlet.monkey_patch()",
+    "a loop of uvloop": "import asyncio, uvloop; asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())",
+}
+USES = """
+import asyncio, sys
+from pysbx import Sandbox, run_code, run_code_async, sandbox
+
+for source, expected in {
+    "import sys; print(1); print(2, file=sys.stderr)": ("1\\n", "2\\n", 0, None),
+    "import os; print(1, flush=True); os._exit(3)": ("1\\n", "", 3, None),
+}.items():
+    done = run_code(source)
+    assert (done.stdout, done.stderr, done.exit_code, done.error) == expected, done
+done = run_code("import ctypes; ctypes.string_at(0)")
+assert (done.exit_code, done.error.type) == (139, "Crash"), done
+assert run_code("while True: pass", timeout_sec=0.5).timed_out
+assert sandbox(lambda given: given + b"1")(bytes(3_000_000)) == bytes(3_000_000) + b"1"
+with Sandbox() as session:
+    assert session.run("x = 1; print(x)").stdout == "1\\n"
+    assert session.shell("cat", stdin=b"abc").stdout == "abc"
+    try:
+        with session.fork() as fork:
+            assert fork.run("x").value == "1"
+    except Exception as error:
+        assert "started cold" in str(error), error
+if "uvloop" in sys.modules:
+    assert asyncio.run(run_code_async("5")).value == "5"
+"""
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_program_with_other_sockets_and_threads(setting: str) -> None:
+    program = SETTINGS[setting] + USES
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_trio_calls_in_a_thread() -> None:
+    assert trio.run(trio.to_thread.run_sync, lambda: run_code("5").value) == "5"
+    with pytest.raises(SandboxError, match=r"no event loop of asyncio.*trio\.to_thread\.run_sync"):
+        trio.run(run_code_async, "5")
+
+
+def test_code_that_changes_the_sockets_of_its_sandbox() -> None:
+    with Sandbox() as session:
+        session.run("import socket; socket.setdefaulttimeout(3)")
+        for _ in range(2):
+            with session.terminal("echo hello") as terminal:
+                assert terminal.read(10) == b"hello\r\n"
+        session.run("socket.socket = socket.recv_fds = None\nimport os")
+        session.run("for number in range(3, 20):\n    try: os.set_blocking(number, False)\n    except OSError: pass")
+        with session.terminal("echo hello") as terminal:
+            assert terminal.read(10) == b"hello\r\n"
+        assert session.run("6 * 7").value == "42"
+
+
+def test_a_sandbox_that_cannot_answer_is_an_error() -> None:
+    done = run_code("import os; print(1); os.closerange(3, 100)")
+    assert done.stdout == "1\n"
+    assert done.error is not None
+    assert "the sandbox cannot answer: [Errno 9] Bad file descriptor; its code may have closed" in done.error.message
+    with pytest.raises(SandboxExecutionError, match=r"the sandbox cannot answer: .*Bad file descriptor"):
+        sandbox(os.closerange)(3, 100)
 
 
 def test_a_command_that_does_not_exist_is_the_same_error() -> None:

@@ -1,13 +1,14 @@
 """Exit codes of the programs that the package starts, also where this program does not get those of its children.
 
-Where a program ignores SIGCHLD, the kernel discards how its children ended, and a handler may wait for all of them:
-signal(7), wait(2). A small process between this program and its child then waits for the child, and reports through a
-pipe. The disposition of the signal stays as it is: it belongs to the whole program.
+Where a program ignores SIGCHLD, the kernel discards how its children ended, and a handler may wait for all of them, as
+that of gevent does: signal(7), wait(2). A small process between this program and its child then waits for the child,
+and reports through a pipe. The disposition of the signal stays as it is: it belongs to the whole program.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import sys
@@ -47,7 +48,12 @@ class End(NamedTuple):
 
 def are_reported() -> bool:
     """Tell whether this program gets the exit codes of its children."""
-    return signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+    if signal.getsignal(signal.SIGCHLD) != signal.SIG_DFL:
+        return False
+    # A library may have set a handler that Python does not know: proc(5).
+    with open("/proc/self/status", "rb") as file:
+        caught = re.search(rb"^SigCgt:\s*([0-9a-f]+)$", file.read(), re.MULTILINE)
+    return caught is None or not int(caught[1], 16) >> (signal.SIGCHLD - 1) & 1
 
 
 def reporting(arguments: list[str], descriptor: int) -> list[str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 
-from pysbx import children, frame, labels, limits, reaper, runtime
+from pysbx import children, frame, labels, limits, reaper, replaced, runtime
 from pysbx.artifacts import Collected, Directories
 from pysbx.bundle import Bundle
 from pysbx.errors import SandboxStartupError
@@ -54,6 +54,7 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 SNAPSHOT, REPORT, STATUS, CONFIGURATION, CATEGORIES = 3, 4, 5, 6, 7
 STATUS_LINE = re.compile(rb"(exited|killed) (\d{1,3})(?: oom-kills (\d{1,9}))?\n")
 NAMES = {1: "stdout", 2: "stderr"}
+DESCRIPTOR = struct.Struct("i")
 CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 PIDFD_OPEN = 434  # the same number on every architecture
@@ -264,14 +265,14 @@ class Container:
                 raise
             failed.pop_all()
         ours.setblocking(False)
-        self._socket: socket.socket | None = ours
+        self._socket: replaced.socket | None = ours
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
-        self._poll = select.poll()
+        self._poll = replaced.make_poll()
         for descriptor in (ours.fileno(), *self._streams, self._pidfd, *([self._cancel] if self._cancel >= 0 else [])):
             self._poll.register(descriptor, READABLE)
 
-    def _spawn(self, arguments: list[str], inherited: dict[int, int], failed: contextlib.ExitStack) -> socket.socket:
+    def _spawn(self, arguments: list[str], inherited: dict[int, int], failed: contextlib.ExitStack) -> replaced.socket:
         """Start the runtime's process and return the socket to it.
 
         Args:
@@ -281,10 +282,11 @@ class Container:
         """
         self._streams: dict[int, int] = {}
         with contextlib.ExitStack() as given:
-            ours, theirs = socket.socketpair()
+            ours, theirs = replaced.make_pair()
             failed.callback(ours.close)
+            given.callback(theirs.close)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, True)
-            ends = {0: given.enter_context(theirs).fileno()}
+            ends = {0: theirs.fileno()}
             for number in NAMES:
                 reading, ends[number] = os.pipe()
                 self._streams[reading] = number
@@ -393,7 +395,7 @@ class Container:
         channel = self._socket
         if self.version is not None or self._incoming or channel is None:
             return True
-        poll = select.poll()
+        poll = replaced.make_poll()
         with contextlib.suppress(OSError, ValueError):  # closed just now
             poll.register(channel.fileno(), select.POLLIN)
         return bool(poll.poll(0) or self._incoming or self.version)
@@ -468,7 +470,7 @@ class Container:
         assert self._socket is not None
         if descriptor >= 0:
             try:
-                socket.send_fds(self._socket, [b"\0"], [descriptor])
+                self._socket.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTOR.pack(descriptor))])
             except BlockingIOError:
                 return descriptor
             except OSError:
@@ -521,7 +523,7 @@ class Container:
         self._identifies = wanted
         self.sender = 0
 
-    def _receive(self, channel: socket.socket) -> bytes:
+    def _receive(self, channel: replaced.socket) -> bytes:
         if not self._identifies:
             return channel.recv(CHUNK * 16)
         # Room for the sender and no more: the sandbox could pass descriptors as well, which the kernel then discards.
@@ -534,7 +536,7 @@ class Container:
     def _read_stream(self, descriptor: int, number: int) -> bool:
         """Read once from a stream and tell whether there may be more."""
         try:
-            data = os.read(descriptor, CHUNK)
+            data = replaced.read(descriptor, CHUNK)
         except BlockingIOError:
             return False
         if not data:
@@ -608,7 +610,7 @@ class Container:
 
     def _has_ended(self, timeout: float) -> bool:
         """Wait for the end of the runtime's process; not by select(2), which knows descriptors below 1024 only."""
-        poll = select.poll()
+        poll = replaced.make_poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(timeout * 1000))
 
@@ -622,19 +624,25 @@ class Container:
         if self._report >= 0:
             end = children.read_report(self._report)
         self._code, cpu_sec = end or children.End(-1, 0.0)
-        self._read_status()
+        self._read_status(known=end is not None)
         self._usage = Usage(time.monotonic() - self._began, cpu_sec, self._peak)
 
-    def _read_status(self) -> None:
-        """Read how the program has ended. The runtime writes that with one call, and has ended."""
+    def _read_status(self, *, known: bool) -> None:
+        """Read how the program has ended. The runtime writes that with one call, and has ended.
+
+        Args:
+            known: whether the exit code of the runtime is.
+        """
         os.set_blocking(self._status, False)
         try:
-            line = STATUS_LINE.fullmatch(os.read(self._status, 64))
+            line = STATUS_LINE.fullmatch(replaced.read(self._status, 64))
         except BlockingIOError:  # it was killed, and a process that it has left holds the pipe
             return
         if line is not None:
             self._signal = int(line[2]) if line[1] == b"killed" else 0
             self._oom_kills = int(line[3] or 0)
+            if not known:
+                self._code = 128 + self._signal if self._signal else int(line[2])
 
     def _close(self) -> None:
         self._close_socket()

@@ -17,12 +17,14 @@ from pysbx.errors import (
     SerializationError,
     Violation,
 )
+from pysbx.inside.wire import GAVE_UP
 from pysbx.policy import Policy
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
 # The kernel sends SIGKILL at the hard limit of CPU time. See setrlimit(2).
 KILLS = "it has killed itself, or reached a limit that it has set (RLIMIT_CPU), or the host is out of memory"
+UNREPORTED = "the end of the process is not known: its runtime was killed"
 MAX_TEXT = 64 * 1024
 MAX_NAMES, MAX_NAME = 2000, 200
 MALFORMED = "the sandbox gave a malformed answer"
@@ -78,18 +80,26 @@ def timeout_error(timeout_sec: float, end: str = "killed") -> SandboxTimeoutErro
 
 
 def crash(ended: Ended, cpu_sec: float = 0.0) -> str:
-    """Return the name of the signal that has ended a process, and what is known of its cause; "" if none has.
+    """Return the name of the signal that has ended a process, and what is known of its cause; "" for an exit code.
 
     Args:
         ended: the end, as the kernel has reported it.
         cpu_sec: the CPU time that was used, in seconds.
     """
     if not ended.signal:
-        return ""
+        return UNREPORTED if ended.code < 0 else ""
     name = f"{signal.Signals(ended.signal).name}, {signal.strsignal(ended.signal)}"
     if ended.signal == signal.SIGKILL:
         return f"{name} after {cpu_sec:.1f} seconds of CPU time: {KILLS}"
     return name
+
+
+def _reason_given(ended: Ended, said: str) -> str:
+    """Return why the worker in the sandbox has ended, if it said so at its end; otherwise ""."""
+    lines = said.splitlines()
+    if ended.signal != signal.SIGABRT or not lines or not lines[-1].startswith(GAVE_UP):
+        return ""
+    return lines[-1].removeprefix("pysbx: ")
 
 
 def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxError:
@@ -107,7 +117,7 @@ def ended_error(ended: Ended, container: Container, bundle: Bundle) -> SandboxEr
     # The caller of a function finds the last output in the exception; the caller of a program takes it from the
     # container.
     said = container.outputs[2].text()
-    name = crash(ended, container.usage.cpu_sec)
+    name = _reason_given(ended, said) or crash(ended, container.usage.cpu_sec)
     why = f"the process ended with code {ended.code} before it answered{name and f': {name}'}"
     # The code is negative if a signal has ended the runtime itself, or if another part of the program took the status.
     code = ended.code if ended.code >= 0 else UNKNOWN

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
+from pysbx.errors import SandboxError
+
 T = TypeVar("T")
 
 # A thread here only waits for its container, so the number of CPUs, which asyncio's own pool depends on, is no measure.
@@ -56,6 +58,15 @@ def look_at(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
+def _check_loop() -> None:
+    """Refuse a task of another library than asyncio before anything begins."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        advice = "call the blocking form in a thread, such as trio.to_thread.run_sync(run_code, source)"
+        raise SandboxError(f"no event loop of asyncio is running, as under trio: {advice}") from None
+
+
 async def run_in_thread(work: Callable[[int], T]) -> T:
     """Run a call in a thread and return what it returns.
 
@@ -66,6 +77,7 @@ async def run_in_thread(work: Callable[[int], T]) -> T:
     Args:
         work: is given the descriptor by which it is told to end, which is open until then.
     """
+    _check_loop()
     cancel = Cancel()
     future: Future[T] = _pool().submit(contextvars.copy_context().run, work, cancel.descriptor)
     future.add_done_callback(lambda _: cancel.close())
@@ -97,6 +109,7 @@ async def run_interrupted(work: Callable[[], T], interrupt: Callable[[], None]) 
         work: the call.
         interrupt: interrupts it, from another thread.
     """
+    _check_loop()
     future: Future[T] = _pool().submit(contextvars.copy_context().run, work)
     waiting = asyncio.wrap_future(future)
     waiting.add_done_callback(look_at)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+from _socket import CMSG_SPACE, SCM_RIGHTS, socket
 from typing import Any
 
 import msgpack
@@ -12,6 +14,7 @@ from .wire import GREETING, HEADER
 Message = dict[str, Any]
 CHUNK = 1 << 16
 BUFFER = 1 << 20  # of a packer, at first
+DESCRIPTOR = struct.Struct("i")
 NO_ROOM: Message = {"op": "no-room"}
 Packer = msgpack.Packer  # msgpack is ours: code in the sandbox may import another version of it
 
@@ -38,7 +41,11 @@ class Channel:
 
     def _fill(self, content: memoryview) -> None:
         while content:
-            size = os.readv(self.descriptor, [content])
+            try:
+                size = os.readv(self.descriptor, [content])
+            except BlockingIOError:  # code in the sandbox has changed it
+                os.set_blocking(self.descriptor, True)
+                continue
             if not size:
                 raise EOFError
             content = content[size:]
@@ -71,13 +78,18 @@ class Channel:
 
     def take_descriptor(self) -> int:
         """Return the descriptor that the host has sent behind a request, or -1."""
-        import socket
-
-        with socket.socket(fileno=os.dup(self.descriptor)) as end:
-            found = socket.recv_fds(end, 1, 1)[1]
-        for descriptor in found:
-            os.set_inheritable(descriptor, False)
-        return found[0] if found else -1
+        end = socket(fileno=os.dup(self.descriptor))
+        try:
+            end.setblocking(True)  # code in the sandbox may have called setdefaulttimeout()
+            _, about, _, _ = end.recvmsg(1, CMSG_SPACE(DESCRIPTOR.size))
+        finally:
+            end.close()
+        for _, kind, content in about:
+            if kind == SCM_RIGHTS:
+                (found,) = DESCRIPTOR.unpack(content)
+                os.set_inheritable(found, False)
+                return int(found)
+        return -1
 
     def frame(self, message: Message) -> bytes:
         """Return the bytes of the answer to the request that was read last."""
@@ -106,4 +118,7 @@ class Channel:
 
     def _send(self, rest: memoryview) -> None:
         while rest:
-            rest = rest[os.write(self.descriptor, rest) :]
+            try:
+                rest = rest[os.writev(self.descriptor, [rest]) :]
+            except BlockingIOError:
+                os.set_blocking(self.descriptor, True)

@@ -17,6 +17,8 @@ HEADER = struct.Struct("<Q16s")
 MARK_SIZE = 16
 # The mark of the sandbox's first message, which answers no request.
 GREETING = bytes(MARK_SIZE)
+# The last line of a worker that cannot answer on its standard error. A signal ends it then: see worker.py.
+GAVE_UP = "pysbx: the sandbox cannot answer: "
 # Values may be nested this deep, on both sides: MessagePack itself stops at 511.
 MAX_DEPTH = 200
 # An empty list is one byte in an answer, and 64 in memory.

@@ -15,7 +15,7 @@ import resource
 import stat
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import cloudpickle  # what the host sends refers to it
 
@@ -29,6 +29,7 @@ from .interrupts import Interrupts
 from .paths import moved
 from .refusal import Unserializable
 from .room import KeptBack
+from .wire import GAVE_UP
 
 PROXIES = "/run/pysbx-proxies"
 DIRECTORIES = ("/work", "/output")
@@ -233,6 +234,15 @@ def terminal(request: Message, channel: Channel) -> Message:
     return {}
 
 
+def give_up(channel: Channel, error: Exception) -> NoReturn:
+    """End by a signal, and say why. Any exit code would be taken for that of the user's code."""
+    text = f"{error}; its code may have closed or changed descriptor {channel.descriptor}, which is the sandbox's"
+    with contextlib.suppress(OSError):
+        os.writev(2, [f"{GAVE_UP}{text}\n".encode(errors="backslashreplace")])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.abort()
+
+
 def main() -> None:
     """Read requests until the host closes its end, and answer them."""
     interrupts = Interrupts()
@@ -245,6 +255,21 @@ def main() -> None:
     main_module.begin(__pysbx_fork__)
     hello = {"hello": list(sys.version_info[:2]), "warm": __pysbx_fork__ is not None}
     channel.write(hello)
+    try:
+        serve(channel, interrupts, hello)
+    except Exception as error:
+        give_up(channel, error)
+    os._exit(0)
+
+
+def serve(channel: Channel, interrupts: Interrupts, hello: Message) -> None:
+    """Answer requests until there are no more.
+
+    Args:
+        channel: the way to the host.
+        interrupts: hold signals off between two requests.
+        hello: the greeting, which a fork of this process sends again.
+    """
     relay = parked = 0
     forwards: set[int] = set()
     while (request := channel.read()) is not None:
@@ -274,4 +299,3 @@ def main() -> None:
         flush()
         send(channel, reply)
         del request, reply  # the next request finds the room of this one
-    os._exit(0)
