@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import os
 import subprocess
 import sys
 import threading
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import pydantic
 import pytest
 
-from pysbx import SandboxExecutionError, SerializationError, sandbox
+from pysbx import Mount, SandboxExecutionError, SerializationError, sandbox
 from pysbx.decode import decode
 from pysbx.hints import hint
 from pysbx.inside.assertions import _format_explanation
@@ -28,6 +30,7 @@ from pysbx.inside.refusal import Unserializable
 from pysbx.inside.wire import Code
 
 LOCK = threading.Lock()
+VALIDATION = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
 
 
 @functools.cache
@@ -167,6 +170,239 @@ def test_the_hint_names_no_package_for_a_module_of_the_callers(place: Path) -> N
     for name in ("numpy", "no_such_module", "../x", "."):
         assert "dependencies" in (hint("ModuleNotFoundError", f"No module named '{name}'") or "")
     assert "my_own_part" not in sys.modules
+
+
+# Modules of the caller's own whose functions return texts, by the release of Python that knows their syntax.
+ANNOTATED = {
+    (3, 10): """
+from collections.abc import Callable
+import typing
+
+Identifier = typing.NewType("Identifier", int)
+Nested = typing.NewType("Nested", Identifier)
+P = typing.ParamSpec("P")
+T = typing.TypeVar("T")
+
+def call(function: Callable[typing.Concatenate[int, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return function(*args, **kwargs)
+
+def show_new_types():
+    return repr((Nested(3), Nested.__module__, Nested.__qualname__, Nested.__supertype__.__name__))
+
+def show_parameters():
+    return repr((call(int, "3"), P.__name__, P.__module__, P.args.__origin__ is P))
+
+def show_a_new_type_of_a_function():
+    metres = typing.NewType("metres", int)
+    def length(number: metres) -> metres:
+        return metres(number)
+    return repr(length(3))
+""",
+    (3, 11): """
+import typing
+
+Ts = typing.TypeVarTuple("Ts")
+
+def several(*values: typing.Unpack[Ts]) -> int:
+    return len(values)
+
+def show_several():
+    return repr((several(1, 2), Ts.__name__, Ts.__module__))
+""",
+    (3, 12): """
+import typing
+
+type Tree = dict[str, Tree] | int
+type Items[T] = list[T]
+type Unknown = list[Missing]
+Made = typing.TypeAliasType("Made", int)
+
+class Shelf:
+    type Inner = list[Shelf]
+    class Board: pass
+    def first(self, inner: Inner, board: Board) -> "Shelf": return inner
+    def same[Q](self, given: Q) -> Q: return given
+
+def show_a_recursive_alias():
+    return repr((Tree.__value__, Tree.__name__, Tree.__module__, Tree.__value__.__args__[0].__args__[1] is Tree))
+
+def show_other_aliases():
+    return repr((Items[int], Items.__value__.__args__ == Items.__type_params__, Unknown, Made.__value__))
+
+def show_a_class():
+    return repr((str(Shelf.Inner.__value__)[-7:], Shelf().first(1, 2), Shelf().same(3)))
+""",
+    (3, 14): """
+import abc
+import annotationlib
+import dataclasses
+import enum
+import functools
+import typing
+
+if typing.TYPE_CHECKING:
+    from elsewhere import Missing
+
+def names(thing):
+    return sorted(annotationlib.get_annotations(thing, format=annotationlib.Format.FORWARDREF))
+
+class Wrapper:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self.function = function
+    def __call__(self, *given):
+        return self.function(*given)
+
+class Base(abc.ABC):
+    later: Later
+    unknown: Missing
+    class Part: pass
+    def method(self, part: Part, unknown: Missing, *, known: int = 1) -> Base: return known
+    @classmethod
+    def of_class(cls, given: Missing): return given
+    @property
+    def read(self) -> Missing: return 4
+    @functools.lru_cache
+    def cached(self, given: Missing) -> Missing: return given
+    @Wrapper
+    def wrapped(self, given: Missing): return given
+    @abc.abstractmethod
+    def go(self, given: Part): ...
+
+class Derived(Base):
+    known: int
+    def go(self, given: Later): return given
+
+class Later: pass
+
+class Colour(enum.Enum):
+    unknown: Missing
+    RED = 1
+
+class Pair(typing.NamedTuple):
+    first: int
+    second: str = "x"
+
+class Options(typing.TypedDict, total=False):
+    size: typing.Required[int]
+
+@dataclasses.dataclass
+class Row:
+    first: int
+    second: Missing = 2
+
+class Given:
+    first: int
+Given.__annotations__ = {"other": int}
+
+def plain(given: Missing) -> Missing:
+    return given
+
+@functools.wraps(plain)
+def wrapper(*given):
+    return plain(*given)
+
+def local():
+    class Inner:
+        one: Other
+        def method(self) -> Inner: ...
+    class Other: pass
+    return Inner
+
+Inner = local()
+
+def show_functions():
+    return repr((plain(1), names(plain), wrapper(2), names(wrapper)))
+
+def show_a_class():
+    one = Derived()
+    called = one.method(1, 2), one.of_class(3), one.read, one.cached(5), one.wrapped(one, 6), one.go(7)
+    found = annotationlib.get_annotations(Base.method, format=annotationlib.Format.FORWARDREF)
+    return repr((called, names(Base), Derived.__annotations__, found["part"] is Base.Part, found["return"] is Base))
+
+def show_special_classes():
+    return repr((Colour.RED.value, names(Colour), Pair(1), Pair.__annotations__, Options.__annotations__,
+                 Options.__required_keys__, Row(1), Row(1) == Row(1), names(Row), Given.__annotations__))
+
+def show_a_local_class():
+    return repr((sorted(Inner.__annotations__), Inner.method.__annotations__["return"] is Inner))
+""",
+}
+
+
+@pytest.mark.parametrize("version", [version for version in ANNOTATED if version <= sys.version_info])
+def test_annotations_are_what_they_were(version: tuple[int, int], place: Path) -> None:
+    """The calls in the sandbox come first: the others evaluate the annotations here."""
+    module = imported(place, f"annotated_{version[1]}", ANNOTATED[version])
+    functions = [value for name, value in vars(module).items() if name.startswith("show_")]
+    found = [sandbox(function)() for function in functions]
+    assert found == [function() for function in functions]
+
+
+LAZY = """
+lazy import csv
+lazy from json import dumps
+lazy import os.path
+lazy import of_the_sandbox
+
+def show():
+    return csv.QUOTE_ALL, dumps([1]), os.path.sep
+
+def missing():
+    return of_the_sandbox.name
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="Python 3.15 has lazy imports (PEP 810)")
+def test_lazy_imports_that_no_program_has_used(place: Path) -> None:
+    module = imported(place, "lazy_part", LAZY)
+    assert sandbox(module.show)() == (1, "[1]", "/")
+    with pytest.raises(SandboxExecutionError, match="No module named 'of_the_sandbox'"):
+        sandbox(module.missing)()
+
+
+@pydantic.validate_call(validate_return=True)
+def validated(number: int) -> float:
+    return number + 1
+
+
+def test_a_function_with_validate_call_of_pydantic() -> None:
+    found = [Path(str(module.__file__)) for module in map(importlib.import_module, VALIDATION)]
+    files = [file.parent if file.name == "__init__.py" else file for file in found]
+    options: Any = {
+        "mounts": [Mount(file, f"/packages/{file.name}") for file in files],
+        "env": {"PYTHONPATH": "/packages"},
+    }
+    call: Any = sandbox(**options)(validated)
+    assert call("3") == 4.0
+    with pytest.raises(SandboxExecutionError, match="1 validation error"):
+        call("three")
+
+
+def test_packages_that_pip_has_put_into_a_directory(place: Path) -> None:
+    """As `pip install --target`, whose directory is in PYTHONPATH: they are no code of the caller's own."""
+    (place / "installed_there").mkdir()
+    (place / "installed_there/__init__.py").write_text("from installed_there.part import value\n")
+    (place / "installed_there/part.py").write_text("def value():\n    return 1\n")
+    (place / "installed_there-1.0.dist-info").mkdir()
+    (place / "installed_there-1.0.dist-info/RECORD").write_text(
+        "installed_there/__init__.py,,\ninstalled_there/part.py,,\n"
+    )
+    module = imported(place, "beside_it", "import installed_there\n\ndef value():\n    return 2\n")
+    assert sandbox(module.value)() == 2
+    with pytest.raises(SandboxExecutionError, match=r"'installed_there'.*add dependencies=\[\"installed-there\"\]"):
+        sandbox(module.installed_there.value)()
+    for name in ("pysbx", "cloudpickle", "msgpack", "rich", "packaging"):
+        (place / name).symlink_to(Path(str(importlib.import_module(name).__file__)).parent)
+    program = "from pysbx import sandbox; import cloudpickle; print(cloudpickle.__file__, sandbox(lambda: 5)())"
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout == f"{place}/cloudpickle/__init__.py 5\n", done.stderr
+
+
+def test_the_hint_does_not_tell_to_install_this_package() -> None:
+    said = hint("ModuleNotFoundError", "No module named 'pysbx'")
+    assert said == "code in a sandbox has no sandboxes of its own: pass it plain values"
 
 
 def test_what_cannot_be_sent_is_named() -> None:

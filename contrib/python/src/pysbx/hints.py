@@ -119,6 +119,8 @@ def _missing_attribute(match: re.Match[str], names: Iterable[str]) -> str:
 def _missing_module(match: re.Match[str], names: Iterable[str]) -> str:
     module = match["name"]
     top = module.partition(".")[0]
+    if top == "pysbx":
+        return "code in a sandbox has no sandboxes of its own: pass it plain values"
     words = current()
     if "own" in words.options:  # the files of a server are none of its callers'
         path = words.own_file(top) if top.isidentifier() else ""

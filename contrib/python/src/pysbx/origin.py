@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
 import sys
 import sysconfig
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 INSTALLED = ("site-packages", "dist-packages")
+# The sandbox has its own files of the last two.
+NOT_OWN = ("pysbx", "__main__", "cloudpickle", "msgpack")
 
 
 @cache
 def _library() -> tuple[str, ...]:
     return tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
+
+
+@cache
+def _installed_in(directory: str) -> frozenset[str]:
+    """Return the names of the modules and packages that `pip install --target` has put into a directory."""
+    records = glob.glob(f"{glob.escape(directory)}/*.dist-info/RECORD")
+    lines = [line for record in records for line in Path(record).read_text("utf-8", "replace").splitlines()]
+    return frozenset(line.partition(",")[0].partition("/")[0].partition(".")[0] for line in lines)
+
+
+def _is_installed_at(name: str, file: str) -> bool:
+    """Tell whether an installer has put a module into a directory that is not one for packages."""
+    depth = name.count(".") + 1 + (os.path.basename(file).partition(".")[0] == "__init__")
+    directory = file
+    for _ in range(depth):
+        directory = os.path.dirname(directory)
+    return name.partition(".")[0] in _installed_in(directory)
 
 
 def is_own_file(file: str) -> bool:
@@ -27,7 +48,9 @@ def is_own_module(name: str, module: object) -> bool:
     file = getattr(module, "__file__", None)
     if not isinstance(module, ModuleType) or not isinstance(file, str):
         return False
-    return name.partition(".")[0] not in ("pysbx", "__main__") and is_own_file(file)
+    if name.partition(".")[0] in NOT_OWN or not is_own_file(file):
+        return False
+    return not _is_installed_at(name, os.path.abspath(file))
 
 
 def is_own_name(name: str) -> bool:
@@ -48,4 +71,5 @@ def is_own_name(name: str) -> bool:
         return False
     # A directory without __init__.py is a package too, but only one with modules is meant.
     places = [found.origin] if found.has_location and found.origin else list(found.submodule_search_locations or ())
-    return bool(places) and all(is_own_file(os.path.abspath(place)) for place in places)
+    files = [os.path.abspath(place) for place in places]
+    return bool(files) and all(is_own_file(file) and not _is_installed_at(name, file) for file in files)

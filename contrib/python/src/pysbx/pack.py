@@ -11,8 +11,10 @@ import copy
 import functools
 import importlib
 import io
+import operator
 import sys
 import threading
+import types
 import weakref
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
+from pysbx import annotated
 from pysbx.errors import SerializationError
 from pysbx.origin import is_own_module
 from pysbx.payload import MODULE
@@ -83,21 +86,37 @@ def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
     return constructor, (*arguments[:FILENAME], code.co_filename, *arguments[FILENAME + 1 :])
 
 
-def _is_imported(thing: Any) -> bool:
-    """Tell whether the sandbox can import a thing by its module and name, as cloudpickle decides it for functions."""
-    module = sys.modules.get(getattr(thing, "__module__", None) or "")
-    if module is None or module.__name__ == "__main__":
-        return False
+def _is_by_name(module: ModuleType) -> bool:
+    """Tell whether the sandbox imports a module by its name."""
     registered = cloudpickle.list_registry_pickle_by_value()
     package = module.__name__
     while package:  # it stands for its modules
         if package in registered:
             return False
         package = package.rpartition(".")[0]
+    return module.__name__ != "__main__"
+
+
+def _is_imported(thing: Any) -> bool:
+    """Tell whether the sandbox can import a thing by its module and name, as cloudpickle decides it for functions."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    if module is None or not _is_by_name(module):
+        return False
     found: Any = module
-    for part in getattr(thing, "__qualname__", "").split("."):
+    for part in str(getattr(thing, "__qualname__", None) or getattr(thing, "__name__", "")).split("."):
         found = getattr(found, part, None)
     return found is thing
+
+
+def _other_name(kind: type) -> str:
+    """Return the name by which the sandbox can import a class whose own name leads elsewhere, or "".
+
+    The base of each TypedDict is such a class: typing._TypedDict, which calls itself TypedDict.
+    """
+    module = sys.modules.get(kind.__module__)
+    if module is None or _is_imported(kind) or not _is_by_name(module):
+        return ""
+    return next((name for name, value in list(vars(module).items()) if value is kind), "")
 
 
 def _reduce_cached(function: Any) -> Any:
@@ -119,12 +138,25 @@ def _reduce_weak(weak: Any) -> Any:
     return type(weak), (dict(weak),)
 
 
+def _reduce_lazy(lazy: Any) -> Any:
+    """Reduce a lazy import (PEP 810): what it stands for, or a module that only the sandbox has."""
+    try:
+        return operator.getitem, ((lazy.resolve(),), 0)
+    except ImportError:
+        name = repr(lazy).split("'")[1]
+        if "." in name:  # which part of the name the variable stands for is not known
+            raise
+        return importlib.import_module, (name,)
+
+
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     type(functools.lru_cache(lambda: None)): _reduce_cached,
     functools.cached_property: _reduce_cached_property,
     weakref.WeakKeyDictionary: _reduce_weak,
     weakref.WeakValueDictionary: _reduce_weak,
 }
+if sys.version_info >= (3, 15):
+    REDUCERS[types.LazyImportType] = _reduce_lazy
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotations
@@ -140,12 +172,41 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no annotatio
             return copy.copy, (obj.__wrapped__,)  # type: ignore[attr-defined]
         if type(obj) in REDUCERS:
             return REDUCERS[type(obj)](obj)
+        reducer = annotated.reducer_of(obj)
+        if reducer is not None and not _is_imported(obj):
+            return reducer(obj)
         if isinstance(obj, ModuleType) and obj.__name__ == ASSERTIONS:
             return importlib.import_module, (f"{MODULE}.assertions",)
+        if isinstance(obj, type) and (other := _other_name(obj)):
+            return getattr, (sys.modules[obj.__module__], other)
         found = super().reducer_override(obj)
         if isinstance(obj, type) and isinstance(found, tuple) and len(found) > 2 and isinstance(found[2], tuple):
             # cloudpickle makes the class anew without this, by which the caller knows it.
             found[2][0].setdefault("__qualname__", obj.__qualname__)
+            if annotated.evaluates_late(obj):
+                found[2][0].pop("__annotations_cache__", None)
+                found[2][0]["__annotate__"] = obj.__annotate__  # type: ignore[attr-defined]
+        return found
+
+    def _function_reduce(self, obj: FunctionType) -> Any:
+        # The sandbox has no pysbx.
+        return (
+            self._dynamic_function_reduce(obj)
+            if obj.__module__ == annotated.__name__
+            else super()._function_reduce(obj)
+        )
+
+    def _dynamic_function_reduce(self, func: FunctionType) -> Any:
+        late = annotated.evaluates_late(func)
+        if not late and annotated.NAMESPACE not in func.__code__.co_freevars:
+            return super()._dynamic_function_reduce(func)
+        found = super()._dynamic_function_reduce(annotated.without(func))
+        state = found[2][1]
+        for name in annotated.looked_up(func.__code__) & func.__globals__.keys():
+            state["__globals__"][name] = func.__globals__[name]
+        if late:
+            del state["__annotations__"]
+            state["__annotate__"] = func.__annotate__  # type: ignore[attr-defined]
         return found
 
 
