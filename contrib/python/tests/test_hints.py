@@ -10,8 +10,10 @@ import time
 
 import pytest
 
-from pysbx import explain
+from pysbx import explain, run_code
+from pysbx.exchange import hint_for
 from pysbx.hints import RULES, hint
+from pysbx.options import make_options
 
 UNLISTED = "host 'a.example', port 443, is not among the hosts of this sandbox"
 INNER = "host 'a.example' has no address outside of private networks"
@@ -114,6 +116,17 @@ def test_hints(kind: str, message: str, expected: str) -> None:
     found = hint(kind, message)
     assert found is not None
     assert expected in found
+
+
+def test_a_hint_does_not_ask_for_what_the_program_does_already() -> None:
+    missing, no_name = ("ModuleNotFoundError", "No module named 'sklearn'"), ("gaierror", "[Errno -2] unknown")
+    options = make_options(dependencies=["Scikit_Learn>=1"], allow_network=["host.example"])
+    for kind, message in (missing, no_name):
+        assert hint_for(kind, message, options=make_options()) is not None
+        assert hint_for(kind, message, options=options) is None
+    done = run_code("import socket; socket.getaddrinfo('other.example', 80)", allow_network=["host.example"])
+    assert done.error is not None
+    assert (done.error.type, done.error.hint) == ("gaierror", None)
 
 
 def test_a_refusal_by_the_server_itself_has_no_hint() -> None:

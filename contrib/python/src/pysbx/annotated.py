@@ -1,4 +1,4 @@
-"""What annotations consist of, for pack.py: objects of typing that pickle knows by name only, and late evaluation.
+"""Reduces what annotations consist of, for pack.py: objects of typing that pickle sends by name, and late evaluation.
 
 Python 3.14 evaluates annotations when a program asks for them, so their names may exist for a type checker only. They
 go into a sandbox as the functions that they are: see PEP 649. `type NAME = …` is such a function since Python 3.12.
@@ -134,7 +134,7 @@ def looked_up(code: CodeType) -> set[str]:
 def without(function: FunctionType) -> FunctionType:
     """Return a copy of a function without annotations that are evaluated late, and with few names of its class.
 
-    The names of the class are those that the function uses: others need not be fit to go into a sandbox.
+    The copy keeps those names of the class that the function uses. The others may be unfit to go into a sandbox.
     """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     if NAMESPACE in cells:

@@ -17,7 +17,6 @@ from pysbx.container import Container, Message, OutputCallback
 from pysbx.errors import ForgedAnswerError, PolicyViolationError, SandboxError, SerializationError
 from pysbx.exchange import MALFORMED, MAX_NAME, exchange, execution_error, violations_of
 from pysbx.options import Options, prepare
-from pysbx.policy import Policy
 
 if TYPE_CHECKING:
     from pysbx.decode import FindClass
@@ -86,13 +85,13 @@ def check_result(result: object) -> None:
         raise ValueError(f"result: {result!r:.80} is not one of {', '.join(map(repr, get_args(Result)))}")
 
 
-def open_answer(answer: Message, policy: Policy, result: Result, find_class: FindClass) -> Any:
+def open_answer(answer: Message, options: Options, result: Result, find_class: FindClass) -> Any:
     """Return the value in the answer to a request "call", or raise the exception that the answer describes."""
     violations = violations_of(answer)
     if violations and "value" not in answer:
         raise PolicyViolationError(violations)
     if "error" in answer:
-        raise execution_error(answer["error"], policy)
+        raise execution_error(answer["error"], options.policy, options)
     refused = answer.get("unserializable")
     if isinstance(refused, list) and len(refused) == 3:
         reason, kind, path = (str(part)[:MAX_NAME] for part in refused)
@@ -188,4 +187,4 @@ def call(
             container.take_all()
             raise
         container.take_all()
-    return open_answer(answer, options.policy, result, find_class_for(function, types))
+    return open_answer(answer, options, result, find_class_for(function, types))

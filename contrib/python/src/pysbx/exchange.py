@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pysbx import limits
 from pysbx.bundle import Bundle
@@ -19,6 +20,9 @@ from pysbx.errors import (
 )
 from pysbx.inside.wire import GAVE_UP
 from pysbx.policy import Policy
+
+if TYPE_CHECKING:
+    from pysbx.options import Options
 
 KILLED = 128 + 9
 UNKNOWN = 1  # the exit code of a process whose own code is not known.
@@ -54,14 +58,16 @@ def violations_of(answer: Message) -> tuple[Violation, ...]:
     )
 
 
-def hint_for(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
-    """Return the remedy for an error, or None: see hints.hint."""
+def hint_for(kind: str, message: str, names: Iterable[object] = (), options: Options | None = None) -> str | None:
+    """Return the remedy for an error, or None: see hints.hint. With options, none that they have already."""
     from pysbx import hints  # noqa: PLC0415 (most runs end without an error)
 
-    return hints.hint(kind, message, names)
+    found = hints.hint(kind, message, names)
+    followed = found and options is not None and hints.is_followed(found, options.dependencies, options.policy)
+    return None if followed else found
 
 
-def execution_error(described: object, policy: Policy) -> SandboxError:
+def execution_error(described: object, policy: Policy, options: Options | None = None) -> SandboxError:
     """Return the exception for an error as the sandbox describes it."""
     if not isinstance(described, dict):
         return ForgedAnswerError(MALFORMED)
@@ -70,7 +76,10 @@ def execution_error(described: object, policy: Policy) -> SandboxError:
         said = f" ({message})" if message else ""
         return SandboxMemoryError(f"out of memory: {policy.memory_mb} MiB allowed{said}", policy.memory_mb)
     return SandboxExecutionError(
-        kind or "Exception", message, text(described, "traceback"), hint_for(kind, message, names_of(described))
+        kind or "Exception",
+        message,
+        text(described, "traceback"),
+        hint_for(kind, message, names_of(described), options),
     )
 
 

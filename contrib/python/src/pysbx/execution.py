@@ -253,7 +253,7 @@ def run_request(
     }
 
 
-def _error(answer: Message) -> ExecutionError | None:
+def _error(answer: Message, options: Options | None) -> ExecutionError | None:
     described = answer.get("error")
     if not isinstance(described, dict):
         return None
@@ -264,7 +264,7 @@ def _error(answer: Message) -> ExecutionError | None:
         message,
         line if isinstance(line, int) else None,
         text(described, "traceback"),
-        hint_for(kind, message, names_of(described)),
+        hint_for(kind, message, names_of(described), options),
         answer.get("shown") is True,
     )
 
@@ -283,8 +283,13 @@ def _forms(bundle: dict[Any, Any]) -> dict[str, str]:
     return {kind: data for kind, data in texts if re.fullmatch(MIME_TYPE, kind)}
 
 
-def answered(answer: Message) -> dict[str, Any]:
-    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type."""
+def answered(answer: Message, options: Options | None = None) -> dict[str, Any]:
+    """Return the fields of an Execution in the sandbox's answer; leave out values of a wrong type.
+
+    Args:
+        answer: the answer.
+        options: the sandbox, if it is known; for hints.
+    """
     violations = violations_of(answer)
     if violations and "exit_code" not in answer:
         reasons = "; ".join(map(str, violations))
@@ -295,7 +300,7 @@ def answered(answer: Message) -> dict[str, Any]:
         "exit_code": code & 0xFF if isinstance(code, int) else 1,
         "exited": answer.get("exited") is True,
         "value": text(answer, "value") if isinstance(value, str) else None,
-        "error": _error(answer),
+        "error": _error(answer, options),
         "violations": violations,
         "displays": _displays(answer),
         "truncated": bool(answer.get("displays_left_out")),
@@ -404,7 +409,7 @@ def run_code(
             if named:
                 check_put(exchange(container, bundle, {"op": "put", "files": named}, last=False))
                 container.note(chosen.collect)
-            fields = answered(exchange(container, bundle, request, last=True))
+            fields = answered(exchange(container, bundle, request, last=True), chosen)
         except SandboxError as error:
             container.kill()
             fields = unanswered(error)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pysbx.origin import is_own_name
+from pysbx.policy import Policy
 from pysbx.words import current
 
 # Modules that are installed under another name.
@@ -200,6 +201,23 @@ def hint(kind: str, message: str, names: Iterable[object] = ()) -> str | None:
         if match is not None:
             return advice(match, known) or None
     return None
+
+
+def is_followed(found: str, dependencies: Iterable[str], policy: Policy) -> bool:
+    """Tell whether a program does already what a hint tells it to do.
+
+    Args:
+        found: the hint.
+        dependencies: the requirements of the program, in normal form.
+        policy: its sandbox.
+    """
+    from pysbx.requirements import name_of  # noqa: PLC0415 (few hints need it)
+
+    words = current()
+    advice = [words.package(name_of(one)) for one in dependencies]
+    if isinstance(policy.network, tuple):
+        advice.append(words.options["network"])
+    return found.lower().endswith(tuple(map(str.lower, advice)))
 
 
 def _shown_by(document: str) -> str:

@@ -333,7 +333,7 @@ class Sandbox:
             container, bundle = self._started()
             began, spent = time.monotonic(), container.recent_cpu_sec
             try:
-                fields = answered(self._exchange(request, timeout_sec, passed))
+                fields = answered(self._exchange(request, timeout_sec, passed), self.options)
                 if container.interrupted:
                     _note_timeout(fields)
             except SandboxError as error:
@@ -525,7 +525,7 @@ class Sandbox:
             error = answer.get("error")
             if container.interrupted and isinstance(error, dict) and error.get("type") == INTERRUPTED:
                 raise timeout_error(bundle.policy.timeout_sec, "interrupted")
-        return open_answer(answer, self.options.policy, result, find_class_for(function, types))
+        return open_answer(answer, self.options, result, find_class_for(function, types))
 
     def put(self, files: Files | Mapping[Path, bytes | str]) -> None:
         """Write files, by path relative to /work.

@@ -23,7 +23,7 @@ from pysbx.call import open_answer
 from pysbx.decode import decode
 from pysbx.destination import RefusedError, handshake, server_name
 from pysbx.errors import SandboxError, SerializationError
-from pysbx.policy import make_policy
+from pysbx.options import make_options
 from pysbx.request import END, Request
 from pysbx.service.access import Access
 from pysbx.service.door import Door, Guest
@@ -31,7 +31,7 @@ from pysbx.service.gate import Gate
 from pysbx.service.protocol import Protocol
 
 NAMES = ("values", "number", "read_table", "größe")
-POLICY = make_policy()
+OPTIONS = make_options()
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 
 
@@ -84,7 +84,7 @@ def frame_target(data: bytes) -> None:
         raise AssertionError(f"{announced} elements are announced, and there are {_count(value)}")
     if isinstance(value, dict):
         with contextlib.suppress(SandboxError):
-            open_answer(value, POLICY, "typed", find_class)
+            open_answer(value, OPTIONS, "typed", find_class)
 
 
 def _table_of(read: Callable[[bytes], Any], data: bytes) -> Any:
