@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -57,12 +58,15 @@ static bool is_private_pipe(const struct stat *st)
     return S_ISFIFO(st->st_mode) && (st->st_mode & everybody) != everybody;
 }
 
+/* An owner can give others access that the mode does not show (acl(5)). */
+#define ACL "system.posix_acl_access"
+
 /* Return whether a stream is a file for output that the caller owns. A file that is appended to is not
  * lent: an owner could read and truncate what others have written there. */
 static bool is_own_output(int fd, const struct stat *st)
 {
     bool own = S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & S_IWOTH) == 0;
-    int flags = own ? fcntl(fd, F_GETFL) : -1;
+    int flags = own && fgetxattr(fd, ACL, NULL, 0) < 0 ? fcntl(fd, F_GETFL) : -1;
     return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && (flags & O_APPEND) == 0;
 }
 
@@ -93,8 +97,10 @@ int credentials_give_stdio(uid_t uid, struct stdio_loan *loan, struct error *err
 void credentials_end_loan(const struct stdio_loan *loan)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (loan->files[fd].lent && fchown(fd, loan->files[fd].uid, (gid_t)-1) == 0)
+        if (loan->files[fd].lent && fchown(fd, loan->files[fd].uid, (gid_t)-1) == 0) {
+            (void)fremovexattr(fd, ACL);
             (void)fchmod(fd, loan->files[fd].mode);
+        }
 }
 
 int credentials_apply_no_new_privs(const struct credentials_plan *plan, struct error *err)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -204,6 +205,13 @@ static int give_stdio(void)
     return fstat(STDIN_FILENO, &st) == 0 && st.st_uid == null_before.st_uid ? 0 : 5;
 }
 
+/* Let uid 4242 write, by an access control list: the format of linux/posix_acl_xattr.h. */
+static void allow_by_list(int fd)
+{
+    const uint32_t list[] = {2, 0x60001, ~0U, 0x60002, 4242, 0x40004, ~0U, 0x60010, ~0U, 0x40020, ~0U};
+    (void)fsetxattr(fd, "system.posix_acl_access", list, sizeof(list), 0); /* if the file system has them */
+}
+
 /* Return the owner of a file while it is a standard stream of a process of uid 4242. Owner and mode must be
  * the same again when that has ended. */
 static uid_t owner_meanwhile(const char *path, int flags, uid_t owner, mode_t mode)
@@ -219,7 +227,11 @@ static uid_t owner_meanwhile(const char *path, int flags, uid_t owner, mode_t mo
         return 2;
     if (fstat(fd, &st) < 0 || (st.st_uid == 4242 && fchmod(fd, 04777) < 0))
         return 3;
+    if (st.st_uid == 4242)
+        allow_by_list(fd);
     credentials_end_loan(&loan);
+    if (fgetxattr(fd, "system.posix_acl_access", NULL, 0) >= 0)
+        return 5;
     return fstat(fd, &after) == 0 && after.st_uid == owner && after.st_mode == (S_IFREG | mode) ? st.st_uid
                                                                                                 : 4;
 }
