@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "base/json_memory.h"
+#include "base/str.h"
 
 struct json_out {
     yajl_gen gen;
@@ -112,23 +113,6 @@ void json_out_array_close(struct json_out *out)
         GENERATE(out, yajl_gen_array_close(out->gen));
 }
 
-/* Return the length of the valid UTF-8 sequence at s, or 0 if there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    size_t n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
-    if (s[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 /* Return a copy with U+FFFD for every byte that is not UTF-8, or NULL. Names of files and processes may hold
  * any byte, JSON may not. */
 static char *repair_utf8(const char *s)
@@ -137,7 +121,7 @@ static char *repair_utf8(const char *s)
     if (copy == NULL)
         return NULL;
     while (*s != '\0') {
-        size_t n = utf8_length((const unsigned char *)s);
+        size_t n = str_utf8_length(s);
         if (n == 0) {
             memcpy(to, "\xef\xbf\xbd", 3);
             to += 3;
@@ -246,7 +230,24 @@ int json_out_print(struct json_out *out)
     const char *text = json_out_text(out, &size);
     if (text == NULL)
         return -ENOMEM;
-    int ret = io_write_full(STDOUT_FILENO, text, size);
+    /* yajl has escaped the control characters below U+0020. The other hidden ones can only be in strings. */
+    const char *rest = text, *next;
+    int ret = 0;
+    for (const char *p = text; ret == 0 && *p != '\0'; p = next) {
+        unsigned code;
+        size_t hidden = str_hidden(p, &code);
+        next = p + (hidden > 0 ? hidden : str_utf8_length(p));
+        if (hidden == 0 || code < ' ')
+            continue;
+        char escaped[8];
+        int n = snprintf(escaped, sizeof(escaped), "\\u%04x", code);
+        ret = io_write_full(STDOUT_FILENO, rest, (size_t)(p - rest));
+        if (ret == 0)
+            ret = io_write_full(STDOUT_FILENO, escaped, (size_t)n);
+        rest = next;
+    }
+    if (ret == 0)
+        ret = io_write_full(STDOUT_FILENO, rest, strlen(rest));
     if (ret < 0 || (size > 0 && text[size - 1] == '\n'))
         return ret;
     return io_write_full(STDOUT_FILENO, "\n", 1);

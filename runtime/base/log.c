@@ -17,6 +17,8 @@
 #include "base/io.h"
 #include "base/str.h"
 
+#define ESCAPED_TEXT_MAX STR_ESCAPED_MAX(ERROR_TEXT_MAX)
+
 enum target { TARGET_STDERR, TARGET_FILE, TARGET_SYSLOG, TARGET_JOURNAL };
 
 static struct {
@@ -83,23 +85,15 @@ int log_open(const struct log_options *options, struct error *err)
     return 0;
 }
 
-/* Escape a JSON string, and return the length. Control characters can neither end a record nor disturb a
- * terminal. */
-static size_t escape_json(char *out, size_t size, const char *text)
+/* Escape a JSON string that has no control characters. */
+static void escape_json(char *out, const char *text)
 {
-    size_t used = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p != '\0' && used + 7 < size; p++) {
-        if (*p == '"' || *p == '\\') {
-            out[used++] = '\\';
-            out[used++] = (char)*p;
-        } else if (*p < 0x20 || *p == 0x7f) {
-            used += (size_t)snprintf(out + used, size - used, "\\u%04x", *p);
-        } else {
-            out[used++] = (char)*p;
-        }
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            *out++ = '\\';
+        *out++ = *text;
     }
-    out[used] = '\0';
-    return used;
+    *out = '\0';
 }
 
 static size_t format_record(char *out, size_t size, enum log_level level, const char *text)
@@ -112,8 +106,8 @@ static size_t format_record(char *out, size_t size, enum log_level level, const 
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
     int n;
     if (log_state.json) {
-        char escaped[6 * ERROR_TEXT_MAX];
-        escape_json(escaped, sizeof(escaped), text);
+        char escaped[2 * ESCAPED_TEXT_MAX];
+        escape_json(escaped, text);
         n = snprintf(out, size, "{\"msg\":\"%s\",\"level\":\"%s\",\"time\":\"%s.%09ldZ\"}\n", escaped,
                      levels[level].name, when, now.tv_nsec);
     } else {
@@ -124,39 +118,26 @@ static size_t format_record(char *out, size_t size, enum log_level level, const 
 
 static void write_journal(enum log_level level, const char *text)
 {
-    char record[ERROR_TEXT_MAX + 256], line[ERROR_TEXT_MAX];
-    /* A value with a newline would need the journal's binary form. */
-    size_t i = 0;
-    for (; i < sizeof(line) - 1 && text[i] != '\0'; i++)
-        line[i] = text[i] == '\n' ? ' ' : text[i];
-    line[i] = '\0';
-    int n = snprintf(record, sizeof(record), "MESSAGE=%s\nPRIORITY=%d\nSYSLOG_IDENTIFIER=%s\n", line,
+    char record[ESCAPED_TEXT_MAX + 256];
+    int n = snprintf(record, sizeof(record), "MESSAGE=%s\nPRIORITY=%d\nSYSLOG_IDENTIFIER=%s\n", text,
                      levels[level].priority, log_state.identifier);
     if (n > 0)
         (void)!send(log_state.fd, record, (size_t)n < sizeof(record) ? (size_t)n : sizeof(record) - 1,
                     MSG_NOSIGNAL);
 }
 
-static void write_stderr(const char *text)
-{
-    char escaped[ERROR_TEXT_MAX], line[ERROR_TEXT_MAX + 32];
-    str_escape_hidden(escaped, sizeof(escaped), text);
-    int n = snprintf(line, sizeof(line), "pysbx-runtime: %s\n", escaped);
-    if (n > 0)
-        (void)io_write_full(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
-}
-
-static void write_target(enum log_level level, const char *message)
+static void write_escaped(enum target target, enum log_level level, const char *message)
 {
     /* Escape before any format is applied, because an engine decodes the JSON and prints the message on a
      * terminal. */
-    char text[ERROR_TEXT_MAX];
+    char text[ESCAPED_TEXT_MAX], record[2 * ESCAPED_TEXT_MAX + 256];
     str_escape_hidden(text, sizeof(text), message);
-    char record[7 * ERROR_TEXT_MAX];
-    switch (log_state.target) {
-    case TARGET_STDERR:
-        write_stderr(message);
+    switch (target) {
+    case TARGET_STDERR: {
+        int n = snprintf(record, sizeof(record), "pysbx-runtime: %s\n", text);
+        (void)io_write_full(STDERR_FILENO, record, (size_t)n);
         break;
+    }
     case TARGET_FILE:
         (void)io_write_full(log_state.fd, record, format_record(record, sizeof(record), level, text));
         break;
@@ -169,11 +150,16 @@ static void write_target(enum log_level level, const char *message)
     }
 }
 
+void log_stderr(const char *text)
+{
+    write_escaped(TARGET_STDERR, LOG_LEVEL_ERROR, text);
+}
+
 void log_fatal(const struct error *err)
 {
     if (log_state.target != TARGET_STDERR)
-        write_target(LOG_LEVEL_ERROR, err->text);
-    write_stderr(err->text);
+        write_escaped(log_state.target, LOG_LEVEL_ERROR, err->text);
+    log_stderr(err->text);
 }
 
 void log_message(enum log_level level, const char *fmt, ...)
@@ -185,7 +171,7 @@ void log_message(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    write_target(level, text);
+    write_escaped(log_state.target, level, text);
 }
 
 void log_notice(const char *fmt, ...)
@@ -196,9 +182,9 @@ void log_notice(const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (log_state.target == TARGET_FILE && log_state.json && log_state.level < LOG_LEVEL_WARNING)
-        write_stderr(text);
+        log_stderr(text);
     else
-        write_target(LOG_LEVEL_WARNING, text);
+        write_escaped(log_state.target, LOG_LEVEL_WARNING, text);
 }
 
 void log_step(const char *what, const char *object)

@@ -1,5 +1,6 @@
 /* Messages: to the log file of --log, the syslog, the journal or standard error, as text or as one JSON
- * record. */
+ * record. Each message is one line. Its hidden characters, which an image may have chosen, are escaped here
+ * and nowhere else: str_escape_hidden. */
 #ifndef PYSBX_BASE_LOG_H
 #define PYSBX_BASE_LOG_H
 
@@ -23,6 +24,9 @@ int log_open(const struct log_options *options, struct error *err);
  * before exit. Engines parse the JSON file as a single object, so nothing else is written there unless
  * --log-level asks for more. */
 void log_fatal(const struct error *err);
+
+/* Write an error's text to standard error only: for a process that no longer has the target. */
+void log_stderr(const char *text);
 
 /* Write a message of this level to the target, or to standard error if there is none. It is dropped unless
  * --log-level asks for the level. */

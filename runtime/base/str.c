@@ -62,23 +62,43 @@ void str_unescape_octal(char *s)
     *to = '\0';
 }
 
+size_t str_utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80)
+        return 1;
+    size_t n = s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
+    if (s[0] > 0xf4)
+        return 0;
+    /* This does not read beyond the end of a string that ends within a character: '\0' is no continuation
+     * byte. */
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
 size_t str_hidden(const char *s, unsigned *code)
 {
     const unsigned char *u = (const unsigned char *)s;
-    /* This does not read beyond the end of a string that ends within a character: '\0' is no continuation
-     * byte. */
-    if (u[0] == 0xc2 && u[1] >= 0x80 && u[1] <= 0x9f)
-        *code = u[1];
-    else if (u[0] == 0xd8 && u[1] == 0x9c)
-        *code = 0x061c;
-    else if (u[0] == 0xe2 && (u[1] & 0xfe) == 0x80 && (u[2] & 0xc0) == 0x80)
-        *code = 0x2000U | (u[1] & 0x3fU) << 6 | (u[2] & 0x3fU);
-    else
+    size_t length = str_utf8_length(s);
+    unsigned c = *code = u[0];
+    if (length == 0)
+        return 1;
+    if (length == 1)
+        return (c < ' ' && c != '\0') || c == 0x7f;
+    if (length == 2) {
+        *code = (c & 0x1f) << 6 | (u[1] & 0x3fU);
+        return *code <= 0x9f || *code == 0x061c ? 2 : 0;
+    }
+    if (length > 3)
         return 0;
-    if (u[0] != 0xe2)
-        return 2;
-    bool bidirectional = *code == 0x200e || *code == 0x200f || (*code >= 0x202a && *code <= 0x202e) ||
-                         (*code >= 0x2066 && *code <= 0x2069);
+    *code = c = (c & 0xf) << 12 | (u[1] & 0x3fU) << 6 | (u[2] & 0x3fU);
+    bool bidirectional =
+        c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
     return bidirectional ? 3 : 0;
 }
 
@@ -87,27 +107,30 @@ void str_escape_hidden(char *out, size_t size, const char *s)
     size_t used = 0;
     while (*s != '\0') {
         unsigned code;
-        size_t length = str_hidden(s, &code), needed = length > 0 ? 6 : 1;
+        size_t hidden = str_hidden(s, &code);
+        size_t length = hidden > 0 ? hidden : str_utf8_length(s);
+        size_t needed = hidden == 0 ? length : hidden == 1 ? 4 : 6;
         if (used + needed >= size)
             break;
-        if (length > 0)
-            snprintf(out + used, size - used, "\\u%04x", code);
+        if (hidden > 0)
+            snprintf(out + used, size - used, hidden == 1 ? "\\x%02x" : "\\u%04x", code);
         else
-            out[used] = *s;
+            memcpy(out + used, s, length);
         used += needed;
-        s += length > 0 ? length : 1;
+        s += length;
     }
     out[used] = '\0';
 }
 
+const char *str_escaped(struct arena *a, const char *text)
+{
+    size_t size = STR_ESCAPED_MAX(strlen(text));
+    char *out = ARENA_ARRAY(a, size, char);
+    str_escape_hidden(out, size, text);
+    return out;
+}
+
 const char *str_printable(struct arena *a, const char *text)
 {
-    char *copy = arena_strndup(a, text, strnlen(text, 500));
-    for (char *p = copy; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = ' ';
-    size_t size = STR_ESCAPED_MAX(strlen(copy));
-    char *out = ARENA_ARRAY(a, size, char);
-    str_escape_hidden(out, size, copy);
-    return out;
+    return str_escaped(a, arena_strndup(a, text, strnlen(text, 500)));
 }

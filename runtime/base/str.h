@@ -34,21 +34,27 @@ static inline const char *str_after(const char *s, const char *prefix)
 /* Undo the octal escapes (\040 for a blank) of /proc/PID/mountinfo, in place. */
 void str_unescape_octal(char *s);
 
-/* Return the length of the UTF-8 character at `s`, and set *code, if a terminal shows the character in
- * another order or position than it has in the string. These are the bidirectional controls U+061C, U+200E,
- * U+200F, U+202A to U+202E, U+2066 to U+2069 (Unicode Standard Annex 9), and the C1 controls. Return 0 for
- * any other. */
+/* Return the length of the valid UTF-8 character at `text`, or 0 if there is none. The end of a string has 1.
+ */
+size_t str_utf8_length(const char *text);
+
+/* Return the length of the character at `s`, and set *code, if the character is hidden: a terminal obeys it,
+ * or shows the text after it in another order. Return 0 for any other. C0 controls with newline and tab, DEL,
+ * C1 controls, and bytes that are not UTF-8 are hidden. The bidirectional controls of Unicode Standard Annex
+ * 9 are, too: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
 size_t str_hidden(const char *s, unsigned *code);
 
-/* Copy a string to `out`, a buffer of `size` bytes, with each such character as "\uXXXX". The copy is cut off
- * if it does not fit. */
+/* Copy a string to `out`, a buffer of `size` bytes, with each such byte as "\xXX" and each longer character
+ * as "\uXXXX". The copy is cut off if it does not fit. A string that is escaped already stays the same. */
 void str_escape_hidden(char *out, size_t size, const char *s);
 
-/* Bytes that str_escape_hidden needs for a string of `n` bytes: the shortest such character has two. */
-#define STR_ESCAPED_MAX(n) (3 * (n) + 1)
+/* Bytes that str_escape_hidden needs for a string of `n` bytes: one byte becomes four. */
+#define STR_ESCAPED_MAX(n) (4 * (n) + 1)
 
-/* Return at most 500 bytes of a container's string in a form that is safe in an error message, in the arena.
- * Control characters become spaces, and the characters of str_hidden escapes. */
+/* Return the string with such escapes, in the arena: for a table. log.c does it for messages. */
+const char *str_escaped(struct arena *a, const char *text);
+
+/* Return at most 500 bytes of a container's string with such escapes, in the arena. */
 const char *str_printable(struct arena *a, const char *text);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/json_out.h"
 #include "base/libraries.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "container/lookup.h"
@@ -64,7 +65,7 @@ static int print_table(struct arena *a, const struct listed *items, size_t count
         row[COLUMN_ID] = record->id;
         row[COLUMN_PID] = arena_printf(a, "%d", pid_of(&items[i]));
         row[COLUMN_STATUS] = status_name(items[i].status);
-        row[COLUMN_BUNDLE] = record->bundle;
+        row[COLUMN_BUNDLE] = str_escaped(a, record->bundle);
         row[COLUMN_CREATED] = record->created;
         row[COLUMN_OWNER] = owner_name(a, record->owner);
     }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json_out.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "container/lifecycle.h"
@@ -108,8 +109,9 @@ static int filter_lines(struct arena *a, FILE *lines, struct pid_list pids, stru
         if (is_header && (column = find_pid_column(arena_strdup(a, line))) < 0)
             return error_text(err, -EINVAL,
                               "ps shows no column PID: add an option that shows it, such as -ef");
+        line[strcspn(line, "\n")] = '\0';
         if (is_header || is_listed(line, column, pids))
-            fputs(line, stdout);
+            puts(str_escaped(a, line));
     }
     return output_finish(err);
 }

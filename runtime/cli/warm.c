@@ -80,7 +80,7 @@ static int verify_all(struct arena *a, const struct store *store, struct error *
         if (found == 0 || found == -ENOENT || found == -ENOTSUP)
             continue;
         damaged++;
-        puts(reason.text);
+        puts(str_escaped(a, reason.text));
     }
     ret = output_finish(err);
     if (ret < 0 || damaged == 0)

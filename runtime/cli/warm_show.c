@@ -92,12 +92,13 @@ static void print_row(const struct shown *shown, struct arena *a)
     const struct store_item *item = shown->item;
     if (item->failed != NULL) {
         printf("%-32s  %-7s  %-9s  %5s  %s\n", item->name, shown->state, "-", age_text(a, item->built),
-               item->failed);
+               str_escaped(a, item->failed));
         return;
     }
     printf("%-32s  %-7s  %-9s  %5s  %5s  %7" PRIu64 "  %6" PRIu64 "M  %s\n", item->name, shown->state,
-           shown->python, age_text(a, item->built), item->used != 0 ? age_text(a, item->used) : "-",
-           item->uses, item->size >> 20, shown->preload[0] != '\0' ? shown->preload : "-");
+           str_escaped(a, shown->python), age_text(a, item->built),
+           item->used != 0 ? age_text(a, item->used) : "-", item->uses, item->size >> 20,
+           shown->preload[0] != '\0' ? str_escaped(a, shown->preload) : "-");
 }
 
 static void write_item(struct json_out *out, const struct shown *shown)

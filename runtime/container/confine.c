@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "cgroup/cgroup.h"
@@ -284,7 +285,7 @@ int confine_run(const struct runtime_options *rt, const struct confine_options *
     if (pid == 0) {
         struct error own = {0};
         become(&plan, parent, &own);
-        dprintf(STDERR_FILENO, "pysbx-runtime: %s\n", own.text);
+        log_stderr(own.text);
         _exit(NOT_STARTED);
     }
     /* Only the process may hold its own end of the caller's socket open: its end is read there. */

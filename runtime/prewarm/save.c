@@ -76,14 +76,6 @@ static int find(struct subject *s, const struct runtime_options *rt, const struc
     return s->proc < 0 ? s->proc : check_membership(s, options->pid, err);
 }
 
-/* The text may quote names of files and memory that the process has chosen. */
-static void make_printable(struct error *err)
-{
-    for (char *p = err->text; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
-}
-
 int prewarm_save(const struct runtime_options *rt, const struct save_options *options, struct error *err)
 {
     __attribute__((cleanup(subject_close))) struct subject s = {.dir = -1, .pidfd = -1, .proc = -1};
@@ -100,8 +92,6 @@ int prewarm_save(const struct runtime_options *rt, const struct save_options *op
     if (out < 0)
         return out;
     ret = session_save(options->pid, root, config.max_size, out, err);
-    if (ret < 0)
-        make_printable(err);
     /* If the process still lives, its number was not used by another one meanwhile. */
     if (ret == 0 && has_ended(s.pidfd)) {
         (void)!ftruncate(out, 0);

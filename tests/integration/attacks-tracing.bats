@@ -266,7 +266,7 @@ is_waiting() {
             expect '@(0|1|137)' timeout 60 "$RUNTIME" exec --pid-file pid box /bin/true
             ((status != 1)) || caught=1
         done
-        [[ ! -e pid && $stderr == "pysbx-runtime: "@(forged|unexpected message*) ]]
+        [[ ! -e pid && $stderr == "pysbx-runtime: "@('forged\x0a'|unexpected message*) ]]
         wait_for is_waiting
         [[ $(grep -x "gone\|alive" out | tail -n 1) == gone ]]
     done

@@ -191,3 +191,46 @@ mount("/proc/sys", arguments[0] + "/sys"); mount("/real", "proc", kind="proc")' 
     expect 1 timeout 60 "$RUNTIME" run --bundle bundle box
     stderr_has python3
 }
+
+@test "names that an image chooses have control characters: messages and tables show them as escapes" {
+    # ESC, BEL, CR, LF; a C1 control; a character that turns the following text round. Other text stays as it is.
+    local chosen=$'x\e]0;title\a\e[2J\r\nline \xc2\x9b2J \xe2\x80\xaegnp \xc3\xa4\xf0\x9f\x90\x8d'
+    local shown='x\x1b]0;title\x07\x1b[2J\x0d\x0aline \u009b2J \u202egnp '$'\xc3\xa4\xf0\x9f\x90\x8d'
+    shows_escapes() { # shows_escapes FILE
+        [[ $(<"$1") == *"$shown"* ]]
+        [[ $(wc -l <"$1") == 1 ]]
+        no_controls "$1"
+    }
+    no_controls() { # no_controls FILE
+        ! LC_ALL=C grep --text -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae' "$1"
+    }
+    local change
+    for change in 'config["annotations"] = {"run.pysbx.landlock": arguments[0]}' 'process["args"] = ["/" + arguments[0]]' \
+        'process["cwd"] = "/proc/" + arguments[0]' 'mount("/a", "/" + arguments[0])'; do
+        make_bundle true
+        configure "$change" "$chosen"
+        rm -f log
+        expect '@(1|127)' runtime --log log run --bundle bundle box
+        printf '%s\n' "$stderr" >message
+        shows_escapes message
+        shows_escapes log
+        rm log
+        runtime --log log --log-format json run --bundle bundle box 2>message || true
+        # An engine decodes the record and prints it.
+        python3 -c 'import json, sys; print(json.load(open("log"))["msg"])' >message
+        shows_escapes message
+    done
+    # A document of JSON has the characters, but its text does not.
+    make_bundle true
+    configure 'process["args"] = ["true", arguments[0] + "\x7f"]; process["env"] = [arguments[0] + "=1"]' "$chosen"
+    expect 0 runtime plan --bundle bundle
+    printf '%s\n' "$output" >message
+    no_controls message
+    output_holds 'it["process"]["args"][1] == '"$(python3 -c 'import sys; print(ascii(sys.argv[1]))' "$chosen")"' + "\x7f"'
+    make_bundle sleep 1000
+    mv bundle $'bundle\e[2J'
+    runtime run --detach --bundle $'bundle\e[2J' box </dev/null >out
+    expect 0 runtime list
+    output_has 'bundle\x1b[2J'
+    output_lacks $'\e'
+}

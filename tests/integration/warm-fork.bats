@@ -255,7 +255,7 @@ fork()
 wait()
 print("went on")'
     expect 1 runtime warm save box "$(parked)" saved
-    stderr_has "descriptor 3 is open (/tmp/a??[31mb)"
+    stderr_has 'descriptor 3 is open (/tmp/a\x0a\x1b[31mb)'
     [[ ! -s saved ]]
     release
     [[ $(<out) == *"went on" ]]

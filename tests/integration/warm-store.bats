@@ -107,7 +107,7 @@ PYTHON
     preload hostile
     expect 0 either -c 'print("cold")'
     expect 0 runtime warm list
-    output_has "/dev/shm/ [2J"
+    output_has '/dev/shm/\x1b[2J'
     output_lacks $'\033'
 }
 
