@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,9 +26,9 @@ from tests.test_command import pysbx
 # A function for the code: what an attempt gives, or the number of its error.
 ATTEMPT = """
 import errno, os
-def attempt(function, *arguments):
+def attempt(function, *arguments, **options):
     try:
-        return function(*arguments)
+        return function(*arguments, **options)
     except OSError as error:
         return errno.errorcode[error.errno]
 """
@@ -215,6 +216,72 @@ def test_mounts_keep_their_place(tmp_path: Path) -> None:
     assert value_of(f"[{reads}, {writes}]", mounts=[Mount(tmp_path)]) == "['data', 'EACCES']"
     assert "TextIO" in value_of(f"str({writes})", mounts=[Mount(tmp_path, readonly=False)])
     assert (tmp_path / "new").exists()
+
+
+def test_of_files_and_directories_that_it_may_not_read_it_learns_no_content_and_no_name(tmp_path: Path) -> None:
+    """Landlock controls neither extended attributes nor inotify."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_uid == os.geteuid():
+            directory.chmod(0o755)
+    (tmp_path / "file").write_text("")
+    with contextlib.suppress(OSError):  # this file system has no attributes: the calls are refused all the same
+        os.setxattr(tmp_path / "file", "user.note", b"content")
+    tried = f"""
+import ctypes
+library = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    ctypes.set_errno(0)
+    return library.syscall(number, *arguments), errno.errorcode.get(ctypes.get_errno())
+file = {str(tmp_path / "file")!r}
+descriptor = os.open(file, os.O_PATH)
+[attempt(os.getxattr, file, "user.note"), attempt(os.getxattr, file, "user.note", follow_symlinks=False),
+ attempt(os.getxattr, f"/proc/self/fd/{{descriptor}}", "user.note"), attempt(os.listxattr, file),
+ attempt(os.listxattr, file, follow_symlinks=False), attempt(os.listxattr, os.open("mine", os.O_CREAT)),
+ *(call(number, 0, b"/", 0xfff) for number in (253, 294, 254, 300))] # inotify_init, _init1, _add_watch; fanotify_init
+"""
+    answers = eval(value_of(tried))
+    assert answers[:6] == ["ENOTSUP"] * 6
+    assert answers[6:] == [(-1, "ENOSYS")] * 3 + [(-1, "EPERM")]
+
+
+def test_of_proc_it_reads_only_named_files() -> None:
+    tried = """
+names = ("net/dev", "net/tcp", "net/unix", "mountinfo", "mounts", "mountstats", "cgroup", "task", "ns", "attr/current",
+         "mem", "root/etc/passwd", "sched", "wchan", "oom_score", "io", "fdinfo/0", "task/%d/net/dev" % os.getpid())
+[name for name in names if attempt(os.open, f"/proc/self/{name}", os.O_RDONLY) not in ("EACCES", "ENOENT")]
+"""
+    assert value_of(tried) == "[]"
+    tops = "('net/dev', 'mounts', 'sys/kernel/random/boot_id', 'partitions', 'version', 'meminfo')"
+    assert (
+        value_of(f"[name for name in {tops} if attempt(open, f'/proc/{{name}}') != 'EACCES']")
+        == "['version', 'meminfo']"
+    )
+    read = "[name for name in ('status', 'stat', 'statm', 'maps', 'cmdline') if open(f'/proc/self/{name}').read()]"
+    assert value_of(f"{read}, len(os.listdir('/proc/self/fd')) > 3") == (
+        "(['status', 'stat', 'statm', 'maps', 'cmdline'], True)"
+    )
+
+
+def test_requests_of_ioctl_are_a_list() -> None:
+    """Others change the flags of inodes, send signals to processes, or reach drivers: ioctl_iflags(2), fcntl(2)."""
+    tried = """
+import fcntl, struct, termios
+file = os.open("mine", os.O_CREAT | os.O_RDWR)
+# FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FIOASYNC, FIOSETOWN, SIOCSPGRP, FIGETBSZ, FIFREEZE, TIOCSTI
+requests = (0x80086601, 0x40086602, 0x401C5820, 0x5452, 0x8901, 0x8902, 2, 0xC0045877, 0x5412)
+one, two = os.pipe()
+os.write(two, b"four")
+[*(attempt(fcntl.ioctl, descriptor, request, bytes(64)) for request in requests for descriptor in (file, 0)),
+ struct.unpack("i", fcntl.ioctl(one, termios.FIONREAD, bytes(4))), os.isatty(file), os.set_inheritable(file, True)]
+"""
+    answers = eval(value_of(tried))
+    assert answers[-3:] == [(4,), False, None]
+    assert set(answers[:-3]) == {"EPERM"}
+
+
+def test_the_instances_of_inotify_of_the_callers_user_stay_free() -> None:
+    source = "import ctypes\nlibrary = ctypes.CDLL(None)\nsum(library.inotify_init1(0) >= 0 for _ in range(300))"
+    assert value_of(source) == "0"
 
 
 # Other processes.

@@ -24,7 +24,7 @@ from pysbx.declaration import wrong
 from pysbx.errors import LimitsNotEnforceableError, SandboxStartupError
 from pysbx.interpreter import certificates
 from pysbx.places import private_directory, run_directory
-from pysbx.quotas import F_SETPIPE_SZ, PIPE_SIZE, Json, allow, argument
+from pysbx.quotas import Json, allow, argument
 
 if TYPE_CHECKING:
     from pysbx.interpreter import Interpreter, Mount
@@ -42,9 +42,13 @@ VARIABLE = "PYSBX_DIRECTORY"
 # Root needs them to give the process a user of its own, and to end it and remove its files then.
 NEEDED = {0: "CHOWN", 1: "DAC_OVERRIDE", 5: "KILL", 6: "SETGID", 7: "SETUID"}
 # Files of the system that a program may read besides its interpreter: none of them says anything of other processes.
+# Those of /proc/self are named one by one: net, mountinfo, cgroup and task describe the caller's machine.
+OF_THE_PROCESS = (
+    "auxv", "cmdline", "comm", "environ", "fd", "limits", "maps", "smaps", "smaps_rollup", "stat", "statm", "status",
+)  # fmt: skip
 READABLE = (
-    "/proc/self", "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime",
-    "/proc/version",
+    *(f"/proc/self/{name}" for name in OF_THE_PROCESS), "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg",
+    "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version",
 )  # fmt: skip
 DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 # System calls that a container's namespaces make harmless. Without them they reach other processes of the caller's
@@ -61,10 +65,15 @@ REFUSED = frozenset((*SOCKETS, *OWNERS, *QUEUES, *MESSAGES, *SEMAPHORES, *SHARED
 # Landlock does not know them, and they take a path or a descriptor of any file. To ask is no error, as on file systems
 # without modes and times.
 WITHOUT_EFFECT = ("chmod", "fchmod", "fchmodat", "futimesat", "utime", "utimensat", "utimes")
+# Landlock does not know these either. They tell content and names in places that the code may not read, and watches
+# count for the caller's user. The errors are those of file systems and kernels that lack them.
+ATTRIBUTES = ("fgetxattr", "flistxattr", "getxattr", "lgetxattr", "listxattr", "llistxattr")
+WATCHES = ("inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch")
 # Those whose first argument is a process: 0 is the caller itself.
 OF_ITSELF = ("prlimit64", "sched_setaffinity", "sched_setparam", "sched_setscheduler")
-# Commands of fcntl(2) that neither send a signal to another process nor hold a lease on a file.
-COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, *range(F_SETPIPE_SZ + 1, F_SETPIPE_SZ + 8))
+# Requests of ioctl(2): of a descriptor itself (FIOCLEX, FIONCLEX, FIONBIO, FIONREAD), and whether it is a terminal
+# (TCGETS, TCGETS2, TIOCGWINSZ, TIOCGPGRP). The others change inodes, send signals or reach drivers.
+REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 SOCK_TYPE = 0xF
 
 
@@ -106,13 +115,13 @@ def _arguments() -> Iterator[Json]:
     """Yield the rules of system calls that are allowed with certain arguments only."""
     yield from (allow(name, argument(0, "EQ", 0)) for name in OF_ITSELF)
     yield allow("setpriority", argument(0, "EQ", 0), argument(1, "EQ", 0))
-    yield from (allow("fcntl", argument(1, "EQ", command)) for command in COMMANDS)
-    yield allow("fcntl", argument(1, "EQ", F_SETPIPE_SZ), argument(2, "LE", PIPE_SIZE))
+    yield from (allow("ioctl", argument(1, "EQ", request)) for request in REQUESTS)
     # A socket for datagrams could send to any path.
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         yield allow("socketpair", argument(0, "EQ", socket.AF_UNIX), argument(1, "MASKED_EQ", SOCK_TYPE, int(kind)))
     yield {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.EAFNOSUPPORT}
-    yield {"names": list(WITHOUT_EFFECT), "action": "SCMP_ACT_ERRNO", "errnoRet": 0}
+    for names, number in ((WITHOUT_EFFECT, 0), (ATTRIBUTES, errno.EOPNOTSUPP), (WATCHES, errno.ENOSYS)):
+        yield {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
 def seccomp(policy: Policy) -> Json:

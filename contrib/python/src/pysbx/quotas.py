@@ -23,7 +23,10 @@ DESCRIPTORS_OF_A_MESSAGE = 253
 # The default size of a pipe.
 PIPE_SIZE = 64 * 1024
 F_SETPIPE_SZ = 1031
-FOLLOWING_COMMANDS = range(F_SETPIPE_SZ + 1, F_SETPIPE_SZ + 8)
+# The commands of fcntl(2) that programs need: duplicates, flags, locks, the size of a pipe, seals and hints. The others
+# send signals when a file changes, or hold a lease. With a lease on a file that is mounted read-only, every process
+# of the host that opens the file waits, for /proc/sys/fs/lease-break-time.
+COMMANDS = (*range(8), 36, 37, 38, 1030, *range(F_SETPIPE_SZ + 1, F_SETPIPE_SZ + 8))
 
 
 def number_in(path: str) -> int:
@@ -81,13 +84,12 @@ def argument(index: int, relation: str, value: int, other: int = 0) -> Json:
 def conditional() -> Mapping[str, list[Json]]:
     """Return the system calls that are allowed with certain arguments only, and their rules.
 
-    It is fcntl(2) without the command that makes a pipe larger. The list has the allowed commands and not the refused
-    one: the kernel reads 32 bits of a command, the filter 64.
+    It is fcntl(2). The list has the allowed commands and not the refused ones: the kernel reads 32 bits of a command,
+    the filter 64. No command makes a pipe larger.
     """
     return {
         "fcntl": [
-            allow("fcntl", argument(1, "LT", F_SETPIPE_SZ)),
-            *(allow("fcntl", argument(1, "EQ", command)) for command in FOLLOWING_COMMANDS),
+            *(allow("fcntl", argument(1, "EQ", command)) for command in COMMANDS),
             allow("fcntl", argument(1, "EQ", F_SETPIPE_SZ), argument(2, "LE", PIPE_SIZE)),
         ]
     }
